@@ -13,7 +13,7 @@ import time
 from collections import deque
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Final, Self
+from typing import Final, Self, TypeVar
 
 import msgspec
 
@@ -50,6 +50,8 @@ from shared.messages.to_owner import (
 from shared.runtime_options import RuntimeOptions
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
+
+A = TypeVar("A", bound=AdminAnswer)
 
 START_TIMEOUT_S: Final = 300.0
 ANSWER_S_MAX: Final = 300.0
@@ -139,18 +141,14 @@ class PipelineProcesses:
         return self._received.popleft() if self._received else None
 
     def ask_queue(self) -> QueueAnswer:
-        answer = self._ask(QueueRequest())
-        assert isinstance(answer, QueueAnswer), f"the owner answered {type(answer).__name__}"
-        return answer
+        return self._ask(QueueRequest(), QueueAnswer)
 
     def has_heard_all(self, answer: QueueAnswer) -> bool:
         """Whether the owner had applied everything that was fed when it gave the answer."""
         return answer.counters.get("adapter_batches", 0) >= self._sent_batches
 
     def ask_nodes(self, profile: str) -> NodesAnswer:
-        answer = self._ask(NodesRequest(profile))
-        assert isinstance(answer, NodesAnswer), f"the owner answered {type(answer).__name__}"
-        return answer
+        return self._ask(NodesRequest(profile), NodesAnswer)
 
     def close(self) -> None:
         """Ends the processes. Twice is harmless."""
@@ -188,11 +186,11 @@ class PipelineProcesses:
         for name, code in self._processes.exit_codes().items():
             raise PipelineError(f"{name} ended with {code}; {self._processes.log_tail(name)}")
 
-    def _ask(self, request: AdminRequest) -> AdminAnswer:
+    def _ask(self, request: AdminRequest, kind: type[A]) -> A:
         deadline_s = time.monotonic() + ANSWER_S_MAX
         while True:
             try:
-                return self._admin.ask(request, ASK_AGAIN_S)
+                return self._admin.ask(request, kind, ASK_AGAIN_S)
             except NoAnswerError as error:
                 self.check()
                 if time.monotonic() > deadline_s:

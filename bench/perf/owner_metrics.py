@@ -14,8 +14,7 @@ ATTEMPTS: Final = "attempt_s"
 async def owner_histogram(owner: OwnerLink, name: str) -> dict[str, Buckets]:
     """One histogram by its first label; empty when the owner does not answer."""
     try:
-        answer = await owner.ask(MetricsRequest(), ANSWER_TIMEOUT_S)
+        answer = await owner.ask(MetricsRequest(), MetricsAnswer, ANSWER_TIMEOUT_S)
     except NoAnswerError:
         return {}
-    assert isinstance(answer, MetricsAnswer), "the answer to what was asked"
     return buckets_of(answer.histograms, name)

@@ -11,7 +11,6 @@ STATUS_TIMEOUT_S: Final = 10.0
 async def owner_status(owner: OwnerLink) -> StatusAnswer | None:
     """None: it does not answer just now; it may be starting again."""
     try:
-        answer = await owner.ask(StatusRequest(), STATUS_TIMEOUT_S)
+        return await owner.ask(StatusRequest(), StatusAnswer, STATUS_TIMEOUT_S)
     except NoAnswerError:
         return None
-    return answer if isinstance(answer, StatusAnswer) else None

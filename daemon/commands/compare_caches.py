@@ -17,7 +17,6 @@ import msgspec
 
 from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
-from shared.errors import OperationalError
 from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
@@ -98,16 +97,13 @@ async def _compare(client: ApiClient, owner: OwnerLink) -> CacheComparison:
 
 async def _look(client: ApiClient, owner: OwnerLink) -> tuple[Shown, set[str]]:
     shown = await _list(client)
-    held = await owner.ask(CacheRequest(), OWNER_TIMEOUT_S)
-    if not isinstance(held, CacheAnswer):
-        raise OperationalError(f"the owner answered {type(held).__name__}")
+    held = await owner.ask(CacheRequest(), CacheAnswer, OWNER_TIMEOUT_S)
     found = set(differences(shown, held))
     return shown, found | await _contradictions(owner)
 
 
 async def _contradictions(owner: OwnerLink) -> set[str]:
-    answer = await owner.ask(CompareRequest(), OWNER_TIMEOUT_S)
-    lines = answer.lines if isinstance(answer, TextAnswer) else []
+    lines = (await owner.ask(CompareRequest(), TextAnswer, OWNER_TIMEOUT_S)).lines
     return set() if lines == NO_CONTRADICTIONS else {f"owner: {line}" for line in lines}
 
 

@@ -16,7 +16,6 @@ from daemon.commands.text_table import table
 from daemon.overview.berth_status import BerthStatus, Looks
 from daemon.supervisor.process_list import ProcessUse, read_list
 from shared.clock import SystemClock
-from shared.errors import OperationalError
 from shared.kube.connection_problems import problem_text
 from shared.messages.admin import (
     CompareRequest,
@@ -49,21 +48,17 @@ def _ask(runtime_dir: str) -> tuple[StatusAnswer | None, str]:
     """The owner's answer, or why there is none."""
     try:
         with AdminClient(Endpoints(Path(runtime_dir))) as client:
-            answer = client.ask(StatusRequest(), OWNER_TIMEOUT_S)
+            return client.ask(StatusRequest(), StatusAnswer, OWNER_TIMEOUT_S), ""
     except NoAnswerError as error:
         return None, str(error)
-    assert isinstance(answer, StatusAnswer), "the owner answers a question with its answer"
-    return answer, ""
 
 
 def ask_for_text(runtime_dir: str, *, is_compare: bool) -> list[str]:
     """The owner's dump, or its contradictions; NotRunningError if no berth runs there."""
     read_list(Path(runtime_dir))
     with AdminClient(Endpoints(Path(runtime_dir))) as client:
-        answer = client.ask(CompareRequest() if is_compare else DumpRequest(), DUMP_TIMEOUT_S)
-    if not isinstance(answer, TextAnswer):
-        raise OperationalError(f"the owner answered {type(answer).__name__} instead of text")
-    return answer.lines
+        question = CompareRequest() if is_compare else DumpRequest()
+        return client.ask(question, TextAnswer, DUMP_TIMEOUT_S).lines
 
 
 def status_json(status: BerthStatus) -> str:

@@ -4,6 +4,7 @@ Plain text, and of a terminal's language three words only: take another screen, 
 from the cluster is escaped before.
 """
 
+import asyncio
 import shutil
 import sys
 import threading
@@ -19,7 +20,7 @@ from daemon.overview.overview import (
     Overview,
     Overviews,
     ProcessRow,
-    questions,
+    answers_of,
 )
 from daemon.overview.pending import bytes_text, called
 from daemon.supervisor.process_list import read_list
@@ -27,7 +28,7 @@ from shared import shown
 from shared.clock import SystemClock
 from shared.framework.fit_reasons import reason_of
 from shared.transport.endpoints import Endpoints
-from shared.transport.owner_link import AdminClient, NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 OWNER_TIMEOUT_S: Final = 5.0
 ONCE_S: Final = 1.0
@@ -52,22 +53,14 @@ class Watch:
     def look(self) -> Overview:
         begun_s, problem, answers = self._clock.monotonic_s(), "", None
         try:
-            with AdminClient(Endpoints(self._runtime_dir)) as client:
-                answers = _asked(client)
+            answers = asyncio.run(self._asked())
         except NoAnswerError as error:
             problem = str(error)
         return self._overviews.made(answers, problem, self._clock.monotonic_s() - begun_s)
 
-
-def _asked(client: AdminClient) -> Answers:
-    asked = questions()
-    request = next(asked)
-    while True:
-        try:
-            request = asked.send(client.ask(request, OWNER_TIMEOUT_S))
-        except StopIteration as done:
-            answers: Answers = done.value
-            return answers
+    async def _asked(self) -> Answers:
+        with OwnerLink(Endpoints(self._runtime_dir)) as owner:
+            return await answers_of(owner, OWNER_TIMEOUT_S)
 
 
 def look_once(runtime_dir: str) -> list[str]:

@@ -2,6 +2,7 @@
 
 import asyncio
 import math
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -10,13 +11,12 @@ import msgspec
 from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import Leadership, metrics_text, resources_text
-from daemon.overview.overview import Overviews, pause_s, questions
+from daemon.overview.overview import Overviews, answers_of, pause_s
 from daemon.overview.pending import facts_of
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
-from shared.errors import FrameError
 from shared.faults import UNDECODABLE
 from shared.kube.connection_problems import concerns_text, is_essential
 from shared.messages.admin import (
@@ -56,9 +56,8 @@ class FactSource:
     async def facts(self) -> Facts:
         status, problem = None, ""
         try:
-            answer = await self._owner.ask(StatusRequest(), PROBE_TIMEOUT_S)
-            status = answer if isinstance(answer, StatusAnswer) else None
-        except (NoAnswerError, FrameError) as error:
+            status = await self._owner.ask(StatusRequest(), StatusAnswer, PROBE_TIMEOUT_S)
+        except NoAnswerError as error:
             problem = str(error)
         listed = self._processes()
         now_s = self._clock.monotonic_s()
@@ -80,11 +79,9 @@ class FactSource:
 
     async def metrics(self) -> str:
         found = None
-        try:
-            answer = await self._owner.ask(MetricsRequest(), METRICS_TIMEOUT_S)
-            found = answer if isinstance(answer, MetricsAnswer) else None
-        except (NoAnswerError, FrameError):
-            pass  # `berth_owner_up 0` says it; what the kernel knows is told all the same.
+        # Else `berth_owner_up 0` says it; what the kernel knows is told all the same.
+        with suppress(NoAnswerError):
+            found = await self._owner.ask(MetricsRequest(), MetricsAnswer, METRICS_TIMEOUT_S)
         listed = self._processes()
         entries = [] if listed is None else listed.processes
         uses = [measure(entry, self._clock.wall_s()) for entry in entries]
@@ -98,11 +95,9 @@ class FactSource:
         try:
             while not pages or pages[-1].next_start > 0:
                 start = pages[-1].next_start if pages else 0
-                answer = await self._owner.ask(PodResourcesRequest(start), METRICS_TIMEOUT_S)
-                if not isinstance(answer, PodResources):
-                    return None
-                pages.append(answer)
-        except (NoAnswerError, FrameError):
+                question = PodResourcesRequest(start)
+                pages.append(await self._owner.ask(question, PodResources, METRICS_TIMEOUT_S))
+        except NoAnswerError:
             return None
         return resources_text(pages)
 
@@ -116,14 +111,9 @@ class FactSource:
 
     async def _look(self) -> bytes | None:
         begun_s, problem, answers = self._clock.monotonic_s(), "", None
-        asked = questions()
         try:
-            request = next(asked)
-            while True:
-                request = asked.send(await self._owner.ask(request, METRICS_TIMEOUT_S))
-        except StopIteration as done:
-            answers = done.value
-        except (NoAnswerError, FrameError) as error:
+            answers = await answers_of(self._owner, METRICS_TIMEOUT_S)
+        except NoAnswerError as error:
             problem = str(error)
         took_s = self._clock.monotonic_s() - begun_s
         self._next_look_s = begun_s + took_s + pause_s(took_s)
@@ -135,10 +125,9 @@ class FactSource:
     async def pod(self, key: str) -> bytes | None:
         """What the owner knows of a pod that waits: `null` of any other; None without an answer."""
         try:
-            answer = await self._owner.ask(QueueRequest(key), METRICS_TIMEOUT_S)
-        except (NoAnswerError, FrameError):
+            answer = await self._owner.ask(QueueRequest(key), QueueAnswer, METRICS_TIMEOUT_S)
+        except NoAnswerError:
             return None
-        assert isinstance(answer, QueueAnswer), "the owner answers a question with its answer"
         found = [pod for pod in answer.pods if pod.details is not None]
         facts = facts_of(found[0], self._clock.monotonic_s()) if found else None
         return msgspec.json.encode(facts)

@@ -1,11 +1,10 @@
 """All that the live page and `berth top` show, asked for in small questions.
 
-`questions` is the conversation with the owner, without a socket: whoever drives it sends what it yields
-and hands back the answer. The owner sums up a page of nodes or pods a turn, and sends neither all pods
-nor their texts. Who drives it looks at most so often that looking takes a small share of the time.
+The owner sums up a page of nodes or pods a turn, and sends neither all pods nor their texts. Who asks
+looks at most so often that looking takes a small share of the time.
 """
 
-from collections.abc import Callable, Generator
+from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
 from typing import Final, TypeVar
@@ -19,7 +18,6 @@ from daemon.supervisor.process_list import ProcessUse
 from shared.clock import SystemClock
 from shared.kube.connection_problems import problem_text
 from shared.messages.admin import (
-    AdminAnswer,
     AdminRequest,
     GangProgress,
     NodeLoads,
@@ -31,6 +29,7 @@ from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
 )
+from shared.transport.owner_link import OwnerLink
 
 GANGS_MAX: Final = 30
 LOOKING_SHARE_MAX: Final = 0.05
@@ -47,29 +46,21 @@ class Answers(msgspec.Struct, frozen=True):
     pending: list[PendingGroups]
 
 
-def questions() -> Generator[AdminRequest, AdminAnswer, Answers]:
-    """One look at the owner."""
-    status = yield StatusRequest()
-    assert isinstance(status, StatusAnswer), "the owner answers a question with its answer"
-    nodes = yield from _pages(NodeLoadsRequest, NodeLoads)
-    pending = yield from _pages(PendingGroupsRequest, PendingGroups)
-    return Answers(status, nodes, pending)
-
-
 Page = TypeVar("Page", NodeLoads, PendingGroups)
 
 
-def _pages(
-    request: Callable[[int], AdminRequest], kind: type[Page]
-) -> Generator[AdminRequest, AdminAnswer, list[Page]]:
-    pages: list[Page] = []
-    start = 0
-    while start >= 0:
-        page = yield request(start)
-        assert isinstance(page, kind), "the owner answers a question with its answer"
-        pages.append(page)
-        start = page.next_start
-    return pages
+async def answers_of(owner: OwnerLink, timeout_s: float) -> Answers:
+    """One look at the owner; NoAnswerError if a question is not answered in that time."""
+    status = await owner.ask(StatusRequest(), StatusAnswer, timeout_s)
+
+    async def pages(request: Callable[[int], AdminRequest], kind: type[Page]) -> list[Page]:
+        found = [await owner.ask(request(0), kind, timeout_s)]
+        while found[-1].next_start >= 0:
+            found.append(await owner.ask(request(found[-1].next_start), kind, timeout_s))
+        return found
+
+    nodes = await pages(NodeLoadsRequest, NodeLoads)
+    return Answers(status, nodes, await pages(PendingGroupsRequest, PendingGroups))
 
 
 class ProcessRow(msgspec.Struct, frozen=True):

@@ -12,7 +12,6 @@ from typing import Final
 
 from daemon.supervisor.process_list import replace_file
 from shared.child_plan import PLAN_NAME
-from shared.errors import FrameError
 from shared.messages.admin import CompareRequest, DumpRequest, TextAnswer
 from shared.telemetry.log import EventLog
 from shared.transport.owner_link import NoAnswerError, OwnerLink
@@ -40,16 +39,14 @@ class Dumper:
     async def dump(self) -> None:
         """Writes `dump.txt` in the runtime directory, and what differs into the log."""
         try:
-            dumped = await self._owner.ask(DumpRequest(), DUMP_TIMEOUT_S)
-            compared = await self._owner.ask(CompareRequest(), DUMP_TIMEOUT_S)
-        except (NoAnswerError, FrameError) as error:
+            dumped = await self._owner.ask(DumpRequest(), TextAnswer, DUMP_TIMEOUT_S)
+            compared = await self._owner.ask(CompareRequest(), TextAnswer, DUMP_TIMEOUT_S)
+        except NoAnswerError as error:
             log.warning("dump_failed", reason=str(error))
             return
-        if isinstance(dumped, TextAnswer):
-            self._write(dumped.lines)
-        if isinstance(compared, TextAnswer):
-            for line in compared.lines:
-                log.info("compared", finding=line)
+        self._write(dumped.lines)
+        for line in compared.lines:
+            log.info("compared", finding=line)
         if (self._runtime_dir / PLAN_NAME).exists():
             self._start_comparer()
 

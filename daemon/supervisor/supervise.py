@@ -37,12 +37,13 @@ from daemon.supervisor.restart_policy import Exit, GiveUp, exit_text, next_step
 from daemon.supervisor.sd_notify import ServiceNotifier
 from shared import exit_codes
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError, FrameError
+from shared.errors import ConfigurationError
 from shared.limits import CHILD_STOP_S, LOOK_PERIOD_S, STATUS_PERIOD_S
 from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
     StopRequest,
+    TextAnswer,
 )
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
@@ -292,12 +293,11 @@ class Supervisor:
 
     async def _ask_owner(self) -> None:
         try:
-            answer = await self._owner.ask(StatusRequest(), timeout_s=5.0)
-        except (NoAnswerError, FrameError) as error:
+            answer = await self._owner.ask(StatusRequest(), StatusAnswer, timeout_s=5.0)
+        except NoAnswerError as error:
             log.debug("owner_silent", reason=str(error))
             return
-        if isinstance(answer, StatusAnswer):
-            self._on_status(answer)
+        self._on_status(answer)
 
     def _on_status(self, answer: StatusAnswer) -> None:
         summary = (
@@ -446,7 +446,7 @@ class Supervisor:
         owner = next((child for child in self._running() if child.name == OWNER), None)
         if owner is None:
             return
-        ask = asyncio.create_task(self._owner.ask(StopRequest(), self._options.drain_s))
+        ask = asyncio.create_task(self._owner.ask(StopRequest(), TextAnswer, self._options.drain_s))
         kill = asyncio.create_task(self._is_killing.wait())
         # Nobody is left to be asked then; a successor that heard the question would drain for ever.
         end = asyncio.create_task(self._end_of(owner))
@@ -459,7 +459,7 @@ class Supervisor:
         try:
             ask.result()
             log.info("drained")
-        except (NoAnswerError, FrameError) as error:
+        except NoAnswerError as error:
             log.warning("not_drained", reason=str(error))
 
     async def _end_of(self, child: Child) -> None:

@@ -65,8 +65,7 @@ def explain(runtime_dir: str, key: str, node: str = "") -> Explanation:
     key = key if "/" in key else f"default/{key}"
     subject = running_subject(runtime_dir)
     with AdminClient(Endpoints(Path(runtime_dir))) as client:
-        answer = client.ask(QueueRequest(key), OWNER_TIMEOUT_S)
-    assert isinstance(answer, QueueAnswer), "the owner answers a question with its answer"
+        answer = client.ask(QueueRequest(key), QueueAnswer, OWNER_TIMEOUT_S)
     now_s = SystemClock().monotonic_s()
     facts = [facts_of(pod, now_s) for pod in answer.pods]
     return explain_in(subject, key, node, facts[0] if facts else None)

@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Callable
-from typing import Final
+from typing import Final, TypeVar
 
 from shared.errors import OperationalError
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
@@ -15,6 +15,8 @@ from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import Closing
 
 OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
+
+A = TypeVar("A", bound=AdminAnswer)
 
 TIMEOUT_S: Final = 5.0
 
@@ -28,7 +30,7 @@ def admin_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdminRequest, A
     return AsyncPeer(endpoints, Channel.ADMIN, identity, ADMIN_REQUEST, ADMIN_ANSWER)
 
 
-class OwnerLink:
+class OwnerLink(Closing):
     """One question at a time; belongs to one event loop."""
 
     def __init__(self, endpoints: Endpoints, open_peer: OpenPeer = admin_peer) -> None:
@@ -38,16 +40,19 @@ class OwnerLink:
         self._is_asked = False
         self._turn = asyncio.Lock()
 
-    async def ask(self, request: AdminRequest, timeout_s: float) -> AdminAnswer:
-        """The answer; NoAnswerError after `timeout_s`, or when the connection is lost."""
+    async def ask(self, request: AdminRequest, kind: type[A], timeout_s: float) -> A:
+        """The answer, of the kind that the question has; NoAnswerError after `timeout_s`, or when the
+        connection is lost."""
         try:
             async with asyncio.timeout(timeout_s), self._turn:
-                return await self._exchange(request)
+                answer = await self._exchange(request)
         except TimeoutError:
             if self._is_asked:
                 raise NoAnswerError(f"the owner gave no answer in {timeout_s:g} s") from None
             address = self._endpoints.address(Channel.ADMIN)
             raise NoAnswerError(f"no owner at {address}; is berth running there?") from None
+        assert isinstance(answer, kind), "the owner answers a question with its answer"
+        return answer
 
     async def _exchange(self, request: AdminRequest) -> AdminAnswer:
         self._is_asked = False
@@ -89,9 +94,9 @@ class AdminClient(Closing):
         self._runner = asyncio.Runner()
         self._link = OwnerLink(endpoints)
 
-    def ask(self, request: AdminRequest, timeout_s: float = TIMEOUT_S) -> AdminAnswer:
+    def ask(self, request: AdminRequest, kind: type[A], timeout_s: float = TIMEOUT_S) -> A:
         """As `OwnerLink.ask`."""
-        return self._runner.run(self._link.ask(request, timeout_s))
+        return self._runner.run(self._link.ask(request, kind, timeout_s))
 
     def close(self) -> None:
         self._link.close()

@@ -356,14 +356,14 @@ class TestAdmin:
         answers = []
         with AdminClient(endpoints) as first, AdminClient(endpoints) as second:
             asking = threading.Thread(
-                target=lambda: answers.append(first.ask(StatusRequest(), HANG_S))
+                target=lambda: answers.append(first.ask(StatusRequest(), TextAnswer, HANG_S))
             )
             thread.start()
             asking.start()
-            answers.append(second.ask(StatusRequest(), HANG_S))
+            answers.append(second.ask(StatusRequest(), TextAnswer, HANG_S))
             asking.join()
             thread.join()
-        texts = [a.lines[0] for a in answers if isinstance(a, TextAnswer)]
+        texts = [answer.lines[0] for answer in answers]
         assert len(set(texts)) == 2
         assert all(text.startswith("admin-") for text in texts)
 
@@ -371,14 +371,14 @@ class TestAdmin:
         self, endpoints: Endpoints
     ) -> None:
         with AdminClient(endpoints) as client, pytest.raises(NoAnswerError, match=r"admin\.sock"):
-            client.ask(StatusRequest(), timeout_s=0.05)
+            client.ask(StatusRequest(), TextAnswer, timeout_s=0.05)
 
     def test_a_late_answer_is_not_taken_for_the_next_one(
         self, endpoints: Endpoints, owner: OwnerSockets
     ) -> None:
         with AdminClient(endpoints) as client:
             with pytest.raises(NoAnswerError, match="no answer"):
-                client.ask(StatusRequest(), timeout_s=0.2)
+                client.ask(StatusRequest(), TextAnswer, timeout_s=0.2)
             late = one(owner)
             owner.send(Channel.ADMIN, late.peer, TextAnswer(["late"]))
 
@@ -387,7 +387,7 @@ class TestAdmin:
 
             thread = threading.Thread(target=answer)
             thread.start()
-            assert client.ask(StatusRequest(), HANG_S) == TextAnswer(["right"])
+            assert client.ask(StatusRequest(), TextAnswer, HANG_S) == TextAnswer(["right"])
             thread.join()
 
 

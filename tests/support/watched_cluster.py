@@ -3,13 +3,13 @@
 import os
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final
+from typing import Final, TypeVar, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from daemon.overview.berth_status import BerthStatus, Looks
-from daemon.overview.overview import Answers, Overviews, questions
+from daemon.overview.overview import Answers, Overviews, answers_of
 from daemon.overview.pending import facts_of
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from daemon.trial.explain import explain_in
@@ -25,8 +25,11 @@ from shared.messages.admin import (
     StatusRequest,
 )
 from shared.messages.to_owner import AdapterMessage, NodeChanged
+from shared.transport.owner_link import OwnerLink
 from tests.support.subjects import openb_subject
 from tests.unit.daemon.endpoints.test_pages import FixedSource
+
+A = TypeVar("A", bound=AdminAnswer)
 
 PROCESSES: Final = ("supervisor", "owner", "scorer-0", "binder-0", "adapter", "endpoints")
 ZONES: Final = ("north-a", "north-b", "south-a")
@@ -54,6 +57,18 @@ def openb_in_zones() -> Trial:
     return trial
 
 
+class TrialOwner:
+    """Answers as a trial does."""
+
+    def __init__(self, ask: Callable[[AdminRequest], AdminAnswer]) -> None:
+        self._ask = ask
+
+    async def ask(self, request: AdminRequest, kind: type[A], _: float) -> A:
+        answer = self._ask(request)
+        assert isinstance(answer, kind)
+        return answer
+
+
 class WatchedSource(FixedSource):
     """What the live page asks."""
 
@@ -74,20 +89,13 @@ class WatchedSource(FixedSource):
     def ask(self, request: AdminRequest) -> AdminAnswer:
         return self._trial.ask(request, NOW_S)
 
-    def answers(self) -> Answers:
-        asked = questions()
-        request = next(asked)
-        while True:
-            try:
-                request = asked.send(self.ask(request))
-            except StopIteration as done:
-                found: Answers = done.value
-                return found
+    async def answers(self) -> Answers:
+        return await answers_of(cast("OwnerLink", TrialOwner(self.ask)), 1.0)
 
     async def overview(self) -> bytes | None:
         self.looks += 1
         self.change()
-        overview = self._overviews.made(self.answers(), "")
+        overview = self._overviews.made(await self.answers(), "")
         # The trial's clock is not the machine's.
         ago = [replace(one, ago_s=NOW_S) for one in overview.decisions]
         return msgspec.json.encode(replace(overview, decisions=ago, api_word_age_s=0.4))

@@ -1,5 +1,6 @@
 """`berth top`: a screen of text."""
 
+import asyncio
 import io
 from pathlib import Path
 
@@ -23,7 +24,7 @@ def overview(tmp_path: Path) -> Overview:
     nodes = [make_node(f"n{n}", cpu="4", labels={ZONE: f"z{n % 2}"}) for n in range(4)]
     pods = [make_pod("full", cpu="4"), make_pod("half", cpu="2"), make_pod("big", cpu="9")]
     source = WatchedSource(subject_with(nodes, pods).trial(decides=True), tmp_path)
-    return Overviews(tmp_path, SystemClock()).made(source.answers(), "")
+    return Overviews(tmp_path, SystemClock()).made(asyncio.run(source.answers()), "")
 
 
 def test_a_screen_has_what_the_page_has(overview: Overview) -> None:

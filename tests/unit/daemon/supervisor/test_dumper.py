@@ -15,7 +15,7 @@ from shared.transport.owner_link import OwnerLink
 
 
 class Owner:
-    async def ask(self, request: AdminRequest, _: float) -> AdminAnswer:
+    async def ask(self, request: AdminRequest, _: type[AdminAnswer], __: float) -> AdminAnswer:
         return TextAnswer(["a line"] if isinstance(request, DumpRequest) else [])
 
 

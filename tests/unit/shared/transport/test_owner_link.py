@@ -72,7 +72,7 @@ def owners() -> Owners:
 
 
 def asked(link: OwnerLink, request: AdminRequest) -> AdminAnswer:
-    return asyncio.run(link.ask(request, timeout_s=60))
+    return asyncio.run(link.ask(request, TextAnswer, timeout_s=60))
 
 
 def told(request: AdminRequest) -> TextAnswer:
@@ -109,4 +109,4 @@ def test_without_an_owner_the_question_says_where_it_was_asked(owners: Owners) -
     peer.recv = never
     link = OwnerLink(NOWHERE, lambda *_: peer)  # type: ignore[arg-type]  # The peer is ours.
     with pytest.raises(NoAnswerError, match=r"no owner at ipc:///nowhere/admin\.sock"):
-        asyncio.run(link.ask(StatusRequest(), timeout_s=0.01))
+        asyncio.run(link.ask(StatusRequest(), TextAnswer, timeout_s=0.01))
