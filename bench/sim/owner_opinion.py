@@ -78,7 +78,8 @@ class OwnerOpinion:
         meant = self._orders.meant_for.pop(record.uid, node_name)
         if meant != node_name:
             raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
-        cluster, pod = self._states.held_by(owner.epoch, owner.state.cache), waiting(record)
+        cluster = self._states.held_by(owner.epoch, owner.state.cache, record.uid)
+        pod = waiting(record)
         if GROUP in pod.labels:
             self.permit_count += 1
             self.devices_on_permit |= bool(pod.spec.get("resourceClaims"))

@@ -75,9 +75,10 @@ class States:
         seen = Seen(self.held_by(epoch, cache), nominations, uids)
         self._published[epoch, sequence, generation] = seen
 
-    def held_by(self, epoch: int, cache: Cache) -> OracleCluster:
-        """The cluster as an owner sees it now."""
-        told, latest = self._objects(cache)
+    def held_by(self, epoch: int, cache: Cache, reserving: str = "") -> OracleCluster:
+        """The cluster as an owner sees it now; without what it has just reserved for the pod `reserving`
+        (uid)."""
+        told, latest = self._objects(cache, reserving)
         namespaces = {
             name: value.get("metadata", {}).get("labels") or {}
             for name, value in told.get("namespaces", {}).items()
@@ -97,7 +98,7 @@ class States:
             ],
         )
 
-    def _objects(self, cache: Cache) -> tuple[dict[str, dict[str, Json]], ...]:
+    def _objects(self, cache: Cache, reserving: str) -> tuple[dict[str, dict[str, Json]], ...]:
         store = cache.objects
         told = {
             kind: {key: self._as_plain(value) for key, value in store.all(kind).items()}
@@ -105,7 +106,11 @@ class States:
         }
         latest = dict(told)
         for kind in store.assumed_kinds():
-            over = {key: self._as_plain(each.value) for key, each in store.assumed(kind).items()}
+            over = {
+                key: self._as_plain(each.value)
+                for key, each in store.assumed(kind).items()
+                if each.pod_uid != reserving
+            }
             latest[kind] = told.get(kind, {}) | over
         return told, latest
 

@@ -26,7 +26,7 @@ from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.effects import Note
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.nominations import NominationBook
-from daemon.core.owner_plugins import OwnerPlugins
+from daemon.core.owner_plugins import FITS_NO_MORE, OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -315,15 +315,18 @@ def judge(
                 chosen.append((attempt, row))
                 continue
             record, info = attempt.pod.record, attempt.pod_class.info
-            node_name = cache.nodes.name_of(row)
-            cache.assume_pod(record, node_name, attempt.pod_class)
-            if cache.view.nominations.get(record.uid) is not None:
-                nominations.placed(record.uid)
             status = plugins.run_reserve(record, info, cache.view, row)
             if status.is_success:
+                node_name = cache.nodes.name_of(row)
+                cache.assume_pod(record, node_name, attempt.pod_class)
+                if cache.view.nominations.get(record.uid) is not None:
+                    nominations.placed(record.uid)
                 accepted.append(Accepted(attempt, node_name))
+                continue
+            _correct(cache, row)
+            if status is FITS_NO_MORE:
+                rejected.append(attempt)
             else:
-                cache.forget_pod(record.uid)
                 nominations.not_placed(attempt.pod)
                 not_reserved.append(NotReserved(attempt, status))
         if chosen:

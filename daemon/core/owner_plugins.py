@@ -4,7 +4,7 @@ Filter runs here too, but through `shared.engine.checker.Checker`, with the scor
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.errors import ObjectError
@@ -18,8 +18,12 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations
+from shared.framework.runtime import Framework
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
+
+FITS_NO_MORE: Final = Status(Code.UNSCHEDULABLE)
+"""Of a placement that Filter would not let pass any more."""
 
 
 class OwnerPlugins(NamedTuple):
@@ -40,6 +44,15 @@ class OwnerPlugins(NamedTuple):
         for by_profile in (self.pre_enqueue, self.reserve, self.permit):
             for plugins in by_profile.values():
                 yield from plugins
+
+    def checked(self, frameworks: Mapping[str, Framework]) -> dict[str, Framework]:
+        """By profile, what is asked about placements before Reserve: not who says the same there."""
+
+        def part_of(profile: str, framework: Framework) -> Framework:
+            said = {p.NAME for p in self.reserve.get(profile, ()) if _filters_in_reserve(p)}
+            return framework.only(lambda plugin: getattr(plugin, "NAME", "") not in said)
+
+        return {profile: part_of(profile, each) for profile, each in frameworks.items()}
 
     def gate_of(self, pod: QueuedPod, cluster: ClusterView) -> str | None:
         """The first PreEnqueue plugin that keeps the pod out, if any does."""
@@ -66,7 +79,8 @@ class OwnerPlugins(NamedTuple):
     def run_reserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
     ) -> Status:
-        """Runs Reserve in order; after a failure everything is unreserved again."""
+        """Runs Reserve in order; after a failure everything is unreserved again. FITS_NO_MORE where it
+        is Filter's."""
         for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
             try:
                 with reading("pod", record):
@@ -75,6 +89,8 @@ class OwnerPlugins(NamedTuple):
                 status = Status(Code.ERROR, (error.problem,))
             if not status.is_success:
                 self.run_unreserve(record, pod, cluster, row)
+                if status.is_rejected and _filters_in_reserve(plugin):
+                    return FITS_NO_MORE
                 if not status.is_rejected:
                     text = f'running Reserve plugin "{plugin.NAME}": {status.message}'
                     return Status(Code.ERROR, (text,), plugin.NAME)
@@ -87,6 +103,10 @@ class OwnerPlugins(NamedTuple):
         """Runs Unreserve in reverse order."""
         for plugin in reversed(self.reserve.get(pod.spec.scheduler_name, ())):
             plugin.unreserve(record, pod, cluster, row)
+
+
+def _filters_in_reserve(plugin: ReservePlugin) -> bool:
+    return bool(getattr(plugin, "reserve_filters", False))
 
 
 def _concerns(plugins: Iterable[object], question: str, pod: PodInfo) -> bool:

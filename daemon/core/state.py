@@ -303,7 +303,7 @@ def _holdings(
         queue=queue,
         syncs=Syncs(kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate),
         changes=changes,
-        checker=Checker(cache.view, frameworks),
+        checker=Checker(cache.view, plugins.checked(frameworks)),
         nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
         waiting=waiting,
         groups=groups,

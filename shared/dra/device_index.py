@@ -17,7 +17,7 @@ from numpy.typing import NDArray
 from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
-from shared.dra.allocated import AllocatedState
+from shared.dra.allocated import AllocatedState, results_of
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import selected
 from shared.dra.extended import classes_by_resource
@@ -68,6 +68,8 @@ class DeviceIndex:
         self._start_over()
 
     def _start_over(self) -> None:
+        self.offers = object()
+        """Another one when something changed of which the keys of groups do not tell."""
         self.state = AllocatedState()
         self.by_resource: dict[str, DeviceClass] = {}
         """Extended resource -> the class that stands for it."""
@@ -117,10 +119,15 @@ class DeviceIndex:
         for kind, key in changes:
             if kind == CLAIMS:
                 self._see_claim(key)
+                if self.is_of_nodes:
+                    continue
             elif kind == SLICES:
                 self._see_slice(key)
             elif kind == CLASSES:
                 self._see_classes()
+            else:
+                continue
+            self.offers = object()
 
     def _see_classes(self) -> None:
         self.by_resource = classes_by_resource(self._objects.all(CLASSES).values())
@@ -128,6 +135,9 @@ class DeviceIndex:
     def _see_claim(self, key: str) -> None:
         claim: ResourceClaim | None = self._objects.latest(CLAIMS, key)
         counted = self._counted.pop(key, None)
+        if counted is not None and claim is not None and _is_counted_as(claim, counted):
+            self._counted[key] = claim
+            return
         touched: list[DeviceId] = []
         if counted is not None:
             touched += self.state.remove(counted)
@@ -355,7 +365,8 @@ class DeviceIndex:
         if not own:
             return None
         if any(self._is_for_many(view) or view.problem for view in own.values()):
-            return name  # Its own slices are part of a pool for many: it is like no other.
+            # Its own slices are part of a pool for many: it is like no other.
+            return name, tuple(self._offer(view) for view in own.values())
         pools = self._gathered(name, None)
         names = [pool.pool_id[1] for pool in pools]
         return tuple(
@@ -393,6 +404,12 @@ def takes_devices(pod: PodInfo, cluster: ClusterView) -> bool:
         return False
     by_resource = device_index(cluster).by_resource
     return any(name in by_resource for name in pod.requests.scalars)
+
+
+def _is_counted_as(claim: ResourceClaim, other: ResourceClaim) -> bool:
+    """What was assumed of a claim is what the API server says of it later."""
+    has_same = list(results_of(claim)) == list(results_of(other))
+    return has_same and pod_uid_of(claim) == pod_uid_of(other)
 
 
 def reaches(match: NodeMatch, nodes: NodeTable, row: int) -> bool:

@@ -21,7 +21,8 @@ from shared.engine.kept_rows import looks_at_room_alone
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
-from shared.framework.plugin_api import ClaimsLikener, ObjectFollower, Scope
+from shared.framework.plans import unfollowed_kinds
+from shared.framework.plugin_api import ClaimsLikener, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.kube.api.core_v1 import Container, PodSpec, Volume
@@ -50,8 +51,8 @@ class FrameworkParts(NamedTuple):
     likeners: Sequence[ClaimsLikener] | None
     """The latter, where they can tell which claims come to the same, and where those that look at
     requests look at nothing but room; else None."""
-    followed_kinds: frozenset[str]
-    """Of objects: one of these follows them (`ObjectFollower`)."""
+    unfollowed_kinds: frozenset[str] | None
+    """Of objects that some filter reads, and nobody follows (`ObjectFollower`); None: all."""
 
 
 class Family(NamedTuple):
@@ -155,13 +156,9 @@ class Families:
     def _objects_epoch(self, profile: str) -> int:
         """Another number when an object changed that starts what is known of pods that are alike
         afresh: then it has to pay again."""
-        follower = self._follower
-        if not follower.saw_objects:
-            changes = follower.objects()
-            followed = self.parts[profile].followed_kinds
-            if changes is None or any(kind not in followed for kind, _ in changes):
-                self._epoch += 1
-            follower.note_objects()
+        if self._follower.concerns(self.parts[profile].unfollowed_kinds):
+            self._epoch += 1
+        self._follower.note_objects()
         return self._epoch
 
 
@@ -225,10 +222,8 @@ def _split(framework: Framework) -> FrameworkParts | None:
     readers = dict.fromkeys([*claims.pre_filters, *claims.filters, *scorers])
     likeners = [plugin for plugin in readers if isinstance(plugin, ClaimsLikener)]
     can_tell = len(likeners) == len(readers) and looks_at_room_alone(own)
-    kinds = [p.followed_kinds for p in readers if isinstance(p, ObjectFollower)]
-    return FrameworkParts(
-        shared, own, claims, likeners if can_tell else None, frozenset().union(*kinds)
-    )
+    kinds = unfollowed_kinds(framework.pre_filters, framework.filters)
+    return FrameworkParts(shared, own, claims, likeners if can_tell else None, kinds)
 
 
 def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = False) -> Framework:
@@ -239,9 +234,4 @@ def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = 
             return not ignores_requests
         return ignores_requests and bool(getattr(plugin, "reads_claims", False)) is reads_claims
 
-    return Framework(
-        framework.profile_name,
-        [plugin for plugin in framework.pre_filters if belongs(plugin)],
-        [plugin for plugin in framework.filters if belongs(plugin)],
-        [entry for entry in framework.scores if belongs(entry.plugin)],
-    )
+    return framework.only(belongs)

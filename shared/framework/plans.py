@@ -143,7 +143,10 @@ class FilterPlans:
             for plugin in self._pod_counting
             if plugin.filter_index in active and plugin.name not in outcome.final
         ]
-        readers = self._object_readers(outcome, active)
+        readers = _object_readers(
+            [plugin for plugin in self._pre_filters if plugin.NAME not in outcome.final],
+            [self._filters[index] for index in active],
+        )
         return FilterPlan(
             active,
             groups,
@@ -170,17 +173,21 @@ class FilterPlans:
                 reads |= _wide_reads(filter_plugin.filter_depends)
         return reads
 
-    def _object_readers(
-        self, outcome: PreFilterOutcome, active: Sequence[int]
-    ) -> list[PreFilterPlugin | FilterPlugin]:
-        readers: list[PreFilterPlugin | FilterPlugin] = [
-            plugin
-            for plugin in self._pre_filters
-            if plugin.NAME not in outcome.final and _reads_objects(plugin.pre_filter_depends)
-        ]
-        filters = (self._filters[index] for index in active)
-        readers += [plugin for plugin in filters if _reads_objects(plugin.filter_depends)]
-        return readers
+
+def unfollowed_kinds(
+    pre_filters: Sequence[PreFilterPlugin], filters: Sequence[FilterPlugin]
+) -> frozenset[str] | None:
+    """As of a plan, of pods of which all of them have a say."""
+    return _kinds_read(_object_readers(pre_filters, filters), followed=True)
+
+
+def _object_readers(
+    pre_filters: Sequence[PreFilterPlugin], filters: Sequence[FilterPlugin]
+) -> list[PreFilterPlugin | FilterPlugin]:
+    return [
+        *(plugin for plugin in pre_filters if _reads_objects(plugin.pre_filter_depends)),
+        *(plugin for plugin in filters if _reads_objects(plugin.filter_depends)),
+    ]
 
 
 class ScoringPlugin(NamedTuple):

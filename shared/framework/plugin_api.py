@@ -388,9 +388,12 @@ class ObjectFollower(Protocol):
 class ReservePlugin(Protocol):
     """Keeps book in the owner of what a placement takes beside the node's columns.
 
-    `reserve` is called when a placement was accepted and the pod is assumed; a rejection takes the
-    assumption back, and the pod is unschedulable by this plugin. `unreserve` undoes it, must not
-    fail, and may be called for a pod that was never reserved here.
+    `reserve` is called when a placement was accepted, just before the pod is assumed; after a rejection
+    it is not, and the pod is unschedulable by this plugin. `unreserve` undoes it, must not fail, and may
+    be called for a pod that was never reserved here.
+
+    One with `reserve_filters = True` rejects whatever its Filter rejects: the owner does not ask its
+    Filter about placements then, and a pod that it rejects is tried again at once.
 
     One that has nothing to reserve for most pods may have `reserves_for(pod) -> bool`, which is asked
     once for a class of them: False where both do nothing, whatever the node.

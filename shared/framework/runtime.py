@@ -6,7 +6,7 @@ see `prepared_pod.py`. Rules: pkg/scheduler/framework/runtime/framework.go and
 pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -76,6 +76,15 @@ class Framework:
         self._failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
         self._filter_plans = FilterPlans(self.pre_filters, self.filters, self._updatable_filters)
         self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
+
+    def only(self, belongs: Callable[[object], bool]) -> "Framework":
+        """With these of its plugins, to filter and score all nodes."""
+        return Framework(
+            self.profile_name,
+            [plugin for plugin in self.pre_filters if belongs(plugin)],
+            [plugin for plugin in self.filters if belongs(plugin)],
+            [entry for entry in self.scores if belongs(entry.plugin)],
+        )
 
     # PreFilter and Filter ----------------------------------------------------------------
 

@@ -28,6 +28,9 @@ from shared.selectors.node_selector import Terms
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 
+OUTCOMES_MAX: Final = 1 << 12
+"""So many ways in which nodes have devices left are remembered; with more, all are forgotten."""
+
 Names = tuple[str, ...]
 """Extended resources, sorted."""
 GroupKey = tuple[bytes, Names]
@@ -67,7 +70,6 @@ class DeviceClaims:
         self,
         claims: list[ResourceClaim],
         scalars: dict[str, int],
-        version: int,
         work_max: int = WORK_MAX,
         position: int = 0,
     ) -> None:
@@ -78,13 +80,16 @@ class DeviceClaims:
         self.pending = [c for c in claims if c.status.allocation is None]
         self.scalars = scalars
         """Extended resources that the pod asks for, if devices may provide some of them."""
-        self.version = version
+        self.offers: object = None
+        """Of the index of devices when nodes were last asked about, and the version of all objects."""
+        self.version = 0
         self.position = position
         """Of the index of devices, when nodes were last asked about."""
         self.has_failed = False
         """Allocation came to an error on some node."""
         self.outcomes: dict[GroupKey, AllocationOutcome] = {}
-        """By the key of a group of nodes and the extended resources that devices provide there."""
+        """By the key of a group of nodes and the extended resources that devices provide there; at most
+        OUTCOMES_MAX."""
         self._work_max = work_max
         self.work = Work(work_max)
         """Made anew for each run of an extension point; used up, it stays so until an object changes."""
@@ -173,11 +178,13 @@ def outcome_on(
     state: DeviceClaims, pod: PodInfo, cluster: ClusterView, row: int, key: GroupKey
 ) -> AllocationOutcome:
     """What allocation comes to on a row of a group."""
-    if state.version != cluster.objects.version:
-        state.version = cluster.objects.version
+    offers, version = device_index(cluster).offers, cluster.objects.version
+    is_void = state.offers is not offers or len(state.outcomes) >= OUTCOMES_MAX
+    if is_void or (state.work.is_over and state.version != version):
         state.renew_work()
         state.outcomes.clear()
         state.understood.clear()
+    state.offers, state.version = offers, version
     outcome = state.outcomes.get(key)
     if outcome is None:
         outcome = state.outcomes[key] = allocated_on(state, pod, cluster, row, key[1])

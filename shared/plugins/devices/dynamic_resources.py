@@ -123,6 +123,7 @@ class DynamicResources(DefaultNormalizeScore):
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
+    reserve_filters: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
     followed_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
@@ -166,7 +167,7 @@ class DynamicResources(DefaultNormalizeScore):
         if not claims and not scalars:
             return SKIP_FILTER
         position = device_index(cluster).position
-        state = DeviceClaims(claims, scalars, cluster.objects.version, self._work_max, position)
+        state = DeviceClaims(claims, scalars, self._work_max, position)
         uid = _identity(pod).uid
         for claim in claims:
             refusal = _refusal(claim, uid, cluster)
@@ -329,21 +330,25 @@ class DynamicResources(DefaultNormalizeScore):
         return bool(pod.spec.resource_claims or pod.requests.scalars)
 
     def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
-        """Allocates on the node, against everything that was reserved before."""
+        """Allocates on the node, against everything that was reserved before. Rejects what Filter
+        does."""
         result = self.pre_filter(pod, cluster)
         if result.status.code is Code.SKIP:
             return SUCCESS
         state = result.state
         if not isinstance(state, DeviceClaims):
-            return result.status
+            return _not_any_more(result.status.message)
         rows = np.array([row], np.intp)
-        (names,) = provided_by_devices(state, cluster, rows).sets
+        (names,), _, misfits = provided_by_devices(state, cluster, rows)
+        if misfits.any():
+            return _not_any_more(CANNOT_FIT)
+        if (state.claims or names) and _unavailable(state, cluster, rows).any():
+            return _not_any_more(NOT_AVAILABLE)
         if not state.pending and not names:
             return SUCCESS
         outcome = allocated_on(state, pod, cluster, row, names)
         if outcome.text:
-            code = Code.ERROR if outcome.is_error else Code.UNSCHEDULABLE
-            return Status(code, (outcome.text,))
+            return _not_any_more(outcome.text)
         name = cluster.nodes.name_of(row)
         try:
             claims = [_allocated_claim(each, name, record) for each in outcome.solutions]
@@ -383,7 +388,7 @@ class DynamicResources(DefaultNormalizeScore):
         self, pod: PodInfo, cluster: ClusterView, row: int
     ) -> ExtendedRequests:
         """What the pod's own claim asks for on a node, where devices provide extended resources."""
-        state = DeviceClaims([], scalars_of(pod), cluster.objects.version)
+        state = DeviceClaims([], scalars_of(pod))
         (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
         return extended_requests_of(pod, cluster, names)
 
@@ -402,6 +407,11 @@ def _identity(pod: PodInfo) -> ObjectIdentity:
 
 def _unresolvable(text: str) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
+def _not_any_more(text: str) -> Status:
+    """Of a pod that Filter let pass before. If it is an error now, Filter says so when it is asked."""
+    return Status(Code.UNSCHEDULABLE, (text,))
 
 
 def _refusal(claim: ResourceClaim, uid: str, cluster: ClusterView) -> Status | None:

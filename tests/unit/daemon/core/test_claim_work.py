@@ -5,13 +5,17 @@ from collections import deque
 from typing import Any
 
 import msgspec
+import pytest
 
 from bench.conformance.claims import written_claim
 from bench.sim.leaks import holders
 from daemon.core.effects import Effect, TellBinder
+from daemon.core.events import ScorerSaid
+from daemon.core.queue.queued_pod import Place
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
+from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_binder import BindPod, PreemptPods, ReleaseClaim
 from shared.messages.to_owner import (
     ObjectChanged,
@@ -24,7 +28,7 @@ from shared.messages.to_owner import (
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import allocated, device, make_claim, make_class, make_slice
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import EPOCH, Pipeline
 
 GPU = "example.com/gpu"
 USER = {"resource": "pods", "name": "p", "uid": "uid-default-p"}
@@ -286,6 +290,27 @@ def test_pods_of_one_batch_do_not_count_on_the_same_devices() -> None:
     taken = {(each.pool, each.device) for results in given for each in results or ()}
     assert taken == {("n0", "a"), ("n0", "b"), ("n1", "a"), ("n1", "b")}
     assert cluster.state.counters[Count.PROPOSALS_REJECTED] == 0
+    cluster.check()
+
+
+@pytest.mark.parametrize("kind", ["claim", "extended resource"])
+def test_of_two_pods_on_the_row_of_one_device_the_first_has_it(kind: str) -> None:
+    """Devices are asked about in Reserve alone; the second is tried again as where room is short."""
+    cluster = Cluster(*(make_slice(f"n{i}", [device("a")]) for i in range(2)))
+    for name in ("c0", "c1"):
+        cluster.show(make_claim(name))
+        cluster.add_pod(claim_pod(f"p-{name}", name) if kind == "claim" else gpu_pod(f"p-{name}"))
+    scorer = cluster.scorers[0]
+    while not scorer.work:
+        assert cluster.step_owner() or cluster.step_scorer(0), "they are handed out"
+    tickets = [task.ticket for work in scorer.work for task in work.tasks]
+    generation = scorer.replica.generation
+    told = Proposals(0, EPOCH, 1, 1, generation, True, Placements(tickets, [0, 0]), [], [])
+    cluster.handle(ScorerSaid(scorer.peer, told))
+    assert [order.node_name for order in cluster.orders] == ["n0"]
+    assert cluster.state.counters[Count.PROPOSALS_REJECTED] == 1
+    (place,) = [pod.place for pod in cluster.state._facts.queue if pod.record.name == "p-c1"]
+    assert place is Place.IN_FLIGHT, "handed out again at once"
     cluster.check()
 
 

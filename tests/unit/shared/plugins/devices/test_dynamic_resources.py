@@ -5,11 +5,12 @@ from typing import Any
 
 import msgspec
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.dra.allocator import INVALID_POOLS
+from shared.dra.allocator import INVALID_POOLS, allocate
 from shared.dra.device_index import CLAIMS, SLICES, device_index, reaches
 from shared.dra.pools import Pool, gather
 from shared.dra.resource_slices import PoolId, SliceView
@@ -18,8 +19,10 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from shared.kube.pod_record import PodRecord
+from shared.plugins.devices import device_allocation
 from shared.plugins.devices.device_allocation import CANNOT_ALLOCATE
 from shared.plugins.devices.dynamic_resources import (
+    CANNOT_FIT,
     NOT_AVAILABLE,
     DynamicResources,
     DynamicResourcesArgs,
@@ -333,6 +336,66 @@ def test_nodes_that_share_a_result_would_each_have_come_to_it(
         assert alone.status(0, "") == together.status(i, "")
         state = plugin().pre_score(pod, cache.view, rows_of(row)).state
         assert plugin().score(state, pod, cache.view, rows_of(row))[0] == scores[i]
+        status = plugin().reserve(pod_of("claim"), pod, cache.view, row)
+        assert status.is_success is bool(together.passes[i]), "Reserve rejects what Filter rejects"
+        plugin().unreserve(pod_of("claim"), pod, cache.view, row)
+
+
+def test_reserve_rejects_nodes_out_of_reach_of_what_was_allocated_and_amounts_of_nobody() -> None:
+    zone_b = {"matchExpressions": [{"key": "zone", "operator": "In", "values": ["b"]}]}
+    status = allocated("a", pool="n1")
+    status["allocation"]["nodeSelector"] = {"nodeSelectorTerms": [zone_b]}
+    cache = cluster(make_claim(status=status), make_class("gpus", extendedResourceName=GPU))
+    far = pod_of("claim")
+    gpu = {"requests": {GPU: "1", "example.com/unknown": "1"}}
+    vain = make_pod("vain", spec={"containers": [{"name": "c", "resources": gpu}]})
+    for record, reason in ((far, NOT_AVAILABLE), (vain, CANNOT_FIT)):
+        assert verdicts(cache, pod_info(record))[0] == reason
+        told = plugin().reserve(record, pod_info(record), cache.view, 0)
+        assert (told.is_rejected, told.reasons) == (True, (reason,))
+    assert plugin().reserve(far, pod_info(far), cache.view, 1).is_success
+
+
+def test_nodes_that_have_the_same_left_are_searched_once_however_many_devices_are_given_away(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    slices = [make_slice(f"n{i}", [device("a"), device("b")]) for i in range(4)]
+    claims = [make_claim(f"c{i}") for i in range(6)]
+    cache = cluster(*claims, *slices, nodes=4)
+    rows, pod = cache.nodes.present_rows(), pod_info(pod_of("c0"))
+    state = plugin().pre_filter(pod, cache.view).state
+    searched: list[int] = []
+
+    def note(*parts: Any) -> Any:
+        searched.append(len(parts))
+        return allocate(*parts)
+
+    for i, row, count in ((1, 0, 2), (2, 1, 0), (3, 2, 0), (4, 0, 1), (5, 1, 0)):
+        record = pod_of(f"c{i}", name=f"p{i}")
+        assert plugin().reserve(record, pod_info(record), cache.view, row).is_success
+        with monkeypatch.context() as patch:
+            patch.setattr(device_allocation, "allocate", note)
+            passes = plugin().filter(state, pod, cache.view, rows).passes.tolist()
+        assert passes == plugin().filter(None, pod, cache.view, rows).passes.tolist()
+        assert len(searched) == count, (
+            "of nodes with as many left as others once had nothing is new"
+        )
+        searched.clear()
+
+
+def test_a_claim_that_is_said_to_be_as_it_was_assumed_is_news_of_no_node() -> None:
+    cache = cluster(make_claim("c0"), make_slice("n0", [device("a")]))
+    first = pod_of("c0")
+    assert plugin().reserve(first, pod_info(first), cache.view, 0).is_success
+    index = device_index(cache.view)
+    assert index.position
+    ((_, bound),) = plugin().bound_claims(first, pod_info(first), cache.view)
+    meta = msgspec.structs.replace(bound.metadata, resource_version="2")
+    position = index.position
+    put(cache, msgspec.structs.replace(bound, metadata=meta))
+    assert device_index(cache.view).position == position
+    cache.objects.remove(CLAIMS, "default/c0")
+    assert device_index(cache.view).nodes_since(position) == ["n0"]
 
 
 Seen = list[list[tuple[object, ...]]]
