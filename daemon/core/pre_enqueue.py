@@ -1,8 +1,8 @@
 """Who keeps a pod out of the active queue: asked whenever the pod could enter it (PreEnqueue).
 
 Of nearly every class no plugin ever keeps a pod out, which is asked once for the class. A pod of such a
-class costs no call and no look at the clock, unless something is known of the pod itself: its group, a
-victim that it waits for, a scorer that died of its kind.
+class costs no call and no look at the clock, unless something is known of the pod itself: its group
+(which is not timed), a victim that it waits for, a scorer that died of its kind.
 """
 
 from daemon.core.counters import Counters
@@ -41,16 +41,17 @@ class PreEnqueueGates:
             pod_class.may_be_gated = self._plugins.may_gate(pod_class.info)
         if pod_class.class_id in self._parked:
             return PARKED
-        if not (pod_class.may_be_gated or record.group or record.uid in self._evictions.victims):
+        gate, victims = None, self._evictions.victims
+        if pod_class.may_be_gated or (victims and (record.group or record.uid in victims)):
+            begun_s = self._counters.stopwatch()
+            gate = self._plugins.gate_of(pod, self._cluster) if pod_class.may_be_gated else None
+            if gate is None and victims and self._evictions.holds_back(record):
+                gate = DEFAULT_PREEMPTION
+            # Success whatever came of it, as upstream (runPreEnqueuePlugins).
+            took_s = self._counters.stopwatch() - begun_s
+            self._counters.took("PreEnqueue", pod_class.profile, took_s)
+        else:
             self._counters.passed["PreEnqueue", pod_class.profile] += 1
-            return None
-        begun_s = self._counters.stopwatch()
-        gate = self._plugins.gate_of(pod, self._cluster) if pod_class.may_be_gated else None
-        if gate is None and self._evictions.victims and self._evictions.holds_back(record):
-            gate = DEFAULT_PREEMPTION
         if gate is None and record.group:
             gate = self._groups.gate_of(pod)
-        # Success whatever came of it, as upstream (runPreEnqueuePlugins).
-        took_s = self._counters.stopwatch() - begun_s
-        self._counters.took("PreEnqueue", pod_class.profile, took_s)
         return gate

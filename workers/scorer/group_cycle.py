@@ -15,7 +15,7 @@ framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import Final, Protocol
 
 import numpy as np
 
@@ -50,13 +50,6 @@ class PlaceGroup(Protocol):
     def __call__(
         self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
     ) -> BatchAnswers: ...
-
-
-class Placement(NamedTuple):
-    name: str
-    rows: Rows | None
-    """None: all."""
-    domain: int = 0
 
 
 class GroupCycle:
@@ -126,28 +119,30 @@ class GroupCycle:
         """Without anybody gone."""
         task = self._group.placements
         if task is None or not task.levels:
-            answers = self._tried(Placement("", None), stays=True)
+            answers = self._tried(None, stays=True)
             is_told = task is not None and answers.found_count < self._group.needed
             return _none_of(1, answers) if is_told else answers
         for number, level in enumerate(task.levels):
             is_last = number == len(task.levels) - 1
-            placements = self._placements(task.levels[number:])
-            best, is_likely = self._best(level, placements)
+            topology, domains = self._topology(level), self._domains(task.levels[number:])
+            best, is_likely = self._best(topology, domains)
             if best is None or not (is_likely or is_last):
                 continue
-            answers = self._tried(best, stays=True)
-            self._where = f"{level.key} {best.name}"
+            rows = topology.rows_of(best)
+            answers = self._tried(rows, stays=True)
+            self._where = f"{level.key} {self._value(level, int(rows[0]))}"
             if is_last and answers.found_count < self._group.needed:
-                return _none_of(len(placements), answers)
+                return _none_of(len(domains), answers)
             if is_last or answers.is_error or answers.found_count >= self._group.needed:
                 return answers
         failure = Failure(self._tickets(), NO_PLACEMENTS, [], [], False, ends_nomination=True)
         return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
 
-    def _tried(self, placement: Placement, *, stays: bool = False) -> BatchAnswers:
-        """Nothing is left of it on the copy, unless it `stays` and all is well."""
+    def _tried(self, rows: Rows | None, *, stays: bool = False) -> BatchAnswers:
+        """On these nodes, or on all. Nothing is left of it on the copy, unless it `stays` and all is
+        well."""
         mark = self._replica.mark()
-        answers = self._place(self._batch, self._sequence, placement.rows, self._limits)
+        answers = self._place(self._batch, self._sequence, rows, self._limits)
         is_going = len(answers.placements.tickets) >= self._group.needed
         is_going &= answers.found_count == len(answers.placements.tickets)
         if not stays or self._only_looks or not is_going or answers.is_error:
@@ -178,24 +173,22 @@ class GroupCycle:
     def _topology(self, level: TopologyLevel) -> Topology:
         return self._replica.view.topology(level.key)
 
-    def _placements(self, levels: list[TopologyLevel]) -> list[Placement]:
+    def _domains(self, levels: list[TopologyLevel]) -> Rows:
         """Of the first of the levels: those within one domain of each of the others. Not in the order of
         their names, so that a recording without these is decided alike."""
-        topology = self._topology(levels[0])
-        found: list[Placement] = []
-        for domain in range(topology.domain_count):
-            rows = topology.rows_of(domain)
-            name = self._value(levels[0], int(rows[0]))
-            is_asked_for = levels[0].required_domain in (None, name)
-            if is_asked_for and all(self._is_within(rows, level) for level in levels[1:]):
-                found.append(Placement(name, rows, domain))
-        return found
-
-    def _is_within(self, rows: Rows, level: TopologyLevel) -> bool:
-        domains = self._topology(level).domain_of_row[rows]
-        if domains[0] < 0 or (domains != domains[0]).any():
-            return False
-        return level.required_domain in (None, self._value(level, int(rows[0])))
+        topology, nodes = self._topology(levels[0]), self._replica.nodes
+        rows = np.flatnonzero(topology.domain_of_row >= 0)
+        domains = topology.domain_of_row[rows]
+        of_domain = np.zeros(topology.domain_count, np.intp)
+        of_domain[domains] = rows  # Any row of each domain: if they differ, the domain is in none.
+        is_possible = np.ones(topology.domain_count, np.bool_)
+        for level in levels:
+            wider, values = self._topology(level).domain_of_row, nodes.label_column(level.key)
+            is_possible &= wider[of_domain] >= 0
+            is_possible[domains[wider[rows] != wider[of_domain][domains]]] = False
+            if level.required_domain is not None and values is not None:
+                is_possible &= values[of_domain] == nodes.find_value_id(level.required_domain)
+        return np.flatnonzero(is_possible)
 
     def _value(self, level: TopologyLevel, row: int) -> str:
         nodes = self._replica.nodes
@@ -203,30 +196,26 @@ class GroupCycle:
         assert column is not None, "somebody has the label"
         return nodes.value_text(int(column[row]))
 
-    def _best(
-        self, level: TopologyLevel, placements: list[Placement]
-    ) -> tuple[Placement | None, bool]:
-        """The one to go to, and True; where the group fits into none, the one that it is told of."""
+    def _best(self, topology: Topology, domains: Rows) -> tuple[int | None, bool]:
+        """The domain to go to, and True; where the group fits into none, the one that it is told of."""
         task = self._group.placements
         assert task is not None, "there are placements"
-        if len(placements) < 2:
-            return (placements[0] if placements else None), True
-        topology, needed = self._topology(level), self._group.needed
+        if len(domains) < 2:
+            return (int(domains[0]) if len(domains) else None), True
+        needed = self._group.needed
         rooms, is_exact = self._rooms(topology)
         bounds = sum(rooms.values(), start=topology.by_domain())
         if not is_exact:
-            likely = [each for each in placements if bounds[each.domain] >= needed]
-            rooms, is_any_error = self._counted(topology, likely)
-            if is_any_error is not None:
-                return is_any_error, True
+            rooms, failing = self._counted(topology, domains[bounds[domains] >= needed])
+            if failing is not None:
+                return failing, True
             bounds = sum(rooms.values(), start=topology.by_domain())
-        successful = [each for each in placements if bounds[each.domain] >= needed]
-        if not successful:
-            return max(placements, key=lambda each: int(bounds[each.domain])), False
-        scores = self._scores(task, topology, rooms, successful)
-        best = max(scores[each.domain] for each in successful)
-        equal = [each for each in successful if scores[each.domain] == best]
-        return equal[self._choose(len(equal), self._batch.first_ticket)], True
+        successful = domains[bounds[domains] >= needed]
+        if not len(successful):
+            return int(domains[bounds[domains].argmax()]), False
+        scores = self._scores(task, topology, rooms, successful)[successful]
+        equal = successful[scores == scores.max()]
+        return int(equal[self._choose(len(equal), self._batch.first_ticket)]), True
 
     def _rooms(self, topology: Topology) -> tuple[dict[int, Int64s], bool]:
         """Class -> how many of its pods each domain takes, at most; and whether it takes as many."""
@@ -248,21 +237,19 @@ class GroupCycle:
             rooms[class_id] = by_domain
         return rooms, is_exact
 
-    def _counted(
-        self, topology: Topology, placements: list[Placement]
-    ) -> tuple[dict[int, Int64s], Placement | None]:
+    def _counted(self, topology: Topology, domains: Rows) -> tuple[dict[int, Int64s], int | None]:
         """The same, found by trying; and where that came to an error."""
         class_of = self._class_ids()
         first = self._batch.first_ticket
         counts = {class_id: topology.by_domain() for class_id in self._class_counts}
-        for placement in placements:
-            answers = self._tried(placement)
+        for domain in domains.tolist():
+            answers = self._tried(topology.rows_of(domain))
             if answers.is_error:
-                return counts, placement
+                return counts, domain
             waiting = [each.tickets for each in answers.failures if each.preemption is not None]
             for tickets in (answers.placements.tickets, *waiting):
                 for ticket in tickets:
-                    counts[class_of[ticket - first]][placement.domain] += 1
+                    counts[class_of[ticket - first]][domain] += 1
         return counts, None
 
     def _scores(
@@ -270,7 +257,7 @@ class GroupCycle:
         task: PlacementTask,
         topology: Topology,
         counts: dict[int, Int64s],
-        successful: list[Placement],
+        successful: Rows,
     ) -> Int64s:
         """Of each domain, by so many pods of each class."""
         classes = self._replica.classes
@@ -283,7 +270,7 @@ class GroupCycle:
             else:
                 assert plugin.NAME == POD_GROUP_PODS_COUNT, "no other takes part in PlacementScore"
                 total = sum(counts.values(), start=topology.by_domain()) + task.scheduled_count
-                most = max(int(total[each.domain]) for each in successful)
+                most = int(total[successful].max())
                 scores += weight * (total * SCORE_MAX // most)
         return scores
 
