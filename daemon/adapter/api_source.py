@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from typing import Final
 
 from daemon.adapter.event_source import MessageSink
-from daemon.adapter.kind_watch import InputRecorder, KindWatch, WatchSettings
+from daemon.adapter.kind_watch import KindWatch, WatchSettings
+from daemon.adapter.recording import Recorder
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.in_hand import InHand
 from shared.kube.api_client import ApiClient
@@ -36,7 +37,7 @@ class ApiSource:
         seed: int,
         settings: WatchSettings | None = None,
         kinds: Sequence[ResourceKind] = ALL_KINDS,
-        recorder: InputRecorder | None = None,
+        recorder: Recorder | None = None,
         problems: ConnectionProblems | None = None,
         in_hand: InHand | None = None,
     ) -> None:

@@ -39,7 +39,7 @@ from shared.messages.to_owner import (
 Emit = Callable[[AdapterMessage, int], None]
 """Takes a message and roughly what it weighs in bytes."""
 
-_FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _SMALL_BYTES: Final = 64
 
 _NAMED_WITHIN_BYTES: Final = 2048
@@ -221,7 +221,7 @@ def deleted(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
 
 
 def _is_finished(item: ApiObject) -> bool:
-    return isinstance(item, Pod) and item.status.phase in _FINISHED_PHASES
+    return isinstance(item, Pod) and item.status.phase in FINISHED_PHASES
 
 
 def _name_in(line: bytes) -> str:

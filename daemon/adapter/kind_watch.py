@@ -26,13 +26,14 @@ Rules: staging/src/k8s.io/client-go/tools/cache/reflector.go, v1.36.
 import asyncio
 import random
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from daemon.adapter.recording import Recorder
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from daemon.adapter.watch_backoff import Backoff
 from shared.errors import OperationalError
@@ -92,12 +93,6 @@ class WatchSettings(msgspec.Struct, frozen=True):
     sendInitialEvents."""
 
 
-class InputRecorder(Protocol):
-    """Is told every raw input of a kind's feed."""
-
-    def record(self, kind: str, what: str, content: bytes) -> None: ...
-
-
 class KindWatch:
     """Keeps the owner told about one kind."""
 
@@ -108,7 +103,7 @@ class KindWatch:
         sink: MessageSink,
         rng: random.Random,
         settings: WatchSettings,
-        recorder: InputRecorder | None = None,
+        recorder: Recorder | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         unavailable: UnavailableKinds | None = None,
         in_hand: InHand | None = None,

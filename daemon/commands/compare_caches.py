@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from daemon.adapter.kind_feed import FINISHED_PHASES
 from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.kube.api.core_v1 import BriefPod
@@ -38,8 +39,6 @@ LISTED_MAX: Final = 100
 """Differences told one by one; a cache that is wrong as a whole is no better for more."""
 NO_CONTRADICTIONS: Final = ["no contradictions"]
 """The owner's answer to a `CompareRequest` when all is well."""
-
-_FINISHED: Final = frozenset({"Succeeded", "Failed"})
 
 
 class Shown(NamedTuple):
@@ -157,7 +156,9 @@ _decoder: Final = msgspec.json.Decoder(BriefPod)
 async def _list(client: ApiClient) -> Shown:
     # Pods first: a pod whose node comes a moment later is no difference, a node may be empty.
     pods = [
-        pod for pod in await _items(client, "/api/v1/pods") if pod.status.phase not in _FINISHED
+        pod
+        for pod in await _items(client, "/api/v1/pods")
+        if pod.status.phase not in FINISHED_PHASES
     ]
     nodes = await _items(client, "/api/v1/nodes")
     return Shown(

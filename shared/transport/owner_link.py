@@ -4,7 +4,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Callable
-from typing import Final, TypeVar
+from typing import TypeVar
 
 from shared.errors import OperationalError
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
@@ -17,8 +17,6 @@ from shared.transport.sockets import Closing
 OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
 
 A = TypeVar("A", bound=AdminAnswer)
-
-TIMEOUT_S: Final = 5.0
 
 
 class NoAnswerError(OperationalError):
@@ -94,7 +92,7 @@ class AdminClient(Closing):
         self._runner = asyncio.Runner()
         self._link = OwnerLink(endpoints)
 
-    def ask(self, request: AdminRequest, kind: type[A], timeout_s: float = TIMEOUT_S) -> A:
+    def ask(self, request: AdminRequest, kind: type[A], timeout_s: float) -> A:
         """As `OwnerLink.ask`."""
         return self._runner.run(self._link.ask(request, kind, timeout_s))
 
