@@ -17,7 +17,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
 from shared.framework.pod_info import PodInfo
-from shared.selectors.label_selector import Labels, Selector
+from shared.selectors.label_selector import EVERYTHING, Labels, Selector
 from shared.selectors.selector_index import SelectorIndex
 
 EXTRA_COLUMNS: Final = 3
@@ -195,6 +195,8 @@ class ClassIndex:
 
     def _add_terms(self, class_id: int, info: PodInfo) -> None:
         entry = (class_id, info)
+        if info.pod_terms.errors:
+            self._with_namespace_selector.add(EVERYTHING, entry)  # Whom it means, nobody knows.
         for term in info.pod_terms.all:
             if not term.namespace_selector.selects_nothing:
                 self._with_namespace_selector.add(term.selector, entry)

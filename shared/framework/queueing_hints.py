@@ -9,7 +9,7 @@ v1.36.2.
 """
 
 import enum
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
 import msgspec
@@ -76,6 +76,9 @@ def queue_if(may_help: bool) -> QueueingHint:
 QueueingHintFn = Callable[[PodView, Change, ClusterView], QueueingHint]
 """Whether the change may help the pod. It changes nothing."""
 
+ClassesFn = Callable[[Change, ClusterView], Collection[int] | None]
+"""Ids of the only classes of which pods may be helped by the change; None: all."""
+
 
 class ClusterEventWithHint(NamedTuple):
     """One line of a plugin's registrations."""
@@ -86,6 +89,8 @@ class ClusterEventWithHint(NamedTuple):
     """None: the event always may help."""
     reads_identity: bool = False
     """The hint reads the pod's own name or uid, so pods of a class have to be asked one by one."""
+    classes: ClassesFn | None = None
+    """Asked once for all pods: of others the hint says Skip."""
 
 
 @runtime_checkable

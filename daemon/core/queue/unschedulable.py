@@ -10,7 +10,7 @@ Rules: pkg/scheduler/backend/queue/unschedulable_pods.go, v1.36.
 """
 
 import math
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from typing import NamedTuple
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -83,12 +83,18 @@ class UnschedulablePods:
         self.count -= 1
         self.gated_count -= pod.is_gated
 
-    def groups_rejected_by(self, plugins: Iterable[str]) -> list[Group]:
-        """Groups that one of the plugins rejected; of the gated, only those that one of them gates."""
+    def groups_rejected_by(
+        self, plugins: Iterable[str], classes: Mapping[str, Collection[int]]
+    ) -> list[Group]:
+        """Groups that one of the plugins rejected; of the gated, only those that one of them gates.
+        `classes`: by plugin, those of which groups are wanted, if not of all."""
         wanted = frozenset(plugins)
         found: dict[GroupKey, Group] = {}
         for plugin in plugins:
-            found.update(self._by_plugin.get(plugin, {}))
+            groups, ids = self._by_plugin.get(plugin, {}), classes.get(plugin)
+            if ids is not None:
+                groups = {key: group for key, group in groups.items() if key.class_id in ids}
+            found.update(groups)
         return [g for key, g in found.items() if not key.gated_by or key.gated_by in wanted]
 
     def overdue(self, before_s: float) -> list[QueuedPod]:

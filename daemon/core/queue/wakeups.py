@@ -9,7 +9,7 @@ pkg/scheduler/scheduler.go buildQueueingHintMap, v1.36.
 """
 
 import enum
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
@@ -19,6 +19,7 @@ from shared.framework.cluster_event import Action, ClusterEvent, Registration, R
 from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import (
     Change,
+    ClassesFn,
     ClusterEventWithHint,
     QueueingHint,
     QueueingHintFn,
@@ -60,6 +61,8 @@ class Wakeups:
         """The plugins of any profile that registered the event, in the order of the registrations."""
         self._identity_readers: set[str] = set()
         self._readers_by_event: dict[ClusterEvent, set[str]] = {}
+        self._narrowing: dict[ClusterEvent, dict[str, ClassesFn | None]] = {}
+        """By event and plugin; None where one of its registrations is about all classes."""
         self._asked_count = 0
         self._on_hint: OnHint | None = None
         self._stopwatch: Callable[[], float] = lambda: 0.0
@@ -81,6 +84,12 @@ class Wakeups:
             return not plugins.isdisjoint(self._identity_readers)
         readers = self._readers_by_event.get(event)
         return readers is not None and not plugins.isdisjoint(readers)
+
+    def concerned(self, change: Change) -> dict[str, Collection[int]]:
+        """The only classes whose pods a plugin may let go, of plugins that know them."""
+        narrowing = self._narrowing.get(change.event, {}).items()
+        asked = ((p, classes and classes(change, self._cluster)) for p, classes in narrowing)
+        return {plugin: ids for plugin, ids in asked if ids is not None}
 
     def strategy(self, pod: QueuedPod, change: Change) -> Strategy:
         """What to do with a rejected pod now that this happened.
@@ -167,6 +176,9 @@ class Wakeups:
                     of_profile[event] = (*of_profile.get(event, ()), interest)
                     if line.reads_identity:
                         self._readers_by_event.setdefault(event, set()).add(plugin)
+                    narrowing = self._narrowing.setdefault(event, {})
+                    is_same = narrowing.get(plugin, line.classes) is line.classes
+                    narrowing[plugin] = line.classes if is_same else None
                     known = self.interested.get(event, ())
                     if plugin not in known:
                         self.interested[event] = (*known, plugin)
@@ -200,7 +212,7 @@ def woken_by(
 ) -> list[tuple[QueuedPod, Strategy]]:
     """The pods with what to do with them. `interested` are the plugins that registered the event."""
     woken: list[tuple[QueuedPod, Strategy]] = []
-    for group in parked.groups_rejected_by(interested):
+    for group in parked.groups_rejected_by(interested, wakeups.concerned(change)):
         if _are_told_apart(group, change.event, wakeups):
             each = ((pod, wakeups.strategy(pod, change)) for pod in group.pods.values())
             woken.extend(one for one in each if one[1] is not Strategy.SKIP)

@@ -41,6 +41,20 @@ def after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> Queu
     return queue_if(now is None and was is not None and _mean(_terms(was.info).anti_affinity, pod))
 
 
+def classes_meant(change: Change, cluster: ClusterView) -> set[int] | None:
+    """Those with terms about the pod that came or went, as far as its own do not matter."""
+    was, now = change.both(PodView)
+    if now is None and was is not None and was.info.pod_terms.anti_affinity:
+        return None
+    index = cluster.class_index
+    return {
+        class_id
+        for view in (was, now)
+        if view is not None
+        for class_id, _ in index.with_terms_about(view.record.namespace, view.info.labels)
+    }
+
+
 def after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
     """A topology domain that the pod's terms name gained or lost a node.
 
@@ -62,7 +76,10 @@ def after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> Que
 
 EVENTS: Final = (
     ClusterEventWithHint(
-        Resource.POD, (Action.ADD, Action.DELETE, Action.UPDATE_POD_LABEL), after_pod_change
+        Resource.POD,
+        (Action.ADD, Action.DELETE, Action.UPDATE_POD_LABEL),
+        after_pod_change,
+        classes=classes_meant,
     ),
     ClusterEventWithHint(Resource.NODE, (Action.ADD, Action.UPDATE_NODE_LABEL), after_node_change),
 )

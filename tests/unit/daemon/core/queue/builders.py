@@ -3,11 +3,10 @@
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from daemon.core.pod_classes import PodClasses
+from daemon.core.cache import Cache
 from daemon.core.queue.active import PreEnqueue, QueueKey
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
-from shared.columns.table import NodeTable
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView, Registrations
 from shared.kube.pod_record import PodRecord, decode_template
@@ -41,9 +40,10 @@ class Bench:
         pre_enqueue: PreEnqueue = scheduling_gates,
         queue_key: QueueKey = by_priority,
     ) -> None:
-        self.classes = PodClasses(NodeTable())
+        cache = Cache()
+        self.classes = cache.classes
         self.wakeups = wakeups_of(
-            default_registrations() if registrations is None else registrations
+            default_registrations() if registrations is None else registrations, cache.view
         )
         self.queue = SchedulingQueue(
             self.wakeups,

@@ -5,9 +5,11 @@ from typing import Any, ClassVar
 import pytest
 
 from daemon.core.cache import Cache
-from daemon.core.queue.wakeups import Wakeups
+from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.errors import ConfigurationError
 from shared.framework.cluster_event import (
+    ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
     NODE_ADD,
     NODE_DELETE,
@@ -24,9 +26,9 @@ from shared.framework.queueing_hints import (
     registrations_of,
 )
 from shared.plugins.in_tree import InTreeRegistry
-from tests.support.builders import make_node
+from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import registrations_with, wakeups_of
-from tests.unit.daemon.core.queue.builders import Bench
+from tests.unit.daemon.core.queue.builders import Bench, view_of
 
 
 class Silent:
@@ -99,3 +101,73 @@ def test_hints_are_those_of_the_pods_own_profile() -> None:
     assert said("choosy", pool="a") is QueueingHint.QUEUE
     assert said("plain") is QueueingHint.QUEUE
     assert said("unknown") is None
+
+
+def test_only_pods_with_terms_about_the_pod_that_came_are_asked_about_it() -> None:
+    def near(color: str) -> dict[str, Any]:
+        term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"color": color}}}
+        terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        return {"affinity": {"podAffinity": terms}}
+
+    bench = Bench()
+    colors = [f"color-{i}" for i in range(20)]
+    for color in colors:
+        bench.park(color, ["InterPodAffinity"], spec=near(color))
+    unreadable = {"matchExpressions": [{"key": "color", "operator": "Odd"}]}
+    spec = near("no")
+    spec["affinity"]["podAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0][
+        "labelSelector"
+    ] = unreadable
+    bench.park("unreadable", ["InterPodAffinity"], spec=spec)
+    bench.park("apart", ["InterPodAffinity"], labels={"app": "x"})
+    asked: list[str] = []
+    strategy = bench.wakeups.strategy
+
+    def note(pod: QueuedPod, change: Change) -> Strategy:
+        asked.append(pod.record.name)
+        return strategy(pod, change)
+
+    bench.wakeups.strategy = note
+    came = view_of(make_pod("came", node_name="n", labels={"color": "color-3"}))
+    bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, came, 1.0)
+    assert sorted(asked) == ["color-3", "unreadable"]
+    assert bench.places()["color-3"] == "backoff"
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
+    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+    shuns = {"affinity": {"podAntiAffinity": terms}}
+    went = view_of(make_pod("went", node_name="n", spec=shuns))
+    asked.clear()
+    bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, went, None, 2.0)
+    assert len(asked) == len(colors), "all that still wait: it may have been in anybody's way"
+    assert bench.places()["apart"] == "active"
+
+
+def test_one_queue_orders_and_wakes_pods_of_several_profiles_each_by_its_own_plugins() -> None:
+    """As upstream: one QueueSort for all profiles, and a map of hints for each (isPodWorthRequeuing in
+    pkg/scheduler/backend/queue/scheduling_queue.go, v1.36.2)."""
+
+    def of(profile: str, **pod: Any) -> dict[str, Any]:
+        return {"spec": {"schedulerName": profile, **pod}}
+
+    bench = Bench()
+    bench.wakeups = bench.queue._wakeups = Wakeups(
+        {
+            "by-node": registrations_of([Says((Resource.NODE, Action.ADD))]),
+            "by-pod": registrations_of([Says((Resource.ASSIGNED_POD, Action.DELETE))]),
+            "by-none": registrations_of([Says()]),
+        },
+        Cache().view,
+    )
+    bench.add("low", 1.0, **of("by-node", priority=1))
+    bench.add("high", 2.0, **of("by-pod", priority=5))
+    bench.add("middle", 3.0, **of("by-none", priority=3))
+    assert bench.pop(4.0) == ["high", "middle", "low"], "whatever their profiles"
+    for name in ("high", "middle", "low"):
+        bench.queue.requeue_unschedulable(name, ["Says"], (), 4.0)
+    assert set(bench.places().values()) == {"unschedulable"}
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, make_node("n"), 14.0)
+    assert bench.places() == {"low": "active", "high": "unschedulable", "middle": "unschedulable"}
+    gone = view_of(make_pod("gone", node_name="n"))
+    bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, 14.5)
+    assert bench.places() == {"low": "active", "high": "active", "middle": "unschedulable"}
+    assert bench.pop(15.0) == ["high", "low"]
