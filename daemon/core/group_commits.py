@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Committer, Judgement, forget_worked_out
+from daemon.core.committer import Committer, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
@@ -60,8 +60,10 @@ class GroupCommits:
         if key:
             self._facts.nominations.refresh()
             scorer.proposal_sequence = proposals.proposal_sequence
-            if self._first(scorer, proposals) is not None:
-                self._settle(key, scorer, proposals, now_s)
+            of_batch = (a for a in scorer.attempts.values() if a.batch_id == proposals.batch_id)
+            first = next(of_batch, None)
+            if first is not None:
+                self._settle(key, first, scorer, proposals, now_s)
             self.release((key,), now_s)
         return bool(key)
 
@@ -72,14 +74,9 @@ class GroupCommits:
                 late = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
                 self._committer.try_again(late, now_s, is_refused=False)
 
-    def _first(self, scorer: Scorer, proposals: Proposals) -> Attempt | None:
-        return next(
-            (each for each in scorer.attempts.values() if each.batch_id == proposals.batch_id), None
-        )
-
-    def _settle(self, key: str, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
-        first = self._first(scorer, proposals)
-        assert first is not None, "asked before"
+    def _settle(
+        self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
+    ) -> None:
         needed = self._facts.groups.needed(key, first.pod)
         failures = proposals.failures
         found_count = len(proposals.placements.tickets)
@@ -116,9 +113,10 @@ class GroupCommits:
             result, message = "scheduled", ""
             self._reservations.release(key, now_s)
         else:
-            return
+            result, message = "", ""
         self._reservations.renew(key)
-        self._tell(key, first, result, message, now_s)
+        if result:
+            self._tell(key, first, result, message, now_s)
 
     def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
         """Condition and metrics."""
@@ -138,13 +136,7 @@ class GroupCommits:
 
     def _is_placed(self, needed: int, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
         """Assumes what passes, if that is enough; else everything is as before, and tried again."""
-        nominator = self._facts.queue.nominator
-        nominated: dict[str, str] = {}
-        if len(nominator):
-            for attempt in scorer.attempts.values():
-                node_name = nominator.node_of(attempt.pod.uid)
-                if node_name is not None:
-                    nominated[attempt.pod.uid] = node_name
+        nominated = dict(self._facts.queue.nominator.node_by_uid)
         generation = proposals.generation
         judgement = self._committer.judge(scorer, proposals.placements, generation)
         accepted_count = len(judgement.accepted)
@@ -158,24 +150,16 @@ class GroupCommits:
             for failure in proposals.failures:
                 self._committer.settle_failure(scorer, failure, generation, now_s)
             return True
-        self._take_off(judgement, nominated)
+        for attempt, node_name in judgement.accepted:
+            self._ends.take_off(attempt.pod.record, attempt.pod_class.info, node_name)
+            if attempt.pod.uid in nominated:
+                self._facts.queue.nominator.nominate(attempt.pod.uid, nominated[attempt.pod.uid])
         scorer.refused_generation = self._facts.cache.generation
-        for attempt in self._taken_off(judgement):
+        for attempt in [*(attempt for attempt, _ in judgement.accepted), *judgement.rejected]:
             self._committer.try_again(attempt, now_s)
         self._committer.carry_out(judgement._replace(accepted=[], rejected=[]), now_s)
         self._try_all_again(scorer, proposals, now_s, is_refused=True)
         return False
-
-    def _take_off(self, judgement: Judgement, nominated: dict[str, str]) -> None:
-        for attempt, node_name in judgement.accepted:
-            record = attempt.pod.record
-            self._ends.take_off(record, attempt.pod_class.info, node_name)
-            if record.uid in nominated:
-                self._facts.queue.nominator.nominate(attempt.pod.uid, nominated[record.uid])
-
-    def _taken_off(self, judgement: Judgement) -> list[Attempt]:
-        taken = [attempt for attempt, _ in judgement.accepted]
-        return taken + judgement.rejected
 
     # A group that is not -------------------------------------------------------------------------
 

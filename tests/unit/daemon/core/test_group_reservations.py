@@ -251,6 +251,23 @@ def test_a_pod_that_has_room_already_is_told_of_none_that_it_might_not_get() -> 
     berth.until_placed("m1", "m2", "m3")
 
 
+def test_a_gang_that_is_taken_off_again_holds_its_room_as_before() -> None:
+    berth = Preempting("1", "1", reservation_s=LASTS_S)
+    berth.add(*low("low-1", "low-2"))
+    berth.group("pg1", 2, 100)
+    berth.add_at_once(*gang("m1", "m2"))
+    nominator = berth.state.queue.nominator
+    assert nominator.priorities == {"uid-m1": 100, "uid-m2": 100}
+    berth.advance(11.0)
+    berth.handle()
+    while not berth.to_owner:
+        berth.step_scorer(0)
+    berth.add_pod(low("foreign", priority=1000, node_name="node2")[0])
+    berth.step_owner()
+    assert not berth.bound_names() & {"m1", "m2"}
+    assert nominator.priorities == {"uid-m1": 100, "uid-m2": 100}
+
+
 def test_who_cannot_be_made_to_go_has_nothing_held_for_longer_than_that() -> None:
     berth = Refusing("2", reservation_s=LASTS_S)
     berth.add(*low("low-1", "low-2"))
