@@ -10,7 +10,7 @@ from bench.sim.permit import GROUP
 from bench.sim.permit import SIZE as GROUP_SIZE
 from bench.sim.poison import PREFIX, poisonous_pod
 from bench.sim.poison import poison as poisonous
-from bench.sim.sim_objects import HOST
+from bench.sim.sim_objects import HOST, NODES
 
 ZONE: Final = "topology.kubernetes.io/zone"
 APPS: Final = ("a", "b")
@@ -278,4 +278,40 @@ def extended(draw: Draw) -> list[Action]:
     for pod in rng.sample(pods, rng.randint(0, len(pods) // 2)):
         named = {"namespace": pod["namespace"], "name": pod["name"]}
         made.append(Action(draw.time_s(), rng.choice(("delete_pod", "finish_pod")), named))
+    return made
+
+
+def daemons(draw: Draw) -> list[Action]:
+    """Pods that want one node by its name, as a DaemonSet's do; some contradict themselves, or name one
+    that is not there."""
+    rng, made = draw.rng, []
+    for _ in draw.some(3):
+        names = [rng.choice(draw.nodes)]
+        for name in draw.nodes if rng.random() < 0.5 else names:
+            fields = [_is_named(name)]
+            if rng.random() < 0.2:
+                fields.append(_is_named(rng.choice((*draw.nodes, "nowhere"))))
+            terms = [{"matchFields": fields}]
+            required = {
+                "requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}
+            }
+            spec = {**rng.choice(draw.shapes)["spec"]}
+            spec["affinity"] = {**spec.get("affinity", {}), "nodeAffinity": required}
+            made += plan_claims.alike(draw, spec)
+    return made
+
+
+def _is_named(name: str) -> Json:
+    return {"key": "metadata.name", "operator": "In", "values": [name]}
+
+
+def images(draw: Draw) -> list[Action]:
+    """What nodes have pulled already, which comes and goes."""
+    rng, made = draw.rng, []
+    for node in draw.nodes:
+        for at_s in (0.0, draw.time_s()):
+            names = rng.sample(("i:latest", "j:latest", "docker.io/library/i:latest"), 2)
+            size = rng.choice((1, 30, 400, 2000)) * 1024 * 1024
+            body = {"status": {"images": [{"names": names, "sizeBytes": size}]}}
+            made.append(Action(at_s, "change", {"path": f"{NODES}/{node}/status", "body": body}))
     return made

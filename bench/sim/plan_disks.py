@@ -4,8 +4,8 @@ from typing import Final
 
 from bench.sim.draw import Action, Draw, Json, create
 from bench.sim.plan_claims import DISKS, STORAGE, VOLUMES, alike, controllers
+from bench.sim.sim_objects import NODES
 from bench.sim.slow_migration import MIGRATED_PLUGINS, SERVED, ZONE
-from bench.sim.world import NODES
 
 CLASS: Final = "disks"
 NAMES: Final = ("vol-1", "vol-2")

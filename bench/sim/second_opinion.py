@@ -165,8 +165,11 @@ class ScorerOpinion:
             raise SimulatedFailure("fits though it was refused", f"{told}, on {', '.join(fits)}")
         plugins = sorted({verdict.plugin for verdict in verdicts.values() if verdict is not None})
         has_early_say = pod.spec.get("volumes") or pod.spec.get("resourceClaims")
-        if is_first and plugins != failure.plugins and not has_early_say:
-            # Of volumes and claims PreFilter may have rejected it, before all others had a say.
+        names_nodes = "matchFields" in str(pod.spec.get("affinity"))
+        if is_first and plugins != failure.plugins and not (has_early_say or names_nodes):
+            # By volumes and claims PreFilter may have rejected it, before all others had a say; and of
+            # nodes that NodeAffinity leaves out there (`PreFilter` in nodeaffinity/node_affinity.go,
+            # v1.36.2) nobody else is asked.
             raise SimulatedFailure("other reasons", f"{told}; not by {plugins}")
 
     def _judge_preemption(

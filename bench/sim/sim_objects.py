@@ -5,6 +5,7 @@ from typing import Any, Final
 Json = dict[str, Any]
 
 HOST: Final = "kubernetes.io/hostname"
+NODES: Final = "/api/v1/nodes"
 DRIVER: Final = "csi.example.com"
 
 

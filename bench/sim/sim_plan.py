@@ -38,6 +38,7 @@ LATER: Final = {
     "extended": {"extenders": 0.15},
     "parts": {"partitions": 0.1},
     "disks": {"migrated": 0.1},
+    "nodes": {"daemons": 0.1, "images": 0.1},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -198,4 +199,6 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "extenders": plan_cluster.extended,
     "partitions": plan_claims.partitions,
     "migrated": plan_disks.migrated,
+    "daemons": plan_cluster.daemons,
+    "images": plan_cluster.images,
 }

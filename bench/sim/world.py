@@ -28,12 +28,12 @@ from bench.sim.draw import Action, Json
 from bench.sim.extender import ServerWithExtenders
 from bench.sim.poison import is_poison
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
+from bench.sim.sim_objects import NODES
 from bench.sim.sim_processes import ScorerProcess, new_process, start_api_server
 from bench.sim.virtual_loop import Network, VirtualLoop
 
 _OFF: Final = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN])
 """They would only make the stories longer."""
-NODES: Final = "/api/v1/nodes"
 BINDERS_MAX: Final = 2
 """An order whose binder is lost for a moment may be with two: both look, and then both post."""
 BUDGETS: Final = "/apis/policy/v1/namespaces/default/poddisruptionbudgets"
