@@ -5,6 +5,7 @@ tell such a pod either: each of these exceptions has the place in upstream besid
 """
 
 from collections import Counter
+from collections.abc import Mapping
 
 from bench.sim.berth import Berth
 from bench.sim.copies import has_all
@@ -202,7 +203,13 @@ class AtRest:
             return
         if fits:
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
-        helped = [each.node for each in room if not self._world.may_be_spoilt(each.node)]
+        groups = cluster.told.get("podgroups", {})
+        helped = [
+            each.node
+            for each in room
+            if not self._world.may_be_spoilt(each.node)
+            and not any(_mattered_more(victim, pod, groups) for victim in each.victims)
+        ]
         if helped:
             raise SimulatedFailure("no room made", f"{key} on {', '.join(helped)}")
 
@@ -234,3 +241,12 @@ def _lacks_devices(queued: QueuedPod | None) -> bool:
 def _is_beyond(pod: OraclePod) -> bool:
     """Whether more than filters decides about a pod: it waits for others of its group."""
     return GROUP in pod.labels or is_in_group(pod)
+
+
+def _mattered_more(victim: OraclePod, pod: OraclePod, groups: Mapping[str, Json]) -> bool:
+    """Whether room may have been held for the victim as for one that matters as much as its group: the
+    pod, to which the victim alone matters less, had to leave it alone and is not told when the victim
+    has it (`_wake` in daemon/core/group_reservations.py; kube-scheduler holds none)."""
+    name = (victim.spec.get("schedulingGroup") or {}).get("podGroupName", "")
+    group = groups.get(f"{victim.namespace}/{name}")
+    return group is not None and (group["spec"].get("priority") or 0) >= pod.priority

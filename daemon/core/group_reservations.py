@@ -19,6 +19,7 @@ import msgspec
 from daemon.core.dispatch import Attempt
 from daemon.core.holdings import ClusterFacts
 from daemon.core.pod_groups import Unit
+from daemon.core.queue.queued_pod import QueuedPod
 
 
 class Held(msgspec.Struct):
@@ -91,31 +92,45 @@ class GroupReservations:
         for uid, node_name in held.places.items():
             pod = facts.queue.get(uid)
             if pod is not None and facts.cache.get_pod(uid) is None:
-                priority = None if held.priority is None else max(held.priority, pod.priority)
-                facts.queue.nominator.nominate(uid, node_name, priority)
+                facts.queue.nominator.nominate(uid, node_name, _priority(held, pod))
 
-    def forget(self, key: str, now_s: float) -> Held | None:
-        """The gang's pods are nominated for their own part. Returns what it has held."""
+    def forget(self, key: str, now_s: float) -> None:
+        """The gang's pods are nominated for their own part."""
+        held = self._dropped(key, now_s)
+        if held is not None:
+            self._wake(held, now_s)
+
+    def release(self, key: str, now_s: float) -> None:
+        """The gang has its place, or has held room for as long as it may."""
+        held = self._dropped(key, now_s)
+        if held is None:
+            return
+        nominator = self._facts.queue.nominator
+        for uid, node_name in held.places.items():
+            if nominator.node_of(uid) == node_name:
+                nominator.clear(uid)
+        self._wake(held, now_s)
+
+    def _dropped(self, key: str, now_s: float) -> Held | None:
         held = self.held.pop(key, None)
         if held is not None and held.priority is None:
             self._free_s = now_s + self._lasts_s
         return held
 
-    def release(self, key: str, now_s: float) -> None:
-        """The gang has its place, or has held room for as long as it may."""
-        held = self.forget(key, now_s)
-        if held is None:
-            return
-        nominator, freed = self._facts.queue.nominator, dict[str, str]()
+    def _wake(self, held: Held, now_s: float) -> None:
+        """Whoever had to leave the room alone, where it is kept for nobody any more: the gang's pod may
+        have found a place on another node. Who matters less than the group, but more than its pods
+        that have the room now, is not told, or each would have the other go again and again."""
+        facts = self._facts
+        facts.nominations.refresh()
+        freed: dict[str, QueuedPod] = {}
         for uid, node_name in held.places.items():
-            if nominator.node_of(uid) == node_name:
-                nominator.clear(uid)
-                freed[node_name] = uid
-        self._facts.nominations.refresh()
-        for node_name, uid in freed.items():
-            pod = self._facts.queue.get(uid)
-            if pod is not None:
-                self._facts.queue.wake_after_nomination(pod.view, now_s, node_name)
+            pod, placed = facts.queue.get(uid), facts.cache.get_pod(uid)
+            there = facts.queue.nominator.node_of(uid) if placed is None else placed.node_name
+            if pod is not None and there != node_name:
+                freed[node_name] = pod
+        for node_name, pod in freed.items():
+            facts.queue.wake_after_nomination(pod.view, now_s, node_name, _priority(held, pod))
 
     def pass_time(self, now_s: float) -> None:
         for key in [key for key, held in self.held.items() if held.until_s <= now_s]:
@@ -135,3 +150,8 @@ class GroupReservations:
     def _rests(self, key: str, now_s: float) -> bool:
         """Whether the gang has held room for too long."""
         return now_s < self._ran_out.get(key, -math.inf) + 2 * self._lasts_s
+
+
+def _priority(held: Held, pod: QueuedPod) -> int | None:
+    """As which the pod holds room; None: as itself."""
+    return None if held.priority is None else max(held.priority, pod.priority)

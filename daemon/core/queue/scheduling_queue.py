@@ -387,13 +387,17 @@ class SchedulingQueue:
         self._in_flight.record(change)
         return moved_count
 
-    def wake_after_nomination(self, view: PodView, now_s: float, node_name: str = "") -> None:
+    def wake_after_nomination(
+        self, view: PodView, now_s: float, node_name: str = "", priority: int | None = None
+    ) -> None:
         """A pod is nominated no more, to the node that its status names or to `node_name`: pods of no
-        higher priority had to leave its room alone, and may use it now."""
+        higher priority had to leave its room alone, and may use it now. `priority`: as which it was
+        nominated, where that is not its own."""
         if node_name:
             record = msgspec.structs.replace(view.record, nominated_node_name=node_name)
             view = view._replace(record=record)
-        priority = view.info.priority
+        if priority is None:
+            priority = view.info.priority
         self.move_all_to_active_or_backoff(
             ASSIGNED_POD_DELETE, view, None, now_s, priority_max=priority
         )

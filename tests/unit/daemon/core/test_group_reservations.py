@@ -8,6 +8,7 @@ from typing import Any, Final
 import pytest
 
 from daemon.core.group_reservations import Held
+from daemon.core.queue.queued_pod import Place
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node
@@ -224,6 +225,22 @@ def test_who_waits_takes_what_a_group_had_others_leave_unless_it_is_held(priorit
     assert berth.bound_names() == {"m1", "m2"}
     assert len(berth.gone()) == 2
     assert not berth.state.reservations.held
+
+
+def test_who_matters_less_than_the_group_and_more_than_its_pods_is_told_when_nothing_is_held() -> (
+    None
+):
+    berth = Preempting("2", reservation_s=LASTS_S)
+    berth.add(*low("low-1", "low-2"))
+    berth.group("pg1", 2, 100)
+    berth.add_at_once(*gang("m1", "m2", priority=0))
+    (between,) = low("between", priority=50)
+    berth.add_at_once(between)
+    waits = berth.state.queue.get(between.uid)
+    assert waits is not None
+    assert waits.place is Place.UNSCHEDULABLE
+    berth.state.reservations.release("default/pg1", berth.now_s)
+    assert waits.place is not Place.UNSCHEDULABLE
 
 
 def test_two_groups_hold_what_each_of_them_made() -> None:
