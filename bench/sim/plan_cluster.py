@@ -310,7 +310,7 @@ def images(draw: Draw) -> list[Action]:
     rng, made = draw.rng, []
     for node in draw.nodes:
         for at_s in (0.0, draw.time_s()):
-            names = rng.sample(("i:latest", "j:latest", "docker.io/library/i:latest"), 2)
+            names = rng.sample(("i:latest", "j:latest", "example.com/i:latest"), 2)
             size = rng.choice((1, 30, 400, 2000)) * 1024 * 1024
             body = {"status": {"images": [{"names": names, "sizeBytes": size}]}}
             made.append(Action(at_s, "change", {"path": f"{NODES}/{node}/status", "body": body}))
