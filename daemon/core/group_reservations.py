@@ -92,7 +92,8 @@ class GroupReservations:
         for uid, node_name in held.places.items():
             pod = facts.queue.get(uid)
             if pod is not None and facts.cache.get_pod(uid) is None:
-                facts.queue.nominator.nominate(uid, node_name, _priority(held, pod))
+                priority = _priority(held, pod)
+                facts.queue.nominator.nominate(uid, node_name, priority)
 
     def forget(self, key: str, now_s: float) -> None:
         """The gang's pods are nominated for their own part."""
