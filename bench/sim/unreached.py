@@ -24,6 +24,9 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/extender_calls.py:ExtenderDesk.stop",
     ),
     "People ask for it, or an option has it written down": (
+        "daemon/core/pod_lifecycle.py:Story.steps_of",
+        "daemon/core/queue/scheduling_queue.py:SchedulingQueue.events_that_wake",
+        "daemon/core/state.py:SchedulerState.status",
         "daemon/core/administration.py:*",
         "daemon/core/attempt_ends.py:describe_decision",
         "daemon/core/attempt_times.py:AttemptLog.*",
@@ -66,6 +69,11 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/tie_break.py:first_by_name",
     ),
     "Only a plugin of somebody else leads there": (
+        "shared/framework/diagnosis.py:*_error",
+        "shared/framework/diagnosis.py:_told",
+        "shared/framework/filter_outcomes.py:PreScoreError.*",
+        "shared/framework/normalize.py:out_of_range",
+        "shared/plugins/preemption/failed_nodes.py:FailedNodes.add_error",
         "daemon/core/owner_plugins.py:*",
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.activate",
         "daemon/core/waiting_pods.py:*",
@@ -82,6 +90,10 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/scorer_links.py:ScorerLinks._send_away",
         "daemon/core/scorer_links.py:ScorerLinks.hear",
     ),
+    "Beyond kube-scheduler, and the oracle does not know it": (
+        "shared/framework/victim_groups.py:are_spare",
+    ),
+    "On another host": ("workers/scorer/scorer_loop.py:ScorerLoop._tell_of_absence",),
     "Devices are ready at once": (
         "workers/binder/api_bodies.py:waiting_for_devices_event",
         "workers/binder/claim_ready.py:*",
