@@ -29,7 +29,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/state.py:SchedulerState.status",
         "daemon/core/administration.py:*",
         "daemon/core/attempt_ends.py:describe_decision",
-        "daemon/core/attempt_times.py:AttemptLog.*",
+        "daemon/core/attempt_log.py:AttemptLog.*",
         "daemon/core/cache.py:Cache.asked_in_vain",
         "daemon/core/counters.py:*",
         "daemon/core/dump.py:*",

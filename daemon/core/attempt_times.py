@@ -1,9 +1,4 @@
-"""The steps of each attempt, for people who ask for them (`--log-level debug`), and how long attempts
-and whole waits took, for the metrics.
-
-Each line has the pod and the ticket of its attempt, and so have those of the scorer and the binder that
-the attempt goes through: one `grep` for the pod tells its story over all processes, one for a ticket
-that of the attempt.
+"""How long attempts and whole waits took, for the metrics.
 
 Pods that were handed out together and are settled together took equally long: they are counted first
 and observed once for all of them, so that a figure costs a pod next to nothing. Times are the owner's
@@ -14,7 +9,6 @@ from collections import Counter
 from typing import Final
 
 from daemon.core.counters import Counters
-from daemon.core.effects import Effect, Note
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.telemetry.metrics import Count
 
@@ -62,17 +56,3 @@ class AttemptTimes:
             observe("attempts", (), attempts, count)
         self._ended.clear()
         self._bound.clear()
-
-
-class AttemptLog:
-    """Of all pods, or of none."""
-
-    def __init__(self, effects: list[Effect], *, is_on: bool) -> None:
-        self.is_on = is_on
-        """For whoever asks once for many pods."""
-        self._effects = effects
-
-    def tell(self, event: str, pod: QueuedPod, **fields: object) -> None:
-        if self.is_on:
-            said: dict[str, object] = {"pod": pod.key, "ticket": pod.ticket, **fields}
-            self._effects.append(Note(event, said, is_detail=True))

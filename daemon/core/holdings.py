@@ -8,7 +8,8 @@ what is so, and what others are to do about it.
 
 from typing import NamedTuple
 
-from daemon.core.attempt_times import AttemptLog, AttemptTimes
+from daemon.core.attempt_log import AttemptLog
+from daemon.core.attempt_times import AttemptTimes
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
 from daemon.core.cluster_changes import ClusterChanges

@@ -26,7 +26,8 @@ from typing import assert_never
 from daemon.core.adapter_links import AdapterLinks
 from daemon.core.administration import answer_of, status_of
 from daemon.core.attempt_ends import AttemptEnds, describe_decision
-from daemon.core.attempt_times import AttemptLog, AttemptTimes
+from daemon.core.attempt_log import AttemptLog
+from daemon.core.attempt_times import AttemptTimes
 from daemon.core.binder_links import BinderLinks
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
