@@ -13,9 +13,19 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
+import msgspec
+
 from shared.clock import Clock
+from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api_client import Api
-from shared.kube.api_errors import TRANSIENT, ApiError, NotFound
+from shared.kube.api_errors import (
+    TRANSIENT,
+    ApiError,
+    Conflict,
+    NotFound,
+    TransportError,
+    read_answer,
+)
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 from shared.telemetry.log import EventLog
@@ -28,6 +38,8 @@ IN_FLIGHT_MAX: Final = 32
 TRIES_MAX: Final = 5
 BACKOFF_S: Final = 0.25
 TIMEOUT_S: Final = 10.0
+
+_pod_decoder: Final = msgspec.json.Decoder(BriefPod)
 
 
 class Evictor:
@@ -109,10 +121,11 @@ class Evictor:
         now_s = self._clock.wall_s()
         patch = disruption_patch(order, now_s)
         async with self._slots:
-            problem = await self._tried(partial(self._patch, path + "/status", patch))
+            marked = partial(self._patch, path + "/status", patch)
+            problem = await self._tried(marked, path, order.uid)
             if not problem:
-                body = delete_options(order.uid)
-                problem = await self._tried(partial(self._delete, path, body))
+                deleted = partial(self._delete, path, delete_options(order.uid))
+                problem = await self._tried(deleted, path, order.uid)
         if problem:
             pod = f"{order.namespace}/{order.name}"
             preemptor = f"{order.preemptor_namespace}/{order.preemptor_name}"
@@ -131,9 +144,10 @@ class Evictor:
         """Writes the newest nomination of a pod, and again if another came up meanwhile."""
         async with self._slots:
             while (nomination := self._nominations.pop(uid, None)) is not None:
-                path = pod_path(nomination.namespace, nomination.name) + "/status"
+                path = pod_path(nomination.namespace, nomination.name)
                 body = nomination_patch(uid, nomination.node_name)
-                problem = await self._tried(partial(self._patch, path, body))
+                written = partial(self._patch, path + "/status", body)
+                problem = await self._tried(written, path, uid)
                 if problem:
                     pod = f"{nomination.namespace}/{nomination.name}"
                     whose = {"pod": pod, "ticket": nomination.ticket}
@@ -151,16 +165,18 @@ class Evictor:
     async def _delete(self, path: str, body: bytes) -> None:
         await self._api.delete(path, body, timeout_s=TIMEOUT_S)
 
-    async def _tried(self, call: Callable[[], Awaitable[None]]) -> str:
+    async def _tried(self, call: Callable[[], Awaitable[None]], path: str, uid: str) -> str:
         """Tries until it works or makes no sense any more. Returns the problem; empty: it is done, or
-        the pod is gone. A conflict is a problem: the pod may be another one by now, but somebody may
-        also have been in the way, and whoever waits for room would wait for ever."""
+        the pod is gone or another one by now."""
         problem = ""
         for attempt in range(TRIES_MAX):
             try:
                 await call()
             except NotFound:
                 return ""
+            except Conflict as error:
+                # Where somebody was only in the way, whoever waits for the room has to hear of it.
+                return str(error) if await self._is_there(path, uid) else ""
             except TRANSIENT as error:
                 problem = str(error)
                 if attempt + 1 < TRIES_MAX:
@@ -170,3 +186,13 @@ class Evictor:
             else:
                 return ""
         return problem
+
+    async def _is_there(self, path: str, uid: str) -> bool:
+        """Whether this pod, and no other one of its name, is; yes, where nobody can tell."""
+        try:
+            pod = read_answer(_pod_decoder, await self._api.get(path, timeout_s=TIMEOUT_S))
+        except NotFound:
+            return False
+        except (ApiError, TransportError):
+            return True
+        return pod.metadata.uid == uid

@@ -10,7 +10,7 @@ Rules: pkg/scheduler/backend/queue/unschedulable_pods.go, v1.36.
 """
 
 import math
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -84,14 +84,17 @@ class UnschedulablePods:
         self.gated_count -= pod.is_gated
 
     def groups_rejected_by(
-        self, plugins: Iterable[str], classes: Mapping[str, Collection[int]]
+        self, plugins: Iterable[str], classes_of: Callable[[str], Collection[int] | None]
     ) -> list[Group]:
         """Groups that one of the plugins rejected; of the gated, only those that one of them gates.
-        `classes`: by plugin, those of which groups are wanted, if not of all."""
+        `classes_of` says of which classes those of a plugin are wanted; None: of all."""
         wanted = frozenset(plugins)
         found: dict[GroupKey, Group] = {}
         for plugin in plugins:
-            groups, ids = self._by_plugin.get(plugin, {}), classes.get(plugin)
+            groups = self._by_plugin.get(plugin)
+            if not groups:
+                continue
+            ids = classes_of(plugin)
             if ids is not None:
                 groups = {key: group for key, group in groups.items() if key.class_id in ids}
             found.update(groups)

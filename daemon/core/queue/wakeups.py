@@ -10,6 +10,7 @@ pkg/scheduler/scheduler.go buildQueueingHintMap, v1.36.
 
 import enum
 from collections.abc import Callable, Collection, Mapping
+from functools import partial
 from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
@@ -85,11 +86,10 @@ class Wakeups:
         readers = self._readers_by_event.get(event)
         return readers is not None and not plugins.isdisjoint(readers)
 
-    def concerned(self, change: Change) -> dict[str, Collection[int]]:
-        """The only classes whose pods a plugin may let go, of plugins that know them."""
-        narrowing = self._narrowing.get(change.event, {}).items()
-        asked = ((p, classes and classes(change, self._cluster)) for p, classes in narrowing)
-        return {plugin: ids for plugin, ids in asked if ids is not None}
+    def classes_concerned(self, plugin: str, change: Change) -> Collection[int] | None:
+        """The only classes whose pods the plugin may let go; None: they may be of any."""
+        classes = self._narrowing.get(change.event, {}).get(plugin)
+        return None if classes is None else classes(change, self._cluster)
 
     def strategy(self, pod: QueuedPod, change: Change) -> Strategy:
         """What to do with a rejected pod now that this happened.
@@ -212,7 +212,8 @@ def woken_by(
 ) -> list[tuple[QueuedPod, Strategy]]:
     """The pods with what to do with them. `interested` are the plugins that registered the event."""
     woken: list[tuple[QueuedPod, Strategy]] = []
-    for group in parked.groups_rejected_by(interested, wakeups.concerned(change)):
+    classes_of = partial(wakeups.classes_concerned, change=change)
+    for group in parked.groups_rejected_by(interested, classes_of):
         if _are_told_apart(group, change.event, wakeups):
             each = ((pod, wakeups.strategy(pod, change)) for pod in group.pods.values())
             woken.extend(one for one in each if one[1] is not Strategy.SKIP)

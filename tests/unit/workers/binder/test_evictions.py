@@ -91,11 +91,23 @@ def test_a_victim_that_is_gone_is_as_good_as_deleted() -> None:
 
 
 @pytest.mark.parametrize("before", [[], [OK]])
-def test_a_conflict_is_a_problem_as_nobody_knows_whether_the_victim_is_another_one(
-    before: list[Answer],
+@pytest.mark.parametrize("shown", [b'{"metadata":{"uid":"of-another"}}', GONE])
+def test_a_victim_of_which_only_the_name_is_there_is_as_good_as_deleted(
+    before: list[Answer], shown: Answer
 ) -> None:
-    """Or nothing might ever wake whoever waits for the room of one that is still there."""
-    run = evicted(*before, OTHER)
+    # After the mark comes the deletion, which finds the same.
+    again = [] if before else [OTHER, shown]
+    run = evicted(*before, OTHER, shown, *again)
+    assert run.answers == [VictimDone(1, "")]
+
+
+@pytest.mark.parametrize("before", [[], [OK]])
+@pytest.mark.parametrize("shown", [b'{"metadata":{"uid":"u1"}}', BROKEN, LOST])
+def test_a_conflict_about_a_victim_that_is_there_is_a_problem(
+    before: list[Answer], shown: Answer
+) -> None:
+    """Or nothing might ever wake whoever waits for its room."""
+    run = evicted(*before, OTHER, shown)
     assert run.answers == [VictimDone(1, str(OTHER))]
     assert run.deleted == []
 
