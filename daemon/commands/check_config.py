@@ -44,25 +44,30 @@ def check_text(text: str, source: str, feature_gates: str) -> Checked:
     configuration = parse_configuration(text, source)
     registry = InTreeRegistry(parse_feature_gates(feature_gates))
     built: list[BuiltProfile] = []
-    problems: list[str] = []
+    refused: dict[int, ConfigurationError] = {}
     for index, profile in enumerate(configuration.profiles):
         try:
             built.append(registry.build(profile))
         except ConfigurationError as error:
-            told = (_with_line(text, index, one) for one in error.problems)
-            problems += [f"{error.source}: {one}" for one in told]
-    if problems:
+            refused[index] = error
+    if refused:
+        root = composed(text) if text else None
+        problems = [
+            f"{error.source}: {_with_line(root, index, problem)}"
+            for index, error in refused.items()
+            for problem in error.problems
+        ]
         raise ConfigurationError(source or "the default configuration", problems)
     return Checked(configuration, built)
 
 
-def _with_line(text: str, index: int, problem: str) -> str:
+def _with_line(root: yaml.Node | None, index: int, problem: str) -> str:
     """A problem of one profile with the line that it begins in: `PATH: what`, or `PATH: PATH: what`."""
     path, _, what = problem.partition(": ")
     inner, colon, rest = what.partition(": ")
     whole = f"profiles[{index}].{path}"
     is_deeper = bool(colon) and " " not in inner
-    found = place_of(composed(text) if text else None, f"{whole}.{inner}" if is_deeper else whole)
+    found = place_of(root, f"{whole}.{inner}" if is_deeper else whole)
     line = found.rpartition(" (")[2] if found.endswith(")") else ""
     told = f"{path}: {inner}" if is_deeper else path
     return f"{told} ({line}: {rest if is_deeper else what}" if line else problem

@@ -8,7 +8,6 @@ Only the others are asked for each pod, and about claims only where it has some.
 """
 
 from collections.abc import Hashable, Sequence
-from functools import lru_cache
 from typing import Final, NamedTuple
 
 import msgspec
@@ -98,7 +97,7 @@ class Families:
         self.parts = {
             profile: parts
             for profile, framework in frameworks.items()
-            if (parts := _split(framework)) is not None
+            if (parts := framework.derived(_split)) is not None
         }
         """By profile; without those of which pods have to be looked at one by one."""
         self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)
@@ -202,7 +201,6 @@ def _without_requests(container: Container) -> Container:
     return msgspec.structs.replace(container, resources=None)
 
 
-@lru_cache(maxsize=64)
 def _split(framework: Framework) -> FrameworkParts | None:
     """None where the plugins that look at requests are not as simple as the in-tree ones are."""
     if framework.sampling is not None:

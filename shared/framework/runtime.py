@@ -6,8 +6,8 @@ see `prepared_pod.py`. Rules: pkg/scheduler/framework/runtime/framework.go and
 pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple
+from collections.abc import Callable, Hashable, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -36,6 +36,11 @@ from shared.framework.plugin_api import (
 from shared.framework.pod_info import PodInfo
 from shared.framework.pod_weight import is_too_much
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
+
+Derived = TypeVar("Derived")
+
+DERIVED_MAX: Final = 256
+"""What is made of one framework is kept up to so many; more are made anew."""
 
 
 class ScoreEntry(NamedTuple):
@@ -76,6 +81,18 @@ class Framework:
         self._failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
         self._filter_plans = FilterPlans(self.pre_filters, self.filters, self._updatable_filters)
         self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
+        self._derived: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
+
+    def derived(self, make: Callable[..., Derived], *arguments: Hashable) -> Derived:
+        """What `make(self, *arguments)` returns, made once. It is kept here, and not by the function, so
+        that nobody keeps a framework, with all that its plugins refer to, which is not used any more."""
+        key = make, arguments
+        if key not in self._derived:
+            if len(self._derived) >= DERIVED_MAX:
+                self._derived.clear()
+            self._derived[key] = make(self, *arguments)
+        found: Derived = self._derived[key]
+        return found
 
     def only(self, belongs: Callable[[object], bool]) -> "Framework":
         """With these of its plugins, to filter and score all nodes."""

@@ -10,7 +10,6 @@ each question is put by itself, with all counts made to follow.
 Callers may rely on: nothing here changes an answer, only how many questions lead to it.
 """
 
-from functools import lru_cache
 from typing import Any, ClassVar, Protocol
 
 import numpy as np
@@ -34,12 +33,6 @@ from shared.framework.runtime import Framework
 from shared.framework.status import Verdicts
 
 
-@lru_cache(maxsize=64)
-def moving_only(framework: Framework) -> Framework:
-    """`moving_part`, of a framework that lives on."""
-    return moving_part(framework)
-
-
 def moving_part(framework: Framework) -> Framework:
     """The same without the filters that no pod moves. It passes the rows that the whole framework
     passed before, and passes now; its reasons are not those of the whole."""
@@ -56,10 +49,9 @@ def settled_by_row(pod: PreparedPod) -> Framework:
     fails one of them fails for that reason, whatever is elsewhere."""
     plan = pod.plan
     wide = tuple(counting.filter_index for counting in plan.pod_counting)
-    return _before_any_wide(pod.framework, tuple(plan.active), wide)
+    return pod.framework.derived(_before_any_wide, tuple(plan.active), wide)
 
 
-@lru_cache(maxsize=256)
 def _before_any_wide(
     framework: Framework, active: tuple[int, ...], wide: tuple[int, ...]
 ) -> Framework:
@@ -129,12 +121,6 @@ class ApartFramework:
         self._gone.pods = gone
         framework = self._moving if moving_only else self._all
         return pod._replace(framework=framework).run_filters(rows)
-
-
-@lru_cache(maxsize=64)
-def apart_framework(framework: Framework) -> ApartFramework:
-    """Of a framework that lives on; to make one takes longer than to ask it."""
-    return ApartFramework(framework)
 
 
 def can_be_apart(pod: PreparedPod) -> bool:

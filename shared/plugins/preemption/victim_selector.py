@@ -30,9 +30,8 @@ from shared.plugins.preemption.failed_nodes import FailedNodes
 from shared.plugins.preemption.filters_asked_again import (
     ApartFramework,
     RelevantClasses,
-    apart_framework,
     can_be_apart,
-    moving_only,
+    moving_part,
     row_filters_read_pods,
     settled_by_row,
 )
@@ -57,7 +56,7 @@ class VictimSelector:
             self._extensions = PreFilterExtensions(pod)
             self._relevant = RelevantClasses(pod)
             if can_be_apart(pod):
-                self._apart = apart_framework(pod.framework)
+                self._apart = pod.framework.derived(ApartFramework)
         self._budgets = Budgets(pod.cluster)
         self.failed = FailedNodes()
         """Where it does not help."""
@@ -175,7 +174,7 @@ class VictimSelector:
             gone = GonePods(pod.cluster.pods.class_id[pods], node_of_pod[is_gone])
             return apart.filter(pod, rows, gone, moving_only=not is_first)
         if not is_first:
-            pod = pod._replace(framework=moving_only(pod.framework))
+            pod = pod._replace(framework=pod.framework.derived(moving_part))
         return run_filters_with_nominated(pod, rows, self._extensions)
 
     def _with_victims(

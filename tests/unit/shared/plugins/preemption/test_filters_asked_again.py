@@ -10,7 +10,7 @@ from shared.kube.pod_record import PodRecord
 from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.preemption.filters_asked_again import (
     RelevantClasses,
-    moving_only,
+    moving_part,
     row_filters_read_pods,
     settled_by_row,
 )
@@ -68,7 +68,7 @@ def test_whoever_is_rejected_before_filters_minds_everybody() -> None:
 
 
 def test_what_only_a_node_changes_is_not_asked_again() -> None:
-    again = {plugin.NAME for plugin in moving_only(FRAMEWORK).filters}
+    again = {plugin.NAME for plugin in moving_part(FRAMEWORK).filters}
     assert {"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"} <= again
     assert again.isdisjoint({"NodeName", "TaintToleration", "NodeAffinity", "NodeUnschedulable"})
 

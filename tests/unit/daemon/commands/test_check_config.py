@@ -1,0 +1,38 @@
+"""`berth check-config`: what it costs to say where a problem stands."""
+
+import pytest
+import yaml
+
+from daemon.commands import check_config
+from shared.errors import ConfigurationError
+
+CONSTRAINTS = [
+    {"maxSkew": 0, "topologyKey": f"k{number}", "whenUnsatisfiable": "DoNotSchedule"}
+    for number in range(50)
+]
+ARGS = {"defaultingType": "List", "defaultConstraints": CONSTRAINTS}
+TEXT = yaml.safe_dump(
+    {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": "PodTopologySpread", "args": ARGS}]}],
+    },
+    sort_keys=False,
+)
+
+
+def test_however_many_problems_there_are_the_file_is_read_for_their_lines_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    read: list[str] = []
+
+    def composed(text: str) -> yaml.Node | None:
+        read.append(text)
+        return yaml.compose(text, Loader=yaml.SafeLoader)
+
+    monkeypatch.setattr(check_config, "composed", composed)
+    with pytest.raises(ConfigurationError) as raised:
+        check_config.check_text(TEXT, "config.yaml", "")
+    assert len(raised.value.problems) == len(CONSTRAINTS)
+    assert all("line " in problem for problem in raised.value.problems)
+    assert read == [TEXT]
