@@ -1,5 +1,6 @@
 """Every surface for a few seconds, with the same inputs each time; and what once found something."""
 
+import gc
 import json
 import logging
 import random
@@ -9,6 +10,7 @@ import pytest
 
 from bench.fuzz import harness
 from bench.fuzz.__main__ import main
+from bench.fuzz.fuzz_cluster import SmallCluster
 from bench.fuzz.harness import Finding, Surface, Tally, Target
 from bench.fuzz.surfaces import SURFACES
 from shared.errors import OperationalError
@@ -23,6 +25,14 @@ BOMB = "{a: &a [1, 1, 1, 1, 1, 1, 1, 1, 1, 1], " + ", ".join(
 )
 LEASE = b'lease HTTP/1.1 200 OK\r\nContent-Length: 12\r\n\r\n{"spec":"%b"}'
 EXEC = {"apiVersion": "client.authentication.k8s.io/v1", "command": "c", "interactiveMode": "Never"}
+
+
+def test_nobody_keeps_a_cluster_that_is_gone() -> None:
+    """A framework's plugins refer to all the rest: what is worked out for it goes with it. Else a run
+    that starts cluster after cluster grows."""
+    harness.tell(SURFACES["extenders"], [b"filter {}", b"preempt {}"], Tally())
+    gc.collect()
+    assert not [each for each in gc.get_objects() if isinstance(each, SmallCluster)]
 
 
 def kubeconfig(cluster: object, **user: object) -> bytes:

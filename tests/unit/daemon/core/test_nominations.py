@@ -1,8 +1,5 @@
 """Preemption through the whole pipeline: proposed by a worker, checked and carried out by the owner."""
 
-import gc
-import weakref
-
 import msgspec
 import pytest
 
@@ -34,19 +31,6 @@ def test_victims_go_and_the_preemptor_takes_their_room() -> None:
     assert pipeline.state.cache.pod_count() == 3
     assert not len(pipeline.state.cache.view.nominations)
     pipeline.check()
-
-
-def test_nobody_keeps_an_owner_and_its_scorer_that_are_gone() -> None:
-    """What is worked out once for a framework goes with it; its plugins refer to all the rest."""
-    pipeline = Pipeline()
-    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
-    pipeline.add_pod(make_pod("high", cpu="2", priority=10))
-    pipeline.run_until_quiet()
-    assert pipeline.nominated
-    gone = weakref.ref(pipeline.state)
-    del pipeline
-    gc.collect()
-    assert gone() is None
 
 
 def test_the_queue_tells_of_all_victims_also_those_that_were_going_away() -> None:
