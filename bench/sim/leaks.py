@@ -14,6 +14,7 @@ import numpy as np
 from bench.sim.berth import Berth
 from bench.sim.schedule import SimulatedFailure
 from daemon.core.pod_lifecycle import Story
+from shared.engine.evaluation import Evaluations
 from shared.framework.class_index import ClassIndex
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
@@ -88,6 +89,10 @@ def _held_by(holder: object) -> Iterable[object]:
         return [getattr(holder, name) for name in holder.__struct_fields__]
     if isinstance(holder, ClusterView):  # What plugins keep catches up when it is asked.
         return [held for name, held in vars(holder).items() if name != "kept"]
+    if isinstance(holder, Evaluations):
+        # Of pods that are alike but for their claims (keys that are tuples) the one that was asked about
+        # last stays, within the bound, until another comes.
+        return [each for key, each in vars(holder)["_kept"].items() if not isinstance(key, tuple)]
     if isinstance(holder, FunctionType):  # Its globals are the module's.
         return [cell.cell_contents for cell in holder.__closure__ or () if _is_filled(cell)]
     return gc.get_referents(holder)

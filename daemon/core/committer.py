@@ -158,9 +158,17 @@ class Committer:
             took("Reserve", attempt.pod_class.profile, each_s, status=CODE_NAMES[status.code])
 
     def settle_failure(
-        self, scorer: Scorer, failure: Failure, generation: int, now_s: float
+        self,
+        scorer: Scorer,
+        failure: Failure,
+        generation: int,
+        now_s: float,
+        *,
+        beside: Failure | None = None,
     ) -> None:
-        """On a copy from before a refusal, only what was refused may have kept the pod away."""
+        """On a copy from before a refusal, only what was refused may have kept the pod away. `beside`:
+        how a pod ends that is of a group of which others are nominated, and is refused its own room.
+        Were it tried at once it would have them all tried with it, and take their room in turn."""
         is_too_old = generation < scorer.refused_generation
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
@@ -169,7 +177,7 @@ class Committer:
             if is_too_old:
                 self.try_again(failed, now_s)
             else:
-                self._refuse(scorer, failed, failure, generation, now_s)
+                self._refuse(scorer, failed, failure, generation, now_s, beside)
 
     def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
         """The pod is tried at once, with the state as it is then, because its answer cannot be used or
@@ -208,7 +216,13 @@ class Committer:
         )
 
     def _refuse(
-        self, scorer: Scorer, attempt: Attempt, failure: Failure, generation: int, now_s: float
+        self,
+        scorer: Scorer,
+        attempt: Attempt,
+        failure: Failure,
+        generation: int,
+        now_s: float,
+        beside: Failure | None,
     ) -> None:
         """A pod fits nowhere; room may be made for it."""
         pod, info = attempt.pod, attempt.pod_class.info
@@ -228,7 +242,10 @@ class Committer:
                 return
             if victim_count is None:
                 self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
-                self.try_again(attempt, now_s)
+                if beside is None:
+                    self.try_again(attempt, now_s)
+                else:
+                    self._ends.fail(attempt, beside, now_s)
                 return
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:

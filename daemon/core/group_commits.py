@@ -262,7 +262,7 @@ class GroupCommits:
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
             if ticket in failing:
                 alone = msgspec.structs.replace(failing[ticket], tickets=[ticket])
-                self._committer.settle_failure(scorer, alone, generation, now_s)
+                self._committer.settle_failure(scorer, alone, generation, now_s, beside=told)
                 continue
             attempt = scorer.settle(ticket)
             if attempt is not None:

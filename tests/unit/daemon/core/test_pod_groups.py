@@ -10,6 +10,7 @@ from typing import Any, ClassVar, Final
 import msgspec
 import pytest
 
+from daemon.core.dispatch import Attempt
 from daemon.core.events import Event, ScorerSaid
 from daemon.core.pod_groups import GroupSettings
 from daemon.core.queue.queued_pod import Place
@@ -24,6 +25,7 @@ from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_binder import PodVerdict
 from shared.messages.to_owner import ObjectChanged, ObjectDeleted, PodChanged
+from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -384,6 +386,36 @@ def test_what_comes_of_pods_that_fit_that_need_room_and_that_fit_nowhere(
     told = berth.told("pg1") if berth.verdicts else ""
     assert bool(berth.orders) == (result == "placed"), told
     assert bool(berth.victims) == (result != "fails"), told
+
+
+class Lingering(Gangs):
+    """Victims do not go."""
+
+    def step_victim(self, *, fails: bool = False, lingers: bool = False) -> bool:
+        return False
+
+
+def test_a_pod_that_is_refused_its_room_beside_others_of_its_group_waits(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """At once it would have the others tried with it, whose back-off would be void, and whose room may
+    be what keeps it from its own: each refused in turn, for ever."""
+    berth = Lingering()
+    berth.add_group("pg1", 2)
+    berth.add(*(member(f"low{i}", "", uid=f"low{i}", node_name="node") for i in range(4)))
+    commit = berth.state.nominations.commit
+
+    def but_for_one(attempt: Attempt, *how: Any, **more: Any) -> int | None:
+        return None if attempt.pod.record.name == "p1" else commit(attempt, *how, **more)
+
+    monkeypatch.setattr(berth.state.nominations, "commit", but_for_one)
+    berth.tell(*(PodChanged(pod) for pod in gang("p1", "p2", priority=100)))
+    berth.settle()
+    counters = berth.state.counters
+    assert counters[Count.PREEMPTIONS] == counters[Count.PREEMPTIONS_REJECTED] == 1
+    assert counters[Count.ATTEMPTS_REPEATED] == 0
+    places = {pod.record.name: pod.place for pod in berth.state.queue}
+    assert places == {"p1": Place.BACKOFF, "p2": Place.UNSCHEDULABLE}
 
 
 def test_pods_of_a_group_with_several_scheduler_names_are_told_so() -> None:
