@@ -30,8 +30,8 @@ class JudgedOrders:
         self._counts = counts
         self._meant: dict[tuple[bytes, int], list[str]] = {}
         """(worker, number of its proposals) -> the nodes that it meant, in order."""
-        self.meant_for: dict[str, str] = {}
-        """Uid -> the node that the proposal in hand means for it."""
+        self.meant_for: dict[str, tuple[int, str]] = {}
+        """Uid -> the attempt's ticket, and the node that the last proposal about it meant."""
         self._ready: tuple[object, ...] = ()
         self._last_order: dict[bytes, int] = {}
         self.evictions_count = 0
@@ -61,7 +61,7 @@ class JudgedOrders:
         for ticket, name in zip(message.placements.tickets, names, strict=True):
             attempt = scorer.attempts.get(ticket)
             if attempt is not None:
-                self.meant_for[attempt.pod.record.uid] = name
+                self.meant_for[attempt.pod.record.uid] = ticket, name
 
     def _judge_order(self, owner: OwnerProcess, end: PeerEnd, message: BindPods) -> None:
         binders = owner.state.binders

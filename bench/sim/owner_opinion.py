@@ -75,8 +75,10 @@ class OwnerOpinion:
     def _check_assumption(self, owner: OwnerProcess, record: PodRecord, node_name: str) -> None:
         self.assumptions_count += 1
         self._world.simulation.tell(f"    owner assumes {record.key} on {node_name}")
-        meant = self._orders.meant_for.pop(record.uid, node_name)
-        if meant != node_name:
+        ticket, meant = self._orders.meant_for.pop(record.uid, (0, node_name))
+        queued = owner.state.queue.get(record.uid)
+        # What was refused may be placed by foresight in a later attempt, which nobody proposed.
+        if queued is not None and queued.ticket == ticket and meant != node_name:
             raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
         cluster = self._states.held_by(owner.epoch, owner.state.cache, record.uid)
         pod = waiting(record)
