@@ -11,7 +11,6 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import yaml
 
 from bench.perf.operations import (
     Churn,
@@ -24,6 +23,7 @@ from bench.perf.operations import (
     StartCollectingMetrics,
     UpdateAny,
 )
+from bench.perf.quick_yaml import read_yaml
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import FeatureGates
@@ -121,7 +121,7 @@ def topic_of(file: Path) -> str:
 def read_cases(file: Path) -> list[Case]:
     """The test cases of a file; ConfigurationError if it cannot be used."""
     try:
-        content = yaml.safe_load(file.read_text(encoding="utf-8"))
+        content = read_yaml(file.read_text(encoding="utf-8"))
     except OSError as error:
         raise ConfigurationError(str(file), [f"cannot be read: {error.strerror}"]) from error
     except YAML_FAULTS as error:
