@@ -18,7 +18,7 @@ from daemon.adapter.told_nodes import ToldNodes
 from shared.errors import ObjectError, OperationalError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
-from shared.kube.api.core_v1 import ApiObject, Node, Pod
+from shared.kube.api.core_v1 import FINISHED_PHASES, ApiObject, Node, Pod
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject, WatchFailure
 from shared.kube.pod_record import split_pod
 from shared.kube.resources import ResourceKind
@@ -39,7 +39,6 @@ from shared.messages.to_owner import (
 Emit = Callable[[AdapterMessage, int], None]
 """Takes a message and roughly what it weighs in bytes."""
 
-FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
 _SMALL_BYTES: Final = 64
 
 _NAMED_WITHIN_BYTES: Final = 2048

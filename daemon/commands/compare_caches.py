@@ -15,10 +15,9 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daemon.adapter.kind_feed import FINISHED_PHASES
 from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
-from shared.kube.api.core_v1 import BriefPod
+from shared.kube.api.core_v1 import FINISHED_PHASES, BriefPod
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
 from shared.kube.kubeconfig import find_access

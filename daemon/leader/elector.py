@@ -9,9 +9,10 @@ import random
 from typing import Final, Protocol, assert_never
 
 from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Terms, Update
-from daemon.leader.lease_object import LeaseObject, micro_time
+from daemon.leader.lease_object import LeaseObject
 from shared.clock import BootClock
 from shared.errors import OperationalError
+from shared.kube.timestamps import micro_time
 from shared.telemetry.log import EventLog
 from shared.transport.lease_gate import LeaseGate
 

@@ -5,7 +5,6 @@ versions) is sent back as it came. Apart from the rules because it knows JSON an
 """
 
 import platform
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -105,12 +104,6 @@ class LeaseObject:
         record = _record(spec if isinstance(spec, dict) else {}, self.where)
         self._seen = lease
         return record
-
-
-def micro_time(wall_s: float) -> str:
-    """The API's MicroTime."""
-    moment = datetime.fromtimestamp(wall_s, UTC)
-    return moment.isoformat(timespec="microseconds").replace("+00:00", "Z")
 
 
 def _digits(wall: str) -> str:

@@ -63,4 +63,6 @@ COMMON_COLUMNS: Final = (
 
 def wrap_int64(number: int) -> int:
     """What is left of a sum in 64 bits, as in arrays and in Go."""
+    if -INT64_MAX <= number <= INT64_MAX:
+        return number
     return (number + INT64_MAX + 1) % (1 << 64) - INT64_MAX - 1

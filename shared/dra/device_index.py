@@ -35,7 +35,6 @@ from shared.selectors.node_selector import match_any
 CLAIMS: Final = "resourceclaims"
 SLICES: Final = "resourceslices"
 CLASSES: Final = "deviceclasses"
-_KEY: Final = "device index"
 NO_SLICES_ID: Final = 0
 """Signature of a node without slices of its own."""
 LOG_MAX: Final = 1 << 14
@@ -390,11 +389,7 @@ class DeviceIndex:
 
 def device_index(cluster: ClusterView) -> DeviceIndex:
     """The index of a view, up to date."""
-    index = cluster.kept.get(_KEY)
-    if not isinstance(index, DeviceIndex):
-        index = cluster.kept[_KEY] = DeviceIndex(cluster)
-    index.catch_up()
-    return index
+    return cluster.derived(DeviceIndex)
 
 
 def takes_devices(pod: PodInfo, cluster: ClusterView) -> bool:

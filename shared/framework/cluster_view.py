@@ -3,7 +3,7 @@
 Plugins never write it. The owner has one over its cache, each scoring worker one over its copy.
 """
 
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from shared.columns.journal import Journal
 from shared.columns.nomination_columns import Nominations
@@ -14,6 +14,19 @@ from shared.columns.topology import Topology, make_topology
 from shared.framework.class_index import ClassIndex, ClassUsages
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
+
+
+class Derived(Protocol):
+    """What a plugin works out of a view, and keeps."""
+
+    def __init__(self, cluster: "ClusterView") -> None: ...
+
+    def catch_up(self) -> None:
+        """Brings it to the view's present state."""
+        ...
+
+
+D = TypeVar("D", bound=Derived)
 
 
 class ClusterView:
@@ -47,15 +60,22 @@ class ClusterView:
         """Label key -> the version of the nodes for which it was last looked at, and the answer."""
         self.placement: Rows | None = None
         """The nodes that a pod may go to at this moment; None: all. Who counts pods counts them all."""
-        self.kept: dict[str, Any] = {}
-        """What plugins have derived from this view and bring up to date themselves, by a name of
-        their own. Never a source: it may be dropped at any time."""
+        self._derived: dict[type[Any], Any] = {}
 
     def forget_derived(self) -> None:
         """Ids of the tables have changed their meaning, or a class has another usage."""
         self.usages.start_over()
-        self.kept.clear()
+        self._derived.clear()
         self._topologies.clear()
+
+    def derived(self, kind: type[D]) -> D:
+        """The one of its kind that is derived from this view, up to date. Never a source: it may be
+        dropped at any time."""
+        found = self._derived.get(kind)
+        if found is None:
+            found = self._derived[kind] = kind(self)
+        found.catch_up()
+        return found
 
     @property
     def node_count(self) -> int:

@@ -7,46 +7,43 @@ differs from upstream.
 """
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
 from shared.columns.pod_table import group_id
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import goes_as_a_whole, is_elastic, priority_of, quorum
+from shared.kube.resources import POD_GROUPS
 
-GROUPS: Final = "podgroups"
-_KEPT: Final = "groups of victims"
-
-
-class VictimGroups(NamedTuple):
-    """By `group_id`."""
-
-    whole: Mapping[int, int]
-    """Priority of each group whose pods go together or not at all."""
-    elastic: Int64s
-    """Ascending."""
-    quorums: Int64s
-    """Of the elastic ones."""
+_KIND: Final = frozenset({POD_GROUPS.plural})
 
 
-def victim_groups(cluster: ClusterView) -> VictimGroups:
-    """Of all groups that there are."""
-    kept: tuple[int, VictimGroups] | None = cluster.kept.get(_KEPT)
-    changes = None if kept is None else cluster.objects.changes_since(kept[0])
-    is_kept = changes is not None and all(kind != GROUPS for kind, _ in changes)
-    groups = kept[1] if kept and is_kept else _made(cluster.objects.all(GROUPS))
-    cluster.kept[_KEPT] = cluster.objects.version, groups
-    return groups
+class VictimGroups:
+    """Of all groups that there are, by `group_id`."""
 
+    def __init__(self, cluster: ClusterView) -> None:
+        self._objects = cluster.objects
+        self._follower = Follower(cluster)
+        self.whole: Mapping[int, int] = {}
+        """Priority of each group whose pods go together or not at all."""
+        self.elastic: Int64s = np.zeros(0, np.int64)
+        """Ascending."""
+        self.quorums: Int64s = self.elastic
+        """Of the elastic ones."""
 
-def _made(objects: Mapping[str, PodGroup]) -> VictimGroups:
-    whole = {group_id(k): priority_of(each) for k, each in objects.items() if goes_as_a_whole(each)}
-    elastic = sorted((group_id(k), quorum(each)) for k, each in objects.items() if is_elastic(each))
-    ids, quorums = np.array(elastic, np.int64).reshape(-1, 2).T
-    return VictimGroups(whole, ids, quorums)
+    def catch_up(self) -> None:
+        """Reads all of them again where one changed."""
+        if self._follower.concerns(_KIND):
+            groups: Mapping[str, PodGroup] = self._objects.all(POD_GROUPS.plural)
+            whole = {k: priority_of(each) for k, each in groups.items() if goes_as_a_whole(each)}
+            self.whole = {group_id(key): priority for key, priority in whole.items()}
+            elastic = sorted((group_id(k), quorum(g)) for k, g in groups.items() if is_elastic(g))
+            self.elastic, self.quorums = np.array(elastic, np.int64).reshape(-1, 2).T
+        self._follower.note_objects()
 
 
 def are_spare(cluster: ClusterView, pods: Rows, apart: Rows) -> Bools:
@@ -54,7 +51,7 @@ def are_spare(cluster: ClusterView, pods: Rows, apart: Rows) -> Bools:
     are in order of importance, and those with another number in `apart` are another question. Pods that
     are taken off their nodes and not among them are gone; those that are going already are spare."""
     is_spare = np.zeros(len(pods), np.bool_)
-    groups, table = victim_groups(cluster), cluster.pods
+    groups, table = cluster.derived(VictimGroups), cluster.pods
     if not len(groups.elastic):
         return is_spare
     at = np.flatnonzero(np.isin(table.group_id[pods], groups.elastic))

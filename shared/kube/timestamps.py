@@ -1,6 +1,6 @@
 """Times as the API writes them."""
 
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Final
 
 from shared.errors import ObjectError
@@ -22,6 +22,17 @@ def seconds_since_1970(text: str) -> int:
     if moment.tzinfo is None:
         raise _unreadable(text)
     return int(moment.timestamp())
+
+
+def second_time(wall_s: float) -> str:
+    """As the API's Time."""
+    return f"{datetime.fromtimestamp(wall_s, UTC):%Y-%m-%dT%H:%M:%SZ}"
+
+
+def micro_time(wall_s: float) -> str:
+    """As the API's MicroTime."""
+    moment = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
+    return moment.removesuffix("+00:00") + "Z"
 
 
 def _unreadable(text: str) -> ObjectError:

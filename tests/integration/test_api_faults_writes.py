@@ -148,13 +148,13 @@ def test_a_pod_is_bound_all_the_same_and_once(rules: list[Rule]) -> None:
         (
             [
                 Rule(at="answer", do="disconnect", **BIND),
-                Rule(at="answer", do="halve", **LOOK),
+                Rule(at="answer", do="halve", times=0, **LOOK),
             ],
             BindFailureReason.UNREACHABLE,
             "n1",
         ),
     ],
-    ids=["409", "403", "404", "lost twice", "429 for ever", "the look is no pod"],
+    ids=["409", "403", "404", "lost twice", "429 for ever", "no look is a pod"],
 )
 def test_what_cannot_be_bound_is_told_by_its_reason(
     rules: list[Rule], reason: BindFailureReason, node: str | None

@@ -20,13 +20,14 @@ from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import WatchedProcess, start_api_server
 from daemon.commands.show_status import read_status
 from daemon.leader.election import Election, Follow, Terms, Update
-from daemon.leader.lease_object import LeaseObject, micro_time
+from daemon.leader.lease_object import LeaseObject
 from daemon.overview.berth_status import BerthStatus
 from daemon.supervisor.process_list import NotRunningError
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectFailed
 from shared.kube.cluster_access import access_by_url
+from shared.kube.timestamps import micro_time
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration

@@ -6,7 +6,6 @@ client-go tools/events/event_recorder.go makes them for kube-scheduler, v1.36.2.
 """
 
 import uuid
-from datetime import UTC, datetime
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -14,6 +13,7 @@ import msgspec
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from shared.kube.resources import POD_GROUPS
+from shared.kube.timestamps import micro_time, second_time
 from shared.messages.to_binder import POD_GROUP_SCHEDULED, BindPod, DeleteVictim, PodVerdict
 
 EVENTS_API: Final = "events.k8s.io/v1"
@@ -201,14 +201,3 @@ def _condition_patch(uid: str, condition: dict[str, Any], observed_generation: i
 
 def _status_patch(uid: str, status: dict[str, Any]) -> bytes:
     return _encoder.encode({"metadata": {"uid": uid}, "status": status})
-
-
-def micro_time(wall_s: float) -> str:
-    """As the API's MicroTime."""
-    moment = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
-    return moment.removesuffix("+00:00") + "Z"
-
-
-def second_time(wall_s: float) -> str:
-    """As the API's Time."""
-    return datetime.fromtimestamp(wall_s, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

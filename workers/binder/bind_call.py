@@ -18,11 +18,11 @@ from typing import Final, NamedTuple, assert_never
 import msgspec
 
 from shared.clock import Clock, SystemClock
-from shared.faults import UNDECODABLE
 from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
+    TRANSIENT,
     ApiError,
     ConnectFailed,
     NotFound,
@@ -32,6 +32,7 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
+from workers.binder.seen_pod import Gone, pod_path, seen_pod
 
 
 class Patience(NamedTuple):
@@ -95,12 +96,6 @@ class _Binding(ApiStruct):
 DECISION_ANNOTATION: Final = "berth.dev/decision"
 
 _encoder: Final = msgspec.json.Encoder()
-_pod_decoder: Final = msgspec.json.Decoder(BriefPod)
-
-
-def pod_path(namespace: str, name: str) -> str:
-    """Of the pod itself."""
-    return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 def binding_path(order: BindPod) -> str:
@@ -261,27 +256,21 @@ class _Attempt:
 
     async def _look(self) -> Outcome | _Next:
         order = self._order
-        timeout_s = self._patience.get_timeout_s
+        path = pod_path(order.namespace, order.name)
         try:
-            answer = await self._api.get(pod_path(order.namespace, order.name), timeout_s=timeout_s)
-            pod = _pod_decoder.decode(answer)
-        except NotFound as error:
-            return NotBound(BindFailureReason.GONE, error.message)
-        except (TransportError, TooManyRequests, ServerError) as error:
+            pod = await seen_pod(self._api, path, order.uid, self._patience.get_timeout_s)
+        except TRANSIENT as error:
             if await self._back_off(error):
                 return _Next.LOOK
             return self._unknown(str(error))
         except ApiError as error:
             return self._unknown(str(error))
-        except UNDECODABLE as error:
-            return self._unknown(f"what came is no pod: {error}")
+        if isinstance(pod, Gone):
+            return NotBound(BindFailureReason.GONE, pod.message)
         return self._conclude(pod)
 
     def _conclude(self, pod: BriefPod) -> Outcome | _Next:
         order = self._order
-        if pod.metadata.uid != order.uid:
-            message = f"the pod of that name is another one (uid {pod.metadata.uid})"
-            return NotBound(BindFailureReason.GONE, message)
         if pod.spec.node_name == order.node_name:
             return BOUND
         if pod.spec.node_name:

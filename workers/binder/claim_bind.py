@@ -18,7 +18,6 @@ and extendeddynamicresources.go, v1.36.2.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
@@ -35,9 +34,10 @@ from shared.kube.api_errors import (
     NotFound,
     TransportError,
 )
+from shared.kube.timestamps import second_time
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from shared.telemetry.tally import Tally
-from workers.binder.bind_call import Sleep, pod_path
+from workers.binder.bind_call import Sleep
 from workers.binder.claim_lines import (
     ClaimLine,
     ClaimLines,
@@ -47,6 +47,7 @@ from workers.binder.claim_lines import (
     resource_claim_path,
 )
 from workers.binder.claim_ready import DeviceWait, needs_preparing
+from workers.binder.seen_pod import pod_path
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 TRIES_MAX: Final = 5
@@ -231,8 +232,8 @@ class ClaimBinder:
 
     def _stamped(self, allocation: AllocationResult) -> AllocationResult:
         """With the time of allocation, by which others tell whether devices take too long."""
-        now = datetime.fromtimestamp(self._clock.wall_s(), UTC)
-        return msgspec.structs.replace(allocation, allocation_timestamp=f"{now:%Y-%m-%dT%H:%M:%SZ}")
+        now = second_time(self._clock.wall_s())
+        return msgspec.structs.replace(allocation, allocation_timestamp=now)
 
 
 def _made(order: BindPod, work: ClaimWork, generated: GeneratedClaim) -> Json:

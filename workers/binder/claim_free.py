@@ -15,15 +15,14 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api_client import Api
-from shared.kube.api_errors import ApiError, NotFound, TransportError, read_answer
+from shared.kube.api_errors import ApiError, NotFound, TransportError
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
-from workers.binder.bind_call import pod_path
 from workers.binder.claim_bind import FINALIZER
 from workers.binder.claim_lines import ClaimLines, read_claim, resource_claim_path
+from workers.binder.seen_pod import Gone, pod_path, seen_pod
 
 FREE_S_MAX: Final = 30.0
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -31,7 +30,6 @@ PAUSE_S: Final = 0.25
 
 
 _encoder: Final = msgspec.json.Encoder()
-_pod_decoder: Final = msgspec.json.Decoder(BriefPod)
 
 
 class _Target(NamedTuple):
@@ -79,15 +77,12 @@ class ClaimFreer:
         """What nobody knows is left as it is."""
         path = pod_path(order.namespace, order.name)
         try:
-            body = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
-            pod = read_answer(_pod_decoder, body)
-        except NotFound:
-            return True
+            pod = await seen_pod(self._api, path, order.uid, REQUEST_TIMEOUT_S)
         except (ApiError, TransportError) as error:
             whose = {"pod": order.pod, "ticket": order.ticket}
             self._log.warning("claims_not_freed", problem=str(error), **whose)
             return False
-        return pod.metadata.uid != order.uid or not pod.spec.node_name
+        return isinstance(pod, Gone) or not pod.spec.node_name
 
     async def _free(self, target: _Target) -> None:
         problem = ""

@@ -13,8 +13,6 @@ from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final
 
-import msgspec
-
 from shared.clock import Clock
 from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api_client import Api
@@ -24,22 +22,20 @@ from shared.kube.api_errors import (
     Conflict,
     NotFound,
     TransportError,
-    read_answer,
 )
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch, nomination_patch
-from workers.binder.bind_call import Sleep, pod_path
+from workers.binder.bind_call import Sleep
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
+from workers.binder.seen_pod import pod_path, seen_pod
 
 IN_FLIGHT_MAX: Final = 32
 TRIES_MAX: Final = 5
 BACKOFF_S: Final = 0.25
 TIMEOUT_S: Final = 10.0
-
-_pod_decoder: Final = msgspec.json.Decoder(BriefPod)
 
 
 class Evictor:
@@ -190,9 +186,6 @@ class Evictor:
     async def _is_there(self, path: str, uid: str) -> bool:
         """Whether this pod, and no other one of its name, is; yes, where nobody can tell."""
         try:
-            pod = read_answer(_pod_decoder, await self._api.get(path, timeout_s=TIMEOUT_S))
-        except NotFound:
-            return False
+            return isinstance(await seen_pod(self._api, path, uid, TIMEOUT_S), BriefPod)
         except (ApiError, TransportError):
             return True
-        return pod.metadata.uid == uid

@@ -36,6 +36,7 @@ from shared.kube.api_errors import (
     TransportError,
 )
 from shared.kube.resources import POD_GROUPS
+from shared.kube.timestamps import micro_time
 from shared.limits import CONDITIONS_MAX, EVENT_SERIES_MAX
 from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
 from shared.rate_limit import RateLimit
@@ -48,13 +49,12 @@ from workers.binder.api_bodies import (
     event_body,
     event_name,
     failed_scheduling_event,
-    micro_time,
     preempted_event,
     scheduled_event,
     series_patch,
     waiting_for_devices_event,
 )
-from workers.binder.bind_call import pod_path
+from workers.binder.seen_pod import pod_path
 from workers.binder.soonest_call import SoonestCall
 
 SERIES_FINISH_S: Final = 6 * 60.0

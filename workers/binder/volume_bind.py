@@ -20,7 +20,7 @@ from shared.kube.api_client import MERGE_PATCH, Api
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
-from workers.binder.bind_call import pod_path
+from workers.binder.seen_pod import pod_path
 
 POLL_S: Final = 1.0
 """As kube-scheduler looks."""

@@ -23,7 +23,7 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.victim_groups import are_spare, victim_groups
+from shared.framework.victim_groups import VictimGroups, are_spare
 from shared.framework.what_if import WhatIf
 from shared.messages.from_scorer import GroupRoom, Placements
 from shared.messages.to_scorer import GroupPreemption
@@ -59,7 +59,7 @@ def make_room(
     themselves, each when it ends."""
     if task.refusal:
         return task.refusal
-    whole = {} if is_awaited else victim_groups(cluster).whole
+    whole = {} if is_awaited else cluster.derived(VictimGroups).whole
     units = victim_units(cluster, task.priority, whole)
     if not len(units.pods):
         return NO_VICTIMS
@@ -94,7 +94,7 @@ class _Search:
         self._fits = fits
         self._first_pods = units.pods[units.starts[:-1]]
         of_group = cluster.pods.group_id[self._first_pods]
-        self._is_elastic = np.isin(of_group, victim_groups(cluster).elastic)
+        self._is_elastic = np.isin(of_group, cluster.derived(VictimGroups).elastic)
 
     def in_order(self, left: Rows) -> Rows:
         """Of putting back those that are left."""

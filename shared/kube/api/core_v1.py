@@ -1,5 +1,7 @@
 """Objects of the API group "" (v1): pods, nodes, persistent volumes, and what pods belong to."""
 
+from typing import Final
+
 import msgspec
 
 from shared.kube.api.meta_v1 import (
@@ -376,6 +378,10 @@ class ContainerExtendedResourceRequest(ApiStruct):
 class PodExtendedResourceClaimStatus(ApiStruct):
     request_mappings: list[ContainerExtendedResourceRequest] | None = None
     resource_claim_name: str = ""
+
+
+FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})
+"""A pod that is in one of them takes nothing of its node any more."""
 
 
 class PodStatus(ApiStruct):

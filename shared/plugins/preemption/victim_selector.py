@@ -24,7 +24,7 @@ from shared.framework.prepared_pod import (
     run_filters_with_nominated,
 )
 from shared.framework.status import Code
-from shared.framework.victim_groups import victim_groups
+from shared.framework.victim_groups import VictimGroups
 from shared.framework.what_if import WhatIf
 from shared.plugins.preemption.failed_nodes import FailedNodes
 from shared.plugins.preemption.filters_asked_again import (
@@ -70,7 +70,8 @@ class VictimSelector:
     def holds_until_changed(self) -> bool:
         """Whether what is found of a node holds, for any pod of the class, until that node changes."""
         is_alone = not self.looks_beyond and not self._pod.own_uid
-        is_alone &= not len(victim_groups(self._pod.cluster).elastic)  # Theirs are elsewhere, too.
+        groups = self._pod.cluster.derived(VictimGroups)
+        is_alone &= not len(groups.elastic)  # Theirs are elsewhere, too.
         return is_alone and self._pod.outcome.status.is_success
 
     @property

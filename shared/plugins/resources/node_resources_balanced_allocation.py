@@ -26,6 +26,7 @@ from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, KeptSc
 from shared.framework.pod_info import PodInfo
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_BALANCED_ALLOCATION
+from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as kernel
 from shared.plugins.resources.kept_resources import KeptBalance
 from shared.plugins.resources.resource_args import NodeResourcesBalancedAllocationArgs
@@ -71,7 +72,7 @@ class NodeResourcesBalancedAllocation:
             return np.full(len(rows), _NO_CHANGE, np.int64)
         if len(rows) == 1 and not self._counts_devices:
             used, capacity = requested_and_allocatable_one(nodes, names, rows.item(0))
-            return np.array([kernel.balance_change_one(used, amounts, capacity)], np.int64)
+            return np.array([one_node.balance_change(used, amounts, capacity)], np.int64)
         columns, capacities = requested_and_allocatable(nodes, names, row_index(rows))
         if self._counts_devices:
             count_devices(names, cluster, rows, columns, capacities)

@@ -44,6 +44,7 @@ from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
+from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as kernel
 from shared.plugins.resources.fit_hints import FitHints
 from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
@@ -162,7 +163,7 @@ class NodeResourcesFit:
     def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool:
         """See `RoomFilter`."""
         requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
-        reasons, _ = kernel.fit_reasons_one(
+        reasons, _ = one_node.fit_reasons(
             nodes.pod_count.item(row),
             nodes.allowed_pod_count.item(row),
             asked.amounts,
@@ -268,7 +269,7 @@ class NodeResourcesFit:
 def _texts(names: tuple[str, ...]) -> tuple[str, ...]:
     """The reason behind each bit of a verdict about these resources."""
     texts = (TOO_MANY_PODS, *(f"Insufficient {name}" for name in names))
-    last = kernel.REASON_BIT_MAX
+    last = one_node.REASON_BIT_MAX
     if len(texts) > last + 1:  # A mask has no more bits: the rest is one reason.
         texts = (*texts[:last], ", ".join(texts[last:]))
     return texts
@@ -287,7 +288,7 @@ def _filter_one(asked: FitState, nodes: NodeTable, row: int) -> Verdicts:
     for i, name in enumerate(asked.names):
         if name in asked.left_to_devices:
             allocatable[i] = allocatable[i] or _PLENTY
-    reasons, never = kernel.fit_reasons_one(
+    reasons, never = one_node.fit_reasons(
         nodes.pod_count.item(row),
         nodes.allowed_pod_count.item(row),
         asked.amounts,
@@ -311,13 +312,13 @@ _NO_REASON.flags.writeable = False
 
 class _LeastAllocated:
     many = staticmethod(kernel.least_allocated)
-    one = staticmethod(kernel.least_allocated_one)
+    one = staticmethod(one_node.least_allocated)
     kept = KeptLeastAllocated
 
 
 class _MostAllocated:
     many = staticmethod(kernel.most_allocated)
-    one = staticmethod(kernel.most_allocated_one)
+    one = staticmethod(one_node.most_allocated)
 
     def kept(self, weights: Sequence[int]) -> KeptScores | None:
         return None
@@ -334,7 +335,7 @@ class _RequestedToCapacityRatio:
         return kernel.requested_to_capacity_ratio(used, capacity, weights, self._table)
 
     def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int:
-        return kernel.requested_to_capacity_ratio_one(used, capacity, weights, self._scores)
+        return one_node.requested_to_capacity_ratio(used, capacity, weights, self._scores)
 
     def kept(self, weights: Sequence[int]) -> KeptScores | None:
         return None

@@ -1,14 +1,11 @@
-"""Fit and resource scores over columns, and the same for one node in plain integers.
+"""Fit and resource scores over columns; of one node see `one_node`.
 
 Arithmetic is kube-scheduler's: int64 with truncating division for Least- and MostAllocated, rounding
 for RequestedToCapacityRatio, float64 in upstream's order of operations for the balance. Amounts are
 not negative, so floor and truncation agree.
 
-`..._one` functions take Python ints. After each placement one row is evaluated again, and for one
-row numpy's cost per call (about 0.5 us) is ten times that of the sum itself.
-
-Scores are within 0..SCORE_MAX but for nodes with amounts near 2^63: those are left to
-`large_amounts`, one by one, as sums and products wrap around there.
+Scores are within 0..SCORE_MAX but for nodes with amounts near 2^63: those are asked
+about one by one, as sums and products wrap around there.
 
 Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
@@ -19,14 +16,10 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s, wrap_int64
+from shared.columns.schema import Bools, Int64s
 from shared.framework.normalize import SCORE_MAX, UTILIZATION_MAX
-from shared.kube.quantity import INT64_MAX
-from shared.plugins.resources import large_amounts
-from shared.plugins.resources.balance import Floats, balance_of_any, balance_of_node, balance_of_two
-
-REASON_BIT_MAX: Final = 61
-"""Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""
+from shared.plugins.resources import one_node
+from shared.plugins.resources.balance import Floats, balance_of_any, balance_of_two
 
 SUM_MAX: Final = 1 << 56
 """Up to here a hundred times an amount stays within int64."""
@@ -60,32 +53,9 @@ def fit_reasons(
     for i, amount in enumerate(amounts):
         short = allocatable[i] - requested[i] < amount
         if short.any():
-            reasons |= short.astype(np.int64) << reason_bit(i)
+            reasons |= short.astype(np.int64) << one_node.reason_bit(i)
             never |= short & (allocatable[i] < amount)
     return reasons, never
-
-
-def fit_reasons_one(
-    pod_count: int,
-    allowed_pod_count: int,
-    amounts: Sequence[int],
-    requested: Sequence[int],
-    allocatable: Sequence[int],
-) -> tuple[int, bool]:
-    """`fit_reasons` of one node."""
-    reasons = 1 if pod_count >= allowed_pod_count else 0
-    never = False
-    for i, amount in enumerate(amounts):
-        # What is more than int64 holds is negative, so not enough.
-        if not amount <= allocatable[i] - requested[i] <= INT64_MAX:
-            reasons |= 1 << reason_bit(i)
-            never = never or allocatable[i] < amount
-    return reasons, never
-
-
-def reason_bit(resource_index: int) -> int:
-    """The bit for the resource at this place among the pod's."""
-    return min(resource_index + 1, REASON_BIT_MAX)
 
 
 # Strategies of NodeResourcesFit's score -------------------------------------------------------------
@@ -95,7 +65,7 @@ def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int
     """Weighted mean of the free share, 0..100. `requested` includes the incoming pod."""
     large = _large_rows((*requested, *capacity))
     if large is not None:
-        return _apart(large, least_allocated, large_amounts.least_allocated,
+        return _apart(large, least_allocated, one_node.least_allocated,
                       requested, capacity, weights)  # fmt: skip
     if len(capacity[0]) <= BLOCK:
         return _least_allocated(requested, capacity, weights)
@@ -127,27 +97,11 @@ def _least_allocated(requested: Columns, capacity: Columns, weights: Sequence[in
     return _mean(total, capacity, weights)
 
 
-def least_allocated_one(
-    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
-) -> int:
-    """`least_allocated` of one node."""
-    total = weight = 0
-    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
-        if not 0 <= used <= SUM_MAX or size > SUM_MAX:
-            return large_amounts.least_allocated(_wrapped(requested), capacity, weights)
-        if size == 0:
-            continue
-        if used < size:
-            total += (size - used) * SCORE_MAX // size * resource_weight
-        weight += resource_weight
-    return total // weight if weight else 0
-
-
 def most_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the used share, 0..100; what is overcommitted counts as full."""
     large = _large_rows((*requested, *capacity))
     if large is not None:
-        return _apart(large, most_allocated, large_amounts.most_allocated,
+        return _apart(large, most_allocated, one_node.most_allocated,
                       requested, capacity, weights)  # fmt: skip
     total = _zeros(capacity)
     for used, size, weight in zip(requested, capacity, weights, strict=True):
@@ -173,21 +127,6 @@ def _mean(total: Int64s, capacity: Columns, weights: Sequence[int]) -> Int64s:
     return total // np.maximum(weight, 1)
 
 
-def most_allocated_one(
-    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
-) -> int:
-    """`most_allocated` of one node."""
-    total = weight = 0
-    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
-        if not 0 <= used <= SUM_MAX or size > SUM_MAX:
-            return large_amounts.most_allocated(_wrapped(requested), capacity, weights)
-        if size == 0:
-            continue
-        total += min(used, size) * SCORE_MAX // size * resource_weight
-        weight += resource_weight
-    return total // weight if weight else 0
-
-
 def requested_to_capacity_ratio(
     requested: Columns, capacity: Columns, weights: Sequence[int], table: Int64s
 ) -> Int64s:
@@ -198,7 +137,7 @@ def requested_to_capacity_ratio(
         return _apart(
             large,
             lambda used, sizes, weights: requested_to_capacity_ratio(used, sizes, weights, table),
-            lambda used, sizes, weights: large_amounts.requested_to_capacity_ratio(
+            lambda used, sizes, weights: one_node.requested_to_capacity_ratio(
                 used, sizes, weights, scores
             ),
             requested,
@@ -218,25 +157,6 @@ def requested_to_capacity_ratio(
 def _rounded(dividend: Int64s, divisor: Int64s) -> Int64s:
     """The quotient rounded half up, as math.Round does for what is not negative."""
     return (2 * dividend + divisor) // (2 * divisor)
-
-
-def requested_to_capacity_ratio_one(
-    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int], table: Sequence[int]
-) -> int:
-    """`requested_to_capacity_ratio` of one node."""
-    total = weight = 0
-    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
-        if not 0 <= used <= SUM_MAX or size > SUM_MAX:
-            return large_amounts.requested_to_capacity_ratio(
-                _wrapped(requested), capacity, weights, table
-            )
-        if size == 0:
-            continue
-        score = table[min(used, size) * UTILIZATION_MAX // size]
-        if score > 0:
-            total += score * resource_weight
-            weight += resource_weight
-    return (2 * total + weight) // (2 * weight) if weight else 0
 
 
 def _large_rows(columns: Iterable[Int64s]) -> Bools | None:
@@ -273,10 +193,6 @@ def _apart(
     return found
 
 
-def _wrapped(amounts: Sequence[int]) -> list[int]:
-    return [wrap_int64(amount) for amount in amounts]
-
-
 def _same_number(column: Int64s) -> int:
     """What stands in all rows; 0 where it is not the same, or they are few. By one number, numpy
     divides several times faster than by as many as there are rows, and most clusters have few kinds
@@ -309,7 +225,7 @@ def balance_change(used: Columns, amounts: Sequence[int], capacity: Columns) -> 
         return _apart(
             large,
             lambda columns, sizes, amounts: balance_change(columns, amounts, sizes),
-            lambda columns, sizes, amounts: large_amounts.balance_change(columns, amounts, sizes),
+            lambda columns, sizes, amounts: one_node.balance_change(columns, amounts, sizes),
             used,
             capacity,
             amounts,
@@ -342,16 +258,3 @@ def _balance(
         if len(share) <= FEW_ROWS or share.max() > 1.0:
             np.minimum(share, 1.0, out=share)
     return balance_of_two(*shares) if present is None else balance_of_any(shares, present)
-
-
-def balance_change_one(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:
-    """`balance_change` of one node."""
-    with_pod: list[int] = []
-    for before, amount, size in zip(used, amounts, capacity, strict=True):
-        after = before + amount
-        with_pod.append(after)
-        if before < 0 or after > SUM_MAX or size > SUM_MAX:
-            return large_amounts.balance_change(used, amounts, capacity)
-    half = SCORE_MAX // 2
-    change = balance_of_node(with_pod, capacity) - balance_of_node(used, capacity)
-    return half + (half + change) // 2

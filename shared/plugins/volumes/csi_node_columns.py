@@ -21,7 +21,6 @@ from shared.kube.api.storage_v1 import CsiNode
 CSI_NODES: Final = "csinodes"
 NO_LIMIT: Final = -1
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
-_KEY: Final = "csi node columns"
 
 _EXISTS: Final = ("exists", "")
 _HAS_LIMITS: Final = ("has limits", "")
@@ -91,16 +90,6 @@ class CsiNodeColumns:
                 column[row] = read(csi_node)
         self._columns[key] = column, read
         return column
-
-
-def csi_node_columns(cluster: ClusterView) -> CsiNodeColumns:
-    """The view's columns, up to date."""
-    columns = cluster.kept.get(_KEY)
-    if columns is None:
-        columns = cluster.kept[_KEY] = CsiNodeColumns(cluster)
-    assert isinstance(columns, CsiNodeColumns), "kept under another's name"
-    columns.catch_up()
-    return columns
 
 
 def _limit(csi_node: CsiNode, driver: str) -> int:

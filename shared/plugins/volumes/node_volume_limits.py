@@ -24,9 +24,9 @@ from shared.kube.pod_volumes import (
     ownership_problem,
 )
 from shared.plugin_names import NODE_VOLUME_LIMITS
-from shared.plugins.volumes.csi_node_columns import CsiNodeColumns, csi_node_columns
+from shared.plugins.volumes.csi_node_columns import CsiNodeColumns
 from shared.plugins.volumes.volume_hints import LIMITS_EVENTS
-from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex, attachable_of, volume_index
+from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex, attachable_of
 
 REASON: Final = "node(s) exceed max volume count"
 
@@ -56,7 +56,7 @@ class NodeVolumeLimits:
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """The drivers of its volumes. Where pods have one already it takes no further place, which makes
         no difference as long as there is one."""
-        attached = volume_index(cluster).attached
+        attached = cluster.derived(VolumeIndex).attached
         drivers: list[str] = []
         names: set[str] = set()
         shared: list[tuple[str, list[int]]] = []
@@ -78,7 +78,7 @@ class NodeVolumeLimits:
             if there:
                 shared.append((found.driver, there))
         for driver, there in shared:
-            limits = csi_node_columns(cluster).limits(driver)
+            limits = cluster.derived(CsiNodeColumns).limits(driver)
             counts = attached.count(driver, cluster.nodes.capacity)
             more = drivers.count(driver)
             if any(0 <= limits[row] < counts[row] + more for row in there):
@@ -98,7 +98,7 @@ class _Check:
     def __init__(self, cluster: ClusterView, rows: Rows) -> None:
         self._cluster = cluster
         self._rows = rows
-        self._csi: CsiNodeColumns = csi_node_columns(cluster)
+        self._csi: CsiNodeColumns = cluster.derived(CsiNodeColumns)
         self._codes = np.zeros(len(rows), np.uint8)
         self._reasons = np.zeros(len(rows), np.int64)
         self._told = ReasonBits((REASON,))
@@ -145,7 +145,7 @@ class _Check:
         """Compares what there would be with the limits, driver by driver."""
         if not self._new or not self._cluster.objects.all("csinodes"):
             return
-        index = volume_index(self._cluster)
+        index = self._cluster.derived(VolumeIndex)
         self._fail_with_others(index)
         drivers = Counter(volume.driver for volume in self._new.values())
         where = row_index(self._rows)

@@ -23,7 +23,6 @@ from shared.selectors.node_selector import Terms
 
 VOLUMES: Final = "persistentvolumes"
 CAPACITIES: Final = "csistoragecapacities"
-_KEY: Final = "volume catalog"
 NO_SIZE: Final = -1
 """Of a capacity that does not say how large a volume can be: none can."""
 
@@ -151,13 +150,3 @@ def _read(capacity: CsiStorageCapacity) -> tuple[int, int, Terms]:
     except ObjectError:
         return NO_SIZE, 0, terms
     return (NO_SIZE if size_max is None else size_max), total, terms
-
-
-def volume_catalog(cluster: ClusterView) -> VolumeCatalog:
-    """The view's catalog, up to date."""
-    catalog = cluster.kept.get(_KEY)
-    if catalog is None:
-        catalog = cluster.kept[_KEY] = VolumeCatalog(cluster)
-    assert isinstance(catalog, VolumeCatalog), "kept under another's name"
-    catalog.catch_up()
-    return catalog

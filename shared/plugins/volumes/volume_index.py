@@ -1,9 +1,9 @@
 """VolumeIndex: who uses which claim and disk, and what is attached where, kept up from deltas.
 
-Apart from the plugins because limits and restrictions read the same facts. It is derived from a
-view and belongs to it (`volume_index(cluster)` makes it when it is first needed, and catches up at
-each question): pods come by the pod log, claims, volumes and attachments by the store's changes.
-Every change costs what it touches; only after a gap is everything counted again.
+Apart from the plugins because limits and restrictions read the same facts. It is derived from a view,
+which has it catch up at each question (`ClusterView.derived`): pods come by the pod log, claims, volumes
+and attachments by the store's changes. Every change costs what it touches; only after a gap is
+everything counted again.
 
 In-tree volumes count as their CSI volumes everywhere. Upstream counts them so only on nodes with a
 CSINode object, but without one a node has no limits, and nobody asks.
@@ -43,7 +43,6 @@ CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 STORAGE_CLASSES: Final = "storageclasses"
 ATTACHMENTS: Final = "volumeattachments"
-_KEY: Final = "volume index"
 CATCH_UP_MAX: Final = 1 << 14
 """Changes of pods beyond which counting all of them anew is as cheap."""
 
@@ -286,16 +285,6 @@ class VolumeIndex:
         if named is not None:
             self._attaches[key] = named
             self._attachments_of.setdefault(named, {})[key] = None
-
-
-def volume_index(cluster: ClusterView) -> VolumeIndex:
-    """The view's index, up to date."""
-    index = cluster.kept.get(_KEY)
-    if index is None:
-        index = cluster.kept[_KEY] = VolumeIndex(cluster)
-    assert isinstance(index, VolumeIndex), "kept under another's name"
-    index.catch_up()
-    return index
 
 
 def _class_volumes(info: PodInfo) -> _ClassVolumes:

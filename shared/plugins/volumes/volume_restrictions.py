@@ -24,7 +24,7 @@ from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
 from shared.kube.pod_volumes import Disk, disks
 from shared.plugin_names import VOLUME_RESTRICTIONS
 from shared.plugins.volumes.volume_hints import RESTRICTIONS_EVENTS
-from shared.plugins.volumes.volume_index import CLAIMS, volume_index
+from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex
 from shared.plugins.volumes.volume_rules import READ_WRITE_ONCE_POD
 
 REASON_DISK: Final = "node(s) had no available disk"
@@ -96,7 +96,7 @@ class VolumeRestrictions:
             state = self.pre_filter(pod, cluster).state or _NONE
         reasons = np.full(len(rows), 2 if state.used_count > 0 else 0, np.int64)
         if state.disks:
-            index = volume_index(cluster)
+            index = cluster.derived(VolumeIndex)
             taken = {row for disk in state.disks for row in index.conflict_rows(disk)}
             if taken:
                 reasons[np.isin(rows, np.array(list(taken), np.intp))] = 1
@@ -145,7 +145,7 @@ def _count(claim_keys: Iterable[str], cluster: ClusterView) -> tuple[int, int]:
 
     A claim is in use where a pod on a real node has it: ghosts do not count, as upstream.
     """
-    index = volume_index(cluster)
+    index = cluster.derived(VolumeIndex)
     present = cluster.nodes.present
     used = uses = 0
     for key in claim_keys:

@@ -22,8 +22,8 @@ from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.storage_v1 import StorageClass
 from shared.kube.csi_translation import Untranslatable, in_tree_plugin, translated_affinity
 from shared.plugins.volumes.affinity_columns import NONE, Places, match_affinity
-from shared.plugins.volumes.csi_node_columns import csi_node_columns
-from shared.plugins.volumes.volume_catalog import Capacities, volume_catalog
+from shared.plugins.volumes.csi_node_columns import CsiNodeColumns
+from shared.plugins.volumes.volume_catalog import Capacities, VolumeCatalog
 from shared.plugins.volumes.volume_pool import Slots, VolumePool
 from shared.plugins.volumes.volume_rules import (
     NO_PROVISIONER,
@@ -153,7 +153,7 @@ class VolumeSearch:
         plugin = in_tree_plugin(volume.spec)
         if plugin is None or not plugin.is_migrated:
             return reached
-        is_migrated = csi_node_columns(self._cluster).migrated(plugin.name)[self._index]
+        is_migrated = self._cluster.derived(CsiNodeColumns).migrated(plugin.name)[self._index]
         if not is_migrated.any():
             return reached
         translated = translated_affinity(volume)
@@ -208,7 +208,7 @@ class VolumeSearch:
                 told = "error creating internal label selector for claim"
                 self._fail(self._is_open, f"{told}: {claim_key(claim)}: {error}")
                 return
-            pool = volume_catalog(self._cluster).pool(claim_class(claim))
+            pool = self._cluster.derived(VolumeCatalog).pool(claim_class(claim))
             taken = [choice.chosen for choice in self.choices if choice.pool is pool]
             chosen = pool.choose(claim, selector, taken, self._nodes, self._index, self._count)
             self.choices.append(VolumeChoice(claim, pool, chosen))
@@ -247,7 +247,7 @@ class VolumeSearch:
         if size is None:
             self.provisions.append(Provision(claim, wanted, None))
             return
-        capacities = volume_catalog(self._cluster).capacities(storage_class.metadata.name)
+        capacities = self._cluster.derived(VolumeCatalog).capacities(storage_class.metadata.name)
         places = capacities.nodes.first(
             capacities.sufficing(size), self._nodes, self._index, self._count
         )

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from shared.framework.victim_groups import victim_groups
+from shared.framework.victim_groups import VictimGroups
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements
 from shared.messages.to_scorer import GroupPreemption
@@ -271,7 +271,7 @@ def test_more_important_victim(more: dict[str, Any], less: dict[str, Any]) -> No
             victims += [Victim(f"v{number}-{n}", **fields) for n in range(size)]
         whole = {v.group: Group(v.priority) for v in victims if v.group}
         domain = Domain(*victims, whole=whole)
-        units = victim_units(domain.view, HIGH, victim_groups(domain.view).whole)
+        units = victim_units(domain.view, HIGH, domain.view.derived(VictimGroups).whole)
         first = {row: name for name, row in domain.rows.items()}[int(units.pods[0])]
         assert first.startswith("v0" if pair[0] is more else "v1")
 

@@ -443,7 +443,7 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
             put(cache, make_slice(f"n{key}", [device("d0")]))
     followed = verdicts(cache, pod)
     assert pools_kept(cache) == pools_anew(cache)
-    cache.view.kept.clear()
+    cache.view.forget_derived()
     assert verdicts(cache, pod) == followed
     groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
     assert len(np.unique(groups.group)) == len(groups.keys)

@@ -16,11 +16,7 @@ from shared.plugins.resources.kept_resources import (
     KeptRoom,
     KeptScores,
 )
-from shared.plugins.resources.resource_arrays import (
-    balance_change_one,
-    fit_reasons_one,
-    least_allocated_one,
-)
+from shared.plugins.resources.one_node import balance_change, fit_reasons, least_allocated
 
 AMOUNTS = st.one_of(
     st.integers(0, 12),
@@ -89,7 +85,7 @@ def test_least_allocated_of_kept_rows_is_that_of_each(
     for row, score in zip(rows, scores, strict=True):
         if not row.is_left_out:
             with_pod = [used + amount for used, amount in zip(row.used, asked, strict=True)]
-            assert score == least_allocated_one(with_pod, row.sizes, weights)
+            assert score == least_allocated(with_pod, row.sizes, weights)
 
 
 @example(BORDERS, (0, 0), True)
@@ -104,7 +100,7 @@ def test_balance_of_kept_rows_is_that_of_each(
     scores = kept.rated(asked, slice(0, len(rows))).tolist()
     for row, score in zip(rows, scores, strict=True):
         if not row.is_left_out:
-            assert score == balance_change_one(row.used, asked, row.sizes)
+            assert score == balance_change(row.used, asked, row.sizes)
 
 
 @given(st.integers(1, AMOUNT_MAX), st.integers(0, 100), st.integers(-1, 1))
@@ -188,13 +184,13 @@ def test_kept_room_is_that_of_each_node(
 
 
 def takes(nodes: NodeTable, row: int, asked: dict[str, int]) -> bool:
-    """`resources.fit_reasons_one`, with resources by name."""
+    """`one_node.fit_reasons`, with resources by name."""
     requested, allocatable = [], []
     for name in asked:
         resource = nodes.resources.find(name)
         requested.append(nodes.requested.item(resource, row) if resource >= 0 else 0)
         allocatable.append(nodes.allocatable.item(resource, row) if resource >= 0 else 0)
-    reasons, _ = fit_reasons_one(
+    reasons, _ = fit_reasons(
         nodes.pod_count.item(row),
         nodes.allowed_pod_count.item(row),
         list(asked.values()),

@@ -9,6 +9,7 @@ from hypothesis import strategies as st
 
 from shared.columns.schema import Int64s
 from shared.framework.normalize import ratio_table
+from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as resources
 from tests.support import slow_twins
 from tests.support.slow_twins import Int64
@@ -82,7 +83,7 @@ def test_fit_says_which_resources_fall_short_and_whether_for_ever(
         wanted_bits, wanted_never = slow_twins.fit(pods[i], allowed[i], amounts, used, capacity)
         mask = sum(1 << bit for bit in wanted_bits)
         assert (int(reasons[i]), bool(never[i])) == (mask, wanted_never)
-        assert resources.fit_reasons_one(pods[i], allowed[i], amounts, used, capacity) == (
+        assert one_node.fit_reasons(pods[i], allowed[i], amounts, used, capacity) == (
             mask,
             wanted_never,
         )
@@ -96,7 +97,7 @@ def test_least_allocated_is_the_truncated_mean_of_what_is_free(cluster: Cluster)
     for score, (used, capacity) in zip(scores.tolist(), cluster.nodes(), strict=True):
         wanted = slow_twins.least_allocated(used, capacity, cluster.weights)
         assert score == wanted
-        assert resources.least_allocated_one(used, capacity, cluster.weights) == wanted
+        assert one_node.least_allocated(used, capacity, cluster.weights) == wanted
 
 
 @given(clusters())
@@ -107,7 +108,7 @@ def test_most_allocated_is_the_truncated_mean_of_what_is_used(cluster: Cluster) 
     for score, (used, capacity) in zip(scores.tolist(), cluster.nodes(), strict=True):
         wanted = slow_twins.most_allocated(used, capacity, cluster.weights)
         assert score == wanted
-        assert resources.most_allocated_one(used, capacity, cluster.weights) == wanted
+        assert one_node.most_allocated(used, capacity, cluster.weights) == wanted
 
 
 @given(clusters(), shapes())
@@ -121,9 +122,7 @@ def test_requested_to_capacity_ratio_rounds_and_drops_what_scores_nothing(
     for score, (used, capacity) in zip(scores.tolist(), cluster.nodes(), strict=True):
         wanted = slow_twins.requested_to_capacity_ratio(used, capacity, cluster.weights, shape)
         assert score == wanted
-        one = resources.requested_to_capacity_ratio_one(
-            used, capacity, cluster.weights, table.tolist()
-        )
+        one = one_node.requested_to_capacity_ratio(used, capacity, cluster.weights, table.tolist())
         assert one == wanted
 
 
@@ -143,7 +142,7 @@ def test_balance_compares_the_node_with_and_without_the_pod(cluster: Cluster) ->
     for score, (used, capacity) in zip(scores.tolist(), cluster.nodes(), strict=True):
         wanted = slow_twins.balance_change(used, cluster.amounts, capacity)
         assert score == wanted
-        assert resources.balance_change_one(used, cluster.amounts, capacity) == wanted
+        assert one_node.balance_change(used, cluster.amounts, capacity) == wanted
         assert 0 <= score <= 100
 
 
@@ -188,19 +187,17 @@ def test_scores_are_those_of_go_where_sums_wrap_around(
         one = (used_one, capacity_one, weights)
         slow = ([Int64(u) for u in used_one], [Int64(c) for c in capacity_one],
                 [Int64(w) for w in weights])  # fmt: skip
-        assert (reasons[i], never[i]) == resources.fit_reasons_one(
-            0, 1, asked, used_one, capacity_one
-        )
+        assert (reasons[i], never[i]) == one_node.fit_reasons(0, 1, asked, used_one, capacity_one)
         assert least[i] == slow_twins.least_allocated(*slow)
-        assert least[i] == resources.least_allocated_one(*one)
+        assert least[i] == one_node.least_allocated(*one)
         assert most[i] == slow_twins.most_allocated(*slow)
-        assert most[i] == resources.most_allocated_one(*one)
+        assert most[i] == one_node.most_allocated(*one)
         assert ratio[i] == slow_twins.requested_to_capacity_ratio(*slow, shape)
-        assert ratio[i] == resources.requested_to_capacity_ratio_one(*one, table.tolist())
+        assert ratio[i] == one_node.requested_to_capacity_ratio(*one, table.tolist())
         assert balance[i] == slow_twins.balance_change(
             slow[0], [Int64(a) for a in amounts], slow[1]
         )
-        assert balance[i] == resources.balance_change_one(used_one, amounts, capacity_one)
+        assert balance[i] == one_node.balance_change(used_one, amounts, capacity_one)
 
 
 def test_a_score_may_come_out_of_its_range_where_sums_wrap_around() -> None:
@@ -226,7 +223,7 @@ def test_reasons_beyond_the_last_bit_share_it() -> None:
     count = 70
     none = [np.zeros(1, np.int64)] * count
     reasons, _ = resources.fit_reasons(np.array([0]), np.array([1]), [1] * count, none, none)
-    one, _ = resources.fit_reasons_one(0, 1, [1] * count, [0] * count, [0] * count)
+    one, _ = one_node.fit_reasons(0, 1, [1] * count, [0] * count, [0] * count)
     assert int(reasons[0]) == one == (1 << 62) - 2
 
 
@@ -246,4 +243,4 @@ def test_resources_without_capacity_do_not_unbalance_a_node(
     columns = [np.array([u]) for u in used]
     sizes = [np.array([c]) for c in capacity]
     assert resources.balance_change(columns, amounts, sizes).tolist() == [expected]
-    assert resources.balance_change_one(used, amounts, capacity) == expected
+    assert one_node.balance_change(used, amounts, capacity) == expected

@@ -10,7 +10,7 @@ from daemon.core.cache import Cache
 from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.storage_v1 import CsiNode, StorageClass, VolumeAttachment
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
-from shared.plugins.volumes.volume_index import volume_index
+from shared.plugins.volumes.volume_index import VolumeIndex
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import pod_info, rows_of
 from tests.support.slow_volumes import exceeds_limit
@@ -191,7 +191,7 @@ def test_limits_follow_every_change(steps: list[tuple[Any, ...]], wanted: list[s
         model.take(*step)
         here = sorted(model.nodes)
         rows = rows_of(*(view.nodes.row_of(name) for name in here))
-        attached = volume_index(view).attached
+        attached = view.derived(VolumeIndex).attached
         for name, row in zip(here, rows.tolist(), strict=True):
             for driver in DRIVERS:
                 assert attached.count(driver, row + 1)[row] == model.count(name, driver)
@@ -208,11 +208,11 @@ def test_a_reader_that_fell_behind_counts_anew() -> None:
     model.take("volume", "v0", "d0")
     model.take("claim", "c0", "v0")
     model.take("pod", "p0", "n0", ["c0"])
-    index = volume_index(model.cache.view)
+    index = model.cache.view.derived(VolumeIndex)
     row = model.cache.nodes.row_of("n0")
     for i in range(20_000):
         model.take("pod", "p1", "n1", ["c0"] if i % 2 else [])
-    assert volume_index(model.cache.view) is index
+    assert model.cache.view.derived(VolumeIndex) is index
     assert index.attached.count("d0", row + 1)[row] == 1
     other = model.cache.nodes.row_of("n1")
     assert index.attached.count("d0", other + 1)[other] == 1

@@ -1,0 +1,108 @@
+"""What the functions of `resource_arrays` say, of one node in plain integers: Go's arithmetic.
+
+After each placement one row is evaluated again, and for one row numpy's cost per call (about 0.5 us) is
+ten times that of the sum itself. Rows are asked about here as well whose amounts are so large that int64
+wraps around. Sums and products near 2^63 wrap, division truncates, and a score may come out of its
+range, with which the attempt then fails (`shared.framework.normalize`). Nodes like that are rare and
+none of them is real; what upstream makes of them decides all the same whether a pod is refused with an
+error. Floats that int64 does not hold become its lowest number, as on amd64.
+
+Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,
+requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
+"""
+
+from collections.abc import Sequence
+from typing import Final
+
+from shared.columns.schema import wrap_int64
+from shared.framework.normalize import SCORE_MAX
+from shared.kube.quantity import INT64_MAX
+from shared.plugins.resources.balance import balance_of_node
+
+REASON_BIT_MAX: Final = 61
+"""Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""
+
+
+def fit_reasons(
+    pod_count: int,
+    allowed_pod_count: int,
+    amounts: Sequence[int],
+    requested: Sequence[int],
+    allocatable: Sequence[int],
+) -> tuple[int, bool]:
+    """Why a pod does not fit, as bits, and whether it never could."""
+    reasons = 1 if pod_count >= allowed_pod_count else 0
+    never = False
+    for i, amount in enumerate(amounts):
+        # What is more than int64 holds is negative, so not enough.
+        if not amount <= allocatable[i] - requested[i] <= INT64_MAX:
+            reasons |= 1 << reason_bit(i)
+            never = never or allocatable[i] < amount
+    return reasons, never
+
+
+def reason_bit(resource_index: int) -> int:
+    """The bit for the resource at this place among the pod's."""
+    return min(resource_index + 1, REASON_BIT_MAX)
+
+
+def least_allocated(
+    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
+) -> int:
+    """Weighted mean of the free share."""
+    total = weight = 0
+    for amount, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if size != 0:
+            used = wrap_int64(amount)
+            if used < size:
+                total += _quotient(wrap_int64((size - used) * SCORE_MAX), size) * resource_weight
+            weight += resource_weight
+    return _quotient(wrap_int64(total), weight) if weight else 0
+
+
+def most_allocated(
+    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int]
+) -> int:
+    """Weighted mean of the used share."""
+    total = weight = 0
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if size != 0:
+            total += _used_share(used, size) * resource_weight
+            weight += resource_weight
+    return _quotient(wrap_int64(total), weight) if weight else 0
+
+
+def requested_to_capacity_ratio(
+    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int], table: Sequence[int]
+) -> int:
+    """Weighted mean of `table` at each utilisation, rounded; a resource that scores 0 drops out."""
+    total = weight = 0
+    for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
+        if size != 0:
+            utilization = SCORE_MAX if wrap_int64(used) > size else _used_share(used, size)
+            score = table[min(max(utilization, 0), SCORE_MAX)]
+            if score > 0:
+                total += score * resource_weight
+                weight += resource_weight
+    return (2 * total + weight) // (2 * weight) if weight else 0
+
+
+def balance_change(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:
+    """How much better balanced a node is with the pod than without; 75 is no change."""
+    with_pod = [wrap_int64(u + amount) for u, amount in zip(used, amounts, strict=True)]
+    half = SCORE_MAX // 2
+    change = balance_of_node(with_pod, capacity) - balance_of_node(used, capacity)
+    return wrap_int64(half + _quotient(wrap_int64(half + change), 2))
+
+
+def _used_share(used: int, size: int) -> int:
+    """In hundredths, of a resource that the node has; what is overcommitted counts as full."""
+    return _quotient(wrap_int64(min(wrap_int64(used), size) * SCORE_MAX), size)
+
+
+def _quotient(dividend: int, divisor: int) -> int:
+    """Go's division of what is not the lowest number by -1."""
+    if dividend >= 0 < divisor:
+        return dividend // divisor
+    quotient = abs(dividend) // abs(divisor)
+    return quotient if (dividend < 0) == (divisor < 0) else -quotient

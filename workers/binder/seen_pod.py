@@ -1,0 +1,33 @@
+"""A pod as the API server has it now, asked for where the outcome of a write about it is open."""
+
+from typing import Final, NamedTuple
+
+import msgspec
+
+from shared.kube.api.core_v1 import BriefPod
+from shared.kube.api_client import Api
+from shared.kube.api_errors import NotFound, read_answer
+
+_decoder: Final = msgspec.json.Decoder(BriefPod)
+
+
+class Gone(NamedTuple):
+    """The pod is no more, though another may have its name."""
+
+    message: str
+
+
+def pod_path(namespace: str, name: str) -> str:
+    """Of the pod itself."""
+    return f"/api/v1/namespaces/{namespace}/pods/{name}"
+
+
+async def seen_pod(api: Api, path: str, uid: str, timeout_s: float) -> BriefPod | Gone:
+    """What is at the path, if it is this pod. Raises what a GET raises when nobody can tell."""
+    try:
+        pod = read_answer(_decoder, await api.get(path, timeout_s=timeout_s))
+    except NotFound as error:
+        return Gone(error.message)
+    if pod.metadata.uid != uid:
+        return Gone(f"the pod of that name is another one (uid {pod.metadata.uid})")
+    return pod
