@@ -24,15 +24,14 @@ from tests.unit.daemon.core.test_waiting_pods import Asks
 
 
 def calls_in(action: Callable[[], object]) -> int:
-    """How many functions were called, ours and built-in ones; what the collector of what others left
-    behind calls is not meant."""
+    """How many functions were called, ours and built-in ones; the collector, which calls what others
+    left behind, rests meanwhile."""
     count = 0
 
     def note(_frame: FrameType, event: str, _argument: object) -> None:
         nonlocal count
         count += event in ("call", "c_call")
 
-    gc.collect()
     gc.disable()
     sys.setprofile(note)
     try:
