@@ -21,7 +21,6 @@ from shared.config import load_configuration
 from shared.errors import OperationalError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.binding_api import Skipped
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -129,7 +128,7 @@ class NullBinder:
         match message:
             case Connected():
                 self._epoch = None
-                return [BinderHello(PROTOCOL_VERSION, self._index, self._instance)]
+                return [BinderHello(self._index, self._instance)]
             case Welcome(epoch):
                 self._epoch = epoch
                 return [BinderReady(self._index, epoch)]

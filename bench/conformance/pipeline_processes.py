@@ -32,7 +32,6 @@ from shared.messages.admin import (
     QueueAnswer,
     QueueRequest,
 )
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,
@@ -166,7 +165,7 @@ class PipelineProcesses:
 
     def _sync(self) -> None:
         """Says Hello, is asked for lists, and lists an empty cluster."""
-        hello = AdapterHello(PROTOCOL_VERSION, f"replay-{os.getpid()}")
+        hello = AdapterHello(f"replay-{os.getpid()}")
         deadline_s = time.monotonic() + START_TIMEOUT_S
         self._adapter.send(AdapterBatch(NO_EPOCH, [hello]), int(START_TIMEOUT_S * 1000))
         while self._epoch == NO_EPOCH:

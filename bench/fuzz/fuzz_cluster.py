@@ -22,7 +22,7 @@ from shared.errors import OperationalError
 from shared.kube.line_splitter import LineSplitter
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
-from shared.messages.frames import PROTOCOL_VERSION, Buffer
+from shared.messages.frames import Buffer
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -79,7 +79,7 @@ class PlayedAdapter(PeerEnd):
         """As last told, by uid."""
 
     def arrive_connected(self) -> None:
-        self.tell(AdapterHello(PROTOCOL_VERSION, "played"))
+        self.tell(AdapterHello("played"))
 
     def arrive(self, parts: list[Buffer]) -> None:
         self.epoch = TO_ADAPTER.decode(parts)[0].epoch
@@ -146,7 +146,7 @@ class PlayedBinder(PeerEnd):
         """uid -> node"""
 
     def arrive_connected(self) -> None:
-        self.carry_up(BinderHello(PROTOCOL_VERSION, 0, "played"))
+        self.carry_up(BinderHello(0, "played"))
 
     def beat(self) -> None:
         self.carry_up(BinderHeartbeat(0, 0, 0))

@@ -41,7 +41,7 @@ from shared.limits import PROCESSES_MAX
 from shared.messages import admin, from_scorer, to_binder, to_scorer
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST
 from shared.messages.codec import Codec
-from shared.messages.frames import PROTOCOL_VERSION, Buffer, seal, unseal
+from shared.messages.frames import Buffer, seal, unseal
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.from_scorer import FROM_SCORER
 from shared.messages.to_binder import TO_BINDER
@@ -135,7 +135,7 @@ def _plain(message: object) -> Any:
 
 
 def _far_hello() -> from_scorer.ScorerHello:
-    return from_scorer.ScorerHello(PROTOCOL_VERSION, FAR_INDEX, "far", _DIGEST)
+    return from_scorer.ScorerHello(FAR_INDEX, "far", _DIGEST)
 
 
 def _story(rng: random.Random) -> Story:

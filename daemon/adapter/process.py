@@ -6,7 +6,6 @@ from typing import Final
 from daemon.adapter.event_source import EventSource
 from daemon.adapter.link import AdapterOwnerLink
 from daemon.adapter.outbox import Outbox
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import AdapterHello
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import NO_EPOCH
@@ -31,7 +30,7 @@ class Adapter:
         self._source = source
         self._link = link
         self._outbox = Outbox(link)
-        self._hello = AdapterHello(PROTOCOL_VERSION, instance)
+        self._hello = AdapterHello(instance)
         self._hello_interval_s = hello_interval_s
         self._source_run: asyncio.Task[None] | None = None
 

@@ -14,21 +14,14 @@ from typing import Final, TextIO
 
 from daemon.commands.text_table import table
 from daemon.overview.node_map import NodeMap, Total, ZoneMap
-from daemon.overview.overview import (
-    Answers,
-    DecisionShown,
-    Overview,
-    Overviews,
-    ProcessRow,
-    answers_of,
-)
+from daemon.overview.overview import DecisionShown, Overview, Overviews, ProcessRow
 from daemon.overview.pending import bytes_text, called
 from daemon.supervisor.process_list import read_list
 from shared import shown
 from shared.clock import SystemClock
 from shared.framework.fit_reasons import reason_of
 from shared.transport.endpoints import Endpoints
-from shared.transport.owner_link import NoAnswerError, OwnerLink
+from shared.transport.owner_link import OwnerLink
 
 OWNER_TIMEOUT_S: Final = 5.0
 ONCE_S: Final = 1.0
@@ -47,20 +40,14 @@ class Watch:
         """NotRunningError if none runs there."""
         self._runtime_dir = Path(runtime_dir)
         read_list(self._runtime_dir)
-        self._clock = SystemClock()
-        self._overviews = Overviews(self._runtime_dir, self._clock)
+        self._overviews = Overviews(self._runtime_dir, SystemClock())
 
     def look(self) -> Overview:
-        begun_s, problem, answers = self._clock.monotonic_s(), "", None
-        try:
-            answers = asyncio.run(self._asked())
-        except NoAnswerError as error:
-            problem = str(error)
-        return self._overviews.made(answers, problem, self._clock.monotonic_s() - begun_s)
+        return asyncio.run(self._looked())
 
-    async def _asked(self) -> Answers:
+    async def _looked(self) -> Overview:
         with OwnerLink(Endpoints(self._runtime_dir)) as owner:
-            return await answers_of(owner, OWNER_TIMEOUT_S)
+            return await self._overviews.look(owner, OWNER_TIMEOUT_S)
 
 
 def look_once(runtime_dir: str) -> list[str]:

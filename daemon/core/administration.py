@@ -117,5 +117,5 @@ def status_of(facts: ClusterFacts, outgoing: OutgoingWork, *, is_standby: bool) 
         adapter_told_s=facts.syncs.adapter_told_s,
         api_heard_s=facts.syncs.api_heard_s,
         last_error=counters.last_error,
-        scorer_lags={each.worker_index: each.lag for each in outgoing.scorers.ready()},
+        scorer_lags={each.index: each.lag for each in outgoing.scorers.ready()},
     )

@@ -40,7 +40,7 @@ class BinderLinks:
         peer, message = event.peer, event.message
         match message:
             case BinderHello():
-                self._welcome(peer, message.binder_index, message.instance, now_s)
+                self._welcome(peer, message.binder_index, now_s)
             case BinderReady():
                 if message.epoch == self._outgoing.epoch:
                     self._outgoing.binders.ready(peer, is_clear=not message.in_flight_count)
@@ -56,15 +56,13 @@ class BinderLinks:
                 self._outgoing.counters.add(message.measured)
                 if not self._outgoing.binders.heard(peer, now_s):
                     # It was given up as silent and is back; its orders are with others by now.
-                    self._welcome(peer, message.binder_index, "back", now_s)
+                    self._welcome(peer, message.binder_index, now_s)
             case _:
                 assert_never(message)
 
-    def _welcome(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
+    def _welcome(self, peer: bytes, binder_index: int, now_s: float) -> None:
         binders = self._outgoing.binders
-        self._outgoing.counters[Count.BINDS_REPEATED] += binders.join(
-            peer, binder_index, instance, now_s
-        )
+        self._outgoing.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, now_s)
         self._facts.nominations.lose_binder(peer)
         self._facts.nominations.keep_binders(binders.peers())
         self._outgoing.effects.append(TellBinder(peer, to_binder.Welcome(self._outgoing.epoch)))

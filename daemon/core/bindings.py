@@ -16,6 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from daemon.core.effects import Effect, TellBinder
+from daemon.core.peers import Peer, Peers
 from shared.kube.pod_record import PodRecord
 from shared.limits import ORDERS_PER_BINDER_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.to_binder import BindPod, BindPods, ClaimWork, Decision, VolumeWork
@@ -57,16 +58,13 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
         return self.bind.node_name
 
 
-class Binder:
+class Binder(Peer):
     """One connected binder."""
 
-    __slots__ = ("binder_index", "instance", "is_clear", "is_ready", "last_heard_s", "orders",
-                 "peer", "waiting")  # fmt: skip
+    __slots__ = ("is_clear", "is_ready", "orders", "waiting")
 
-    def __init__(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> None:
-        self.peer = peer
-        self.binder_index = binder_index
-        self.instance = instance
+    def __init__(self, peer: bytes, index: int, now_s: float) -> None:
+        super().__init__(peer, index, now_s)
         self.is_ready = False
         """It takes orders."""
         self.is_clear = False
@@ -75,10 +73,9 @@ class Binder:
         """By ticket."""
         self.waiting: deque[Order] = deque()
         """Beyond what it may have at a time."""
-        self.last_heard_s = now_s
 
 
-class BinderPool:
+class BinderPool(Peers[Binder]):
     """The connected binders and the orders that each has."""
 
     def __init__(
@@ -93,11 +90,11 @@ class BinderPool:
         binding takes time are to say where they are going (bindingCycle in
         pkg/scheduler/schedule_one.go, v1.36). `shared_claim_of`: by the uid of a pod, the resource claim
         that others may name too; who shares one is with one binder, as it has one writer at a time."""
+        super().__init__()
         self._shared_claim_of = shared_claim_of
         self._announces = announces
         self._epoch = epoch
         self._describe = describe
-        self._by_peer: dict[bytes, Binder] = {}
         self._ready: list[Binder] = []
         """In the order of their index."""
         self._unassigned: list[Order] = []
@@ -108,13 +105,11 @@ class BinderPool:
 
     # Who is there --------------------------------------------------------------------------------
 
-    def join(self, peer: bytes, binder_index: int, instance: str, now_s: float) -> int:
+    def join(self, peer: bytes, index: int, now_s: float) -> int:
         """A binder said Hello. Returns how many orders its former life left to be sent again."""
         # Also one that is known: a binder that says Hello again forgets what it had not begun.
-        lost = self.leave(peer)
-        for other in [b for b in self._by_peer.values() if b.binder_index == binder_index]:
-            lost += self.leave(other.peer)
-        self._by_peer[peer] = Binder(peer, binder_index, instance, now_s)
+        lost = sum(self.leave(former) for former in self.replaced_by(peer, index))
+        self._by_peer[peer] = Binder(peer, index, now_s)
         return lost
 
     def leave(self, peer: bytes) -> int:
@@ -133,27 +128,10 @@ class BinderPool:
             binder.is_ready, binder.is_clear = True, is_clear
             self._line_up()
 
-    def heard(self, peer: bytes, now_s: float) -> bool:
-        """Says whether the binder is known."""
-        binder = self._by_peer.get(peer)
-        if binder is not None:
-            binder.last_heard_s = now_s
-        return binder is not None
-
-    def silent_since(self, deadline_s: float) -> list[bytes]:
-        return [b.peer for b in self._by_peer.values() if b.last_heard_s < deadline_s]
-
-    def oldest_heard_s(self) -> float:
-        """When the most silent binder was last heard; there must be one."""
-        return min(binder.last_heard_s for binder in self._by_peer.values())
-
     def for_pod(self, uid: str) -> bytes | None:
         """The binder that writes about this pod: always the same while the pool does not change, so
         that a condition of an earlier attempt never lands after the binding of a later one."""
         return self._home(uid).peer if self._ready else None
-
-    def peers(self) -> list[bytes]:
-        return list(self._by_peer)
 
     def ready_count(self) -> int:
         return len(self._ready)
@@ -251,7 +229,7 @@ class BinderPool:
     def _line_up(self) -> None:
         """Others are ready than before, so that what waits is spread anew, in the old order."""
         ready = [binder for binder in self._by_peer.values() if binder.is_ready]
-        self._ready = sorted(ready, key=lambda binder: binder.binder_index)
+        self._ready = sorted(ready, key=lambda binder: binder.index)
         for binder in ready:
             self._unassigned += binder.waiting
             binder.waiting.clear()

@@ -20,6 +20,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.effects import Effect, TellScorer
+from daemon.core.peers import Peer, Peers
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
@@ -73,21 +74,19 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False):
     """So many of the next pass every check, as long as nothing but these is placed."""
 
 
-class Scorer:
+class Scorer(Peer):
     """One connected worker."""
 
     __slots__ = ("attempts", "extended", "foreseen", "groups", "instance", "is_ready", "key_name",
-                 "lag", "last_batch_id", "last_heard_s", "peer", "proposal_sequence",
-                 "refused_generation", "shrunk_at_batch", "window", "worker_index")  # fmt: skip
+                 "lag", "last_batch_id", "proposal_sequence", "refused_generation",
+                 "shrunk_at_batch", "window")  # fmt: skip
 
     def __init__(
-        self, peer: bytes, worker_index: int, instance: str, now_s: float, key_name: str = ""
+        self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
     ) -> None:
-        self.peer = peer
+        super().__init__(peer, index, now_s)
         self.key_name = key_name
         """Of a worker of another host, who is believed nothing that can be checked; else empty."""
-        self.last_heard_s = now_s
-        self.worker_index = worker_index
         self.instance = instance
         self.is_ready = False
         """It has been sent a full snapshot."""
@@ -136,12 +135,12 @@ class Scorer:
             self.shrunk_at_batch = self.last_batch_id
 
 
-class ScorerFleet:
+class ScorerFleet(Peers[Scorer]):
     """The connected workers and what each has in hand."""
 
     def __init__(self, epoch: int) -> None:
+        super().__init__()
         self._epoch = epoch
-        self._by_peer: dict[bytes, Scorer] = {}
         self._by_class: dict[int, Scorer] = {}
         self._next_ticket = 1
         self._next_batch_id = 1
@@ -150,23 +149,18 @@ class ScorerFleet:
         self.names_pods = False
         """Workers log what they do with each."""
 
-    def __len__(self) -> int:
-        return len(self._by_peer)
-
     def join(
-        self, peer: bytes, worker_index: int, instance: str, now_s: float, key_name: str = ""
+        self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
     ) -> tuple[Scorer, list[Attempt]]:
         """A worker said Hello. Returns what its former life, if any, had in hand."""
-        lost = self.leave(peer)
-        for other in [s for s in self._by_peer.values() if s.worker_index == worker_index]:
-            lost += self.leave(other.peer)
-        scorer = Scorer(peer, worker_index, instance, now_s, key_name)
+        lost = [a for former in self.replaced_by(peer, index) for a in self.leave(former)]
+        scorer = Scorer(peer, index, instance, now_s, key_name)
         self._by_peer[peer] = scorer
         return scorer, lost
 
-    def key_name_at(self, worker_index: int) -> str | None:
+    def key_name_at(self, index: int) -> str | None:
         """Of the worker that has the number; None if nobody has."""
-        found = (s.key_name for s in self._by_peer.values() if s.worker_index == worker_index)
+        found = (s.key_name for s in self._by_peer.values() if s.index == index)
         return next(found, None)
 
     def leave(self, peer: bytes) -> list[Attempt]:
@@ -177,29 +171,12 @@ class ScorerFleet:
         self._by_class = {c: s for c, s in self._by_class.items() if s is not scorer}
         return [scorer.attempts[ticket] for ticket in sorted(scorer.attempts)]
 
-    def get(self, peer: bytes) -> Scorer | None:
-        return self._by_peer.get(peer)
-
-    def heard(self, peer: bytes, now_s: float) -> bool:
-        """Says whether the worker is known."""
-        scorer = self._by_peer.get(peer)
-        if scorer is not None:
-            scorer.last_heard_s = now_s
-        return scorer is not None
-
-    def oldest_heard_s(self) -> float:
-        """When the most silent worker was last heard; there must be one."""
-        return min(scorer.last_heard_s for scorer in self._by_peer.values())
-
-    def silent_since(self, deadline_s: float) -> list[bytes]:
-        return [s.peer for s in self._by_peer.values() if s.last_heard_s < deadline_s]
-
     def ready(self) -> list[Scorer]:
         return [scorer for scorer in self._by_peer.values() if scorer.is_ready]
 
     def settled(self) -> dict[int, int]:
         """Worker index -> the last proposals whose verdicts are in the cache."""
-        return {s.worker_index: s.proposal_sequence for s in self._by_peer.values()}
+        return {s.index: s.proposal_sequence for s in self._by_peer.values()}
 
     def credit(self) -> int:
         """How many pods the workers together can still take."""
@@ -271,7 +248,7 @@ class ScorerFleet:
         """Gives all pods of a group, however many, to one worker."""
         scorer = self._by_class.get(pods[0].class_id)
         if scorer is None or self._credit(scorer) <= 0:
-            scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.worker_index))
+            scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.index))
         work = self._work(scorer, pods, min_sequence, nominated, group)
         scorer.groups[work.batch_id] = pods[0].record.group_key
         return [TellScorer(scorer.peer, work)]
@@ -286,7 +263,7 @@ class ScorerFleet:
         shares: dict[bytes, list[ExtendedTask]] = {}
         load = {scorer: len(scorer.extended) for scorer in self.ready()}
         for pod in pods:
-            scorer = min(load, key=lambda s: (load[s], s.worker_index))
+            scorer = min(load, key=lambda s: (load[s], s.index))
             load[scorer] += 1
             ticket, record = self.take_ticket(), pod.record
             pod.ticket = ticket
@@ -304,7 +281,7 @@ class ScorerFleet:
 
     def _shares(self, pods: list[QueuedPod]) -> dict[Scorer, list[QueuedPod]]:
         left = {scorer: self._credit(scorer) for scorer in self.ready()}
-        by_credit = [(-credit, scorer.worker_index, scorer) for scorer, credit in left.items()]
+        by_credit = [(-credit, scorer.index, scorer) for scorer, credit in left.items()]
         heapq.heapify(by_credit)
         shares: dict[Scorer, list[QueuedPod]] = {}
         for pod in pods:

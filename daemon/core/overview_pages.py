@@ -175,8 +175,6 @@ def competition(queue: SchedulingQueue, pod: QueuedPod) -> Competition:
 
 # What pods ask for --------------------------------------------------------------------------------
 
-ENDED: Final = ("Succeeded", "Failed")
-
 
 def pod_resources_page(cache: Cache, queue: SchedulingQueue, start: int) -> PodResources:
     """From the node row `start` on."""
@@ -189,8 +187,7 @@ def pod_resources_page(cache: Cache, queue: SchedulingQueue, start: int) -> PodR
         if len(page.pods) >= PODS_A_PAGE:
             return page.made(row)
         for pod in info.pods.values():
-            if pod.record.phase not in ENDED:
-                page.add(pod.record, pod.pod_class.info, info.name)
+            page.add(pod.record, pod.pod_class.info, info.name)
     for waiting in queue:
         if cache.get_pod(waiting.record.uid) is None:
             page.add(waiting.record, waiting.info, "")

@@ -235,7 +235,7 @@ class ScorerLinks:
                 continue
             scorer.is_ready = True
             self._outgoing.counters[Count.RESYNCS] += 1
-            fields: dict[str, object] = {"worker": scorer.worker_index, "reason": reason}
+            fields: dict[str, object] = {"worker": scorer.index, "reason": reason}
             self._outgoing.effects.append(Note("full_snapshot_sent", fields))
             self._outgoing.effects.append(TellScorer(peer, full.message, full.buffers))
         self._resyncs.clear()

@@ -11,7 +11,7 @@ import msgspec
 from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import Leadership, metrics_text, resources_text
-from daemon.overview.overview import Overviews, answers_of, pause_s
+from daemon.overview.overview import Overviews, pause_s
 from daemon.overview.pending import facts_of
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
@@ -110,17 +110,12 @@ class FactSource:
             return self._overview
 
     async def _look(self) -> bytes | None:
-        begun_s, problem, answers = self._clock.monotonic_s(), "", None
-        try:
-            answers = await answers_of(self._owner, METRICS_TIMEOUT_S)
-        except NoAnswerError as error:
-            problem = str(error)
-        took_s = self._clock.monotonic_s() - begun_s
-        self._next_look_s = begun_s + took_s + pause_s(took_s)
-        try:
-            return msgspec.json.encode(self._overviews.made(answers, problem, took_s))
-        except (NotRunningError, *UNDECODABLE):
-            return None
+        begun_s, overview = self._clock.monotonic_s(), None
+        with suppress(NotRunningError, *UNDECODABLE):
+            overview = await self._overviews.look(self._owner, METRICS_TIMEOUT_S)
+        now_s = self._clock.monotonic_s()
+        self._next_look_s = now_s + pause_s(now_s - begun_s)
+        return None if overview is None else msgspec.json.encode(overview)
 
     async def pod(self, key: str) -> bytes | None:
         """What the owner knows of a pod that waits: `null` of any other; None without an answer."""

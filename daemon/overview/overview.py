@@ -29,7 +29,7 @@ from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
 )
-from shared.transport.owner_link import OwnerLink
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 GANGS_MAX: Final = 30
 LOOKING_SHARE_MAX: Final = 0.05
@@ -121,7 +121,18 @@ class Overviews:
     """Looks again and again; belongs to one driver."""
 
     def __init__(self, runtime_dir: Path, clock: SystemClock) -> None:
+        self._clock = clock
         self._looks = Looks(runtime_dir, clock)
+
+    async def look(self, owner: OwnerLink, timeout_s: float) -> Overview:
+        """Asks the owner, and says so where it gives no answer in that time. NotRunningError if no berth
+        runs there."""
+        begun_s, problem, answers = self._clock.monotonic_s(), "", None
+        try:
+            answers = await answers_of(owner, timeout_s)
+        except NoAnswerError as error:
+            problem = str(error)
+        return self.made(answers, problem, self._clock.monotonic_s() - begun_s)
 
     def made(self, answers: Answers | None, problem: str, took_s: float = 0.0) -> Overview:
         """`answers`: None where the owner gave none, with the `problem`; `took_s`: from the first

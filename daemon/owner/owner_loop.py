@@ -29,34 +29,8 @@ from daemon.core.state import SchedulerState
 from shared.clock import Clock
 from shared.collector import Collector
 from shared.limits import QUIET_S
-from shared.messages.admin import (
-    CacheRequest,
-    CompareRequest,
-    DumpRequest,
-    MetricsRequest,
-    NodeLoadsRequest,
-    NodesRequest,
-    PendingGroupsRequest,
-    PodResourcesRequest,
-    QueueRequest,
-    StatusRequest,
-    StopRequest,
-)
-from shared.messages.from_binder import (
-    BinderHeartbeat,
-    BinderHello,
-    BinderReady,
-    BindReport,
-    VictimReport,
-)
-from shared.messages.from_scorer import (
-    AskForPods,
-    Forecast,
-    Proposals,
-    ResyncRequest,
-    ScorerHeartbeat,
-    ScorerHello,
-)
+from shared.messages.from_binder import FromBinder
+from shared.messages.from_scorer import FromScorer
 from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, ToBinder
 from shared.messages.to_owner import AdapterBatch
 from shared.telemetry.log import EventLog
@@ -189,22 +163,12 @@ class OwnerLoop:
 def to_event(received: Received) -> Event:
     """What a message means to the core."""
     peer, message = received.peer, received.message
-    match message:
-        case AdapterBatch():
-            return AdapterSaid(peer, message)
-        case PeerGone():
-            return ScorerGone(peer)
-        case ScorerHello() | ResyncRequest() | ScorerHeartbeat():
-            return ScorerSaid(peer, message, received.key_name)
-        case Proposals() | Forecast() | AskForPods():
-            return ScorerSaid(peer, message, received.key_name)
-        case BinderHello() | BinderReady() | BindReport() | VictimReport() | BinderHeartbeat():
-            return BinderSaid(peer, message)
-        case StatusRequest() | DumpRequest() | CompareRequest() | StopRequest():
-            return AdminAsked(peer, message)
-        case QueueRequest() | NodesRequest() | CacheRequest() | MetricsRequest():
-            return AdminAsked(peer, message)
-        case PodResourcesRequest() | NodeLoadsRequest() | PendingGroupsRequest():
-            return AdminAsked(peer, message)
-        case _:
-            assert_never(message)
+    if isinstance(message, PeerGone):
+        return ScorerGone(peer)
+    if isinstance(message, AdapterBatch):
+        return AdapterSaid(peer, message)
+    if isinstance(message, FromScorer):
+        return ScorerSaid(peer, message, received.key_name)
+    if isinstance(message, FromBinder):
+        return BinderSaid(peer, message)
+    return AdminAsked(peer, message)

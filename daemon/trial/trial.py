@@ -23,7 +23,6 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.object_codec import decode_object
 from shared.messages.admin import AdminAnswer, AdminRequest
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -104,12 +103,12 @@ class Trial:
         self._proposal_sequence = 0
         self._decides = decides
         events: list[Event] = [
-            AdapterSaid(_PEER, AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "trial")])),
-            BinderSaid(_PEER, BinderHello(PROTOCOL_VERSION, 0, "trial")),
+            AdapterSaid(_PEER, AdapterBatch(0, [AdapterHello("trial")])),
+            BinderSaid(_PEER, BinderHello(0, "trial")),
             BinderSaid(_PEER, BinderReady(0, _EPOCH)),
         ]
         if decides:
-            events.append(ScorerSaid(_PEER, ScorerHello(PROTOCOL_VERSION, 0, "trial")))
+            events.append(ScorerSaid(_PEER, ScorerHello(0, "trial")))
         self._settle(events, _START_S)
 
     @property

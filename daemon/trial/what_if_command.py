@@ -180,8 +180,8 @@ def _stays(trial: Trial, record: PodRecord) -> bool:
 
 def _made_again(record: PodRecord) -> PodRecord:
     return replace(
-        record, uid=f"{record.uid}-again", node_name="", phase="Pending", started="", deleted="",
-        nominated_node_name="", is_preempted=False,
+        record, uid=f"{record.uid}-again", node_name="", started="", deleted="", nominated_node_name="",
+        is_preempted=False,
     )  # fmt: skip
 
 

@@ -16,6 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.columns.interning import Interner
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable
@@ -87,6 +88,7 @@ class DictionaryMarks(msgspec.Struct, frozen=True):
     counts: tuple[int, ...] = (0,) * 6
 
 
+_NAMES: Final = Dictionaries.__struct_fields__[1:]
 _SENT_NODE_COLUMNS = tuple(column for column in NODE_COLUMNS if column.name != "images_id")
 _SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
 _SENT_POD_COLUMNS: Final = (
@@ -320,43 +322,27 @@ class _BufferReader:
 def _dictionaries_since(
     table: NodeTable, marks: DictionaryMarks
 ) -> tuple[Dictionaries, DictionaryMarks]:
-    resources, keys, values, names, taints, features = marks.counts
-    news = Dictionaries(
-        first=list(marks.counts),
-        resources=table.resources.values[resources:],
-        label_keys=table.label_keys.values[keys:],
-        label_values=table.label_values.values[values:],
-        names=table.names.values[names:],
-        taints=table.taints.values[taints:],
-        features=[sorted(value) for value in table.features.values[features:]],
-    )
-    return news, dictionary_marks(table)
+    firsts = zip(_NAMES, _interners(table), marks.counts, strict=True)
+    news = {name: interner.values[first:] for name, interner, first in firsts}
+    news["features"] = [sorted(value) for value in news["features"]]
+    return Dictionaries(first=list(marks.counts), **news), dictionary_marks(table)
+
+
+def _interners(table: NodeTable) -> list[Interner[Any]]:
+    """In the order of `Dictionaries`."""
+    return [getattr(table, name) for name in _NAMES]
 
 
 def dictionary_marks(table: NodeTable) -> DictionaryMarks:
     """Marks of one who has everything that is interned now."""
-    return DictionaryMarks(
-        (
-            len(table.resources.values),
-            len(table.label_keys.values),
-            len(table.label_values.values),
-            len(table.names.values),
-            len(table.taints.values),
-            len(table.features.values),
-        )
-    )
+    return DictionaryMarks(tuple([len(interner) for interner in _interners(table)]))
 
 
 def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
-    first = news.first
-    if len(first) != len(dictionary_marks(table).counts):
-        raise FrameError("snapshot delta: another number of dictionaries")
+    _, *values, features = msgspec.structs.astuple(news)
+    values.append([frozenset(value) for value in features])
     try:
-        table.resources.extend(first[0], news.resources)
-        table.label_keys.extend(first[1], news.label_keys)
-        table.label_values.extend(first[2], news.label_values)
-        table.names.extend(first[3], news.names)
-        table.taints.extend(first[4], news.taints)
-        table.features.extend(first[5], [frozenset(value) for value in news.features])
+        for interner, first, more in zip(_interners(table), news.first, values, strict=True):
+            interner.extend(first, more)
     except ValueError as error:
         raise FrameError(f"snapshot delta: {error}") from error

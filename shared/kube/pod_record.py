@@ -44,8 +44,6 @@ class PodRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     uid: str
     resource_version: str
     node_name: str
-    phase: str
-    created: str
     deleted: str
     """deletionTimestamp; empty while nobody has asked for the pod to go."""
     started: str
@@ -95,8 +93,6 @@ def split_pod(pod: Pod) -> PodRecord:
         uid=meta.uid,
         resource_version=meta.resource_version,
         node_name=node_name,
-        phase=status.phase,
-        created=meta.creation_timestamp or "",
         deleted=meta.deletion_timestamp or "",
         started=status.start_time or "",
         nominated_node_name=status.nominated_node_name,

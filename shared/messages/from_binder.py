@@ -31,7 +31,6 @@ class BindFailureReason(enum.StrEnum):
 class BinderHello(_Message, frozen=True, tag="vh"):
     """First message of a binder's life, and again when it sees another epoch of the owner."""
 
-    protocol_version: int
     binder_index: int
     instance: str
 

@@ -18,7 +18,6 @@ class _Message(msgspec.Struct, array_like=True, frozen=True):
 class ScorerHello(_Message, frozen=True, tag="wh"):
     """First message of a worker's life; asks for a full snapshot by itself."""
 
-    protocol_version: int
     worker_index: int
     instance: str
     configuration: str = ""
@@ -83,7 +82,7 @@ class GroupRoom(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Proposals(_Message, frozen=True, tag="wp"):
-    """The answer to a batch, whole or in part (the last part has `is_last`)."""
+    """The answer to a batch."""
 
     worker_index: int
     epoch: int
@@ -92,7 +91,6 @@ class Proposals(_Message, frozen=True, tag="wp"):
     """Counts this worker's `Proposals`; comes back in `SnapshotDelta.settled`."""
     generation: int
     """Of the copy on which the placements were made."""
-    is_last: bool
     placements: Placements
     failures: list[Failure]
     skipped: list[int]

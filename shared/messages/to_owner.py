@@ -22,7 +22,6 @@ class _Message(msgspec.Struct, array_like=True, frozen=True):
 class AdapterHello(_Message, frozen=True, tag="ah"):
     """First message of an adapter's life. The owner answers by `StartSync`."""
 
-    protocol_version: int
     instance: str
 
 

@@ -12,7 +12,6 @@ from collections.abc import Callable
 from typing import Final, Self
 
 from shared.errors import OperationalError
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import (
     FROM_ADAPTER,
     TO_ADAPTER,
@@ -96,5 +95,5 @@ class AdapterLink:
         self._is_rejoining = self._has_connected
         self._has_connected = True
         if self._is_rejoining:
-            hello = AdapterHello(PROTOCOL_VERSION, self._instance)
+            hello = AdapterHello(self._instance)
             await self._peer.send(AdapterBatch(NO_EPOCH, [hello]))

@@ -64,7 +64,7 @@ class Stage:
         while True:
             for got in scorer.poll(TURN_MS):
                 if got.message == Connected():
-                    assert scorer.send(ScorerHello(PROTOCOL_VERSION, 300, "x"))
+                    assert scorer.send(ScorerHello(300, "x"))
             for received in self.owner.poll(TURN_MS):
                 return received
 
@@ -121,7 +121,7 @@ def test_without_keys_nothing_is_sent_or_heard(stage: Stage) -> None:
         while not scorer.failed_count:
             assert stage.owner.poll(TURN_MS) == []
             scorer.poll(TURN_MS)
-        assert not scorer.send(ScorerHello(PROTOCOL_VERSION, 300, "x"))
+        assert not scorer.send(ScorerHello(300, "x"))
 
 
 def test_a_list_that_became_unreadable_lets_nobody_in(stage: Stage) -> None:

@@ -18,7 +18,6 @@ from shared.errors import ConfigurationError
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.meta_v1 import ObjectMeta
 from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     FROM_BINDER,
     BinderHello,
@@ -95,7 +94,7 @@ def scorer_receive(scorer: ScorerSockets, count: int) -> list[FromOwner]:
 def hello(scorer: ScorerSockets) -> ScorerHello:
     """Connects and greets."""
     assert [m.message for m in scorer_receive(scorer, 1)] == [Connected()]
-    greeting = ScorerHello(PROTOCOL_VERSION, 0, "x")
+    greeting = ScorerHello(0, "x")
     assert scorer.send(greeting)
     return greeting
 
@@ -224,7 +223,7 @@ class TestScorers:
                 assert Connected() in got
                 (lost,) = [message for message in got if isinstance(message, SnapshotDamaged)]
                 assert "instead of" in lost.problem
-                scorer.send(ScorerHello(PROTOCOL_VERSION, 0, "x"))
+                scorer.send(ScorerHello(0, "x"))
                 router.send_multipart([router.recv_multipart()[0], b"", b""])
                 assert isinstance(scorer_receive(scorer, 1)[0].message, SnapshotDamaged)
                 assert scorer.damage.count == 2
@@ -268,13 +267,13 @@ class TestOwner:
         dealer = context.socket(zmq.DEALER)
         dealer.connect(endpoints.address(Channel.BINDERS))
         try:
-            good = FROM_BINDER.encode(BinderHello(PROTOCOL_VERSION, 1, "x"))
+            good = FROM_BINDER.encode(BinderHello(1, "x"))
             dealer.send(b"alone")
             dealer.send_multipart([b"GET / HTTP/1.1", b""])
             dealer.send_multipart([good[0], bytes(good[1])[:-1] + b"?"])
             dealer.send_multipart(ADMIN_REQUEST.encode(StatusRequest()))
             dealer.send_multipart(good)
-            assert one(owner).message == BinderHello(PROTOCOL_VERSION, 1, "x")
+            assert one(owner).message == BinderHello(1, "x")
             assert owner.damage.count == 4
             assert "channel binders: cannot be decoded" in owner.damage.last
         finally:
@@ -319,10 +318,8 @@ class TestOwner:
                 assert await adapter.recv() == Connected()
                 assert await b.recv() == Connected()
                 for _ in range(LIMITS[Channel.ADAPTER].owner_high_water):
-                    assert await adapter.send(
-                        AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "a")])
-                    )
-                assert await b.send(BinderHello(PROTOCOL_VERSION, 0, "b"))
+                    assert await adapter.send(AdapterBatch(0, [AdapterHello("a")]))
+                assert await b.send(BinderHello(0, "b"))
 
         asyncio.run(flood_then_report())
         first = owner.poll(WAIT_MS)
@@ -398,7 +395,7 @@ class TestAsyncPeer:
         async def binder() -> list[object]:
             with binder_peer(endpoints, "binder-0-a") as peer:
                 seen: list[object] = [await peer.recv()]
-                assert await peer.send(BinderHello(PROTOCOL_VERSION, 0, "a"))
+                assert await peer.send(BinderHello(0, "a"))
                 seen += [await peer.recv(), await peer.recv()]
                 assert await peer.send(BindReport(0, 1, [BindFinished(1)], []))
                 return seen
@@ -423,7 +420,7 @@ class TestAsyncPeer:
         async def binder() -> list[int]:
             with binder_peer(endpoints, "binder-0-a") as peer:
                 await peer.recv()
-                await peer.send(BinderHello(PROTOCOL_VERSION, 0, "a"))
+                await peer.send(BinderHello(0, "a"))
                 epochs = []
                 for _ in range(count):
                     message = await peer.recv()
@@ -514,7 +511,7 @@ class TestAsyncPeer:
 
     def test_a_second_owner_gets_a_fresh_start(self, endpoints: Endpoints) -> None:
         async def adapter() -> None:
-            hello = AdapterBatch(0, [AdapterHello(PROTOCOL_VERSION, "a")])
+            hello = AdapterBatch(0, [AdapterHello("a")])
             with adapter_peer(endpoints, "adapter-a") as peer:
                 for epoch in (1, 2):
                     with OwnerSockets(endpoints) as owner:
@@ -531,7 +528,7 @@ class TestAsyncPeer:
 class TestAdapterLink:
     """The adapter's channel, from one owner to the next."""
 
-    HELLO = AdapterHello(PROTOCOL_VERSION, "a")
+    HELLO = AdapterHello("a")
     NODE = NodeDeleted("n")
 
     def test_a_new_owner_hears_a_hello_and_nothing_of_the_old_sync(

@@ -65,8 +65,6 @@ def record_of(uid: str, version: int, priority: int, *, is_gated: bool) -> PodRe
         uid=uid,
         resource_version=str(version),
         node_name="",
-        phase="Pending",
-        created="",
         deleted="",
         started="",
         nominated_node_name="",

@@ -116,7 +116,7 @@ class OpenB:
             found = placed.get(message.pod.uid) if isinstance(message, PodChanged) else None
             if found is None or not isinstance(message, PodChanged):
                 return message
-            return PodChanged(replace(message.pod, node_name=found.node_name, phase="Running"))
+            return PodChanged(replace(message.pod, node_name=found.node_name))
 
         self._subject = Subject(came.config, came.options, list(map(bound, came.messages)))
 

@@ -153,7 +153,7 @@ class Pipeline:
         """Scorers that say nothing any more."""
         self._lives = 0
         self._seed = seed
-        self.handle(BinderSaid(BINDER, BinderHello(1, 0, "b")))
+        self.handle(BinderSaid(BINDER, BinderHello(0, "b")))
         self.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
         for index in range(worker_count):
             self.start_scorer(index)
@@ -162,7 +162,7 @@ class Pipeline:
 
     def sync(self, nodes: list[Node], pods: list[PodRecord]) -> None:
         """The adapter says Hello, and lists everything."""
-        self.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello(1, "a")])))
+        self.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello("a")])))
         messages: list[AdapterMessage] = []
         for kind in ALL_KINDS:
             messages.append(SyncStarted(kind.plural))
@@ -231,7 +231,7 @@ class Pipeline:
         cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)
-        self.to_owner.append(ScorerSaid(peer, ScorerHello(1, index, peer.decode())))
+        self.to_owner.append(ScorerSaid(peer, ScorerHello(index, peer.decode())))
 
     def lose_scorer(self, index: int) -> None:
         """A worker died: its connection is closed."""

@@ -108,7 +108,7 @@ def stream_has(stream: Any) -> bool:
 
 
 def record_matches(record: PodRecord, item: dict[str, Any]) -> bool:
-    meta, spec, status = item["metadata"], item["spec"], item["status"]
+    meta, spec = item["metadata"], item["spec"]
     template = decode_template(record.template)
     containers = [(c.name, c.image) for c in template.spec.containers]
     return (
@@ -116,8 +116,6 @@ def record_matches(record: PodRecord, item: dict[str, Any]) -> bool:
         == (meta["namespace"], meta["name"], meta["uid"])
         and record.resource_version == meta["resourceVersion"]
         and record.node_name == spec.get("nodeName", "")
-        and record.phase == status["phase"]
-        and record.created == meta["creationTimestamp"]
         and record.deleted == meta.get("deletionTimestamp", "")
         and (template.labels or {}) == meta.get("labels", {})
         and containers == [(c["name"], c["image"]) for c in spec["containers"]]

@@ -30,7 +30,6 @@ from typing import Any, Final, NamedTuple, Protocol, assert_never
 import msgspec
 
 from shared.clock import Clock
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -478,7 +477,7 @@ class BinderLoop:
 
     def _hello(self) -> None:
         index, instance = self._identity
-        self._peer.send_nowait(BinderHello(PROTOCOL_VERSION, index, instance))
+        self._peer.send_nowait(BinderHello(index, instance))
 
     async def _tick(self) -> None:
         while True:

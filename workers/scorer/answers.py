@@ -33,6 +33,4 @@ class BatchAnswers(NamedTuple):
         self, worker_index: int, epoch: int, batch_id: int, sequence: int, generation: int
     ) -> Proposals:
         """As the owner is told, fields as there."""
-        return Proposals(
-            worker_index, epoch, batch_id, sequence, generation, is_last=True, **self._asdict()
-        )
+        return Proposals(worker_index, epoch, batch_id, sequence, generation, **self._asdict())

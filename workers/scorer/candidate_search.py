@@ -4,7 +4,6 @@ Nodes are asked about many at a time, and one by one only where their filters de
 and in which order, is as if all had been tried one after the other.
 """
 
-from itertools import pairwise
 from typing import Final
 
 import numpy as np
@@ -43,8 +42,8 @@ class CandidateSearch:
             victims = self._selector.potential(potential[start : start + size])
             if self._selector.looks_beyond:
                 self._try_wide(victims)
-            else:
-                self._try(victims)
+            elif len(victims.rows):
+                self._take(self._selector.select(victims))
             start += size
             size *= 2
 
@@ -72,7 +71,9 @@ class CandidateSearch:
         if not len(victims.rows):
             return
         if not selector.can_ask_apart:
-            self._try_in_turn(victims)
+            for position in range(len(victims.rows)):
+                if not self._is_enough:
+                    self._take(selector.select(victims.part(position, position + 1), is_alone=True))
             return
         has_nominated = selector.have_nominated(victims.rows)
         plain = victims.kept(~has_nominated)
@@ -86,25 +87,6 @@ class CandidateSearch:
             for position in np.flatnonzero(has_nominated[:end]).tolist()
         ]
         self._take(in_order(found, victims.rows))
-
-    def _try_in_turn(self, victims: PotentialVictims) -> None:
-        """Nodes whose pods matter to no wide filter are asked about together, the others one by one, all
-        in their order."""
-        is_relevant = self._selector.are_relevant(victims)
-        edges = np.flatnonzero(np.diff(is_relevant)) + 1
-        for first, end in pairwise([0, *edges.tolist(), len(is_relevant)]):
-            if not is_relevant[first]:
-                self._try(victims.part(first, end))
-            for position in range(first, end) if is_relevant[first] else ():
-                if self._is_enough:
-                    return
-                self._try(victims.part(position, position + 1), is_alone=True)
-            if self._is_enough:
-                return
-
-    def _try(self, victims: PotentialVictims, *, is_alone: bool = False) -> None:
-        if len(victims.rows):
-            self._take(self._selector.select(victims, is_alone=is_alone))
 
     @property
     def _is_enough(self) -> bool:

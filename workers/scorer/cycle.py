@@ -333,8 +333,7 @@ class Cycle:
         which asks again."""
         record = PodRecord(
             namespace=pod_class.info.namespace, name="", uid=uid, resource_version="",
-            node_name="", phase="", created="", deleted="", started="", nominated_node_name="",
-            template=_NO_TEMPLATE,
+            node_name="", deleted="", started="", nominated_node_name="", template=_NO_TEMPLATE,
         )  # fmt: skip
         for plugin in self._reserves.get(pod_class.profile, ()):
             if not plugin.reserve(record, pod_class.info, self._replica.view, row).is_success:

@@ -14,7 +14,6 @@ from shared.framework.plugin_api import ReservePlugin
 from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
 from shared.limits import EARLY_DELTAS_MAX
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
     FORESEEN_MAX,
     AskForPods,
@@ -240,9 +239,7 @@ class ScorerLoop:
         self._replica.drop_tentative()
         self._is_resync_asked = True  # The owner answers Hello with a full snapshot.
         self._has_greeted = True
-        self._send(
-            ScorerHello(PROTOCOL_VERSION, self._worker_index, self._instance, self._configuration)
-        )
+        self._send(ScorerHello(self._worker_index, self._instance, self._configuration))
 
     def _apply_full(self, message: SnapshotFull, received: FromOwner) -> None:
         try:

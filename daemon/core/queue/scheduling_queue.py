@@ -291,13 +291,8 @@ class SchedulingQueue:
             return self._requeue_failed(attempt, now_s, PROPOSAL_REJECTED)
         pod = self._in_flight.finish(uid)
         pod.attempts -= 1
-        gate = self._pre_enqueue(pod)
-        if gate is not None:
-            return self._park_gated(pod, gate, PROPOSAL_REJECTED)
-        self._active.push_head(pod)
-        self._count_incoming(pod, PROPOSAL_REJECTED)
         assert pod.initial_attempt_s is not None, f"pod {uid} was tried, so it was active"
-        return pod.place
+        return self._admit(pod, self._active.push_head, PROPOSAL_REJECTED)
 
     def fail(self, uid: str, now_s: float) -> None:
         """What the last attempt of a pod set going has failed, so that nothing else would wake it. The
@@ -340,10 +335,12 @@ class SchedulingQueue:
                 continue
             match pod.place:
                 case Place.UNSCHEDULABLE:
-                    count += self._unpark_to_active(pod, now_s)
+                    self._parked.remove(pod)
+                    place = self._move_to_active(pod, now_s, FORCE_ACTIVATE.label)
+                    count += place is Place.ACTIVE
                 case Place.BACKOFF:
                     self._backoff.remove(pod)
-                    self._push_active(pod, now_s, FORCE_ACTIVATE.label)
+                    self._end_backoff(pod, now_s, FORCE_ACTIVATE.label)
                     count += 1
                 case Place.IN_FLIGHT:
                     attempt = self._in_flight.get(uid)
@@ -419,7 +416,7 @@ class SchedulingQueue:
         """
         completed = self._backoff.pop_completed(now_s)
         for pod in completed:
-            self._push_active(pod, now_s, BACKOFF_COMPLETE)
+            self._end_backoff(pod, now_s, BACKOFF_COMPLETE)
         return len(completed) + self._flush_leftovers(now_s)
 
     # Checks ---------------------------------------------------------------------------------------
@@ -541,46 +538,38 @@ class SchedulingQueue:
         """Gives a pod that is in no place its next one."""
         if strategy is Strategy.SKIP:
             self._parked.add(pod)
-            self._count_incoming(pod, label)
+            self.incoming[pod.place.value, label] += 1
             return pod.place
         if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(pod, now_s):
-            gate = self._pre_enqueue(pod)
-            if gate is not None:
-                return self._park_gated(pod, gate, label)
-            pod.gated_by = ""
-            self._backoff.push(pod)
-            self._count_incoming(pod, label)
-            return pod.place
+            return self._admit(pod, self._backoff.push, label)
         return self._move_to_active(pod, now_s, label)
 
     def _move_to_active(self, pod: QueuedPod, now_s: float, label: str) -> Place:
         """Makes a pod that is in no place active, if PreEnqueue lets it."""
-        gate = self._pre_enqueue(pod)
-        if gate is not None:
-            return self._park_gated(pod, gate, label)
-        pod.gated_by = ""
-        self._push_active(pod, now_s, label)
-        return pod.place
+        place = self._admit(pod, self._active.push, label)
+        if place is Place.ACTIVE and pod.initial_attempt_s is None:
+            pod.initial_attempt_s = now_s
+        return place
 
-    def _push_active(self, pod: QueuedPod, now_s: float, label: str) -> None:
+    def _end_backoff(self, pod: QueuedPod, now_s: float, label: str) -> None:
+        """Makes a pod active that PreEnqueue has let in before."""
         if pod.initial_attempt_s is None:
             pod.initial_attempt_s = now_s
         self._active.push(pod)
-        self.incoming[("active", label)] += 1
+        self.incoming[pod.place.value, label] += 1
 
-    def _park_gated(self, pod: QueuedPod, gate: str, label: str) -> Place:
-        pod.gated_by = gate
-        pod.unschedulable_plugins |= {gate}
-        self._parked.add(pod)
-        self._count_incoming(pod, label)
+    def _admit(self, pod: QueuedPod, push: Callable[[QueuedPod], None], label: str) -> Place:
+        """Gives a pod that is in no place that of `push`, if PreEnqueue lets it; else parks it."""
+        gate = self._pre_enqueue(pod)
+        if gate is None:
+            pod.gated_by = ""
+            push(pod)
+        else:
+            pod.gated_by = gate
+            pod.unschedulable_plugins |= {gate}
+            self._parked.add(pod)
+        self.incoming[pod.place.value, label] += 1
         return pod.place
-
-    def _unpark_to_active(self, pod: QueuedPod, now_s: float) -> bool:
-        self._parked.remove(pod)
-        return self._move_to_active(pod, now_s, FORCE_ACTIVATE.label) is Place.ACTIVE
-
-    def _count_incoming(self, pod: QueuedPod, label: str) -> None:
-        self.incoming[(pod.place.value, label)] += 1
 
     def _flush_leftovers(self, now_s: float) -> int:
         before_s = self._leftovers.overdue_before_s(now_s)

@@ -52,7 +52,6 @@ class PodMeta(ObjectIdentity):
 
     resource_version: str = ""
     generation: Int64 = 0
-    creation_timestamp: str | None = None
     deletion_timestamp: str | None = None
     labels: dict[str, str] | None = None
     owner_references: list[OwnerReference] | None = None
@@ -61,6 +60,7 @@ class PodMeta(ObjectIdentity):
 class ObjectMeta(PodMeta):
     """Metadata of all that are no pods: what a pod's has, and more."""
 
+    creation_timestamp: str | None = None
     deletion_grace_period_seconds: Int64 | None = None
     annotations: dict[str, str] | None = None
 

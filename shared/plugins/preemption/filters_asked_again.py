@@ -1,11 +1,10 @@
 """Which filters preemption has to ask again, and about how many nodes at a time.
 
 The simple way asks every filter about every node after every pod that is taken off or put back. But
-what only a Node object changes is settled by the first answer; and a filter that looks beyond the node
-(spread, affinity) depends on few classes of pods: where none of a node's candidates is one of them, it
-says the same whoever goes, so that such nodes can be asked about together. Others can when the filter
-works out for many nodes at once what would be if each one's pods were gone (`FilterWithoutPods`); else
-each question is put by itself, with all counts made to follow.
+what only a Node object changes is settled by the first answer; and where a filter looks beyond the node
+(spread, affinity), nodes can be asked about together if it works out for many of them at once what would
+be if each one's pods were gone (`FilterWithoutPods`). Else each question is put by itself, with all
+counts made to follow.
 
 Callers may rely on: nothing here changes an answer, only how many questions lead to it.
 """
@@ -14,12 +13,11 @@ from typing import Any, ClassVar, Protocol
 
 import numpy as np
 
-from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.plans import MOVING
 from shared.framework.plugin_api import (
-    ClassDiscerning,
     Dependence,
     FilterPlugin,
     FilterWithoutPods,
@@ -69,39 +67,6 @@ def row_filters_read_pods(pod: PreparedPod) -> bool:
     what they take."""
     depends = [pod.framework.filters[i].filter_depends for i in pod.plan.active]
     return any(each.scope is Scope.ROW and each.reads & Reads.PODS for each in depends)
-
-
-class RelevantClasses:
-    """Which classes of pods the filters mind that look beyond the node."""
-
-    def __init__(self, pod: PreparedPod) -> None:
-        self._cluster = pod.cluster
-        outcome = pod.outcome
-        plugins = [pod.framework.filters[index] for index in pod.plan.beyond]
-        self._discerning = [plugin for plugin in plugins if isinstance(plugin, ClassDiscerning)]
-        is_rejected = not outcome.status.is_success
-        self._is_all = is_rejected or len(self._discerning) < len(plugins)
-        """Every pod matters to somebody, or cannot be told, or a PreFilter may say something else."""
-        self._states = outcome.states
-        self._known: dict[int, bool] = {}
-
-    def are_relevant(self, class_ids: Int64s) -> Bools:
-        """Shape (n,): pods of these classes may change what is said of other nodes."""
-        if self._is_all:
-            return np.ones(len(class_ids), np.bool_)
-        once, inverse = np.unique(class_ids, return_inverse=True)
-        relevant = np.array([self._is_relevant(class_id) for class_id in once.tolist()], np.bool_)
-        found: Bools = relevant[inverse]
-        return found
-
-    def _is_relevant(self, class_id: int) -> bool:
-        known = self._known.get(class_id)
-        if known is None:
-            known = self._known[class_id] = any(
-                plugin.depends_on_class(self._states.get(plugin.NAME), class_id, self._cluster)
-                for plugin in self._discerning
-            )
-        return known
 
 
 class ApartFramework:

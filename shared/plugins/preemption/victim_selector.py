@@ -5,8 +5,8 @@ the most important first, as long as the pod still passes. What cannot be put ba
 
 This dry run is done on the real columns (`what_if.py`), of all nodes at once: the number of passes is
 the number of pods on one node, not in the cluster. Where a filter looks beyond the node (spread,
-affinity) and depends on one of the pods that could go, a node has to be tried by itself, unless the
-filters say at once what would be without these pods (`filters_asked_again.py`).
+affinity), a node has to be tried by itself, unless the filters say at once what would be without these
+pods (`filters_asked_again.py`).
 
 Rules: `SelectVictimsOnNode` in
 pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2.
@@ -29,7 +29,6 @@ from shared.framework.what_if import WhatIf
 from shared.plugins.preemption.failed_nodes import FailedNodes
 from shared.plugins.preemption.filters_asked_again import (
     ApartFramework,
-    RelevantClasses,
     can_be_apart,
     moving_part,
     row_filters_read_pods,
@@ -49,12 +48,10 @@ class VictimSelector:
         self._pod = pod
         self._reads_pods = row_filters_read_pods(pod)
         self._extensions: PreFilterExtensions | None = None
-        """Where some filter looks beyond the node; so are the next two."""
-        self._relevant: RelevantClasses | None = None
+        """Where some filter looks beyond the node; so is the next."""
         self._apart: ApartFramework | None = None
         if pod.plan.is_wide:
             self._extensions = PreFilterExtensions(pod)
-            self._relevant = RelevantClasses(pod)
             if can_be_apart(pod):
                 self._apart = pod.framework.derived(ApartFramework)
         self._budgets = Budgets(pod.cluster)
@@ -91,13 +88,6 @@ class VictimSelector:
         pod, nominations = self._pod, self._pod.cluster.nominations
         slots = nominations.slots_on(rows, pod.info.priority, pod.own_uid)
         return np.isin(rows, nominations.node_row[slots])
-
-    def are_relevant(self, potential: PotentialVictims) -> Bools:
-        """Whether filters that look beyond the node mind some pod of it, shape (n,)."""
-        assert self._relevant is not None, "the caller asked before"
-        is_relevant = self._relevant.are_relevant(self._pod.cluster.pods.class_id[potential.pods])
-        some: Bools = np.logical_or.reduceat(is_relevant, potential.starts[:-1])
-        return some
 
     def pruned(self, potential: PotentialVictims) -> PotentialVictims:
         """Without the nodes that fail a filter that looks at the node alone even when all pods that

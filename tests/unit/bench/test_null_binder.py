@@ -2,7 +2,6 @@
 
 from bench.manual_clock import ManualClock
 from bench.null_binder import NullBinder
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import BinderHello, BinderReady, BindFinished, BindReport
 from shared.messages.to_binder import BindPod, BindPods, Drain, PodVerdict, ReportPods, Welcome
 from shared.transport.connection import Connected
@@ -25,7 +24,7 @@ class Written:
 
 def welcomed() -> Written:
     written = Written()
-    assert written.binder.answers(Connected()) == [BinderHello(PROTOCOL_VERSION, 0, "life")]
+    assert written.binder.answers(Connected()) == [BinderHello(0, "life")]
     assert written.binder.answers(Welcome(EPOCH)) == [BinderReady(0, EPOCH)]
     return written
 

@@ -3,7 +3,6 @@
 import asyncio
 
 from bench.perf.decision_processes import CountedLink
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.to_owner import AdapterHello, SyncStarted
 from shared.transport.adapter_link import NO_EPOCH
 from tests.support.memory_adapter import MemoryLink
@@ -13,7 +12,7 @@ from tests.support.waiting import HANG_S
 def test_messages_count_from_the_sync_on() -> None:
     async def scenario() -> None:
         link = CountedLink(MemoryLink())
-        await link.send_batch(NO_EPOCH, [AdapterHello(PROTOCOL_VERSION, "feeder")])
+        await link.send_batch(NO_EPOCH, [AdapterHello("feeder")])
         waiting = asyncio.create_task(link.until_sent(3))
         await link.send_batch(7, [SyncStarted("pods"), SyncStarted("nodes")])
         await asyncio.sleep(0)

@@ -100,7 +100,7 @@ def test_orders_say_whether_the_node_is_to_be_told(
     was_nominated: str, is_announced: bool, expected: bool
 ) -> None:
     def ordered(binders: BinderPool) -> BindPod:
-        binders.join(b"a", 0, "i", now_s=0.0)
+        binders.join(b"a", 0, now_s=0.0)
         binders.ready(b"a")
         pod = msgspec.structs.replace(make_pod("p"), nominated_node_name=was_nominated)
         binders.order(next(TICKETS), pod, "n1", "default-scheduler", is_announced=is_announced)

@@ -26,7 +26,7 @@ def sent(effects: list[Effect]) -> dict[bytes, list[BindPod]]:
 def pool(*peers: bytes) -> BinderPool:
     made = BinderPool(epoch=1)
     for index, peer in enumerate(peers):
-        made.join(peer, index, "i", now_s=0.0)
+        made.join(peer, index, now_s=0.0)
         made.ready(peer)
     return made
 
@@ -35,7 +35,7 @@ def test_orders_wait_until_a_binder_is_ready() -> None:
     binders = BinderPool(epoch=1)
     binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
     assert binders.flush() == []
-    binders.join(b"a", 0, "i", now_s=0.0)
+    binders.join(b"a", 0, now_s=0.0)
     assert binders.flush() == [], "it has said Hello, but may still bind for an earlier owner"
     binders.ready(b"a")
     assert [order.name for order in sent(binders.flush())[b"a"]] == ["p"]
@@ -64,7 +64,7 @@ def test_a_binder_that_says_hello_again_has_forgotten_its_orders() -> None:
     binders = pool(b"a")
     binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
     binders.flush()
-    assert binders.join(b"a", 0, "i", now_s=1.0) == 1
+    assert binders.join(b"a", 0, now_s=1.0) == 1
     binders.ready(b"a")
     (again,) = sent(binders.flush())[b"a"]
     assert again.look_first
@@ -75,7 +75,7 @@ def test_the_orders_of_a_lost_binder_go_to_another_that_looks_first() -> None:
     binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
     (first,) = sent(binders.flush())[b"a"]
     assert not first.look_first
-    assert binders.join(b"a2", 0, "next life", now_s=1.0) == 1
+    assert binders.join(b"a2", 0, now_s=1.0) == 1
     binders.ready(b"a2")
     (again,) = sent(binders.flush())[b"a2"]
     assert again.look_first
@@ -120,7 +120,7 @@ def test_orders_that_wait_for_a_binder_are_spread_anew_when_another_comes_or_one
     for i in range(40):
         binders.order(next(TICKETS), make_pod(f"p{i}"), "n0", "default-scheduler")
     assert len(sent(binders.flush())[b"a"]) == 2
-    binders.join(b"b", 1, "i", now_s=0.0)
+    binders.join(b"b", 1, now_s=0.0)
     assert binders.flush() == []
     binders.ready(b"b")
     (orders,) = sent(binders.flush()).values()
@@ -139,7 +139,7 @@ def test_pods_that_share_a_claim_are_with_one_binder() -> None:
 
     binders = BinderPool(epoch=1, shared_claim_of=named)
     for peer in (b"a", b"b", b"c"):
-        binders.join(peer, peer[0], "i", now_s=0.0)
+        binders.join(peer, peer[0], now_s=0.0)
         binders.ready(peer)
     shared = [make_pod(f"shared{i}") for i in range(50)]
     for pod in shared:

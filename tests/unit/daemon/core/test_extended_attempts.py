@@ -73,12 +73,10 @@ def test_an_answer_settles_one_pod_and_what_it_took() -> None:
     scorer = pipeline.scorers[0]
     row = scorer.replica.nodes.row_of("a")
     generation = pipeline.state.cache.generation
-    placed = Proposals(
-        0, EPOCH, 0, 1, generation, True, Placements([tasks[0].ticket], [row]), [], []
-    )
+    placed = Proposals(0, EPOCH, 0, 1, generation, Placements([tasks[0].ticket], [row]), [], [])
     pipeline.handle(ScorerSaid(scorer.peer, placed))
     failure = Failure([tasks[1].ticket], "unreachable", [], [], is_error=True)
-    failed = Proposals(0, EPOCH, 0, 2, generation, True, Placements([], []), [failure], [])
+    failed = Proposals(0, EPOCH, 0, 2, generation, Placements([], []), [failure], [])
     pipeline.handle(ScorerSaid(scorer.peer, failed))
     assert [order.name for order in pipeline.orders] == ["one"]
     assert pipeline.orders[0].extenders == []

@@ -2,7 +2,6 @@
 
 from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
 from shared.messages.to_scorer import GreetAgain, ScorerRefused
 from tests.support.pipeline import Pipeline
@@ -17,7 +16,7 @@ def told(pipeline: Pipeline, message: ScorerHello | ScorerHeartbeat) -> list[obj
 
 
 def hello(configuration: str) -> ScorerHello:
-    return ScorerHello(PROTOCOL_VERSION, 300, "far", configuration)
+    return ScorerHello(300, "far", configuration)
 
 
 def test_a_worker_that_speaks_before_it_has_greeted_is_asked_to() -> None:

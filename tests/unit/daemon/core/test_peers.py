@@ -8,7 +8,6 @@ import pytest
 from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
 from shared.limits import PROCESSES_MAX
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_scorer import (
     AskForPods,
     Failure,
@@ -33,7 +32,7 @@ INDEX = PROCESSES_MAX + 7
 
 def proposals(**changes: object) -> Proposals:
     plain = Proposals(
-        worker_index=INDEX, epoch=EPOCH, batch_id=1, proposal_sequence=1, generation=0, is_last=True,
+        worker_index=INDEX, epoch=EPOCH, batch_id=1, proposal_sequence=1, generation=0,
         placements=Placements([], []), failures=[], skipped=[],
     )  # fmt: skip
     return msgspec.structs.replace(plain, **changes)
@@ -51,7 +50,7 @@ def answers_to(pipeline: Pipeline, message: FromScorer, peer: bytes, key: str) -
 
 def far_worker(pipeline: Pipeline) -> None:
     """A worker of another host joins, in the place of those of this host."""
-    hello = ScorerHello(PROTOCOL_VERSION, INDEX, "far", "")
+    hello = ScorerHello(INDEX, "far", "")
     assert answers_to(pipeline, hello, FAR, KEY)
     assert pipeline.state.scorers.get(FAR) is not None
 
@@ -95,7 +94,7 @@ def test_who_says_what_no_scorer_says_is_sent_away(message: FromScorer, is_far: 
     pipeline.sync([make_node("n0")], [make_pod("old", node_name="n0")])
     key = KEY if is_far else ""
     index = INDEX if is_far else 0
-    assert answers_to(pipeline, ScorerHello(PROTOCOL_VERSION, index, "w", ""), FAR, key)
+    assert answers_to(pipeline, ScorerHello(index, "w", ""), FAR, key)
     pipeline.add_pod(make_pod("p"))
     before = pipeline.state.cache.generation
     assert pipeline.state.scorers.attempt_count() == 1
@@ -106,7 +105,7 @@ def test_who_says_what_no_scorer_says_is_sent_away(message: FromScorer, is_far: 
     assert pipeline.state.cache.generation == before
     assert pipeline.state.counters[Count.WORKERS_REFUSED] == 1
     if is_far:
-        hello = ScorerHello(PROTOCOL_VERSION, index, "w", "")
+        hello = ScorerHello(index, "w", "")
         assert answers_to(pipeline, hello, FAR, key) == [], "nobody listens any more"
     pipeline.start_scorer(1)
     pipeline.run_until_quiet()
@@ -137,7 +136,7 @@ def test_nobody_from_outside_takes_the_number_of_a_process_of_this_host(index: i
     pipeline = Pipeline(worker_count=1)
     pipeline.sync([make_node("n0")], [])
     pipeline.run_until_quiet()
-    (answer,) = answers_to(pipeline, ScorerHello(PROTOCOL_VERSION, index, "far", ""), FAR, KEY)
+    (answer,) = answers_to(pipeline, ScorerHello(index, "far", ""), FAR, KEY)
     assert isinstance(answer, ScorerRefused)
     assert pipeline.state.scorers.get(pipeline.scorers[0].peer) is not None
 
@@ -146,7 +145,7 @@ def test_a_number_belongs_to_a_key() -> None:
     pipeline = Pipeline(worker_count=0)
     pipeline.sync([make_node("n0")], [])
     far_worker(pipeline)
-    hello = ScorerHello(PROTOCOL_VERSION, INDEX, "other", "")
+    hello = ScorerHello(INDEX, "other", "")
     (answer,) = answers_to(pipeline, hello, b"other", "rack2")
     assert isinstance(answer, ScorerRefused)
     assert not isinstance(answers_to(pipeline, hello, b"far again", KEY)[0], ScorerRefused)

@@ -75,15 +75,11 @@ def test_init_containers_and_sidecars_count_as_for_scheduling_and_overhead_with_
     assert limits == {"cpu/cores": 6.0, "memory/bytes": 10.0}
 
 
-@pytest.mark.parametrize(
-    ("phase", "node", "is_told"),
-    [("Running", "n0", True), ("Succeeded", "n0", False), ("Failed", "n0", False), ("", "", True)],
-)
-def test_pods_that_have_ended_are_left_out(phase: str, node: str, is_told: bool) -> None:
+@pytest.mark.parametrize("node", ["n0", ""])
+def test_pods_are_told_wherever_they_are(node: str) -> None:
     spec = {"containers": [container(requests={"cpu": "1"})]}
-    found = told({"name": "p", "node_name": node, "phase": phase, "spec": spec})
-    expected = {("request", f"p/{node}/default-scheduler/0/cpu/cores"): 1.0}
-    assert found == (expected if is_told else {})
+    found = told({"name": "p", "node_name": node, "spec": spec})
+    assert found == {("request", f"p/{node}/default-scheduler/0/cpu/cores"): 1.0}
 
 
 def test_many_pods_are_told_in_pages_each_once() -> None:

@@ -73,7 +73,7 @@ from shared.messages.to_scorer import (
 )
 
 BINDER_MESSAGES = [
-    (FROM_BINDER, BinderHello(1, 0, "a")),
+    (FROM_BINDER, BinderHello(0, "a")),
     (FROM_BINDER, BinderReady(0, 2)),
     (
         FROM_BINDER,
@@ -89,7 +89,7 @@ BINDER_MESSAGES = [
     (TO_BINDER, Drain()),
 ]
 OTHER_MESSAGES = [
-    (FROM_SCORER, ScorerHello(1, 0, "a")),
+    (FROM_SCORER, ScorerHello(0, "a")),
     (FROM_SCORER, ResyncRequest(0, "gap")),
     (TO_SCORER, GreetAgain()),
     (TO_SCORER, ScorerRefused("why")),
@@ -101,7 +101,6 @@ OTHER_MESSAGES = [
             batch_id=2,
             proposal_sequence=3,
             generation=4,
-            is_last=True,
             placements=Placements([1], [2]),
             failures=[Failure([1], "m", ["P"], [], is_error=False)],
             skipped=[2],
@@ -118,7 +117,7 @@ OTHER_MESSAGES = [
         AdapterBatch(
             3,
             [
-                AdapterHello(1, "a"),
+                AdapterHello("a"),
                 SyncStarted("nodes"),
                 NodeDeleted("n1"),
                 SyncFinished("nodes", "17"),
@@ -149,9 +148,9 @@ def test_a_message_comes_out_as_it_went_in(channel: Codec[Any], message: msgspec
 @pytest.mark.parametrize(
     ("channel", "message", "problem"),
     [
-        (TO_BINDER, BinderHello(1, 0, "a"), "Invalid value 'vh'"),
+        (TO_BINDER, BinderHello(0, "a"), "Invalid value 'vh'"),
         (FROM_BINDER, StatusRequest(), "Invalid value 'qs'"),
-        (FROM_ADAPTER, [AdapterHello(1, "a")], "cannot be decoded"),
+        (FROM_ADAPTER, [AdapterHello("a")], "cannot be decoded"),
     ],
 )
 def test_a_message_of_another_channel_is_refused(

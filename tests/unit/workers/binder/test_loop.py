@@ -8,7 +8,6 @@ import msgspec
 import pytest
 
 from shared.limits import QUIET_S
-from shared.messages.frames import PROTOCOL_VERSION
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -160,7 +159,7 @@ def play(scene: Callable[[Stage], Awaitable[None]], in_flight_max: int = 10) -> 
 def test_hello_is_said_on_connection_and_each_second_until_welcomed() -> None:
     async def scene(stage: Stage) -> None:
         await stage.peer.say(Connected())
-        assert stage.peer.sent == [BinderHello(PROTOCOL_VERSION, 3, "x")]
+        assert stage.peer.sent == [BinderHello(3, "x")]
         await asyncio.sleep(2.5)
         assert len(stage.peer.take(BinderHello)) == 3
         await stage.peer.say(Welcome(7))
@@ -295,7 +294,7 @@ def test_a_new_connection_to_the_same_owner_reports_nothing_of_before() -> None:
         await stage.welcome()
         await stage.peer.say(orders(1, 2, 3))
         await stage.peer.say(Connected())
-        assert stage.peer.take(BinderHello) == [BinderHello(PROTOCOL_VERSION, 3, "x")]
+        assert stage.peer.take(BinderHello) == [BinderHello(3, "x")]
         await stage.binds.end(1)
         assert stage.peer.sent == []
         await stage.peer.say(Welcome(7))

@@ -1,15 +1,10 @@
-"""Which filters preemption asks again, and whose pods they mind."""
-
-import numpy as np
-import pytest
+"""Which filters preemption asks again."""
 
 from daemon.core.cache import Cache
 from shared.framework.prepared_pod import prepared
 from shared.framework.profiles import ProfileConfig
-from shared.kube.pod_record import PodRecord
 from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.preemption.filters_asked_again import (
-    RelevantClasses,
     moving_part,
     row_filters_read_pods,
     settled_by_row,
@@ -38,33 +33,6 @@ APART = {
         }
     }
 }
-
-
-def relevant(preemptor: PodRecord) -> dict[str, bool]:
-    """App -> whether its pods are relevant."""
-    cache = Cache()
-    cache.add_node(make_node("n", labels={"zone": "z"}))
-    classes = {}
-    for app in "ab":
-        record = make_pod(app, node_name="n", labels={"app": app})
-        cache.add_pod(record)
-        held = cache.get_pod(record.uid)
-        assert held is not None
-        classes[app] = held.pod_class.class_id
-    info = cache.classes.acquire(preemptor).info
-    asked = RelevantClasses(prepared(FRAMEWORK, info, cache.view))
-    found = asked.are_relevant(np.array(list(classes.values()), np.int64))
-    return dict(zip(classes, found.tolist(), strict=True))
-
-
-@pytest.mark.parametrize("spec", [SPREAD, APART])
-def test_pods_that_a_constraint_selects_are_relevant_and_no_others(spec: dict[str, object]) -> None:
-    assert relevant(make_pod("p", spec=spec)) == {"a": True, "b": False}
-
-
-def test_whoever_is_rejected_before_filters_minds_everybody() -> None:
-    claim = make_pod("p", claim="missing")
-    assert relevant(claim) == {"a": True, "b": True}
 
 
 def test_what_only_a_node_changes_is_not_asked_again() -> None:
