@@ -85,7 +85,7 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/endpoints/test_pages.py::test_other_paths_and_methods_are_refused"
     ),
     "`/metrics/resources`": (
-        "unit/daemon/endpoints/test_resources_text.py::test_pods_that_have_ended_are_left_out"
+        "unit/daemon/adapter/test_kind_feed.py::test_finished_pods_are_deleted_pods"
     ),
     "victims of equal priority that started in the same second": "properties/test_preemption.py",
     "ImageLocality: nodes that have an image": (
