@@ -87,8 +87,8 @@ def _is_ours(each: object) -> bool:
 def _held_by(holder: object) -> Iterable[object]:
     if isinstance(holder, msgspec.Struct):  # Not all of them are known to the collector.
         return [getattr(holder, name) for name in holder.__struct_fields__]
-    if isinstance(holder, ClusterView):  # What plugins keep catches up when it is asked.
-        return [held for name, held in vars(holder).items() if name != "kept"]
+    if isinstance(holder, ClusterView):  # What is derived catches up when it is asked.
+        return [held for name, held in vars(holder).items() if name != "_derived"]
     if isinstance(holder, Evaluations):
         # Of pods that are alike but for their claims (keys that are tuples) the one that was asked about
         # last stays, within the bound, until another comes.
