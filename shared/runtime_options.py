@@ -8,7 +8,8 @@ from typing import Final
 import msgspec
 
 from shared.framework.feature_gates import GANG_SCHEDULING, parse_feature_gates
-from shared.kube.foreign_groups import FOREIGN_GROUPS
+from shared.kube.foreign_groups import FOREIGN_GROUPS, kinds_with
+from shared.kube.resources import ResourceKind
 from shared.limits import DRAIN_S, MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
 from shared.telemetry.log import LEVELS
 
@@ -141,6 +142,13 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`text` or `json`; empty: text for people, JSON where nobody looks."""
     exit_with_parent: bool = False
     """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""
+
+    @property
+    def kinds(self) -> list[ResourceKind]:
+        """What is listed and watched."""
+        gates = parse_feature_gates(self.feature_gates)
+        kinds = kinds_with(self.pod_groups)
+        return [kind for kind in kinds if not kind.feature_gate or gates[kind.feature_gate]]
 
     def problems(self) -> list[str]:
         """What cannot work, each with its option."""

@@ -139,7 +139,8 @@ class SlowAttempt:
     def scored(self) -> Scored:
         """Raises PreScoreError for a pod that a plugin cannot make sense of."""
         framework, info, view = self.framework, self.pod.info, self.view
-        active, skipped = framework.run_pre_score(info, view, self.feasible)
+        prepared = framework.prepare_scores(info, view, self.feasible)
+        active, skipped = prepared.active, prepared.skipped
         raws: list[Int64s] = []
         normalized: list[Int64s] = []
         totals = np.zeros(len(self.feasible), np.int64)

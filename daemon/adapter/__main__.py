@@ -21,10 +21,8 @@ from daemon.adapter.recording import Recorder
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
-from shared.framework.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.foreign_groups import kinds_with
 from shared.kube.kubeconfig import find_access
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import AdapterLink
@@ -89,16 +87,11 @@ def _source(start: ChildStart, heartbeat: Heartbeat, recorder: Recorder | None) 
     access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
     seed = int.from_bytes(os.urandom(8))
     log.info("api_server", url=access.url, source=access.source, seed=seed)
-    gates = parse_feature_gates(start.options.feature_gates)
     return ApiSource(
         access,
         seed=seed,
         settings=WatchSettings(use_watch_list=True),
-        kinds=[
-            kind
-            for kind in kinds_with(start.options.pod_groups)
-            if not kind.feature_gate or gates[kind.feature_gate]
-        ],
+        kinds=start.options.kinds,
         recorder=recorder,
         problems=ConnectionProblems(log, SystemClock().wall_s, heartbeat.write_note),
         in_hand=InHand.asked_for(start.careful, heartbeat.beat),

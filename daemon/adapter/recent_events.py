@@ -6,7 +6,7 @@ opaque, so nothing is compared but equality: an event is a repetition if its uid
 version before, or if its uid has been deleted. What is remembered is bounded; a new list begins anew.
 """
 
-from collections import deque
+from collections import OrderedDict
 
 from shared.limits import RECENT_DELETIONS_MAX, RECENT_EVENTS_MAX
 
@@ -19,32 +19,26 @@ class RecentEvents:
     ) -> None:
         self._events_max = events_max
         self._deletions_max = deletions_max
-        self._events: set[tuple[str, str, bool]] = set()
-        self._event_order: deque[tuple[str, str, bool]] = deque()
-        self._deleted: set[str] = set()
-        self._deletion_order: deque[str] = deque()
+        self._events: OrderedDict[tuple[str, str, bool], None] = OrderedDict()
+        self._deleted: OrderedDict[str, None] = OrderedDict()
 
     def clear(self) -> None:
         """A new list begins."""
         self._events.clear()
-        self._event_order.clear()
         self._deleted.clear()
-        self._deletion_order.clear()
 
     def is_repetition(self, uid: str, version: str, *, is_deletion: bool) -> bool:
         """Whether this was told before, or cannot be any more; remembers it otherwise."""
         event = (uid, version, is_deletion)
         if event in self._events or uid in self._deleted:
             return True
-        self._events.add(event)
-        self._event_order.append(event)
-        if len(self._event_order) > self._events_max:
-            self._events.discard(self._event_order.popleft())
+        self._events[event] = None
+        if len(self._events) > self._events_max:
+            self._events.popitem(last=False)
         return False
 
     def has_gone(self, uid: str) -> None:
         """An object was deleted for good: its uid never comes back."""
-        self._deleted.add(uid)
-        self._deletion_order.append(uid)
-        if len(self._deletion_order) > self._deletions_max:
-            self._deleted.discard(self._deletion_order.popleft())
+        self._deleted[uid] = None
+        if len(self._deleted) > self._deletions_max:
+            self._deleted.popitem(last=False)

@@ -13,7 +13,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daemon.core.claim_work import forget_written, written_claims
-from daemon.core.effects import Note, TellAdapter
+from daemon.core.effects import TellAdapter
 from daemon.core.events import AdapterSaid
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.permit_stage import PermitStage
@@ -233,22 +233,21 @@ class AdapterLinks:
             self._written_claims = {}
         if missed and not syncs.is_awaited(kind):
             self._outgoing.counters[Count.MISSED_DELETES] += len(missed)
-            fields: dict[str, object] = {"kind": kind, "count": len(missed), "first": missed[0]}
-            self._outgoing.effects.append(Note("missed_deletes_repaired", fields, True))
+            what = {"kind": kind, "count": len(missed), "first": missed[0]}
+            self._outgoing.warn("missed_deletes_repaired", **what)
         syncs.settle(kind)
 
     def _reject_message(self, message: AdapterMessage, error: ObjectError) -> None:
         name = _name_of(message)
-        self._reject(error.where if name in error.where else f"{name}: {error.where}", error)
+        where = error.where if name in error.where else f"{name}: {error.where}"
+        self._reject(where, error.problem)
 
     def _reject_node(self, error: ObjectError) -> None:
-        self._reject(error.where, error)
+        self._reject(error.where, error.problem)
 
-    def _reject(self, where: str, problem: str | ObjectError) -> None:
-        text = problem if isinstance(problem, str) else problem.problem
+    def _reject(self, where: str, problem: str) -> None:
         self._outgoing.counters[Count.OBJECTS_REJECTED] += 1
-        fields: dict[str, object] = {"where": where, "problem": text}
-        self._outgoing.effects.append(Note("object_left_out", fields, True))
+        self._outgoing.warn("object_left_out", where=where, problem=problem)
 
 
 def _name_of(message: AdapterMessage) -> str:

@@ -4,7 +4,7 @@ from typing import Final, assert_never
 
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.dispatch import NO_BATCH, Attempt
-from daemon.core.effects import Note, TellBinder
+from daemon.core.effects import TellBinder
 from daemon.core.events import BinderSaid
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from shared.framework.pod_info import PodInfo
@@ -89,16 +89,11 @@ class BinderLinks:
         if order is None:
             return
         record = order.record
-        fields: dict[str, object] = {
-            "pod": record.key,
-            "ticket": order.ticket,
-            "node": order.node_name,
-            "reason": failed.reason.value,
-            "message": failed.message,
-        }
         # That a pod is deleted while it is being bound is nobody's fault.
         is_problem = failed.reason is not BindFailureReason.GONE
-        self._outgoing.effects.append(Note("binding_failed", fields, is_problem))
+        tell = self._outgoing.warn if is_problem else self._outgoing.note
+        why = {"reason": failed.reason.value, "message": failed.message}
+        tell("binding_failed", pod=record.key, ticket=order.ticket, node=order.node_name, **why)
         self._outgoing.counters[Count.BINDS_FAILED] += 1
         if failed.reason is BindFailureReason.UNREACHABLE:
             self._outgoing.binders.order_again(order, now_s)
@@ -139,20 +134,20 @@ class BinderLinks:
         for done in report.victims:
             order = self._facts.nominations.settle(done.order_id, done.problem, now_s)
             if order is not None and done.problem:
-                fields: dict[str, object] = {
-                    "pod": f"{order.namespace}/{order.name}",
-                    "node": order.node_name,
-                    "ticket": order.ticket,
-                    "problem": done.problem,
-                }
-                self._outgoing.effects.append(Note("victim_not_deleted", fields, True))
+                self._outgoing.warn(
+                    "victim_not_deleted",
+                    pod=f"{order.namespace}/{order.name}",
+                    node=order.node_name,
+                    ticket=order.ticket,
+                    problem=done.problem,
+                )
 
     def lose(self, peer: bytes, reason: str) -> None:
         """Its orders go to others."""
         self._facts.nominations.lose_binder(peer)
         lost = self._outgoing.binders.leave(peer)
         self._outgoing.counters[Count.BINDS_REPEATED] += lost
-        self._outgoing.effects.append(Note("binder_lost", {"orders": lost, "reason": reason}, True))
+        self._outgoing.warn("binder_lost", orders=lost, reason=reason)
 
     def lose_the_silent(self, now_s: float) -> None:
         for peer in self._outgoing.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):

@@ -186,11 +186,8 @@ class ClusterChanges:
         old = None if held is None else PodView(held.record, held.pod_class.info)
         node_name = record.node_name if held is None else held.node_name
         self._cache.add_pod(record)
-        if old is not None and old.record.group != record.group:
-            self._groups.remove(old.record)
-        if record.group:
-            mates = self._groups.add(record)
-            self._queue.let_in(mates, GANG_SCHEDULING, ASSIGNED_POD_ADD.label, now_s)
+        was = None if old is None else old.record
+        self._join_group(was, record, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.get(record.uid) is not None:
@@ -235,19 +232,28 @@ class ClusterChanges:
             self._counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
-            mates = self._groups.add(record) if record.group else ()
+            self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
             self._queue.add(record, pod_class, now_s)
-            if mates:
-                self._queue.let_in(mates, GANG_SCHEDULING, UNSCHEDULED_POD_ADD, now_s)
             return
         old, old_class = known.record, known.pod_class
         pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
-        if old.group != record.group:  # Named by a label, say, which may change.
-            self._groups.remove(old)
-            mates = self._groups.add(record) if record.group else ()
-            self._queue.let_in([record.uid, *mates], GANG_SCHEDULING, UNSCHEDULED_POD_UPDATE, now_s)
+        self._join_group(old, record, UNSCHEDULED_POD_UPDATE, now_s)
         if pod.gated_by == PARKED and old_class is not pod_class:
             self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
+
+    def _join_group(
+        self, old: PodRecord | None, record: PodRecord, label: str, now_s: float
+    ) -> None:
+        """Who is in the group that the pod names is let in, where it completes that."""
+        let_in: list[str] = []
+        if (
+            old is not None and old.group != record.group
+        ):  # Named by a label, say, which may change.
+            self._groups.remove(old)
+            let_in.append(record.uid)
+        if record.group:
+            let_in += self._groups.add(record)
+        self._queue.let_in(let_in, GANG_SCHEDULING, label, now_s)
 
     def refuse_pod(self, record: PodRecord, profile: str, problem: str) -> None:
         """A pending pod cannot be looked at as it is now, and the world is told. As it was before it is

@@ -23,7 +23,6 @@ from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
 from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
-from daemon.core.effects import Note
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import FITS_NO_MORE, OwnerPlugins
@@ -189,12 +188,10 @@ class Committer:
         self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
         if place is Place.BACKOFF:
             self._outgoing.counters[Count.REFUSED_TOO_OFTEN] += 1
-            fields: dict[str, object] = {
-                "pod": pod.key,
-                "ticket": attempt.ticket,
-                "times": pod.refused_count,
-            }
-            self._outgoing.effects.append(Note("refused_too_often", fields, True))
+            times = pod.refused_count
+            self._outgoing.warn(
+                "refused_too_often", pod=pod.key, ticket=attempt.ticket, times=times
+            )
 
     def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
         """What follows for a pod that is assumed."""

@@ -15,7 +15,7 @@ from daemon.core.cache import Cache
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.counters import Counters
 from daemon.core.dispatch import ScorerFleet
-from daemon.core.effects import Effect
+from daemon.core.effects import Effect, Note
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import PodGroups
@@ -61,3 +61,11 @@ class OutgoingWork(NamedTuple):
     attempt_log: AttemptLog
     effects: list[Effect]
     """What is to be done, in order; whoever changes something adds to it."""
+
+    def note(self, event: str, **fields: object) -> None:
+        """A line of the log."""
+        self.effects.append(Note(event, fields))
+
+    def warn(self, event: str, **fields: object) -> None:
+        """The same of what should not be so."""
+        self.effects.append(Note(event, fields, is_warning=True))

@@ -7,7 +7,7 @@ from daemon.core import suspects
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.committer import Committer, is_wanted
 from daemon.core.dispatch import NO_BATCH, Attempt
-from daemon.core.effects import Note, Publish, TellScorer
+from daemon.core.effects import Publish, TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
@@ -136,8 +136,7 @@ class ScorerLinks:
 
     def _note_refused(self, instance: str, key_name: str, problem: str) -> None:
         self._outgoing.counters[Count.WORKERS_REFUSED] += 1
-        fields: dict[str, object] = {"instance": instance, "key": key_name, "problem": problem}
-        self._outgoing.effects.append(Note("worker_refused", fields, True))
+        self._outgoing.warn("worker_refused", instance=instance, key=key_name, problem=problem)
 
     def _pods_on(self, question: AskForPods) -> to_scorer.PodsOnNodes:
         """Names for a worker whose copy is as old as it says."""
@@ -164,8 +163,7 @@ class ScorerLinks:
         scorers = self._outgoing.scorers
         for peer in scorers.silent_since(now_s - SCORER_SILENCE_MAX_S):
             lost = scorers.leave(peer)
-            fields: dict[str, object] = {"pods": len(lost), "reason": "silent"}
-            self._outgoing.effects.append(Note("scorer_lost", fields, True))
+            self._outgoing.warn("scorer_lost", pods=len(lost), reason="silent")
             self._take_back(lost, now_s)
 
     def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
@@ -183,12 +181,8 @@ class ScorerLinks:
 
     def _park(self, attempt: Attempt, now_s: float) -> None:
         self._outgoing.counters[Count.PODS_PARKED] += 1
-        fields: dict[str, object] = {
-            "pod": attempt.pod.key,
-            "ticket": attempt.ticket,
-            "reason": suspects.WHY,
-        }
-        self._outgoing.effects.append(Note("pod_parked", fields, True))
+        pod, ticket = attempt.pod.key, attempt.ticket
+        self._outgoing.warn("pod_parked", pod=pod, ticket=ticket, reason=suspects.WHY)
         self._ends.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
 
     def release_parked(self, now_s: float) -> None:
@@ -235,8 +229,7 @@ class ScorerLinks:
                 continue
             scorer.is_ready = True
             self._outgoing.counters[Count.RESYNCS] += 1
-            fields: dict[str, object] = {"worker": scorer.index, "reason": reason}
-            self._outgoing.effects.append(Note("full_snapshot_sent", fields))
+            self._outgoing.note("full_snapshot_sent", worker=scorer.index, reason=reason)
             self._outgoing.effects.append(TellScorer(peer, full.message, full.buffers))
         self._resyncs.clear()
 

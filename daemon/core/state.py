@@ -35,7 +35,7 @@ from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer
 from daemon.core.counters import Counters, begin_at_zero
 from daemon.core.dispatch import ScorerFleet
-from daemon.core.effects import AnswerAdmin, Effect, Note
+from daemon.core.effects import AnswerAdmin, Effect
 from daemon.core.events import (
     AdapterGone,
     AdapterSaid,
@@ -196,7 +196,7 @@ class SchedulerState:
             case LeaseTaken(term):
                 # Everything else was done all along, so the cache is warm and work begins at once.
                 self._is_standby = False
-                self._outgoing.effects.append(Note("leading", {"term": term}))
+                self._outgoing.note("leading", term=term)
             case _:
                 assert_never(event)
 
@@ -217,9 +217,7 @@ class SchedulerState:
         self.binders.pass_time(now_s)
         for pod in self.cache.cleanup_expired(now_s):
             self.counters[Count.ASSUMED_EXPIRED] += 1
-            self._outgoing.effects.append(
-                Note("assumed_pod_expired", {"pod": pod.record.key}, True)
-            )
+            self._outgoing.warn("assumed_pod_expired", pod=pod.record.key)
             self._facts.changes.wake_as_deleted(pod, now_s)
             self._facts.changes.requeue(pod, now_s)
         self._scorer_links.lose_the_silent(now_s)
@@ -241,8 +239,7 @@ class SchedulerState:
     def _note_disagreements(self) -> None:
         for kind, subject, detail in self.cache.disagreements:
             self.counters[Count.DISAGREEMENTS] += 1
-            fields: dict[str, object] = {"kind": kind, "pod": subject, "detail": detail}
-            self._outgoing.effects.append(Note("disagreement_repaired", fields, True))
+            self._outgoing.warn("disagreement_repaired", kind=kind, pod=subject, detail=detail)
         self.cache.disagreements.clear()
 
     def _answer_stop(self) -> None:

@@ -9,8 +9,6 @@ from daemon.supervisor.process_list import read_list
 from daemon.trial.trial import Trial
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
-from shared.framework.feature_gates import parse_feature_gates
-from shared.kube.foreign_groups import kinds_with
 from shared.kube.kubeconfig import find_access
 from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions
@@ -36,11 +34,5 @@ def running_subject(runtime_dir: str) -> Subject:
     read_list(Path(runtime_dir))
     options = read_plan(Path(runtime_dir) / PLAN_NAME).options
     access = find_access(server=options.server, kubeconfig=options.kubeconfig)
-    gates = parse_feature_gates(options.feature_gates)
     config = check(options.config, options.feature_gates).configuration
-    kinds = [
-        kind
-        for kind in kinds_with(options.pod_groups)
-        if not kind.feature_gate or gates[kind.feature_gate]
-    ]
-    return Subject(config, options, list_cluster(access, kinds))
+    return Subject(config, options, list_cluster(access, options.kinds))

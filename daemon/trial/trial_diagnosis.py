@@ -186,7 +186,7 @@ def _scores(
         return []
     framework, info = evaluation.framework, evaluation.info
     feasible = rows_where(evaluation.feasible)
-    active, _ = framework.run_pre_score(info, cluster, feasible)
+    active = framework.prepare_scores(info, cluster, feasible).active
     _, scores, total = framework.run_scores(info, cluster, active, feasible)
     names = [cluster.nodes.name_of(row) for row in feasible.tolist()]
     wanted: Bools = np.isin(feasible, rows)

@@ -164,7 +164,7 @@ class Engine:
         if len(rows) == 1:
             return Choice(rows.item(0), 0, 1)
         try:
-            active, _ = framework.run_pre_score(evaluation.info, cluster, rows)
+            active = framework.prepare_scores(evaluation.info, cluster, rows).active
         except PreScoreError as error:
             evaluation.failure = plugin_error(cluster, str(error))
             return None

@@ -76,10 +76,7 @@ def reasons_of(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> Co
         if left_out > 0:
             reasons[_left_out_text(pod.outcome)] += left_out
     for item in filtered.verdicts:
-        for bit, text in enumerate(item.verdicts.texts):
-            count = int((item.verdicts.reasons >> bit & 1).sum())
-            if count:
-                reasons[text] += count
+        reasons += item.verdicts.reason_counts()
     return reasons
 
 

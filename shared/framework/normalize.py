@@ -90,7 +90,7 @@ def out_of_range(active: Sequence[ActiveScore], scores: Sequence[Int64s]) -> str
 
 def invalid_score(framework: Framework, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> str:
     """The same where a total came out as INVALID."""
-    active, _ = framework.run_pre_score(pod, cluster, feasible)
+    active = framework.prepare_scores(pod, cluster, feasible).active
     _, scores, _ = framework.run_scores(pod, cluster, active, feasible)
     problem = out_of_range(active, scores)
     assert problem, "some total is INVALID, and nothing changed since"

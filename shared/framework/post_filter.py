@@ -62,13 +62,18 @@ _NO_COUNTS: Final[Int64s] = np.zeros(0, np.int64)
 NO_CANDIDATES: Final = Candidates(NO_ROWS, _NO_COUNTS, _NO_COUNTS, NO_ROWS)
 
 
-def in_order(parts: list[Candidates], rows: Rows) -> Candidates:
-    """All of them, in the order in which `rows` names their nodes."""
-    if len(parts) == 1:
-        return parts[0]
+def joined(parts: list[Candidates]) -> Candidates:
+    """All of them, one part after the other."""
     if not parts:
         return NO_CANDIDATES
-    found = Candidates(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+    return Candidates(*(np.concatenate(columns) for columns in zip(*parts, strict=True)))
+
+
+def in_order(parts: list[Candidates], rows: Rows) -> Candidates:
+    """All of them, in the order in which `rows` names their nodes."""
+    found = joined(parts)
+    if len(parts) <= 1:
+        return found
     position = np.zeros(int(rows.max()) + 1, np.int64)
     position[rows] = np.arange(len(rows))
     order = np.argsort(position[found.rows])

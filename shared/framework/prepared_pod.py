@@ -19,7 +19,7 @@ from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
 from shared.framework.plans import FilterPlan, PodCountingFilter
-from shared.framework.plugin_api import Delta
+from shared.framework.plugin_api import Delta, GonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime import Framework
 from shared.framework.status import SUCCESS, Code
@@ -52,9 +52,9 @@ class PreparedPod(NamedTuple):
             return NO_ROWS
         return self.framework.candidate_rows(self.outcome, self.cluster)
 
-    def run_filters(self, rows: Rows) -> FilterOutcome:
-        """Without regard to nominated pods."""
-        return self.framework.run_filters(self.info, self.cluster, self.outcome, rows)
+    def run_filters(self, rows: Rows, gone: GonePods | None = None) -> FilterOutcome:
+        """Without regard to nominated pods. `gone` as of `Framework.run_filters`."""
+        return self.framework.run_filters(self.info, self.cluster, self.outcome, rows, gone)
 
 
 def prepared(

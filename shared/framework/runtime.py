@@ -28,6 +28,8 @@ from shared.framework.plugin_api import (
     UNRATED,
     FailingFilter,
     FilterPlugin,
+    FilterWithoutPods,
+    GonePods,
     PreFilterPlugin,
     Reads,
     ScorePlugin,
@@ -79,6 +81,11 @@ class Framework:
             plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
         ]
         self._failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
+        self._filters_without_pods = {
+            i: plugin
+            for i, plugin in enumerate(self.filters)
+            if isinstance(plugin, FilterWithoutPods)
+        }
         self._filter_plans = FilterPlans(self.pre_filters, self.filters, self._updatable_filters)
         self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
         self._derived: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
@@ -171,6 +178,10 @@ class Framework:
             if plugin.NAME in outcome.states and plugin.NAME not in outcome.final
         ]
 
+    def can_ask_apart(self, filters: Sequence[int]) -> bool:
+        """Whether all of these can say of each row what would be if pods of it were gone."""
+        return all(index in self._filters_without_pods for index in filters)
+
     def has_failed(self, outcome: PreFilterOutcome) -> bool:
         """Whether a filter came to an error on some node, perhaps one that another filter refused
         before it would have been asked."""
@@ -180,10 +191,16 @@ class Framework:
         )
 
     def run_filters(
-        self, pod: PodInfo, cluster: ClusterView, outcome: PreFilterOutcome, rows: Rows
+        self,
+        pod: PodInfo,
+        cluster: ClusterView,
+        outcome: PreFilterOutcome,
+        rows: Rows,
+        gone: GonePods | None = None,
     ) -> FilterOutcome:
         """Runs the filters in order; each sees only the rows that all before it let pass. Without
-        regard to nominated pods."""
+        regard to nominated pods. `gone`: wide filters that can are asked about each row apart, as if
+        these pods of it were gone."""
         if not outcome.status.is_success:
             return _all_failed(rows, self._index_of(outcome.status.plugin), outcome.status)
         failed_by = np.full(len(rows), -1, np.int64)
@@ -193,8 +210,12 @@ class Framework:
             if not len(left):
                 break
             plugin = self.filters[index]
-            seen = rows[left]
-            verdict = plugin.filter(outcome.states.get(plugin.NAME), pod, cluster, seen)
+            seen, state = rows[left], outcome.states.get(plugin.NAME)
+            apart = None if gone is None else self._filters_without_pods.get(index)
+            if gone is None or apart is None:
+                verdict = plugin.filter(state, pod, cluster, seen)
+            else:
+                verdict = apart.filter_without_pods(state, pod, cluster, seen, gone)
             passes = verdict.passes
             if passes.all():
                 continue
@@ -228,16 +249,6 @@ class Framework:
         return ok
 
     # Score ----------------------------------------------------------------
-
-    def run_pre_score(
-        self, pod: PodInfo, cluster: ClusterView, feasible: Rows
-    ) -> tuple[list[ActiveScore], list[str]]:
-        """The score plugins that have a say, and the names of those that PreScore skipped.
-
-        Raises PreScoreError for a pod that a plugin cannot make sense of.
-        """
-        prepared = self.prepare_scores(pod, cluster, feasible)
-        return prepared.active, prepared.skipped
 
     def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
         """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""

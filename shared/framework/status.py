@@ -4,6 +4,7 @@ Codes and their meaning: staging/src/k8s.io/kube-scheduler/framework/interface.g
 """
 
 import enum
+from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -113,6 +114,11 @@ class Verdicts(NamedTuple):
     def passes(self) -> Bools:
         passed: Bools = self.codes == 0
         return passed
+
+    def reason_counts(self) -> Counter[str]:
+        """How many nodes each reason applies to."""
+        told = {t: int(np.count_nonzero(self.reasons >> i & 1)) for i, t in enumerate(self.texts)}
+        return +Counter(told)
 
     def status(self, position: int, plugin: str) -> Status:
         """The verdict on the node at `position`, as kube-scheduler would return it."""

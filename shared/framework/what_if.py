@@ -107,26 +107,11 @@ class WhatIf:
         nodes.nonzero_memory_bytes[rows] = 0
         nodes.ports_id[rows] = 0
 
-    def take_off_all(self, pod_rows: Rows, starts: Rows) -> None:
-        """The pods of all nodes of this question, one node's after the other's: those of node i
-        begin at `starts[i]`, and there is one at least."""
-        pods = self._cluster.pods
-        class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
-        indices = self._cluster.usages.indices(class_ids)
-        amounts = self._cluster.usages.matrix[indices]
-        self._add_amounts(np.add.reduceat(-amounts, starts), self._rows)
-        self._add_ports(indices, node_rows, -1)
-        self._hide(pod_rows, class_ids, node_rows)
-
     def take_off(self, pod_rows: Rows, *, one_each: bool = False) -> None:
         """Pods of `cluster.pods` are not there. `one_each`: no two are of the same node."""
         pods = self._cluster.pods
         class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
         self._add(class_ids, node_rows, -1, one_each=one_each)
-        self._hide(pod_rows, class_ids, node_rows)
-
-    def _hide(self, pod_rows: Rows, class_ids: Int64s, node_rows: Rows) -> None:
-        pods = self._cluster.pods
         if self._with_pods:
             for pod_row in pod_rows.tolist():
                 self._hidden[pod_row] = pods.node_row.item(pod_row)
@@ -199,24 +184,16 @@ class WhatIf:
             amounts = -amounts
         targets = node_rows
         if len(node_rows) > 1 and not one_each:
-            node_rows_once, inverse = np.unique(node_rows, return_inverse=True)
-            if len(node_rows_once) < len(node_rows):
-                sums = np.zeros((len(node_rows_once), amounts.shape[1]), np.int64)
-                np.add.at(sums, inverse, amounts)
-                amounts, targets = sums, node_rows_once
-        self._add_amounts(amounts, targets)
-        self._add_ports(indices, node_rows, sign)
-
-    def _add_amounts(self, amounts: Int64s, targets: Rows) -> None:
+            order = np.argsort(node_rows, kind="stable")
+            targets, starts = np.unique(node_rows[order], return_index=True)
+            amounts = np.add.reduceat(amounts[order], starts)
         nodes = self._cluster.nodes
         nodes.pod_count[targets] += amounts[:, 0]
         nodes.nonzero_cpu_milli[targets] += amounts[:, 1]
         nodes.nonzero_memory_bytes[targets] += amounts[:, 2]
         width = min(amounts.shape[1] - EXTRA_COLUMNS, len(nodes.requested))
         nodes.requested[:width, targets] += amounts[:, EXTRA_COLUMNS : EXTRA_COLUMNS + width].T
-
-    def _add_ports(self, indices: Rows, node_rows: Rows, sign: int) -> None:
-        has_ports = self._cluster.usages.has_ports[indices]
+        has_ports = usages.has_ports[indices]
         if has_ports.any():
             self._change_ports(indices, node_rows, np.flatnonzero(has_ports), sign)
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from shared.columns.schema import Rows
 from shared.engine.dry_runs import DryRuns
-from shared.framework.post_filter import NO_CANDIDATES, Candidates, in_order
+from shared.framework.post_filter import NO_CANDIDATES, Candidates, in_order, joined
 from shared.plugins.preemption.potential_victims import PotentialVictims
 from shared.plugins.preemption.victim_selector import VictimSelector
 
@@ -31,9 +31,7 @@ class CandidateSearch:
 
     def candidates(self) -> Candidates:
         """In the order in which they were found."""
-        if not self._found:
-            return NO_CANDIDATES
-        return Candidates(*(np.concatenate(columns) for columns in zip(*self._found, strict=True)))
+        return joined(self._found)
 
     def run(self, potential: Rows) -> None:
         """Tries nodes in order until enough candidates are found."""
@@ -77,7 +75,7 @@ class CandidateSearch:
             return
         has_nominated = selector.have_nominated(victims.rows)
         plain = victims.kept(~has_nominated)
-        found = [selector.select_apart(plain)] if len(plain.rows) else []
+        found = [selector.select(plain, are_apart=True)] if len(plain.rows) else []
         enough = self._enough_at(found[0]) if found else -1
         end = len(victims.rows)
         if enough >= 0:

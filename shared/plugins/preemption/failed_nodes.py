@@ -36,12 +36,8 @@ class FailedNodes(Sequence[NodeVerdict]):
             return
         self._parts.append(lambda: node_verdicts(framework, filtered))
         for index, _, verdicts in filtered.verdicts:
-            failed = verdicts.codes != 0
-            self._size += int(np.count_nonzero(failed))
-            for bit, text in enumerate(verdicts.texts):
-                count = np.count_nonzero(verdicts.reasons[failed] >> bit & 1)
-                if count:
-                    self._reasons[text] += int(count)
+            self._size += int(np.count_nonzero(verdicts.codes))
+            self._reasons += verdicts.reason_counts()
             for at in (verdicts.codes == Code.ERROR).nonzero()[0].tolist():
                 name = framework.filters[index].NAME
                 self.errors.append(filter_error(name, verdicts.status(at, name).message))

@@ -23,13 +23,12 @@ from shared.framework.prepared_pod import (
     PreparedPod,
     run_filters_with_nominated,
 )
+from shared.framework.runtime import Framework
 from shared.framework.status import Code
 from shared.framework.victim_groups import VictimGroups
 from shared.framework.what_if import WhatIf
 from shared.plugins.preemption.failed_nodes import FailedNodes
 from shared.plugins.preemption.filters_asked_again import (
-    ApartFramework,
-    can_be_apart,
     moving_part,
     row_filters_read_pods,
     settled_by_row,
@@ -48,12 +47,9 @@ class VictimSelector:
         self._pod = pod
         self._reads_pods = row_filters_read_pods(pod)
         self._extensions: PreFilterExtensions | None = None
-        """Where some filter looks beyond the node; so is the next."""
-        self._apart: ApartFramework | None = None
+        """Where some filter looks beyond the node."""
         if pod.plan.is_wide:
             self._extensions = PreFilterExtensions(pod)
-            if can_be_apart(pod):
-                self._apart = pod.framework.derived(ApartFramework)
         self._budgets = Budgets(pod.cluster)
         self.failed = FailedNodes()
         """Where it does not help."""
@@ -73,8 +69,9 @@ class VictimSelector:
 
     @property
     def can_ask_apart(self) -> bool:
-        """Whether `select_apart` may be called."""
-        return self._apart is not None
+        """Whether every filter that looks beyond the node can be asked about each node apart."""
+        is_taken = self._pod.outcome.status.is_success
+        return is_taken and self._pod.framework.can_ask_apart(self._pod.plan.beyond)
 
     def potential(self, rows: Rows) -> PotentialVictims:
         """The less important pods on some nodes; nodes without any are done with at once."""
@@ -100,7 +97,7 @@ class VictimSelector:
             return potential
         is_plain = ~self.have_nominated(potential.rows)
         with WhatIf(self._pod.cluster, potential.rows, with_pods=self._reads_pods) as what_if:
-            what_if.take_off_all(potential.pods, potential.starts[:-1])
+            what_if.take_off(potential.pods)
             settled = self._pod._replace(framework=framework)
             filtered = settled.run_filters(potential.rows[is_plain])
         if filtered.passes.all():
@@ -110,19 +107,12 @@ class VictimSelector:
         is_kept[np.flatnonzero(is_plain)[~filtered.passes]] = False
         return potential.kept(is_kept)
 
-    def select(self, potential: PotentialVictims, *, is_alone: bool = False) -> Candidates:
-        """The victims on each node. `is_alone`: it is a single node, and whoever goes from it may
-        change what filters say of others."""
-        return self._select(potential, is_alone=is_alone, apart=None)
-
-    def select_apart(self, potential: PotentialVictims) -> Candidates:
-        """The same with each node asked about apart; to none of them a pod is nominated."""
-        assert self._apart is not None, "the caller asked before"
-        return self._select(potential, is_alone=False, apart=self._apart)
-
-    def _select(
-        self, potential: PotentialVictims, *, is_alone: bool, apart: ApartFramework | None
+    def select(
+        self, potential: PotentialVictims, *, is_alone: bool = False, are_apart: bool = False
     ) -> Candidates:
+        """The victims on each node. `is_alone`: it is a single node, and whoever goes from it may
+        change what filters say of others. `are_apart`: each is asked about apart; to none of them a pod
+        is nominated."""
         is_victim = np.ones(len(potential.pods), np.bool_)
         extensions = self._extensions
         with WhatIf(
@@ -131,42 +121,36 @@ class VictimSelector:
             with_pods=is_alone or self._reads_pods,
             on_change=extensions.add_and_remove if is_alone and extensions is not None else None,
         ) as what_if:
-            what_if.take_off_all(potential.pods, potential.starts[:-1])
-            filtered = self._filter(potential, is_victim, potential.rows, apart, is_first=True)
+            what_if.take_off(potential.pods)
+            gone = self._gone(potential, is_victim) if are_apart else None
+            filtered = self._filter(potential.rows, gone, self._pod.framework)
             fits = filtered.passes
             self.failed.add(self._pod.framework, filtered)
-            counts = potential.counts
+            counts, moving = potential.counts, self._pod.framework.derived(moving_part)
             for rank in range(int(counts[fits].max(initial=0))):
                 asked = np.flatnonzero(fits & (counts > rank))
                 places = potential.starts[asked] + rank
                 what_if.put_back(potential.pods[places], one_each=True)
                 is_victim[places] = False
                 rows = potential.rows[asked]
-                again = self._filter(potential, is_victim, rows, apart, is_first=False)
-                still_fits = again.passes
+                gone = self._gone(potential, is_victim) if are_apart else None
+                still_fits = self._filter(rows, gone, moving).passes
                 is_victim[places] = ~still_fits
                 what_if.take_off(potential.pods[places[~still_fits]], one_each=True)
         return self._with_victims(potential, fits, is_victim)
 
-    def _filter(
-        self,
-        potential: PotentialVictims,
-        is_gone: Bools,
-        rows: Rows,
-        apart: ApartFramework | None,
-        *,
-        is_first: bool,
-    ) -> FilterOutcome:
-        """Some of the nodes with some of their pods gone. All filters are asked at first."""
-        pod = self._pod
-        if apart is not None:
-            pods = potential.pods[is_gone]
-            node_of_pod = np.repeat(potential.rows, potential.counts)
-            gone = GonePods(pod.cluster.pods.class_id[pods], node_of_pod[is_gone])
-            return apart.filter(pod, rows, gone, moving_only=not is_first)
-        if not is_first:
-            pod = pod._replace(framework=pod.framework.derived(moving_part))
+    def _filter(self, rows: Rows, gone: GonePods | None, framework: Framework) -> FilterOutcome:
+        """`gone`: the nodes are asked about apart. All filters of the framework are asked at first,
+        those that no pod moves not again."""
+        pod = self._pod._replace(framework=framework)
+        if gone is not None:
+            return pod.run_filters(rows, gone)
         return run_filters_with_nominated(pod, rows, self._extensions)
+
+    def _gone(self, potential: PotentialVictims, is_gone: Bools) -> GonePods:
+        node_of_pod = np.repeat(potential.rows, potential.counts)
+        class_ids = self._pod.cluster.pods.class_id[potential.pods[is_gone]]
+        return GonePods(class_ids, node_of_pod[is_gone])
 
     def _with_victims(
         self, potential: PotentialVictims, fits: Bools, is_victim: Bools

@@ -331,4 +331,4 @@ def test_a_plugin_of_pre_score_alone_is_asked_and_never_scores(
     framework = own.build(enabling("LooksOnly")).framework
     view = cluster_of([make_node("n0")]).view
     with pytest.raises(PreScoreError, match='running PreScore plugin "LooksOnly": no'):
-        framework.run_pre_score(pod_with({}), view, view.nodes.present_rows())
+        framework.prepare_scores(pod_with({}), view, view.nodes.present_rows())

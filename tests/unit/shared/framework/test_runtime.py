@@ -125,4 +125,4 @@ class Failing:
 def test_a_pod_that_cannot_be_rated_is_an_error_with_the_plugins_name() -> None:
     framework = Framework("p", [], [], [ScoreEntry(Failing(), 1)])
     with pytest.raises(PreScoreError, match='running PreScore plugin "Failing": odd term'):
-        framework.run_pre_score(pod_with({}), cluster_of([]).view, rows_of())
+        framework.prepare_scores(pod_with({}), cluster_of([]).view, rows_of())

@@ -133,7 +133,7 @@ def test_a_filter_needs_no_state_to_come_to_its_verdict(name: str) -> None:
 def test_a_score_rates_a_row_as_it_rates_all(name: str) -> None:
     cache, pod = rich_cluster(), demanding_pod()
     rows = rows_of(3, 0, 4, 2, 1)
-    active, _ = framework().run_pre_score(pod, cache.view, rows)
+    active = framework().prepare_scores(pod, cache.view, rows).active
     entry = next(a for a in active if name == a.plugin.NAME)
     together = entry.plugin.score(entry.state, pod, cache.view, rows)
     assert together.dtype == np.int64
@@ -150,7 +150,7 @@ def test_a_score_rates_a_row_as_it_rates_all(name: str) -> None:
 def test_a_score_needs_no_state_to_come_to_its_rating(name: str) -> None:
     cache, pod = rich_cluster(), demanding_pod()
     rows = cache.nodes.present_rows()
-    active, _ = framework().run_pre_score(pod, cache.view, rows)
+    active = framework().prepare_scores(pod, cache.view, rows).active
     entry = next(a for a in active if name == a.plugin.NAME)
     with_state = entry.plugin.score(entry.state, pod, cache.view, rows)
     assert entry.plugin.score(None, pod, cache.view, rows).tolist() == with_state.tolist()
@@ -194,7 +194,7 @@ def test_nothing_here_writes_the_columns() -> None:
     masks = cache.nodes.unschedulable.copy(), cache.nodes.taints_id.copy()
     outcome = fw.run_pre_filters(pod, cache.view)
     fw.run_filters(pod, cache.view, outcome, rows)
-    active, _ = fw.run_pre_score(pod, cache.view, rows)
+    active = fw.prepare_scores(pod, cache.view, rows).active
     fw.run_scores(pod, cache.view, active, rows)
     assert (before[0] == cache.nodes.requested).all()
     assert (before[1] == cache.nodes.allocatable).all()

@@ -42,7 +42,7 @@ def test_the_example_filters_and_scores_in_a_profile(monkeypatch: pytest.MonkeyP
     takes = passing(prepared(framework, pod, cache.view), cache.nodes.present_rows())
     assert takes.tolist() == [False, True, True]
     feasible = cache.nodes.present_rows()[takes]
-    active, _ = framework.run_pre_score(pod, cache.view, feasible)
+    active = framework.prepare_scores(pod, cache.view, feasible).active
     _, normalized, _ = framework.run_scores(pod, cache.view, active, feasible)
     assert active[-1].plugin.NAME == "GoldTier"
     assert active[-1].weight == 2
