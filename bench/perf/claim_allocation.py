@@ -73,9 +73,11 @@ def _allocated(
 
 
 def _with_allocation(solution: Solution, node: str, rng: random.Random) -> ResourceClaim:
-    shares = [str(uuid.UUID(int=rng.getrandbits(128), version=4)) for _ in solution.given]
+    def share_id(_: int) -> str:
+        return str(uuid.UUID(int=rng.getrandbits(128), version=4))
+
     claim = solution.claim
-    allocation = allocation_of(claim, solution.chosen, solution.given, node, shares)
+    allocation = allocation_of(claim, solution.chosen, solution.given, node, share_id)
     status = msgspec.structs.replace(claim.status, allocation=allocation)
     return msgspec.structs.replace(claim, status=status)
 

@@ -412,7 +412,7 @@ def pod_of_template(
 @lru_cache(4096)
 def identity_of(template: bytes) -> tuple[str, str]:
     """Name and uid of the one pod of its kind; empty where there may be more."""
-    found = msgspec.msgpack.decode(template).get("identity") or {}
+    found = msgspec.msgpack.decode(template).get("own") or {}
     return found.get("name", ""), found.get("uid", "")
 
 
@@ -421,4 +421,5 @@ def _template(template: bytes) -> tuple[Json, Json, Json]:
     decoded = msgspec.msgpack.decode(template)
     for constraint in decoded["spec"].get("topologySpreadConstraints") or []:
         constraint.setdefault("maxSkew", 1)  # What is as usual is left out of templates.
-    return decoded.get("labels") or {}, decoded["spec"], decoded.get("status") or {}
+    status = {**decoded.get("status", {}), **decoded.get("own", {})}
+    return decoded.get("labels") or {}, decoded["spec"], status

@@ -14,8 +14,8 @@ from shared.columns.pod_table import start_time_s
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
 from shared.faults import reading
-from shared.framework.pod_info import PodInfo
-from shared.kube.pod_record import PodRecord, decode_template
+from shared.framework.pod_info import PodInfo, PodInfos
+from shared.kube.pod_record import PodRecord
 
 
 class PodClass:
@@ -25,14 +25,16 @@ class PodClass:
                  "last_message", "may_be_gated", "pod_count", "priority", "profile",
                  "raw_template", "template", "usage")  # fmt: skip
 
-    def __init__(self, class_id: int, key: tuple[str, bytes], table: NodeTable) -> None:
-        namespace, template = key
+    def __init__(
+        self, class_id: int, key: tuple[str, bytes], info: PodInfo, table: NodeTable
+    ) -> None:
+        """`key`: namespace and template, of which `info` was read."""
         self.class_id = class_id
         self.key = key
-        self.template = template
+        self.template = template = key[1]
         """A `PodTemplate` as msgpack, as the adapter sent it."""
         self.raw_template = msgspec.Raw(template)
-        self.info = PodInfo(namespace, decode_template(template))
+        self.info = info
         self.claim_keys = self.info.claim_keys
         self.info.read_for_others()
         self.count_usage(table)
@@ -71,6 +73,7 @@ class PodClasses:
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._by_key: dict[tuple[str, bytes], PodClass] = {}
+        self._read = PodInfos()
         self._next_id = 1
         self.infos: dict[int, PodInfo] = {}
         """By id: what plugins see."""
@@ -92,7 +95,7 @@ class PodClasses:
         found = self._by_key.get(key)
         if found is None:
             with reading("pod", record):
-                found = PodClass(self._next_id, key, self._table)
+                found = PodClass(self._next_id, key, self._read.of(*key), self._table)
             self._next_id += 1
             self._by_key[key] = found
             self.infos[found.class_id] = found.info

@@ -31,6 +31,7 @@ from shared.dra.requests import (
 )
 from shared.dra.resource_slices import DeviceId, DeviceView, SliceView, shown
 from shared.dra.search_work import Work, WorkError
+from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim
 from shared.selectors.tolerations import tolerates, toleration_rules
 
@@ -327,17 +328,17 @@ class _Search:
         answer = (
             selected(asked.class_selectors, device, f"class {class_name}", self._work)
             and selected(asked.selectors, device, f"claim {claim.key}", self._work)
-            and (not each.is_per_device or self._reaches(device.match))
+            and (not each.is_per_device or self._reaches(device.facts.match))
         )
         self._selectable[(device.identity, *key)] = answer
         return answer
 
     def _has_capacity(self, asked: Alternative, device: DeviceView) -> bool:
-        if not asked.capacity and not device.capacity:
+        if not asked.capacity and not device.facts.capacity:
             return True
         return capacity.fits(
             asked.capacity,
-            device.capacity,
+            device.facts.capacity,
             self._state.used(device.identity),
             self._taking.get(device.identity, {}),
         )
@@ -348,27 +349,26 @@ class _Search:
         """Gives a selectable device to the request, and returns how to take it back; None where it
         cannot be had. Counters that were consumed for a device which is then refused for a taint or
         a constraint stay consumed, as upstream."""
-        claim, device = key[0], at.device
-        if not (device.is_shared and asked.admin_access) and self._is_in_use(claim, asked, device):
+        claim, device, facts = key[0], at.device, at.device.facts
+        if not (facts.is_shared and asked.admin_access) and self._is_in_use(claim, asked, device):
             return None
-        is_share_of_used = device.is_shared and (
+        is_share_of_used = facts.is_shared and (
             self._state.is_capacity_used(device.identity) or device.identity in self._taking
         )
-        if device.counters and not is_share_of_used and not self._consume_counters(at):
+        if facts.counters and not is_share_of_used and not self._consume_counters(at):
             return None
-        rules = toleration_rules(asked.tolerations) if device.taints else ()
-        if not all(tolerates(rules, (t.key, t.value, t.effect)) for t in device.taints):
+        if not _are_tolerated(facts.taints, asked):
             return None
         if not self._join_constraints(claim, asked, device, is_needed=is_needed):
             return None
         taken_by = self._taken.setdefault(device.identity, set())
-        if not device.is_shared:
+        if not facts.is_shared:
             taken_by.add(claim)
         if not self._has_capacity(asked, device):
             return None
         consumed = None
-        if device.is_shared:
-            consumed = capacity.consumption(asked.capacity, device.capacity)
+        if facts.is_shared:
+            consumed = capacity.consumption(asked.capacity, facts.capacity)
             _take(self._taking.setdefault(device.identity, {}), consumed, 1)
         given = Given(asked, device, at.slice, consumed)
         self._given[claim].append(given)
@@ -384,7 +384,7 @@ class _Search:
             _take(taking, given.consumed, -1)
             if given.consumed and not any(taking.values()):
                 del self._taking[device.identity]
-        elif device.counters:
+        elif device.facts.counters:
             self._return_counters(at)
         self._given[claim].pop()
 
@@ -415,7 +415,7 @@ class _Search:
         if available is None:
             available = self._available[name] = self._counters_left(at.pool)
         consumed = self._consumed.setdefault(name, {})
-        for counter_set, counter, amount in at.device.counters:
+        for counter_set, counter, amount in at.device.facts.counters:
             where = (counter_set, counter)
             consumed[where] = consumed.get(where, 0) + amount
         if any(left < consumed.get(where, 0) for where, left in available.items()):
@@ -425,7 +425,7 @@ class _Search:
 
     def _return_counters(self, at: _Located) -> None:
         consumed = self._consumed.setdefault(at.pool.pool_id[1], {})
-        for counter_set, counter, amount in at.device.counters:
+        for counter_set, counter, amount in at.device.facts.counters:
             where = (counter_set, counter)
             consumed[where] = consumed.get(where, 0) - amount
 
@@ -437,11 +437,18 @@ class _Search:
         }
         for each in (*pool.slices, *pool.other_slices):
             for device in each.devices:
-                if device.counters and self._state.is_allocated(device.identity):
-                    for counter_set, name, amount in device.counters:
+                if device.facts.counters and self._state.is_allocated(device.identity):
+                    for counter_set, name, amount in device.facts.counters:
                         if (counter_set, name) in left:
                             left[counter_set, name] -= amount
         return left
+
+
+def _are_tolerated(taints: Sequence[Taint], asked: Alternative) -> bool:
+    if not taints:
+        return True
+    rules = toleration_rules(asked.tolerations)
+    return all(tolerates(rules, (t.key, t.value, t.effect)) for t in taints)
 
 
 def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> None:
@@ -455,7 +462,7 @@ def selected(selectors: Sequence[Selector], device: DeviceView, owner: str, work
         if isinstance(selector, CelCompileError):
             raise AllocationError(f"{owner}: selector #{i}: CEL compile error: {selector}")
         try:
-            if not device.is_selected_by(selector, work):
+            if not device.facts.is_selected_by(selector, work):
                 return False
         except WorkError:
             raise

@@ -27,7 +27,7 @@ class Constraint:
         """Whether the device satisfies the constraint beside those that were added before."""
         if not self._applies(request, sub_request):
             return True
-        value = device.attributes.get(self._attribute)
+        value = device.facts.attributes.get(self._attribute)
         return value is not None and self._joins(request, value)
 
     def remove(self, request: str, sub_request: str) -> None:

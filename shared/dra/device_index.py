@@ -10,6 +10,7 @@ from bisect import bisect_left
 from collections.abc import Collection, Iterable, Sequence
 from itertools import compress
 from typing import Final, NamedTuple
+from weakref import WeakValueDictionary
 
 import numpy as np
 from numpy.typing import NDArray
@@ -23,7 +24,7 @@ from shared.dra.allocator import selected
 from shared.dra.extended import classes_by_resource
 from shared.dra.pools import Pool, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
-from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceView
+from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceFacts, SliceView
 from shared.dra.search_work import Work
 from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
@@ -64,6 +65,8 @@ class DeviceIndex:
         self._log: list[str] = []
         """Nodes of which devices were given away or came back, oldest first."""
         self._log_base = 0
+        self._facts: WeakValueDictionary[bytes, SliceFacts] = WeakValueDictionary()
+        """Of the slices that are there."""
         self._start_over()
 
     def _start_over(self) -> None:
@@ -176,7 +179,7 @@ class DeviceIndex:
             self._mark(old)
         new = self._objects.get(SLICES, key)
         if new is not None:
-            view = self._slices[key] = SliceView(new)
+            view = self._slices[key] = SliceView(new, self._facts)
             self._note_far(view, 1)
             self._place(view)[key] = view
             self._by_pool.setdefault(view.pool_id, {})[key] = view
@@ -297,7 +300,7 @@ class DeviceIndex:
                 if not view.is_per_device and not reaches(view.match, nodes, row):
                     continue
                 for device in view.devices:
-                    if view.is_per_device and not reaches(device.match, nodes, row):
+                    if view.is_per_device and not reaches(device.facts.match, nodes, row):
                         continue
                     if selected(selectors, device, "class", work):
                         count += 1
@@ -444,5 +447,5 @@ def _distinct_matches(shared: Iterable[SliceView]) -> list[NodeMatch]:
     for view in shared:
         found[view.match] = None
         if view.is_per_device:
-            found.update((device.match, None) for device in view.devices)
+            found.update((device.facts.match, None) for device in view.devices)
     return [match for match in found if match.is_stated]

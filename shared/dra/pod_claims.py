@@ -13,9 +13,9 @@ from typing import Final
 
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import PodResourceClaim
-from shared.kube.api.meta_v1 import Condition, ObjectIdentity
+from shared.kube.api.meta_v1 import Condition
 from shared.kube.api.resource_v1 import ResourceClaim, ResourceClaimStatus
-from shared.kube.pod_record import PodTemplate
+from shared.kube.pod_record import OwnFacts, PodTemplate
 
 RESERVED_FOR_MAX: Final = 256
 """Pods that may share a claim (ResourceClaimReservedForMaxSize)."""
@@ -30,10 +30,10 @@ class ClaimError(OperationalError):
 
 def claims_of(namespace: str, template: PodTemplate, find: FindClaim) -> list[ResourceClaim]:
     """The claims of a pod in order; ClaimError for the first that it cannot have."""
-    identity = template.identity or ObjectIdentity()
+    own = template.own or OwnFacts()
     found = []
     for reference in template.spec.resource_claims or ():
-        name, is_generated = _claim_name(namespace, template, reference)
+        name, is_generated = _claim_name(namespace, own, reference)
         if name is None:
             continue  # Nothing had to be made for this reference.
         claim = find(f"{namespace}/{name}")
@@ -41,29 +41,27 @@ def claims_of(namespace: str, template: PodTemplate, find: FindClaim) -> list[Re
             raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
         if claim.metadata.deletion_timestamp:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if is_generated and not _is_owned_by(claim, identity.uid):
+        if is_generated and not _is_owned_by(claim, own.uid):
             raise ClaimError(
                 f"ResourceClaim {namespace}/{name} was not created for Pod "
-                f"{namespace}/{identity.name} (Pod is not owner)"
+                f"{namespace}/{own.name} (Pod is not owner)"
             )
         found.append(claim)
     return found
 
 
 def _claim_name(
-    namespace: str, template: PodTemplate, reference: PodResourceClaim
+    namespace: str, own: OwnFacts, reference: PodResourceClaim
 ) -> tuple[str | None, bool]:
     """The claim's name, and whether it was generated."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name, False
-    name = (template.identity or ObjectIdentity()).name
     if reference.resource_claim_template_name is None:
-        raise ClaimError(f'pod "{namespace}/{name}": none of the supported fields are set')
-    statuses = (template.status.resource_claim_statuses or ()) if template.status else ()
-    for status in statuses:
+        raise ClaimError(f'pod "{namespace}/{own.name}": none of the supported fields are set')
+    for status in own.resource_claim_statuses or ():
         if status.name == reference.name:
             return status.resource_claim_name, True
-    raise ClaimError(f'pod "{namespace}/{name}": ResourceClaim not created yet')
+    raise ClaimError(f'pod "{namespace}/{own.name}": ResourceClaim not created yet')
 
 
 def _is_owned_by(claim: ResourceClaim, uid: str) -> bool:

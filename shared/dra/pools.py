@@ -94,7 +94,7 @@ def _belongs(each: SliceView, reaches: Reaches) -> bool:
         return True  # Needed for the pool, wherever the node is.
     if each.match.is_stated:
         return reaches(each.match)
-    return each.is_per_device and any(reaches(device.match) for device in each.devices)
+    return each.is_per_device and any(reaches(device.facts.match) for device in each.devices)
 
 
 def _add(found: list[SliceView], each: SliceView) -> None:
@@ -152,7 +152,7 @@ def _duplicate_device(slices: Iterable[SliceView]) -> str:
 def _unknown_counter(counters: Counters, slices: Iterable[SliceView]) -> str:
     for each in slices:
         for device in each.devices:
-            for counter_set, name, _ in device.counters:
+            for counter_set, name, _ in device.facts.counters:
                 if counter_set not in counters:
                     return f"counter set {counter_set} not found"
                 if name not in counters[counter_set]:

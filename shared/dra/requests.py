@@ -7,7 +7,7 @@ Rules: structured/internal/incubating/allocator_incubating.go of
 staging/src/k8s.io/dynamic-resource-allocation, v1.36 (`requestAccessor`, the end of `Allocate`).
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
 from shared.cel.cel_compile import Expression, compile_selector
@@ -150,29 +150,34 @@ def allocation_of(
     chosen: Sequence[Alternative],
     given: Sequence[Given],
     node_name: str,
-    share_ids: Sequence[str],
+    share_id: Callable[[int], str],
 ) -> AllocationResult:
-    """The allocation of a claim; `chosen` has the alternative of each request."""
-    results = [_result(each, share) for each, share in zip(given, share_ids, strict=True)]
+    """The allocation of a claim; `chosen` has the alternative of each request. `share_id`: for
+    the number of a device, among those given, that is shared."""
+    results = [
+        _result(each, share_id(number) if each.device.facts.is_shared else None)
+        for number, each in enumerate(given)
+    ]
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=_config(claim, chosen) or None),
         node_selector=_node_selector(given, node_name),
     )
 
 
-def _result(each: Given, share_id: str) -> AllocatedDevice:
-    device, alternative = each.device.device, each.alternative
+def _result(each: Given, share_id: str | None) -> AllocatedDevice:
+    device, alternative = each.device.facts.device, each.alternative
+    driver, pool, name = each.device.identity
     consumed = each.consumed
     return AllocatedDevice(
         request=alternative.full_name,
-        driver=each.device.identity[0],
-        pool=each.device.identity[1],
-        device=device.name,
+        driver=driver,
+        pool=pool,
+        device=name,
         admin_access=True if alternative.admin_access else None,
         tolerations=list(alternative.tolerations) or None,
         binding_conditions=device.binding_conditions,
         binding_failure_conditions=device.binding_failure_conditions,
-        share_id=share_id if each.device.is_shared else None,
+        share_id=share_id,
         consumed_capacity={name: canonical(q) for name, q in consumed.items()}
         if consumed
         else None,
@@ -221,7 +226,7 @@ def _node_selector(given: Sequence[Given], node_name: str) -> NodeSelector | Non
     """Where the allocation can be used; None: everywhere."""
     merged = NodeSelectorTerm()
     for each in given:
-        device = each.device.device
+        device = each.device.facts.device
         is_per_device = each.slice.is_per_device
         name = device.node_name if is_per_device else each.slice.node_name
         if name is not None or device.binds_to_node:

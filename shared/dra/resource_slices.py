@@ -8,6 +8,7 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, `getAttrib
 `DeviceMatches`; structured/internal/incubating/allocator_incubating.go, `lookupAttribute`; v1.36.
 """
 
+from collections.abc import MutableMapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,7 @@ from shared.kube.api.resource_v1 import (
     DeviceCounterConsumption,
     ResourcePool,
     ResourceSlice,
+    ResourceSliceSpec,
 )
 from shared.kube.quantity import ExactQuantity, QuantityError, parse
 from shared.selectors.node_selector import Terms, parse_selector
@@ -77,13 +79,12 @@ class NodeMatch(NamedTuple):
         return bool(self.node_name) or self.all_nodes or self.terms is not None
 
 
-class DeviceView:
-    """A device of a slice."""
+class DeviceFacts:
+    """What a driver says of a device, apart from its name: most devices of a cluster are alike."""
 
-    def __init__(self, device: Device, driver: str, pool: str) -> None:
+    def __init__(self, device: Device, driver: str) -> None:
         self.device = device
-        self.name = device.name
-        self.identity: DeviceId = (driver, pool, device.name)
+        self.driver = driver
         self.is_shared = bool(device.allow_multiple_allocations)
         """allowMultipleAllocations: several requests may use it at a time."""
         self.match = _node_match(device.node_name, device.all_nodes, device.node_selector)
@@ -95,7 +96,7 @@ class DeviceView:
     def attributes(self) -> dict[str, tuple[str, object]]:
         """Fully qualified name -> kind and value; kind "" for a value of a kind not known here."""
         given = {name: _kind_and_value(a) for name, a in (self.device.attributes or {}).items()}
-        found = {f"{self.identity[0]}/{n}": value for n, value in given.items() if "/" not in n}
+        found = {f"{self.driver}/{n}": value for n, value in given.items() if "/" not in n}
         # An attribute spelt out with the driver's domain goes before one without.
         found.update({name: value for name, value in given.items() if "/" in name})
         return found
@@ -108,17 +109,16 @@ class DeviceView:
     @cached_property
     def cel(self) -> dict[str, Any]:
         """As selectors see it; AllocationError for an attribute that has no value for them."""
-        driver = self.identity[0]
         attributes = DefaultMap()
         for name, attribute in (self.device.attributes or {}).items():
-            domain, identifier = _split(name, driver)
+            domain, identifier = _split(name, self.driver)
             attributes.setdefault(domain, {})[identifier] = _cel_value(name, attribute)
         capacity = DefaultMap()
         for name, each in self.capacity.items():
-            domain, identifier = _split(name, driver)
+            domain, identifier = _split(name, self.driver)
             capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value)
         return device_object(
-            driver, attributes, capacity, allow_multiple_allocations=self.is_shared
+            self.driver, attributes, capacity, allow_multiple_allocations=self.is_shared
         )
 
     def is_selected_by(self, selector: Expression, work: Work) -> bool:
@@ -132,10 +132,45 @@ class DeviceView:
         return answer
 
 
+class DeviceView(NamedTuple):
+    """A device of a slice."""
+
+    identity: DeviceId
+    facts: DeviceFacts
+
+    @property
+    def name(self) -> str:
+        return self.identity[2]
+
+
+class SliceFacts:
+    """What a slice says, apart from names: most slices of a cluster are alike."""
+
+    def __init__(self, spec: ResourceSliceSpec) -> None:
+        self.devices: list[DeviceFacts] = []
+        self.counter_sets: list[tuple[str, dict[str, int]]] = []
+        self.problem = ""
+        """Why its devices cannot be used; empty if they can."""
+        try:
+            self.devices = [DeviceFacts(device, spec.driver) for device in spec.devices or ()]
+            for counter_set in spec.shared_counters or ():
+                amounts = {k: parse(c.value).nanos for k, c in (counter_set.counters or {}).items()}
+                self.counter_sets.append((counter_set.name, amounts))
+            for device in self.devices:
+                device.capacity  # noqa: B018  # Read now, so that what is wrong is known.
+        except QuantityError as error:
+            self.problem = str(error)
+
+
+KnownFacts = MutableMapping[bytes, SliceFacts]
+"""By content."""
+
+
 class SliceView:
     """A resource slice."""
 
-    def __init__(self, resource_slice: ResourceSlice) -> None:
+    def __init__(self, resource_slice: ResourceSlice, known: KnownFacts) -> None:
+        """`known`: of other slices, which may be alike; this one's are added."""
         spec = resource_slice.spec
         self.name = resource_slice.metadata.name
         self.pool_id: PoolId = (spec.driver, spec.pool.name)
@@ -146,21 +181,20 @@ class SliceView:
         self.node_selector = spec.node_selector
         self.node_name = spec.node_name
         self.has_binding_conditions = any(d.binding_conditions for d in spec.devices or ())
-        self.problem = ""
-        """Why its devices cannot be used; empty if they can."""
-        self.devices: list[DeviceView] = []
-        self.counter_sets: list[tuple[str, dict[str, int]]] = []
-        try:
-            self.devices = [DeviceView(d, *self.pool_id) for d in spec.devices or ()]
-            for counter_set in spec.shared_counters or ():
-                amounts = {k: parse(c.value).nanos for k, c in (counter_set.counters or {}).items()}
-                self.counter_sets.append((counter_set.name, amounts))
-            for device in self.devices:
-                device.capacity  # noqa: B018  # Read now, so that what is wrong is known.
-        except QuantityError as error:
-            self.problem = f"resource slice {self.name}: {error}"
         self.content = _content(resource_slice)
         """Equal for slices that differ only in where they are."""
+        facts = known.get(self.content)
+        if facts is None:
+            facts = known[self.content] = SliceFacts(spec)
+        self.facts = facts
+        self.counter_sets = facts.counter_sets
+        self.problem = f"resource slice {self.name}: {facts.problem}" if facts.problem else ""
+        """Why its devices cannot be used; empty if they can."""
+        self.devices = [
+            DeviceView((*self.pool_id, device.name), each)
+            for device, each in zip(spec.devices or (), facts.devices, strict=False)
+        ]
+        """None where not even these can be told apart."""
 
 
 def _content(resource_slice: ResourceSlice) -> bytes:

@@ -7,8 +7,9 @@ the same for a whole family, and is kept for it as it is for a class.
 Only the others are asked for each pod, and about claims only where it has some.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Callable, Hashable, Sequence
 from typing import Final, NamedTuple
+from weakref import WeakKeyDictionary
 
 import msgspec
 import numpy as np
@@ -36,6 +37,8 @@ ALONE_MAX: Final = 4
 known of the class pays."""
 
 _encoder: Final = msgspec.msgpack.Encoder()
+
+KeyOf = Callable[[PodInfo, str], bytes]
 
 
 class FrameworkParts(NamedTuple):
@@ -102,6 +105,8 @@ class Families:
         """By profile; without those of which pods have to be looked at one by one."""
         self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)
         self._seen: set[bytes] = set()
+        self._keys: WeakKeyDictionary[PodInfo, dict[KeyOf, bytes]] = WeakKeyDictionary()
+        """Of those who speak for others."""
         self._follower = Follower(cluster)
         self._epoch = 0
         self._alone: dict[Hashable, int] = {}
@@ -121,7 +126,7 @@ class Families:
         count = self._alone.get(counted, 0)
         if count >= ALONE_MAX:
             return alike
-        key = family_key(info, profile)
+        key = self._key(family_key, info, profile)
         if key not in self._seen:
             if len(self._seen) >= FAMILIES_MAX:
                 self._seen.clear()
@@ -144,13 +149,18 @@ class Families:
             if likeness is None:
                 return None
             said.append(likeness)
-        volumes = [v for v in info.spec.volumes or () if v.persistent_volume_claim is None]
-        bare = msgspec.structs.replace(info.spec, volumes=volumes, resource_claims=None)
-        status = info.template.status
-        if status is not None:
-            status = msgspec.structs.replace(status, resource_claim_statuses=None)
-        rest = msgspec.structs.replace(info.template, spec=bare, status=status, identity=None)
-        return Alike((_encoder.encode((profile, info.namespace, rest)), *said))
+        return Alike((self._key(likeness_key, info, profile), *said))
+
+    def _key(self, key_of: KeyOf, info: PodInfo, profile: str) -> bytes:
+        """What does not depend on a pod's own facts is found once for all that share the rest."""
+        if info.kin is None:
+            return key_of(info, profile)
+        known = self._keys.get(info.kin)
+        if known is None:
+            known = self._keys[info.kin] = {}
+        if key_of not in known:
+            known[key_of] = key_of(info, profile)
+        return known[key_of]
 
     def _objects_epoch(self, profile: str) -> int:
         """Another number when an object changed that starts what is known of pods that are alike
@@ -159,6 +169,14 @@ class Families:
             self._epoch += 1
         self._follower.note_objects()
         return self._epoch
+
+
+def likeness_key(info: PodInfo, profile: str) -> bytes:
+    """Equal for pods that differ in claims alone."""
+    volumes = [v for v in info.spec.volumes or () if v.persistent_volume_claim is None]
+    bare = msgspec.structs.replace(info.spec, volumes=volumes, resource_claims=None)
+    rest = msgspec.structs.replace(info.template, spec=bare, own=None)
+    return _encoder.encode((profile, info.namespace, rest))
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
@@ -173,17 +191,17 @@ def family_key(info: PodInfo, profile: str) -> bytes:
         volumes=_images(spec),
         resource_claims=None,
     )
-    # What a status tells here is amounts and claims, and by its identity a pod knows its own claims.
-    rest = msgspec.structs.replace(info.template, spec=bare, status=None, identity=None)
+    # What a status tells here is amounts.
+    rest = msgspec.structs.replace(info.template, spec=bare, status=None, own=None)
     return _encoder.encode((profile, info.namespace, info.requests.scalars, rest))
 
 
 def _without_claims(info: PodInfo) -> PodInfo:
     """What speaks for its family: the pod without what is its own, which goes when the pod goes."""
-    if info.template.identity is None:
+    if info.template.own is None:
         return info
     bare = msgspec.structs.replace(info.spec, volumes=_images(info.spec), resource_claims=None)
-    return PodInfo(info.namespace, msgspec.structs.replace(info.template, spec=bare, identity=None))
+    return PodInfo(info.namespace, msgspec.structs.replace(info.template, spec=bare, own=None))
 
 
 def _images(spec: PodSpec) -> list[Volume]:

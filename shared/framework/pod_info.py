@@ -1,9 +1,14 @@
 """A pod class as plugins see it: a namespace, a template, and what is derived from them once."""
 
+from collections.abc import Callable
 from functools import cached_property
+from typing import Generic, TypeVar
+from weakref import WeakValueDictionary
+
+import msgspec
 
 from shared.kube.api.core_v1 import PodSpec
-from shared.kube.pod_record import PodTemplate
+from shared.kube.pod_record import PodTemplate, decode_template, split_template
 from shared.kube.pod_resources import (
     FitScoreRequests,
     PodRequests,
@@ -20,6 +25,22 @@ from shared.kube.term_counts import TermCounts, term_counts
 from shared.selectors.node_inclusion import RequiredNodeAffinity, required_node_affinity
 from shared.selectors.pod_terms import PodTerms, TermsAbout, index_of, parse_pod_terms
 
+Found = TypeVar("Found")
+
+
+class _OfKin(Generic[Found]):
+    """A property that is worked out once for all pods that differ in their own facts alone."""
+
+    def __init__(self, work_out: Callable[["PodInfo"], Found]) -> None:
+        self._work_out = work_out
+        self._name = work_out.__name__
+
+    def __get__(self, pod: "PodInfo", _: object = None) -> Found:
+        kin = pod.kin
+        found: Found = self._work_out(pod) if kin is None else getattr(kin, self._name)
+        pod.__dict__[self._name] = found
+        return found
+
 
 class PodInfo:
     """Everything that plugins may read of a pod; equal for all pods of a class.
@@ -28,41 +49,42 @@ class PodInfo:
     makes every pod a class of its own, and says so by a `pod_key` in its state).
     """
 
-    def __init__(self, namespace: str, template: PodTemplate) -> None:
+    def __init__(self, namespace: str, template: PodTemplate, kin: "PodInfo | None" = None) -> None:
+        """`kin`: what speaks for all pods that differ in `template.own` alone."""
+        if kin is not None:
+            self.__dict__.update(kin.__dict__)
         self.namespace = namespace
         self.template = template
+        self.spec: PodSpec = template.spec
+        self.kin = kin
 
-    @property
-    def spec(self) -> PodSpec:
-        return self.template.spec
-
-    @cached_property
+    @_OfKin
     def labels(self) -> dict[str, str]:
         return self.template.labels or {}
 
-    @cached_property
+    @_OfKin
     def requests(self) -> PodRequests:
         return pod_requests(self.template)
 
-    @cached_property
+    @_OfKin
     def fit_filter_requests(self) -> PodRequests:
         """What a node must have free; see `shared.kube.pod_resources` for why there are three."""
         if self.template.status is None:
             return self.requests
         return fit_filter_requests(self.template)
 
-    @cached_property
+    @_OfKin
     def fit_score_requests(self) -> FitScoreRequests:
         if is_plain(self.template):
             return plain_score_requests(self.requests)
         return fit_score_requests(self.template)
 
-    @cached_property
+    @_OfKin
     def host_ports(self) -> frozenset[tuple[str, str, int]]:
         """(host IP, protocol, port) that the pod wants; see `shared.columns.table.PortTuple`."""
         return frozenset((p.ip, p.protocol, p.port) for p in host_ports(self.template))
 
-    @cached_property
+    @_OfKin
     def claim_keys(self) -> tuple[str, ...]:
         """`namespace/claim` of each volume that names a claim outright."""
         return tuple(f"{self.namespace}/{name}" for name in referenced_claim_names(self.template))
@@ -97,12 +119,12 @@ class PodInfo:
             affinity.pod_affinity is not None or affinity.pod_anti_affinity is not None
         )
 
-    @cached_property
+    @_OfKin
     def pod_terms(self) -> PodTerms:
         """Its affinity and anti-affinity to other pods."""
         return parse_pod_terms(self.namespace, self.spec.affinity)
 
-    @cached_property
+    @_OfKin
     def terms_about(self) -> TermsAbout:
         """The same by whom they may mean."""
         terms = self.pod_terms
@@ -110,12 +132,12 @@ class PodInfo:
             index_of(terms.affinity), index_of(terms.anti_affinity), index_of(terms.preferred)
         )
 
-    @cached_property
+    @_OfKin
     def required_nodes(self) -> RequiredNodeAffinity:
         """What it demands of its node: nodeSelector and required node affinity."""
         return required_node_affinity(self.spec)
 
-    @cached_property
+    @_OfKin
     def term_counts(self) -> TermCounts:
         """How many terms of each kind it has."""
         return term_counts(self.spec)
@@ -123,3 +145,21 @@ class PodInfo:
     @property
     def priority(self) -> int:
         return self.spec.priority or 0
+
+
+class PodInfos:
+    """Makes them of bytes; what many have in common is read once, as long as one of them is there."""
+
+    def __init__(self) -> None:
+        self._kin: WeakValueDictionary[tuple[str, bytes], PodInfo] = WeakValueDictionary()
+
+    def of(self, namespace: str, raw: bytes) -> PodInfo:
+        """`raw`: a `PodTemplate` as msgpack."""
+        shared, own = split_template(raw)
+        if own is None:
+            return PodInfo(namespace, decode_template(raw))
+        kin = self._kin.get((namespace, shared))
+        if kin is None:
+            template = msgspec.structs.replace(decode_template(raw), own=None)
+            kin = self._kin[namespace, shared] = PodInfo(namespace, template)
+        return PodInfo(namespace, msgspec.structs.replace(kin.template, own=own), kin)

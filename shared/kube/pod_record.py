@@ -10,12 +10,31 @@ from typing import Final
 import msgspec
 
 from shared.faults import UNDECODABLE
-from shared.kube.api.core_v1 import ContainerStatus, Pod, PodSpec, PodStatus, Volume
-from shared.kube.api.meta_v1 import ApiStruct, ObjectIdentity, OwnerReference, PodMeta
+from shared.kube.api.core_v1 import (
+    ContainerStatus,
+    Pod,
+    PodExtendedResourceClaimStatus,
+    PodResourceClaimStatus,
+    PodSpec,
+    PodStatus,
+    Volume,
+)
+from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta
 
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 """Type and reason of the condition by which a scheduler marks the pods that it preempts."""
+
+
+class OwnFacts(ApiStruct):
+    """What a pod with claims has to itself, which makes it like no other."""
+
+    name: str = ""
+    uid: str = ""
+    """Both only of a pod with ephemeral volumes, whose claims are named after it and belong to it, or
+    with resource claims, which are reserved for it by name."""
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
+    extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
 
 class PodTemplate(ApiStruct):
@@ -23,17 +42,15 @@ class PodTemplate(ApiStruct):
 
     `spec.node_name` is always empty here (it is the record's), volumes that no plugin reads are
     left out (service-account token volumes carry a random name and would make every pod unique),
-    and `status` holds only the parts that count as resources or claims.
+    and `status` holds only the parts that count as resources.
     """
 
     spec: PodSpec
     labels: dict[str, str] | None = None
     controller: OwnerReference | None = None
     status: PodStatus | None = None
-    identity: ObjectIdentity | None = None
-    """Without its namespace, and only of a pod with ephemeral volumes, whose claims are named after it
-    and belong to it, or with resource claims, which are reserved for it by name: such a pod is like no
-    other."""
+    own: OwnFacts | None = None
+    """Comes last: before it in a record's bytes stands what the pod shares (`split_template`)."""
 
 
 class PodRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -85,7 +102,7 @@ def split_pod(pod: Pod) -> PodRecord:
         labels=meta.labels,
         controller=_controller(meta.owner_references),
         status=_resource_status(status),
-        identity=_identity(meta, spec),
+        own=_own_facts(meta, spec, status),
     )
     return PodRecord(
         namespace=meta.namespace,
@@ -106,6 +123,20 @@ def split_pod(pod: Pod) -> PodRecord:
 def decode_template(raw: bytes | msgspec.Raw) -> PodTemplate:
     """The template in a record's bytes."""
     return _template_decoder.decode(raw)
+
+
+class _Tail(ApiStruct):
+    own: msgspec.Raw = msgspec.Raw()
+
+
+_tail_decoder: Final = msgspec.msgpack.Decoder(_Tail)
+_own_decoder: Final = msgspec.msgpack.Decoder(OwnFacts)
+
+
+def split_template(raw: bytes) -> tuple[bytes, OwnFacts | None]:
+    """What is equal for pods whose templates are equal but for `own`; and that."""
+    tail = _tail_decoder.decode(raw).own
+    return (raw[: -len(tail)], _own_decoder.decode(tail)) if tail else (raw, None)
 
 
 class _SchedulerName(ApiStruct):
@@ -135,10 +166,17 @@ def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
     return None
 
 
-def _identity(meta: PodMeta, spec: PodSpec) -> ObjectIdentity | None:
-    if spec.resource_claims or any(v.ephemeral is not None for v in spec.volumes or ()):
-        return ObjectIdentity(name=meta.name, uid=meta.uid)
-    return None
+def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | None:
+    is_named = spec.resource_claims or any(v.ephemeral is not None for v in spec.volumes or ())
+    claims, extended = status.resource_claim_statuses, status.extended_resource_claim_status
+    if not (is_named or claims or extended):
+        return None
+    return OwnFacts(
+        name=meta.name if is_named else "",
+        uid=meta.uid if is_named else "",
+        resource_claim_statuses=claims,
+        extended_resource_claim_status=extended,
+    )
 
 
 def _is_preempted(status: PodStatus) -> bool:
@@ -155,7 +193,7 @@ def _is_read(volume: Volume) -> bool:
 
 
 def _resource_status(status: PodStatus) -> PodStatus | None:
-    """The parts of status that count as resources or claims; None for the usual pod without any."""
+    """The parts of status that count as resources; None for the usual pod without any."""
     containers = _with_resources(status.container_statuses)
     inits = _with_resources(status.init_container_statuses)
     resizing = [c for c in status.conditions or () if c.type in _RESIZE_CONDITIONS]
@@ -166,8 +204,6 @@ def _resource_status(status: PodStatus) -> PodStatus | None:
         or status.resources
         or status.allocated_resources
         or status.resize
-        or status.resource_claim_statuses
-        or status.extended_resource_claim_status
     ):
         return None
     return PodStatus(
@@ -177,8 +213,6 @@ def _resource_status(status: PodStatus) -> PodStatus | None:
         resources=status.resources,
         allocated_resources=status.allocated_resources,
         resize=status.resize,
-        resource_claim_statuses=status.resource_claim_statuses,
-        extended_resource_claim_status=status.extended_resource_claim_status,
     )
 
 

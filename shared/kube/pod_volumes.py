@@ -61,16 +61,16 @@ def claim_uses(namespace: str, template: PodTemplate) -> tuple[ClaimUse, ...]:
 
 def ephemeral_claim_name(template: PodTemplate, volume: Volume) -> str:
     """Named after pod and volume."""
-    assert template.identity is not None, "a template with ephemeral volumes names its pod"
-    return f"{template.identity.name}-{volume.name}"
+    assert template.own is not None, "a template with ephemeral volumes names its pod"
+    return f"{template.own.name}-{volume.name}"
 
 
 def ownership_problem(
     namespace: str, template: PodTemplate, claim: PersistentVolumeClaim
 ) -> str | None:
     """Why the claim is not the pod's ephemeral one; None if it is."""
-    assert template.identity is not None, "a template with ephemeral volumes names its pod"
-    pod = template.identity
+    assert template.own is not None, "a template with ephemeral volumes names its pod"
+    pod = template.own
     for owner in claim.metadata.owner_references or ():
         if owner.controller:
             if owner.uid == pod.uid:

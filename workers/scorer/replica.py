@@ -31,8 +31,7 @@ from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
 from shared.faults import UNDECODABLE
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
-from shared.framework.pod_info import PodInfo
-from shared.kube.pod_record import decode_template
+from shared.framework.pod_info import PodInfo, PodInfos
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
 
@@ -99,6 +98,7 @@ class Replica:
         self.pods = PodTable()
         self.classes.clear()
         self._infos: dict[int, PodInfo] = {}
+        self._read = PodInfos()
         self.journal = Journal()
         self.view = ClusterView(self.nodes, self.objects, self.pods, self._infos, self.journal)
 
@@ -342,7 +342,7 @@ class Replica:
 
     def _apply_classes(self, applied: AppliedDelta) -> None:
         for definition in applied.classes:
-            info = PodInfo(definition.namespace, decode_template(definition.template))
+            info = self._read.of(definition.namespace, definition.template)
             usage = usage_of(self.nodes, info.requests, info.host_ports)
             self.classes[definition.class_id] = ReplicaClass(info, definition.profile, usage)
             self._infos[definition.class_id] = info

@@ -11,8 +11,9 @@ a taint's timeAdded is not decoded, so a change of it alone is no event (no plug
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.queueing_hints import PodView
 from shared.kube import quantity
-from shared.kube.api.core_v1 import Node, NodeCondition, PodStatus
+from shared.kube.api.core_v1 import Node, NodeCondition
 from shared.kube.api.meta_v1 import ResourceList
+from shared.kube.pod_record import OwnFacts
 from shared.kube.pod_resources import PodRequests
 
 
@@ -64,15 +65,15 @@ def _template_changes(old: PodView, new: PodView) -> list[Action]:
     # The API lets tolerations only be added, so their number tells.
     if len(old.info.spec.tolerations or ()) != len(new.info.spec.tolerations or ()):
         actions.append(Action.UPDATE_POD_TOLERATION)
-    if _claims(old.info.template.status) != _claims(new.info.template.status):
+    if _claims(old.info.template.own) != _claims(new.info.template.own):
         actions.append(Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     return actions
 
 
-def _claims(status: PodStatus | None) -> tuple[object, object]:
-    if status is None:
+def _claims(own: OwnFacts | None) -> tuple[object, object]:
+    if own is None:
         return ([], None)
-    return (status.resource_claim_statuses or [], status.extended_resource_claim_status)
+    return (own.resource_claim_statuses or [], own.extended_resource_claim_status)
 
 
 def _statuses(conditions: list[NodeCondition] | None) -> dict[str, str]:

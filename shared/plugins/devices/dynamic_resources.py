@@ -12,6 +12,7 @@ failed is refused here; one whose binding takes too long is refused in PreBind a
 import hashlib
 import uuid
 from collections.abc import Hashable, Iterable
+from functools import partial
 from typing import ClassVar, Final
 
 import msgspec
@@ -63,9 +64,8 @@ from shared.framework.status import (
     Verdicts,
     all_pass,
 )
-from shared.kube.api.meta_v1 import ObjectIdentity
 from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimConsumer
-from shared.kube.pod_record import PodRecord
+from shared.kube.pod_record import OwnFacts, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.claim_hints import EVENTS
 from shared.plugins.devices.device_allocation import (
@@ -168,7 +168,7 @@ class DynamicResources(DefaultNormalizeScore):
             return SKIP_FILTER
         position = device_index(cluster).position
         state = DeviceClaims(claims, scalars, self._work_max, position)
-        uid = _identity(pod).uid
+        uid = _uid(pod)
         for claim in claims:
             refusal = _refusal(claim, uid, cluster)
             if refusal is not None:
@@ -279,7 +279,7 @@ class DynamicResources(DefaultNormalizeScore):
                 continue
             bit = verdicts.texts.index(NOT_AVAILABLE)
             rows = item.rows[(verdicts.reasons >> bit & 1).astype(np.bool_)]
-            uid = _identity(attempt.pod.info).uid
+            uid = _uid(attempt.pod.info)
             for claim, terms in state.available:
                 if (
                     is_used_by_none_but(claim, uid)
@@ -401,8 +401,8 @@ def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
     return claims_of(pod.namespace, pod.template, lambda key: objects.get(CLAIMS, key))
 
 
-def _identity(pod: PodInfo) -> ObjectIdentity:
-    return pod.template.identity or ObjectIdentity()
+def _uid(pod: PodInfo) -> str:
+    return (pod.template.own or OwnFacts()).uid
 
 
 def _unresolvable(text: str) -> Status:
@@ -480,8 +480,9 @@ def _score(claim: ResourceClaim, requests: Iterable[str]) -> int:
 def _allocated_claim(solution: Solution, node_name: str, record: PodRecord) -> ResourceClaim:
     claim = solution.claim
     owner = claim.metadata.uid or record.uid
-    share_ids = [_share_id(owner, i) for i in range(len(solution.given))]
-    allocation = allocation_of(claim, solution.chosen, solution.given, node_name, share_ids)
+    allocation = allocation_of(
+        claim, solution.chosen, solution.given, node_name, partial(_share_id, owner)
+    )
     status = msgspec.structs.replace(claim.status, allocation=allocation)
     meta = claim.metadata
     if meta.name == SPECIAL_CLAIM:

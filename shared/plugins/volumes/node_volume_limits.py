@@ -56,6 +56,8 @@ class NodeVolumeLimits:
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """The drivers of its volumes. Where pods have one already it takes no further place, which makes
         no difference as long as there is one."""
+        if not pod.spec.volumes:
+            return ()
         attached = cluster.derived(VolumeIndex).attached
         drivers: list[str] = []
         names: set[str] = set()

@@ -44,7 +44,7 @@ def given(
     state = AllocatedState()
     for each in taken:
         state.add(each)
-    views = [SliceView(each) for each in slices]
+    views = [SliceView(each, {}) for each in slices]
     pools = gather(views, lambda pool: [v for v in views if v.pool_id == pool], reaches)
     by_name = {c.metadata.name: c for c in (make_class(), *classes)}
     solutions = allocate(understand(claims, by_name), pools, state, reaches, Work())
@@ -301,12 +301,12 @@ def test_the_allocation_says_where_it_holds_and_with_which_configuration() -> No
     config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
     device_class = make_class("gpu", config=config)
     claim = make_claim(config=[{"requests": ["r0"], "opaque": {"driver": "d"}}])
-    view = SliceView(make_slice(NODE, [device("a")]))
+    view = SliceView(make_slice(NODE, [device("a")]), {})
     pools = gather([view], lambda _: [view], reaches)
     claims = understand([claim], {"gpu": device_class})
     solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
-    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, ["share"])
+    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, str)
     assert found.node_selector is not None
     terms = found.node_selector.node_selector_terms or []
     assert [[(f.key, f.values) for f in t.match_fields or []] for t in terms] == [
@@ -324,12 +324,12 @@ def test_a_configuration_names_the_requests_it_is_for_however_many_there_are() -
     ]
     device_class = make_class("gpu", config=[{"opaque": {"driver": "class"}}])
     claim = make_claim(requests=[request("r0"), request("r1")], config=config)
-    view = SliceView(make_slice(NODE, [device("a"), device("b")]))
+    view = SliceView(make_slice(NODE, [device("a"), device("b")]), {})
     pools = gather([view], lambda _: [view], reaches)
     claims = understand([claim], {"gpu": device_class})
     solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
-    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, ["s0", "s1"])
+    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, str)
     told = [
         (c.opaque["driver"] if c.opaque else "", c.requests) for c in found.devices.config or []
     ]

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from shared.dra.capacity import consumed_by, fits
-from shared.dra.resource_slices import DeviceView
+from shared.dra.resource_slices import DeviceFacts
 from shared.kube.api.resource_v1 import Device
 from shared.kube.quantity import canonical, parse
 
@@ -19,7 +19,7 @@ def capacities(policy: dict[str, Any] | None) -> Any:
         {"value": "10Gi"} if policy is None else {"value": "10Gi", "requestPolicy": policy}
     )
     device = msgspec.convert({"name": "d", "capacity": {"memory": body}}, Device)
-    return DeviceView(device, "driver", "pool").capacity
+    return DeviceFacts(device, "driver").capacity
 
 
 @pytest.mark.parametrize(

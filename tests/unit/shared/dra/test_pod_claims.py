@@ -14,8 +14,7 @@ from tests.support.devices import allocated, make_claim
 def template(reference: dict[str, Any], statuses: list[dict[str, Any]] = []) -> PodTemplate:  # noqa: B006  # Never written.
     body = {
         "spec": {"resourceClaims": [{"name": "c", **reference}]},
-        "status": {"resourceClaimStatuses": statuses},
-        "identity": {"name": "p", "uid": "uid-p"},
+        "own": {"name": "p", "uid": "uid-p", "resourceClaimStatuses": statuses},
     }
     return msgspec.convert(body, PodTemplate)
 

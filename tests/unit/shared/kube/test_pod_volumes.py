@@ -75,13 +75,13 @@ def test_pods_with_ephemeral_volumes_are_classes_of_their_own() -> None:
 
 def test_an_ephemeral_claim_must_belong_to_the_pod() -> None:
     pod = template({"ephemeral": {}})
-    assert pod.identity is not None
+    assert pod.own is not None
     told = "PVC ns/pod-v0 was not created for pod ns/pod (pod is not owner)"
     for owners, problem in (
         ([], told),
-        ([{"uid": pod.identity.uid}], told),
+        ([{"uid": pod.own.uid}], told),
         ([{"uid": "other", "controller": True}], told),
-        ([{"uid": pod.identity.uid, "controller": True}], None),
+        ([{"uid": pod.own.uid, "controller": True}], None),
     ):
         meta = {"name": "pod-v0", "namespace": "ns", "ownerReferences": owners}
         claim = msgspec.convert({"metadata": meta}, PersistentVolumeClaim)

@@ -419,7 +419,7 @@ def pools_kept(cache: Cache) -> Seen:
 
 def pools_anew(cache: Cache) -> Seen:
     """By looking at every slice for each node."""
-    slices = [SliceView(each) for each in cache.objects.all(SLICES).values()]
+    slices = [SliceView(each, {}) for each in cache.objects.all(SLICES).values()]
 
     def of_pool(pool_id: PoolId) -> list[SliceView]:
         return [each for each in slices if each.pool_id == pool_id]
