@@ -14,7 +14,7 @@ that does not fit would be a matter of truth.
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Hashable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -318,7 +318,8 @@ def judge(
             for _, row in run:
                 _correct(cache, row)
             continue
-        is_simple = not pod_class.is_reserved and not len(cache.view.nominations)
+        takes_more = pod_class.is_reserved or pod_class.info.takes_claims
+        is_simple = not takes_more and not len(cache.view.nominations)
         chosen: list[tuple[Attempt, int]] = []
         for (attempt, row), is_ok in zip(run, passes, strict=True):
             if not (is_ok and is_awaited(attempt, cache)):
@@ -375,11 +376,13 @@ def taken_count(cache: Cache, checker: Checker, class_id: int, rows: Sequence[in
 
 
 def goes_alone(class_id: int, info: PodInfo, checker: Checker, view: ClusterView) -> bool:
-    """Whether pods of the class keep others of it away, or count for them, wherever these are."""
+    """Whether pods of the class keep others away that are the same to the checker, or count for them,
+    wherever these are."""
+    profile = info.spec.scheduler_name
     return (
-        info.takes_claims
+        (info.takes_claims and checker.key_of(class_id, info, profile) == class_id)
         or takes_devices(info, view)
-        or checker.is_wide(class_id, info, info.spec.scheduler_name)
+        or checker.is_wide(class_id, info, profile)
     )
 
 
@@ -405,38 +408,50 @@ def is_awaited(attempt: Attempt, cache: Cache) -> bool:
 def _runs(
     known: list[tuple[Attempt, int]], checker: Checker, view: ClusterView
 ) -> Iterator[list[tuple[Attempt, int]]]:
-    """Stretches of one class on distinct rows: these do not influence each other's verdict, and are
-    checked by one call. Pods that keep others of their class away, or count for them, go alone."""
+    """Stretches of pods that are the same to the checker, on distinct rows: these do not influence each
+    other's verdict, and are checked by one call. Those that keep such others away, or count for them, go
+    alone."""
     nominations = view.nominations
     has_nominations = bool(len(nominations))
     run: list[tuple[Attempt, int]] = []
     rows: set[int] = set()
-    go_alone: dict[int, bool] = {}
+    run_key: Hashable = None
+    go_alone: dict[Hashable, bool] = {}
     for attempt, row in known:
         pod_class = attempt.pod_class
+        key = pod_class.class_id if pod_class.info.kin is None else _key_of(pod_class, checker)
         if run:
-            goes_on = run[0][0].pod_class is pod_class and row not in rows
+            goes_on = key == run_key and row not in rows
             if has_nominations:
                 # The nomination of one pod takes room from the others, not from itself.
                 goes_on &= nominations.get(attempt.pod.record.uid) is None
                 goes_on &= nominations.get(run[0][0].pod.record.uid) is None
             if goes_on:
-                is_alone = go_alone.get(pod_class.class_id)
+                is_alone = go_alone.get(key)
                 if is_alone is None:
                     try:
                         with reading("class", pod_class.class_id):
                             is_alone = goes_alone(pod_class.class_id, pod_class.info, checker, view)
                     except ObjectError:
                         is_alone = True  # And comes out where it is checked.
-                    go_alone[pod_class.class_id] = is_alone
+                    go_alone[key] = is_alone
                 goes_on = not is_alone
             if not goes_on:
                 yield run
                 run, rows = [], set()
+        run_key = key
         run.append((attempt, row))
         rows.add(row)
     if run:
         yield run
+
+
+def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:
+    try:
+        with reading("class", pod_class.class_id):
+            return checker.key_of(pod_class.class_id, pod_class.info, pod_class.profile)
+    except ObjectError:
+        return pod_class.class_id  # And comes out where it is checked.
 
 
 def _passing(

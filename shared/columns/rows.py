@@ -46,6 +46,15 @@ def rows_between(first: int, end: int) -> Rows:
     return _counting[first:end]
 
 
+def union_of(some: Rows, others: Rows) -> Rows:
+    """Each row of either once, ascending, as both are."""
+    if not len(some) or not len(others):
+        return others if not len(some) else some
+    if len(some) == len(others) == 1 and some.item(0) == others.item(0):
+        return some
+    return np.union1d(some, others)
+
+
 def parts_of(count: int) -> Iterator[slice]:
     """0 to `count` - 1 in parts that the caches hold: with more rows at once, what is computed on the
     way goes through memory that is new each time, which takes longer than the arithmetic."""

@@ -3,11 +3,14 @@
 Rules: pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go, v1.36.2.
 """
 
-from collections.abc import Iterable
+from collections.abc import Hashable, Iterable, Sequence
+from typing import TypeVar
 
-from shared.dra.resource_slices import DeviceId
+from shared.dra.resource_slices import DeviceId, PoolId
 from shared.kube.api.resource_v1 import AllocatedDevice, ResourceClaim
 from shared.kube.quantity import QuantityError, parse
+
+Key = TypeVar("Key", bound=Hashable)
 
 
 class AllocatedState:
@@ -17,6 +20,8 @@ class AllocatedState:
         self._exclusive: dict[DeviceId, int] = {}
         self._shares: dict[DeviceId, int] = {}
         self._capacity: dict[DeviceId, dict[str, int]] = {}
+        self._in_pool: dict[PoolId, dict[str, int]] = {}
+        """Devices that somebody has, by name, and how often."""
 
     def is_taken(self, device: DeviceId) -> bool:
         """Given to one claim alone."""
@@ -34,12 +39,24 @@ class AllocatedState:
         """Capacity -> amount in 1e-9 that shares take."""
         return self._capacity.get(device, _NOTHING)
 
-    def fingerprint(self, device: DeviceId) -> object:
-        """Equal for devices that are taken in the same way."""
-        return (
-            device in self._exclusive,
-            device in self._shares,
-            tuple(sorted(self._capacity[device].items())) if device in self._capacity else None,
+    def fingerprint(self, pool: PoolId, devices: Sequence[DeviceId]) -> object:
+        """Equal for devices, of one pool, of which the same numbers are taken in the same way."""
+        names = self._in_pool.get(pool)
+        if names is None:
+            return ()
+        return tuple(
+            [
+                (
+                    number,
+                    device in self._exclusive,
+                    device in self._shares,
+                    tuple(sorted(self._capacity[device].items()))
+                    if device in self._capacity
+                    else None,
+                )
+                for number, device in enumerate(devices)
+                if device[2] in names
+            ]
         )
 
     def add(self, claim: ResourceClaim) -> list[DeviceId]:
@@ -57,12 +74,20 @@ class AllocatedState:
                 continue  # Watches over the device without taking it.
             device = (result.driver, result.pool, result.device)
             touched.append(device)
+            self._note_in_pool(device, sign)
             if result.share_id is None:
                 _step(self._exclusive, device, sign)
                 continue
             _step(self._shares, device, sign)
             self._consume(device, result, sign)
         return touched
+
+    def _note_in_pool(self, device: DeviceId, sign: int) -> None:
+        pool = device[:2]
+        names = self._in_pool.setdefault(pool, {})
+        _step(names, device[2], sign)
+        if not names:
+            del self._in_pool[pool]
 
     def _consume(self, device: DeviceId, result: AllocatedDevice, sign: int) -> None:
         if result.consumed_capacity is None:
@@ -87,7 +112,7 @@ def results_of(claim: ResourceClaim) -> Iterable[AllocatedDevice]:
     return () if allocation is None else allocation.devices.results or ()
 
 
-def _step(counts: dict[DeviceId, int], device: DeviceId, sign: int) -> None:
-    counts[device] = counts.get(device, 0) + sign
-    if counts[device] <= 0:
-        del counts[device]
+def _step(counts: dict[Key, int], key: Key, sign: int) -> None:
+    counts[key] = counts.get(key, 0) + sign
+    if counts[key] <= 0:
+        del counts[key]

@@ -56,6 +56,18 @@ class Groups(NamedTuple):
     """Shape (groups,): position of a row of each group."""
 
 
+class _Offer(NamedTuple):
+    """What a node has of its own, whoever has it at present."""
+
+    number: int
+    """Equal for nodes that differ in names alone."""
+    devices: list[tuple[PoolId, tuple[DeviceId, ...]]]
+    """Of each slice."""
+
+
+_FIRST: Final[Int64s] = np.zeros(1, np.int64)
+
+
 class DeviceIndex:
     """See the module. Read after `catch_up`."""
 
@@ -93,6 +105,9 @@ class DeviceIndex:
         self._shared_pools: list[PoolId] = []
         """Of these slices, sorted, and their names, as of `_matches`."""
         self._shared_names: set[str] = set()
+        self._offers: dict[str, _Offer] = {}
+        """By node, as long as no slice changes."""
+        self._offer_ids: dict[object, int] = {}
         self._signature_ids: dict[object, int] = {None: NO_SLICES_ID}
         self._dirty: set[str] = set()
         """Nodes with slices of their own whose signature is to be made."""
@@ -170,6 +185,7 @@ class DeviceIndex:
     def _see_slice(self, key: str) -> None:
         self._pools.clear()
         self._pool_count = 0
+        self._offers.clear()
         old = self._slices.pop(key, None)
         if old is not None:
             self._note_far(old, -1)
@@ -319,6 +335,9 @@ class DeviceIndex:
         self._make_signatures(nodes)
         own = self._signatures[nodes.name_id[rows]]
         matched = self._matched(nodes, rows)
+        if len(rows) == 1:
+            key = own.tobytes() if matched is None else own.tobytes() + matched.tobytes()
+            return Groups(_FIRST, [key], _FIRST)
         if matched is None:
             ids, first, group = _distinct(own, len(self._signature_ids))
             return Groups(group, [i.to_bytes(8, "little") for i in ids.tolist()], first)
@@ -366,28 +385,39 @@ class DeviceIndex:
         own = self._by_node.get(name)
         if not own:
             return None
+        offer = self._offers.get(name)
+        if offer is None:
+            offer = self._offers[name] = self._made_offer(name, own)
+        taken = [self.state.fingerprint(pool, devices) for pool, devices in offer.devices]
+        return offer.number, tuple(taken)
+
+    def _made_offer(self, name: str, own: dict[str, SliceView]) -> _Offer:
+        """What a node has of its own."""
         if any(self._is_for_many(view) or view.problem for view in own.values()):
             # Its own slices are part of a pool for many: it is like no other.
-            return name, tuple(self._offer(view) for view in own.values())
-        pools = self._gathered(name, None)
-        names = [pool.pool_id[1] for pool in pools]
-        return tuple(
-            (
-                bisect_left(self._shared_pools, pool.pool_id),
-                names.index(pool.pool_id[1]),
-                pool.pool_id[1] in self._shared_names,
-                pool.pool_id[0],
-                pool.is_incomplete,
-                bool(pool.invalid),
-                tuple(self._offer(view) for view in pool.slices),
-                tuple(self._offer(view) for view in pool.other_slices),
-                tuple(sorted((n, tuple(sorted(c.items()))) for n, c in pool.counters.items())),
+            said: object = name, tuple(view.content for view in own.values())
+            views = [*own.values()]
+        else:
+            pools = self._gathered(name, None)
+            names = [pool.pool_id[1] for pool in pools]
+            said = tuple(
+                (
+                    bisect_left(self._shared_pools, pool.pool_id),
+                    names.index(pool.pool_id[1]),
+                    pool.pool_id[1] in self._shared_names,
+                    pool.pool_id[0],
+                    pool.is_incomplete,
+                    bool(pool.invalid),
+                    tuple(view.content for view in pool.slices),
+                    tuple(view.content for view in pool.other_slices),
+                    tuple(sorted((n, tuple(sorted(c.items()))) for n, c in pool.counters.items())),
+                )
+                for pool in pools
             )
-            for pool in pools
-        )
-
-    def _offer(self, view: SliceView) -> object:
-        return view.content, tuple(self.state.fingerprint(d.identity) for d in view.devices)
+            views = [view for pool in pools for view in (*pool.slices, *pool.other_slices)]
+        number = self._offer_ids.setdefault(said, len(self._offer_ids))
+        devices = [(view.pool_id, tuple(d.identity for d in view.devices)) for view in views]
+        return _Offer(number, devices)
 
 
 def device_index(cluster: ClusterView) -> DeviceIndex:

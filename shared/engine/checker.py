@@ -5,6 +5,7 @@ same columns, and keep what comes of it in the same way (`Evaluation`): where a 
 disagree on more than freshness, a proposal would loop for ever.
 """
 
+from collections.abc import Hashable
 from typing import Final
 
 import numpy as np
@@ -45,17 +46,28 @@ class Checker:
     ) -> Bools:
         """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
         that is nominated itself."""
-        if class_id not in self._classes:
-            passes = self._passing_alone(class_id, info, profile, rows)
+        key = self.key_of(class_id, info, profile)
+        if key not in self._classes:
+            passes = self._passing_alone(key, info, profile, rows)
             if passes is not None:
                 return passes
-        evaluation = self._classes.of(class_id, info, self._frameworks[profile])
+        evaluation = self._classes.of(key, info, self._frameworks[profile])
         return evaluation.filters.passing(rows, own_uid)
 
     def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
         """Whether pods elsewhere matter: then a verdict holds until the next pod is placed, and
         several pods of the class must be asked about one after the other."""
-        return self._classes.of(class_id, info, self._frameworks[profile]).is_wide
+        key = self.key_of(class_id, info, profile)
+        return self._classes.of(key, info, self._frameworks[profile]).is_wide
+
+    def key_of(self, class_id: int, info: PodInfo, profile: str) -> Hashable:
+        """Equal for pods of which the filters here say the same: those of a class, and those that differ
+        in claims alone, where no filter looks at these."""
+        parts = self._families.parts.get(profile)
+        if info.kin is None or parts is None or parts.likeners is None:
+            return class_id
+        is_ignored = all(each.claims_likeness(info, self._cluster) == () for each in parts.likeners)
+        return info.kin if is_ignored else class_id
 
     def forget(self, class_id: int) -> None:
         self._classes.forget(class_id)
@@ -65,11 +77,11 @@ class Checker:
         self._families.kept.forget_all()
 
     def _passing_alone(
-        self, class_id: int, info: PodInfo, profile: str, rows: Rows
+        self, key: Hashable, info: PodInfo, profile: str, rows: Rows
     ) -> Bools | None:
         """The same of a pod that may be the only one of its class, from what is known of its family;
         None: to be found out in the usual way."""
-        family = self._families.of(class_id, info, profile)
+        family = self._families.of(key, info, profile)
         if family is None:
             return None
         if isinstance(family, Alike):

@@ -15,9 +15,8 @@ from collections import OrderedDict
 from collections.abc import Hashable, Sequence
 from typing import Final
 
-import numpy as np
-
 from shared.columns.pod_log import PodChange
+from shared.columns.rows import union_of
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
@@ -161,7 +160,7 @@ class Evaluation:
         if usage_rows is None or node_rows is None:
             return False
         if len(object_rows) and self.filters.is_whole:
-            usage_rows = np.union1d(usage_rows, object_rows)
+            usage_rows = union_of(usage_rows, object_rows)
         answers = None if states is None else self._answers_of(states)
         if answers is not None and self.filtered is None and answers.can_follow(len(usage_rows)):
             self.placed()
@@ -206,7 +205,7 @@ class Evaluation:
                 more = plugin.rows_of_objects(self.outcome.states.get(plugin.NAME), self._cluster)
                 if more is None:
                     return None
-                rows = np.union1d(rows, more)
+                rows = union_of(rows, more)
         kinds = plan.unfollowed_kinds if self._speaks_of_many else self.object_kinds
         if self._follower.concerns(kinds):
             return None

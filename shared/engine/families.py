@@ -112,31 +112,31 @@ class Families:
         self._alone: dict[Hashable, int] = {}
         """How many pods of a class, or alike, were looked at as if they had no like."""
 
-    def of(self, class_id: int, info: PodInfo, profile: str) -> Family | Alike | None:
+    def of(self, key: Hashable, info: PodInfo, profile: str) -> Family | Alike | None:
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
         like it, or it is the first of its family. Of more pods that are alike but for their claims,
-        how they are known."""
+        how they are known. `key`: of its class."""
         if profile not in self.parts or len(self._cluster.nominations):
             return None
         if takes_devices(info, self._cluster):
             return None
         alike = self._alike(info, profile) if info.takes_claims else None
-        counted = class_id if alike is None else (alike.key, self._objects_epoch(profile))
+        counted = key if alike is None else (alike.key, self._objects_epoch(profile))
         count = self._alone.get(counted, 0)
         if count >= ALONE_MAX:
             return alike
-        key = self._key(family_key, info, profile)
-        if key not in self._seen:
+        family = self._key(family_key, info, profile)
+        if family not in self._seen:
             if len(self._seen) >= FAMILIES_MAX:
                 self._seen.clear()
-            self._seen.add(key)
+            self._seen.add(family)
             return None
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
         self._alone[counted] = count + 1
         shared, own, claims, *_ = self.parts[profile]
-        evaluation = self.kept.of(key, _without_claims(info), shared)
+        evaluation = self.kept.of(family, _without_claims(info), shared)
         return Family(evaluation, own, claims if _may_have_claims(info) else None)
 
     def _alike(self, info: PodInfo, profile: str) -> Alike | None:

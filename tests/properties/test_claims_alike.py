@@ -35,12 +35,15 @@ from tests.support.devices import (
     make_slice,
     request,
     selectors,
+    with_claims_made,
 )
 from tests.support.volumes import ZONE, claim_volumes, put_claim, put_csi_node, put_volume
 
 PROFILE = "default-scheduler"
 BUILT = InTreeRegistry(entry_points=()).build(ProfileConfig())
 FRAMEWORKS = {PROFILE: BUILT.framework}
+CHECKED = {PROFILE: BUILT.framework.only(lambda plugin: not hasattr(plugin, "reserve_filters"))}
+"""The owner's, which leaves to Reserve what that says as well."""
 NODES = tuple(f"n{i}" for i in range(6))
 CSI, OTHER, EBS = "csi.example.com", "other.example.com", "ebs.csi.aws.com"
 CLAIMS_A_KIND = 12
@@ -122,6 +125,7 @@ class World:
         self.engine = Engine(self.cache.view, FRAMEWORKS)
         self.lone_pods = LonePods(self.cache.view, FRAMEWORKS, self.engine)
         self.checker = Checker(self.cache.view, FRAMEWORKS)
+        self.owner = Checker(self.cache.view, CHECKED)
         self.number = 0
         self.there: list[tuple[PodRecord, PodInfo]] = []
 
@@ -134,10 +138,13 @@ class World:
         names = [(kind, self.free[kind].pop()) for kind in kinds if self.free[kind]]
         self.number += 1
         spec = claim_volumes(*(name for kind, name in names if kind in KINDS))
-        spec["resourceClaims"] = [
-            {"name": name, "resourceClaimName": name} for kind, name in names if kind in DEVICES
-        ]
-        record = make_pod(f"p{self.number}", cpu=cpu, spec=spec)
+        made = {f"r{i}": name for i, (kind, name) in enumerate(names) if kind in DEVICES}
+        spec["resourceClaims"] = [{"name": r, "resourceClaimTemplateName": "t"} for r in made]
+        record = with_claims_made(make_pod(f"p{self.number}", cpu=cpu, spec=spec), made)
+        for kind, name in names:
+            if kind in DEVICES:
+                claim = make_claim(name, DEVICES[kind], owner=record.uid)
+                self.cache.objects.put("resourceclaims", f"default/{name}", claim)
         return record, self.cache.classes.acquire(record)
 
     def crowd(self, kinds: list[str], cpu: str, count: int) -> None:
@@ -162,6 +169,12 @@ class World:
             rows = np.array([row], np.intp)
             passes = self.checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
             assert passes.item() == feasible.item(row)
+        rows = np.array(self.cache.nodes.present_rows())
+        kept, fresh = (
+            each.passing(pod_class.class_id, pod_class.info, PROFILE, rows).tolist()
+            for each in (self.owner, Checker(self.cache.view, CHECKED))
+        )
+        assert kept == fresh
 
     def take(self, what: str, *parts: Any) -> None:
         match what:

@@ -5,7 +5,9 @@ from typing import Any
 
 import msgspec
 
+from shared.kube.api.core_v1 import PodResourceClaimStatus
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.pod_record import PodRecord, decode_template
 
 DRIVER = "gpu.example.com"
 CLASS = "gpu"
@@ -119,3 +121,16 @@ def allocated(*devices: str, pool: str, driver: str = DRIVER, **fields: Any) -> 
         for each in devices
     ]
     return {"allocation": {"devices": {"results": results}}}
+
+
+def with_claims_made(pod: PodRecord, made: Mapping[str, str]) -> PodRecord:
+    """The pod once claims were made of its templates: by which name it knows each, and the claim's."""
+    template = decode_template(pod.template)
+    if template.own is None or not made:
+        return pod
+    statuses = [
+        PodResourceClaimStatus(name=name, resource_claim_name=claim) for name, claim in made.items()
+    ]
+    own = msgspec.structs.replace(template.own, resource_claim_statuses=statuses)
+    template = msgspec.structs.replace(template, own=own)
+    return msgspec.structs.replace(pod, template=msgspec.Raw(msgspec.msgpack.encode(template)))

@@ -229,23 +229,24 @@ class DynamicResources(DefaultNormalizeScore):
         told = ReasonBits()
         reasons = np.zeros(len(rows), np.int64)
         codes = np.zeros(len(rows), np.uint8)
-        failed = np.zeros(len(rows), np.bool_)
+        failed: Bools | None = None
         provided = provided_by_devices(state, cluster, rows)
         _refuse(codes, reasons, told, provided.misfits, CANNOT_FIT)
         for key, at, first in alike(state, cluster, rows, provided):
-            outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
+            outcome = outcome_on(state, pod, cluster, rows.item(first), key)
             if outcome.is_error:
-                failed |= at & (codes == 0)
+                more = at & (codes == 0)
+                failed = more if failed is None else failed | more
             elif outcome.text:
                 _refuse(codes, reasons, told, at & (codes == 0), outcome.text)
-        if failed.any():
+        if failed is not None and failed.any():
             state.has_failed = True
             codes[failed] = Code.ERROR
             names = [provided.sets[i] for i in provided.of_row[failed].tolist()]
             reasons[failed] = _errors(told, state, pod, cluster, rows[failed], names)
-        needs = provided.is_some if not state.claims else np.ones(len(rows), np.bool_)
-        unavailable = _unavailable(state, cluster, rows) & needs & (codes == 0)
-        _refuse(codes, reasons, told, unavailable, NOT_AVAILABLE)
+        if state.available:
+            unavailable = _unavailable(state, cluster, rows) & (codes == 0)
+            _refuse(codes, reasons, told, unavailable, NOT_AVAILABLE)
         return Verdicts(codes, reasons, told.texts)
 
     def has_failed(self, state: DeviceClaims | None) -> bool:
@@ -342,7 +343,7 @@ class DynamicResources(DefaultNormalizeScore):
         (names,), _, misfits = provided_by_devices(state, cluster, rows)
         if misfits.any():
             return _not_any_more(CANNOT_FIT)
-        if (state.claims or names) and _unavailable(state, cluster, rows).any():
+        if state.available and _unavailable(state, cluster, rows).any():
             return _not_any_more(NOT_AVAILABLE)
         if not state.pending and not names:
             return SUCCESS

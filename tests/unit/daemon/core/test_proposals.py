@@ -1,11 +1,22 @@
 """What a worker proposes is taken apart pod by pod; nonsense costs another attempt and nothing else."""
 
+from typing import Any
+
+import msgspec
 import pytest
 
 from daemon.core.events import ScorerSaid
+from shared.dra.device_index import CLAIMS, CLASSES, SLICES
+from shared.engine.checker import Checker
+from shared.framework.profiles import PluginSet, ProfileConfig
 from shared.messages.from_scorer import Placements, Proposals
+from shared.messages.to_owner import ObjectChanged
+from shared.plugin_names import DYNAMIC_RESOURCES
+from shared.plugins.in_tree import InTreeRegistry
 from shared.telemetry.metrics import Count
+from tests.support import pipeline as pipelines
 from tests.support.builders import make_node, make_pod
+from tests.support.devices import device, make_claim, make_class, make_slice, with_claims_made
 from tests.support.pipeline import EPOCH, Pipeline
 
 
@@ -71,4 +82,62 @@ def test_an_unknown_or_repeated_ticket_is_stale() -> None:
     propose(pipeline, [tickets[0], tickets[0], 999], [0, 1, 2])
     assert [order.name for order in pipeline.orders] == ["p0"]
     assert pipeline.state.counters[Count.PROPOSALS_STALE] == 2
+    pipeline.check()
+
+
+def with_devices(pod_count: int) -> tuple[Pipeline, list[int]]:
+    """Four nodes with two devices each, and pods with a claim each out with the only worker."""
+    pipeline = Pipeline()
+    nodes = [f"n{i}" for i in range(4)]
+    pipeline.sync([make_node(name, cpu="9") for name in nodes], [])
+    told: list[tuple[str, Any]] = [(CLASSES, make_class())]
+    told += [(SLICES, make_slice(name, [device("a"), device("b")])) for name in nodes]
+    told += [(CLAIMS, make_claim(f"c{i}", owner=f"uid-default-p{i}")) for i in range(pod_count)]
+    for kind, each in told:
+        key = "/".join(filter(None, (each.metadata.namespace, each.metadata.name)))
+        pipeline.tell(ObjectChanged(kind, key, msgspec.Raw(msgspec.msgpack.encode(each))))
+    for i in range(pod_count):
+        claims = [{"name": "c", "resourceClaimTemplateName": "t"}]
+        pod = make_pod(f"p{i}", cpu="1", spec={"resourceClaims": claims})
+        pipeline.add_pod(with_claims_made(pod, {"c": f"c{i}"}))
+    scorer = pipeline.scorers[0]
+    while len([task for work in scorer.work for task in work.tasks]) < pod_count:
+        assert pipeline.step_scorer(0) or pipeline.step_owner()
+    return pipeline, [task.ticket for work in scorer.work for task in work.tasks]
+
+
+def test_pods_with_a_device_each_are_checked_together_and_given_devices_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    pipeline, tickets = with_devices(7)
+    asked: list[int] = []
+    passing = Checker.passing
+
+    def note(self: Checker, *parts: Any) -> Any:
+        asked.append(len(parts[3]))
+        return passing(self, *parts)
+
+    monkeypatch.setattr(Checker, "passing", note)
+    propose(pipeline, tickets, [0, 1, 2, 2, 3, 0, 0])
+    assert asked == [3, 3, 1], "as far as rows are distinct"
+    assert [order.node_name for order in pipeline.orders] == ["n0", "n1", "n2", "n2", "n3", "n0"]
+    given = [order.claims[0].allocation.devices.results or [] for order in pipeline.orders]
+    assert [each[0].device for each in given] == ["a", "a", "a", "b", "a", "b"]
+    assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 1, "n0 has no third device"
+    pipeline.check()
+
+
+def test_pods_whose_claims_nobody_looks_at_are_each_of_their_class(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    without = {"multiPoint": PluginSet(disabled=[DYNAMIC_RESOURCES])}
+    built = InTreeRegistry().build(ProfileConfig(plugins=without))
+    monkeypatch.setattr(pipelines, "default_profile", lambda _: built)
+    pipeline, tickets = with_devices(4)
+    propose(pipeline, tickets, [0, 1, 2, 3])
+    placed = [pipeline.state.cache.get_pod(order.uid) for order in pipeline.orders]
+    assert [pod.pod_class.template for pod in placed if pod is not None] == [
+        bytes(pod.record.template) for pod in placed if pod is not None
+    ]
+    assert len({pod.pod_class.class_id for pod in placed if pod is not None}) == 4
     pipeline.check()

@@ -10,10 +10,11 @@ from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import allocate, understand
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
-from shared.dra.resource_slices import NodeMatch, SliceView
+from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
 from shared.dra.search_work import Work, WorkError
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.devices import (
+    DRIVER,
     allocated,
     device,
     first_available,
@@ -341,3 +342,31 @@ def test_a_configuration_names_the_requests_it_is_for_however_many_there_are() -
         ("both", ["r0", "r1"]),
         ("all", None),
     ]
+
+
+def test_devices_that_differ_in_names_alone_share_what_is_read_of_them() -> None:
+    known: dict[bytes, SliceFacts] = {}
+    capacity = {"memory": "40Gi"}
+    first, second = (
+        SliceView(
+            make_slice(pool, [device(f"{pool}-{i}", capacity=capacity) for i in range(2)]), known
+        )
+        for pool in ("n0", "n1")
+    )
+    assert [each.identity for each in second.devices] == [
+        (DRIVER, "n1", "n1-0"), (DRIVER, "n1", "n1-1"),
+    ]  # fmt: skip
+    assert [a.facts is b.facts for a, b in zip(first.devices, second.devices, strict=True)] == [
+        True, True,
+    ]  # fmt: skip
+    other = SliceView(make_slice("n2", [device("n2-0", capacity={"memory": "80Gi"})]), known)
+    assert other.devices[0].facts.capacity != first.devices[0].facts.capacity
+
+
+def test_each_slice_that_cannot_be_read_is_told_by_its_own_name() -> None:
+    known: dict[bytes, SliceFacts] = {}
+    bad = [device("a", capacity={"memory": "much"})]
+    problems = [SliceView(make_slice(pool, bad), known).problem for pool in ("n0", "n1")]
+    assert [each.split(":")[0] for each in problems] == [
+        "resource slice slice-n0", "resource slice slice-n1",
+    ]  # fmt: skip
