@@ -302,7 +302,7 @@ def judge(
         attempt = scorer.settle(ticket)
         if attempt is None:
             stale_count += 1
-            _correct(cache, row)
+            correct(cache, row)
         else:
             known.append((attempt, row))
     for run in _runs(known, checker, cache.view):
@@ -316,7 +316,7 @@ def judge(
             forget_worked_out(cache, checker)
             unreadable += [(attempt, error) for attempt, _ in run]
             for _, row in run:
-                _correct(cache, row)
+                correct(cache, row)
             continue
         takes_more = pod_class.is_reserved or pod_class.info.takes_claims
         is_simple = not takes_more and not len(cache.view.nominations)
@@ -324,7 +324,7 @@ def judge(
         for (attempt, row), is_ok in zip(run, passes, strict=True):
             if not (is_ok and is_awaited(attempt, cache)):
                 rejected.append(attempt)
-                _correct(cache, row)
+                correct(cache, row)
                 continue
             if is_simple:
                 chosen.append((attempt, row))
@@ -338,7 +338,7 @@ def judge(
                     nominations.placed(record.uid)
                 accepted.append(Accepted(attempt, node_name))
                 continue
-            _correct(cache, row)
+            correct(cache, row)
             if status is FITS_NO_MORE:
                 rejected.append(attempt)
             else:
@@ -472,6 +472,7 @@ def _passing(
     return passed
 
 
-def _correct(cache: Cache, row: int) -> None:
+def correct(cache: Cache, row: int) -> None:
+    """The next delta puts the workers' copies of the row right."""
     if 0 <= row < cache.nodes.row_count:
         cache.touch_row(row)

@@ -15,7 +15,7 @@ by a fixed step with each answer that is accepted, as TCP does on a path that it
 
 import heapq
 from collections.abc import Container, Iterable, Iterator
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -58,6 +58,14 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     pod_class: PodClass
 
 
+class GroupInHand(NamedTuple):
+    """A pod group that a worker has in hand."""
+
+    key: str
+    needed: int
+    """So many of its pods had to find a place when it went out."""
+
+
 class Foreseen(msgspec.Struct, frozen=True, gc=False):
     """The next pods of a class would be placed so, in the state of a snapshot with what was foreseen and
     done since."""
@@ -96,8 +104,8 @@ class Scorer(Peer):
         """By ticket: what it has in hand."""
         self.extended: set[int] = set()
         """Tickets, among those, of pods that wait for extenders. They take nobody's place."""
-        self.groups: dict[int, str] = {}
-        """Batch id -> key of the pod group that the batch is."""
+        self.groups: dict[int, GroupInHand] = {}
+        """Batch id -> the pod group that the batch is."""
         self.proposal_sequence = 0
         """Of its last proposals that were settled here."""
         self.refused_generation = 0
@@ -250,7 +258,7 @@ class ScorerFleet(Peers[Scorer]):
         if scorer is None or self._credit(scorer) <= 0:
             scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.index))
         work = self._work(scorer, pods, min_sequence, nominated, group)
-        scorer.groups[work.batch_id] = pods[0].record.group_key
+        scorer.groups[work.batch_id] = GroupInHand(pods[0].record.group_key, group.needed)
         return [TellScorer(scorer.peer, work)]
 
     def hand_out_extended(

@@ -21,11 +21,12 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Committer, forget_worked_out
+from daemon.core.committer import Committer, correct, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.pod_groups import Unit
 from daemon.core.verdicts import group_verdict
 from shared.errors import ObjectError
 from shared.faults import reading
@@ -56,16 +57,31 @@ class GroupCommits:
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
         """Whether the answer was one about a group; then it is settled."""
-        key = scorer.groups.pop(proposals.batch_id, "")
-        if key:
-            self._facts.nominations.refresh()
-            scorer.proposal_sequence = proposals.proposal_sequence
-            of_batch = (a for a in scorer.attempts.values() if a.batch_id == proposals.batch_id)
-            first = next(of_batch, None)
-            if first is not None:
-                self._settle(key, first, scorer, proposals, now_s)
-            self.release((key,), now_s)
-        return bool(key)
+        group = scorer.groups.pop(proposals.batch_id, None)
+        if group is None:
+            return False
+        self._facts.nominations.refresh()
+        scorer.proposal_sequence = proposals.proposal_sequence
+        of_batch = (a for a in scorer.attempts.values() if a.batch_id == proposals.batch_id)
+        first = next(of_batch, None)
+        is_judged = first is not None and self._settle(group.key, first, scorer, proposals, now_s)
+        if not is_judged and len(proposals.placements.tickets) >= group.needed:
+            # The worker has all of it on its copy; what it found on top of that is no verdict.
+            for row in proposals.placements.node_rows:
+                correct(self._facts.cache, row)
+            scorer.refused_generation = self._facts.cache.generation
+        self.release((group.key,), now_s)
+        return True
+
+    def refuse(self, unit: Unit, problem: str, now_s: float) -> None:
+        """A group that cannot be tried (`PodGroups.begin`)."""
+        failure = Failure([], problem, [], [], True)
+        attempts = [Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class) for pod in unit.pods]
+        for attempt in attempts:
+            self._ends.fail(attempt, failure, now_s)
+        if len({attempt.pod_class.profile for attempt in attempts}) == 1:
+            # Else there is nobody whose attempt it was, and its condition is let be (as upstream).
+            self._tell(unit.key, attempts[0], "error", problem, now_s)
 
     def release(self, keys: Iterable[str], now_s: float) -> None:
         """Groups are not out with a worker any more: pods of them that came since are tried."""
@@ -76,19 +92,21 @@ class GroupCommits:
 
     def _settle(
         self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
-    ) -> None:
+    ) -> bool:
+        """Whether the placements were checked."""
         needed = self._facts.groups.needed(key, first.pod)
+        found_count = len(_found(proposals))
+        proposals = self._permitted(key, first, proposals)
         failures = proposals.failures
-        found_count = len(proposals.placements.tickets)
-        found_count += sum(failure.preemption is not None for failure in failures)
         error = next((OTHER_FAILED + each.message for each in failures if each.is_error), "")
         is_too_old = proposals.generation < scorer.refused_generation
         if found_count < needed and not error:
             if proposals.skipped or is_too_old:
                 # What kept pods away may be gone, or has yet to be said.
                 self._try_all_again(scorer, proposals, now_s, is_refused=is_too_old)
-                return
+                return False
             error = self._facts.groups.lacking(key)
+        is_judged = not error and needed <= found_count == len(proposals.placements.tickets)
         told = proposals.group_message or UNSCHEDULABLE
         room = proposals.group_room
         if error:
@@ -102,10 +120,10 @@ class GroupCommits:
         elif found_count < needed:
             if not self._have_gone(key, first, scorer, proposals, now_s):
                 self._try_all_again(scorer, proposals, now_s, is_refused=True)
-                return
+                return False
             result, message = "waiting_on_preemption", self._reservations.message(key, told)
             self._wait_for_room(scorer, proposals, told, now_s, is_kept=message != told)
-        elif found_count > len(proposals.placements.tickets):
+        elif not is_judged:
             result, message = "waiting_on_preemption", WAITING_FOR_PREEMPTION
             self._wait_for_room(scorer, proposals, message, now_s)
             self._reservations.forget(key, now_s)
@@ -117,6 +135,17 @@ class GroupCommits:
         self._reservations.renew(key)
         if result:
             self._tell(key, first, result, message, now_s)
+        return is_judged
+
+    def _permitted(self, key: str, first: Attempt, proposals: Proposals) -> Proposals:
+        """With what Permit says to the first pod that found a place, where the group's object is gone:
+        how many pods it wanted is not known any more."""
+        problem = self._facts.groups.permit_problem(key, first.pod)
+        found = _found(proposals)
+        if not problem or not found:
+            return proposals
+        failure = Failure([min(found)], problem, [], [], is_error=True)
+        return msgspec.structs.replace(proposals, failures=[failure, *proposals.failures])
 
     def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
         """Condition and metrics."""
@@ -278,6 +307,12 @@ def _placed(scorer: Scorer, room: GroupRoom) -> list[tuple[Attempt, int]]:
     """Where the pods of a group would go, those that are still out with the worker."""
     pairs = zip(room.placements.tickets, room.placements.node_rows, strict=True)
     return [(scorer.attempts[t], row) for t, row in pairs if t in scorer.attempts]
+
+
+def _found(proposals: Proposals) -> list[int]:
+    """Tickets of the pods that have a place, or could have one once others have gone."""
+    waiting = [each.tickets for each in proposals.failures if each.preemption is not None]
+    return [*proposals.placements.tickets, *(ticket for tickets in waiting for ticket in tickets)]
 
 
 def _tickets(proposals: Proposals) -> list[int]:

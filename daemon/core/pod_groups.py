@@ -157,7 +157,7 @@ class PodGroups:
             return f'{told}, got: "{first}" and "{second}"'
         placements = self._placements(unit)
         if isinstance(placements, str):
-            return f"cannot determine domain for already scheduled pods: {placements}"
+            return placements
         unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
         self._late[unit.key] = []
         needed_count = self.needed(unit.key, unit.pods[0])
@@ -167,21 +167,22 @@ class PodGroups:
         return GroupTask(needed_count, placements, self._preemption(unit), hold)
 
     def _placements(self, unit: Unit) -> PlacementTask | str | None:
-        if self._settings.placing_profiles is None:
+        placing = self._settings.placing_profiles
+        if placing is None:
             return None
+        group = self.of(unit.key)
+        is_placed = unit.pods[0].pod_class.profile in placing
+        if is_placed and group is None:
+            return _not_found(unit.key)
         levels: list[TopologyLevel] = []
         problem = ""
-        for topology_key in self._topology_keys(unit):
+        for topology_key in topology_keys_of(group) if is_placed else ():
             domain, problem = self._domain(unit.key, topology_key)
             if not problem:  # Else its pods are spread wider than that already.
                 levels.append(TopologyLevel(topology_key, domain))
-        # Of the last level they have to be in one domain.
-        return problem or PlacementTask(levels, self.scheduled_count(unit.key))
-
-    def _topology_keys(self, unit: Unit) -> list[str]:
-        placing = self._settings.placing_profiles or ()
-        is_placed = unit.pods[0].pod_class.profile in placing
-        return topology_keys_of(self.of(unit.key)) if is_placed else []
+        if problem:  # Of the last level they have to be in one domain.
+            return f"cannot determine domain for already scheduled pods: {problem}"
+        return PlacementTask(levels, self.scheduled_count(unit.key))
 
     def _domain(self, key: str, topology_key: str) -> tuple[str | None, str]:
         """Where the pods of a group are that have a node (getScheduledPodsTopologyDomain upstream); or
@@ -189,8 +190,10 @@ class PodGroups:
         domain: str | None = None
         for held in self._cache.grouped.of(key).values():
             info = self._cache.node_info(held.node_name)
-            labels = None if info is None or info.node is None else info.node.metadata.labels
-            found = (labels or {}).get(topology_key)
+            if info is None or info.node is None:
+                problem = f'nodeinfo not found for node name "{held.node_name}"'
+                return None, f"getting node for pod {held.record.key}: {problem}"
+            found = (info.node.metadata.labels or {}).get(topology_key)
             if found is None:
                 return None, f"no topology domain found for pod {held.record.key}"
             if domain not in (None, found):
@@ -209,8 +212,15 @@ class PodGroups:
         """Why nobody can say whether room is to be made for a group; empty where somebody can."""
         if not self._preempts_as_a_whole or self.of(key) is not None:
             return ""
-        name = key.partition("/")[2]
-        return f'failed to get pod group object: podgroup.scheduling.k8s.io "{name}" not found'
+        return f"failed to get pod group object: {_not_found(key)}"
+
+    def permit_problem(self, key: str, pod: QueuedPod) -> str:
+        """Why nobody can say whether `pod`, of that group, may have the place that it found; empty where
+        somebody can."""
+        if pod.pod_class.profile not in self._settings.gang_profiles or self.of(key) is not None:
+            return ""
+        running = f'running Permit plugin "{GANG_SCHEDULING}"'
+        return f"{running}: failed to get podGroup {key}: {_not_found(key)}"
 
     @property
     def _preempts_as_a_whole(self) -> bool:
@@ -260,3 +270,8 @@ class PodGroups:
     def settled(self, key: str) -> list[QueuedPod]:
         """A group is not out with a worker any more. Returns the pods that waited for that."""
         return self._late.pop(key, [])
+
+
+def _not_found(key: str) -> str:
+    """What upstream's lister says of a group without an object."""
+    return f'podgroup.scheduling.k8s.io "{key.partition("/")[2]}" not found'

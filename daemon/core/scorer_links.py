@@ -274,9 +274,7 @@ class ScorerLinks:
         may_hold = self._reservations.is_due(unit, now_s)
         task = NO_EXTENDERS if is_asked else groups.begin(unit, may_hold=may_hold)
         if isinstance(task, str):
-            failure = Failure([], task, [], [], True)
-            for pod in unit.pods:
-                self._ends.fail(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), failure, now_s)
+            self._group_commits.refuse(unit, task, now_s)
             return
         sequence = self._outgoing.snapshots.sequence
         nominated = self._facts.queue.nominator.node_by_uid

@@ -22,11 +22,9 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.columns.topology import Topology, sum_by_domain
 from shared.engine.engine import Engine
-from shared.framework.normalize import SCORE_MAX
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
-from shared.plugin_names import POD_GROUP_PODS_COUNT
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
+from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, PodGroupPodsCount
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from workers.scorer.answers import BatchAnswers
 from workers.scorer.group_lack import lack_of
@@ -268,10 +266,12 @@ class GroupCycle:
                 asked = [(classes[class_id].info, count) for class_id, count in counts.items()]
                 scores += weight * plugin.placement_scores(asked, self._replica.view, topology)
             else:
-                assert plugin.NAME == POD_GROUP_PODS_COUNT, "no other takes part in PlacementScore"
-                total = sum(counts.values(), start=topology.by_domain()) + task.scheduled_count
-                most = int(total[successful].max())
-                scores += weight * (total * SCORE_MAX // most)
+                assert isinstance(plugin, PodGroupPodsCount), (
+                    "no other takes part in PlacementScore"
+                )
+                total = sum(counts.values(), start=topology.by_domain())
+                placed = plugin.placement_scores(total, task.scheduled_count, successful)
+                scores += weight * placed
         return scores
 
 

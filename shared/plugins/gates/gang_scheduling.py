@@ -8,7 +8,9 @@ Rule: pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go, v1.36.2.
 
 from typing import ClassVar, Final
 
+from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_event import Action, Resource
+from shared.framework.normalize import SCORE_MAX
 from shared.framework.queueing_hints import ClusterEventWithHint, QueueingHint
 from shared.plugin_names import (
     GANG_SCHEDULING,
@@ -46,6 +48,13 @@ class TopologyPlacementGenerator:
 
 
 class PodGroupPodsCount:
-    """Takes part in PlacementScore by its name: the more pods of the group, the better."""
+    """The more pods of the group, the better."""
 
     NAME: ClassVar[str] = POD_GROUP_PODS_COUNT
+
+    @staticmethod
+    def placement_scores(counts: Int64s, scheduled_count: int, successful: Rows) -> Int64s:
+        """Of each domain, if it takes so many pods of a group; the `successful` ones take any. So many
+        more of the group have a node (`ScorePlacement` and `NormalizePlacementScore`)."""
+        total = counts + scheduled_count
+        return total * SCORE_MAX // int(total[successful].max())

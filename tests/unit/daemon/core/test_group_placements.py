@@ -17,6 +17,7 @@ from tests.support.builders import make_node, make_pod
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang
 from workers.scorer.cycle import Cycle
 
+UNKNOWN: Final = "cannot determine domain for already scheduled pods"
 NONE_FIT: Final = "placements are available, first placement status: pod group is unschedulable"
 
 
@@ -304,10 +305,10 @@ def test_pods_in_two_racks_already_are_an_error() -> None:
         berth.add_pod(gang(f"e{number}", cpu="1", node_name=node)[0])
     berth.constrain("pg1", 1)
     berth.add(*plain("p1"))
-    assert berth.told("p1") == (
-        "cannot determine domain for already scheduled pods: "
-        "more than 1 domain found for pod group: r1, r2"
-    )
+    told = f"{UNKNOWN}: more than 1 domain found for pod group: r1, r2"
+    assert berth.told("p1") == told
+    assert berth.condition("pg1") == (False, "SchedulerError", told)
+    assert berth.attempts() == {"error": 1}
 
 
 def test_a_group_without_a_constraint_has_one_placement() -> None:
@@ -318,6 +319,78 @@ def test_a_group_without_a_constraint_has_one_placement() -> None:
     berth.add_group("pg2", 1)
     berth.add(*plain("q1", group="pg2"))
     assert berth.condition("pg2")[2] == f"0/1 {NONE_FIT}"
+
+
+# TestGeneratePlacements in plugins/topologyaware/topology_placement_test.go, those that are not above
+
+
+def test_with_topology_key_constraint_returns_placement_for_each_topology_domain() -> None:
+    """Nodes without the label are in none."""
+    berth = Racks({"r1": 2, "r2": 1, "r3": 1})
+    berth.add_node(make_node("no-rack", cpu="100", labels={"block": "r1"}))
+    berth.constrain("pg1", 5)
+    berth.add(*plain("p1", "p2", "p3", "p4", "p5"))
+    assert not berth.bound
+    assert berth.condition("pg1")[2] == f"0/3 {NONE_FIT}"
+
+
+def test_with_pods_already_scheduled_in_a_single_domain_returns_that_domain() -> None:
+    berth = Racks({"r1": 1, "r2": 2})
+    berth.add_pod(gang("e1", node_name="r1n1")[0])
+    berth.constrain("pg1", 3)
+    berth.add(*plain("p1", "p2"))
+    assert berth.waiting() == {"p1", "p2"}
+    assert berth.condition("pg1")[2] == f"0/1 {NONE_FIT}"
+    berth.add_node(make_node("r1n2", cpu="2", labels={"rack": "r1"}))
+    berth.rack_of["r1n2"] = "r1"
+    berth.wait()
+    assert berth.racks_of("p1", "p2") == {"r1"}
+
+
+@pytest.mark.parametrize(
+    "is_there",
+    [
+        pytest.param(False, id="with already scheduled pod on node outside of snapshot"),
+        pytest.param(True, id="with already scheduled pod on node without topology label"),
+    ],
+)
+def test_a_node_of_which_the_domain_is_not_known_is_an_error(is_there: bool) -> None:
+    berth = Racks({"r1": 1})
+    if is_there:
+        berth.add_node(make_node("elsewhere", labels={"foo": "bar"}))
+    berth.add_pod(gang("e1", node_name="elsewhere")[0])
+    berth.constrain("pg1", 1)
+    berth.add(*plain("p1"))
+    told = (
+        f'{UNKNOWN}: getting node for pod default/e1: nodeinfo not found for node name "elsewhere"'
+    )
+    if is_there:
+        told = f"{UNKNOWN}: no topology domain found for pod default/e1"
+    assert berth.condition("pg1") == (False, "SchedulerError", told)
+
+
+# TestPodGroupSchedulingPlacementAlgorithm_Scoring: see test_registry.py for where weights are from ---
+
+
+@pytest.mark.parametrize(
+    ("weights", "rack"),
+    [
+        pytest.param((1, 2), "r1", id="respects higher score of placement1"),
+        pytest.param((2, 1), "r2", id="respects higher score of placement2"),
+    ],
+)
+def test_scores_of_placements_are_weighted(weights: tuple[int, int], rack: str) -> None:
+    """On one rack two of three pods fit, and it is full then; on the other all, and half of it is."""
+    berth = Racks({"r1": 1, "r2": 3})
+    for each in berth.frameworks.values():
+        weight_of = dict(zip(("PodGroupPodsCount", "NodeResourcesFit"), weights, strict=True))
+        each.placement_scores = tuple(
+            entry._replace(weight=weight_of[entry.plugin.NAME]) for entry in each.placement_scores
+        )
+    berth.constrain("pg1", 2)
+    berth.tell(*(PodChanged(pod) for pod in plain("p1", "p2", "p3")))
+    berth.settle()
+    assert berth.racks_of(*berth.bound_names()) == {rack}
 
 
 # Generated ---------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from collections.abc import Iterable
 from typing import Any, ClassVar, Final
 
 import msgspec
+import numpy as np
 import pytest
 
 from daemon.core.dispatch import Attempt
@@ -61,6 +62,7 @@ class Gangs(Pipeline):
         preempting: frozenset[str] | None = None,
         are_foreign: bool = False,
         reservation_s: float = 0.0,
+        is_on: bool = True,
         **more: Any,
     ) -> None:
         placing = frozenset(schedulers) if has_placements else None
@@ -70,6 +72,7 @@ class Gangs(Pipeline):
             preempting,
             are_foreign=are_foreign,
             reservation_s=reservation_s,
+            is_on=is_on,
         )
         super().__init__(worker_count, groups=settings, schedulers=schedulers, **more)
         self.sync([make_node("node", cpu="4")] if nodes is None else nodes, [])
@@ -122,6 +125,11 @@ class Gangs(Pipeline):
     def waiting(self) -> set[str]:
         """Pods that were tried and are pending."""
         return {pod.record.name for pod in self.state.queue if pod.place is Place.BACKOFF}
+
+    def attempts(self) -> dict[str, int]:
+        """To place groups, by result, as the metrics have them."""
+        counted = self.state.counters.labelled()
+        return {each.labels[0]: each.count for each in counted if each.name == "podgroup_attempts"}
 
     def told(self, name: str) -> str:
         """What was last said of a pod or group."""
@@ -425,6 +433,22 @@ def test_pods_of_a_group_with_several_scheduler_names_are_told_so() -> None:
     assert not berth.bound
     told = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
     assert berth.told("p1") == f'{told}"default-scheduler" and "other"'
+
+
+def test_a_gang_that_comes_to_want_more_than_a_worker_found_takes_no_room_on_its_copy() -> None:
+    berth = Gangs([make_node("n1", cpu="2"), make_node("n2", cpu="1")])
+    berth.add_group("pg1", 3)
+    (bound,) = gang("p0", node_name="n2")
+    berth.add(bound)
+    for pod in gang("p1", "p2"):
+        berth.add_pod(pod)
+    while berth.step_scorer(0):
+        pass
+    berth.delete_pod(bound)
+    berth.settle()
+    assert not berth.bound
+    copy, nodes = berth.scorers[0].replica.nodes, berth.state.cache.nodes
+    assert np.array_equal(copy.requested[:, :2], nodes.requested[:, :2])
 
 
 def test_a_group_that_is_gone_leaves_nothing_behind() -> None:

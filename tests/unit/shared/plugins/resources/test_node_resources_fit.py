@@ -2,6 +2,9 @@
 
 from typing import Any
 
+import numpy as np
+import pytest
+
 from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
@@ -96,3 +99,82 @@ def test_a_score_over_nothing_that_counts_is_0() -> None:
     rating = plugin(scoringStrategy={"resources": [{"name": GPU}, {"name": "pods"}]})
     cache = cluster_of([make_node("n0")])
     assert rating.score(None, pod_with({}), cache.view, rows_of(0)).tolist() == [0]
+
+
+# Placements of groups: TestScorePlacement_Resources in fit_test.go, v1.36.2 ------------------------
+
+ALIKE: dict[str, int] = {"cpu": 1, "memory": 1}
+WITH_GPU: dict[str, int] = {**ALIKE, GPU: 1}
+TYPICAL = [{"cpu": "1", "memory": "0"}, {"cpu": "2", "memory": "2000"}]
+
+
+@pytest.mark.parametrize(
+    ("asked", "there", "weights", "expected"),
+    [
+        pytest.param(TYPICAL, {}, ALIKE, 25, id="Computes score based on total requests"),
+        pytest.param(TYPICAL, {}, {"cpu": 4, "memory": 1}, 28, id="Computes score using weights"),
+        pytest.param(
+            [{"cpu": "1500m", "memory": "1000"}] * 2,
+            {},
+            {"cpu": 4, "memory": 1},
+            28,
+            id="Handles multiple pods per node",
+        ),
+        pytest.param(
+            TYPICAL,
+            {"n2": {"cpu": "5", "memory": "5000"}},
+            ALIKE,
+            25,
+            id="Does not include nodes from outside of placement",
+        ),
+        pytest.param(
+            TYPICAL,
+            {"n0": {"cpu": "1", "memory": "0"}},
+            ALIKE,
+            30,
+            id="Includes pre-existing pods from outside of pod group",
+        ),
+        pytest.param(
+            [{"cpu": "1", "memory": "0", GPU: "0"}, {"cpu": "1", "memory": "2000", GPU: "1"}],
+            {"n0": {"cpu": "1", "memory": "0", GPU: "0"}},
+            WITH_GPU,
+            20,
+            id="Includes scalar resources if any pod in pod group has nonzero requests",
+        ),
+        pytest.param(
+            [{"cpu": "1", "memory": "0", GPU: "0"}, {"cpu": "1", "memory": "2000", GPU: "0"}],
+            {"n0": {"cpu": "1", "memory": "0", GPU: "1"}},
+            WITH_GPU,
+            25,
+            id="Does not include scalar resources if all pods in pod group have zero requests",
+        ),
+    ],
+)
+def test_score_placement_resources(
+    asked: list[dict[str, str]],
+    there: dict[str, dict[str, str]],
+    weights: dict[str, int],
+    expected: int,
+) -> None:
+    """Two nodes of 5 cpu, 5,000 bytes and 5 GPUs are a placement, a third one is another."""
+    nodes = [
+        make_node(f"n{i}", cpu="5", memory="5000", extra={GPU: "5"}, labels={"rack": f"r{i // 2}"})
+        for i in range(3)
+    ]
+    pods = [
+        make_pod(
+            f"there-{node}", node_name=node, cpu=None, memory=None,
+            spec={"containers": [{"name": "c", "image": "i", "resources": {"requests": requests}}]},
+        )
+        for node, requests in there.items()
+    ]  # fmt: skip
+    view = cluster_of(nodes, pods).view
+    topology = view.topology("rack")
+    resources = [{"name": name, "weight": weight} for name, weight in weights.items()]
+    fit = plugin(scoringStrategy={"type": "LeastAllocated", "resources": resources})
+    one_in_first = topology.by_domain()
+    one_in_first[topology.domain_of_row[0]] = 1
+    counts = [(asking_for(requests), one_in_first) for requests in asked]
+    scores = fit.placement_scores(counts, view, topology)
+    assert scores[topology.domain_of_row[0]] == expected
+    assert np.array_equal(topology.domain_of_row[:2], topology.domain_of_row[[0, 0]])
