@@ -1,6 +1,8 @@
 """What is told of a pod that was not placed (its PodScheduled condition and event), and of a pod group
 (its PodGroupScheduled condition)."""
 
+import msgspec
+
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.limits import VERDICT_LENGTH_MAX, VERDICTS_MAX
@@ -70,8 +72,8 @@ def group_verdict(
         if held.type == POD_GROUP_SCHEDULED:
             is_same = (held.reason, held.message) == (verdict.reason, verdict.message)
             is_same &= (held.observed_generation or 0) == meta.generation
-            if held.status == ("True" if is_scheduled else "False") and is_same:
+            is_same_status = held.status == ("True" if is_scheduled else "False")
+            if (is_same_status and is_same) or (held.status == "True" and not is_scheduled):
                 return None
-            if held.status == "True" and not is_scheduled:
-                return None
+            return msgspec.structs.replace(verdict, is_same_status=is_same_status)
     return verdict

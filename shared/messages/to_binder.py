@@ -146,6 +146,8 @@ class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
     """Only of a group."""
     ticket: int = 0
     """Of the attempt that failed; 0 for a pod that could not be tried."""
+    is_same_status: bool = False
+    """Of a group whose condition had this status before: the time of its transition stays."""
 
 
 class ReportPods(_Message, frozen=True, tag="bR"):

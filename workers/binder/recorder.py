@@ -398,7 +398,9 @@ class EventRecorder:
         self, verdict: PodVerdict, tries: int, write: _ConditionWrite
     ) -> None:
         before = self._written.get(verdict.uid)
-        is_turn = before is None or before.is_scheduled is not verdict.is_scheduled
+        is_turn = not verdict.is_same_status
+        if before is not None:
+            is_turn = before.is_scheduled is not verdict.is_scheduled
         body = condition_patch(verdict, self._clock.wall_s() if is_turn else None)
         path = pod_path(verdict.namespace, verdict.name) + "/status"
         if verdict.is_group:

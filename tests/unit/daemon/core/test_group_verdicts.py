@@ -37,6 +37,7 @@ def told(before: tuple[str, str, str] | None, now: tuple[str, str, str], seen: i
     if verdict is None:
         return None
     assert verdict.observed_generation == 5
+    assert verdict.is_same_status == (before is not None and before[0] == status)
     return "True" if verdict.is_scheduled else "False", verdict.reason, verdict.message
 
 

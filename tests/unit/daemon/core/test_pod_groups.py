@@ -368,34 +368,6 @@ def test_a_group_is_tried_in_the_order_of_priority_and_first_attempt() -> None:
     assert berth.waiting() == {"p2"}
 
 
-@pytest.mark.parametrize(
-    ("quorum", "high_cpu", "result"),
-    [
-        (1, "1", "placed"),
-        (2, "1", "waits"),
-        (3, "1", "waits"),
-        (4, "1", "fails"),
-        (3, "9", "fails"),
-    ],
-)
-def test_what_comes_of_pods_that_fit_that_need_room_and_that_fit_nowhere(
-    quorum: int, high_cpu: str, result: str
-) -> None:
-    """Mixtures of TestPodGroupSchedulingAlgorithm and TestSubmitPodGroupAlgorithmResult."""
-    berth = Gangs([make_node("node", cpu="3")])
-    berth.add(lone("low", "2", priority=0))
-    berth.add_group("pg1", quorum)
-    pods = [*gang("p1", priority=100), *gang("p2", priority=90), *gang("p3", "p4", cpu="9")]
-    pods += gang("p5", priority=80, cpu=high_cpu)
-    for pod in pods:
-        berth.tell(PodChanged(pod))
-    while berth.step_owner() or berth.step_scorer(0):
-        pass
-    told = berth.told("pg1") if berth.verdicts else ""
-    assert bool(berth.orders) == (result == "placed"), told
-    assert bool(berth.victims) == (result != "fails"), told
-
-
 class Lingering(Gangs):
     """Victims do not go."""
 

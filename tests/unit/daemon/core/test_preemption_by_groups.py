@@ -14,9 +14,11 @@ import msgspec
 import pytest
 
 from daemon.core.pod_groups import NO_PREEMPTION, NOT_WITH_CONSTRAINTS
+from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_group_rules import ELASTIC
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_owner import ObjectDeleted, PodChanged
+from shared.messages.to_owner import ObjectDeleted, PodChanged, PodDeleted
+from shared.plugin_names import DEFAULT_PREEMPTION
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, member
 
@@ -46,6 +48,15 @@ class Preempting(Gangs):
             order = self.victims[0]
             self.ordered.append((order.name, order.preemptor_uid, order.is_for_group))
         return super().step_victim(fails=fails, lingers=lingers)
+
+    def until_ordered(self) -> None:
+        """Somebody is to go."""
+        while not self.victims:
+            assert self.step_owner() or self.step_scorer(0)
+
+    def kept_out(self) -> set[str]:
+        """Pods that are not tried while victims are asked to go."""
+        return {pod.record.name for pod in self.state.queue if pod.gated_by == DEFAULT_PREEMPTION}
 
     def gone(self) -> set[str]:
         return {self._name(uid) for uid in self.evicted}
@@ -229,6 +240,126 @@ def test_a_pod_that_never_preempts_keeps_its_whole_group_from_it() -> None:
     assert berth.condition("pg1")[2] == f"{FAILED}, not eligible due to preemptionPolicy=Never."
 
 
+# Pods with a SchedulingGroup in TestPostFilter, plugins/defaultpreemption/default_preemption_test.go ---
+
+ALONE: Final = [("low-1", "uid-high-1", False)]
+TOGETHER: Final = [("low-1", "uid-pg1", True)]
+PLACED: Final = "preemption: not eligible due to placement-based pod group scheduling limitation"
+BY_GROUP: Final = "preemption: not eligible due to workload aware preemption enabled"
+ON_A_RACK: Final = {"schedulingConstraints": {"topology": [{"key": "rack"}]}}
+
+
+@pytest.mark.parametrize(
+    ("gates", "spec", "ordered", "told"),
+    [
+        pytest.param(
+            "TAS", ON_A_RACK, [], PLACED, id="TAS with scheduling constraint should not preempt"
+        ),
+        pytest.param(
+            "TAS, WAP",
+            ON_A_RACK,
+            [],
+            PLACED,
+            id="TAS with scheduling constraint should not preempt even when WAP is enabled",
+        ),
+        pytest.param(
+            "TAS", {}, ALONE, "", id="TAS without scheduling constraint enabled should preempt"
+        ),
+        pytest.param("TAS, WAP", {}, TOGETHER, BY_GROUP, id="TAS with WAP should not preempt"),
+        pytest.param("WAP", {}, TOGETHER, BY_GROUP, id="WAP enabled should not preempt"),
+        pytest.param("", {}, ALONE, "", id="TAS and WAP disabled should preempt"),
+    ],
+)
+def test_pod_with_scheduling_group(
+    gates: str, spec: dict[str, Any], ordered: list[tuple[str, str, bool]], told: str
+) -> None:
+    """Those that do not preempt are still pods for which their group may."""
+    preempting = PREEMPTING if "WAP" in gates else None
+    berth = Preempting(preempting=preempting, has_placements="TAS" in gates)
+    berth.add_node(make_node("node1", cpu="1", labels={"rack": "r1"}))
+    berth.group("pg1", 1, 100, **spec)
+    berth.add(*low("low-1"))
+    berth.add(*high("high-1"))
+    assert berth.ordered == ordered
+    assert berth.told("high-1").endswith(told)
+
+
+# TestPreEnqueue beside it ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("is_async", "is_whole", "group", "is_kept_out"),
+    [
+        pytest.param(False, True, "pg1", False, id="AsyncPreemption disabled, returns nil"),
+        pytest.param(True, True, "pg1", True, id="WAP enabled, pod in same PodGroup"),
+        pytest.param(True, False, "pg1", False, id="WAP disabled, pod in same PodGroup"),
+        pytest.param(True, True, "pg2", False, id="WAP enabled, pod in different PodGroup"),
+        pytest.param(True, True, "", False, id="AsyncPreemption enabled, different pod"),
+        pytest.param(True, True, "missing", False, id="WAP enabled, pod group not found"),
+    ],
+)
+def test_pre_enqueue(is_async: bool, is_whole: bool, group: str, is_kept_out: bool) -> None:
+    berth = Preempting("1", preempting=PREEMPTING if is_whole else None, preempts_async=is_async)
+    for name in ("pg1", "pg2"):
+        berth.group(name, 1, 100)
+    berth.add(*low("low-1"))
+    berth.add_pod(high("high-1")[0])
+    berth.until_ordered()
+    berth.add_pod(member("other", group, uid="uid-other", priority=100))
+    queued = berth.state.queue.get("uid-other")
+    assert queued is not None
+    assert (queued.gated_by == DEFAULT_PREEMPTION) == is_kept_out
+
+
+# framework/preemption/executor_test.go -----------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("state", "is_running"),
+    [
+        pytest.param("none", False, id="preemptor not in preemptingSet"),
+        pytest.param("there", True, id="victim in lastVictimSet and in PodLister"),
+        pytest.param("gone", False, id="victim in lastVictimSet, not in PodLister"),
+        pytest.param("going", False, id="victim in PodLister with deletion timestamp"),
+    ],
+)
+def test_is_pod_group_running_preemption(state: str, is_running: bool) -> None:
+    """Before the binder has said that it asked the last of two victims to go."""
+    berth = Preempting("2")
+    berth.group("pg1", 2, 100)
+    victims = low("low-1", "low-2", node_name="node1")
+    berth.add(*victims)
+    pods = high("high-1", "high-2")
+    berth.tell(*(PodChanged(pod) for pod in pods))
+    if state != "none":
+        berth.until_ordered()
+        berth.step_victim()
+        while berth.step_owner():
+            pass
+        (order,) = berth.victims
+        (last,) = (victim for victim in victims if victim.uid == order.uid)
+        going = msgspec.structs.replace(last, deleted="2026-01-01T00:00:00Z")
+        news = {"gone": [PodDeleted(last)], "going": [PodChanged(going)], "there": []}
+        berth.tell(*news[state])
+    evictions = berth.state.nominations._evictions
+    assert [evictions.holds_back(pod) for pod in pods] == [is_running] * 2
+
+
+def test_failure_with_a_single_victim_for_pod_group() -> None:
+    """TestAsyncPreemptionFailure: all of its pods are let in again; here after a back-off."""
+    berth = Preempting("1")
+    berth.group("pg1", 1, 100)
+    berth.add(*low("low-1"))
+    berth.tell(*(PodChanged(pod) for pod in high("high-1", "high-2", cpu="500m")))
+    berth.until_ordered()
+    assert berth.kept_out() == {"high-1", "high-2"}
+    berth.step_victim(fails=True)
+    berth.step_owner()
+    assert {pod.place for pod in berth.state.queue} == {Place.BACKOFF}
+    assert not berth.gone()
+    berth.until_placed("high-1", "high-2")
+
+
 # What is berth's own -----------------------------------------------------------------------------
 
 
@@ -253,8 +384,7 @@ def test_a_group_whose_victims_linger_is_not_tried_in_vain() -> None:
     berth.add(*low(*LOWS))
     for pod in high(*HIGHS):
         berth.add_pod(pod)
-    while not berth.victims:
-        assert berth.step_owner() or berth.step_scorer(0)
+    berth.until_ordered()
     attempts = {pod.record.name: pod.attempts for pod in berth.state.queue}
     berth.advance(30.0)
     berth.handle()
@@ -268,8 +398,7 @@ def test_a_victim_that_cannot_be_deleted_has_the_group_tried_again() -> None:
     berth.group("pg1", 1, 100)
     berth.add(*low("low-1"))
     berth.add_pod(high("high-1")[0])
-    while not berth.victims:
-        assert berth.step_owner() or berth.step_scorer(0)
+    berth.until_ordered()
     berth.step_victim(fails=True)
     berth.settle()
     berth.wait()

@@ -109,6 +109,30 @@ class TestConditions:
         ]
         assert transitions == [True, False, False]
 
+    @pytest.mark.parametrize("is_same_status", [False, True])
+    def test_patch_pod_group_status(self, is_same_status: bool) -> None:
+        """Updated, retried when the connection is refused, and a no-op when unchanged
+        (TestPatchPodGroupStatus in pkg/scheduler/util/utils_test.go, v1.36.2)."""
+        verdict = msgspec.structs.replace(
+            make_verdict(message="no", write_event=False),
+            is_group=True,
+            is_same_status=is_same_status,
+        )
+        scheduled = msgspec.structs.replace(verdict, is_scheduled=True, is_same_status=False)
+
+        async def scene(recorder: EventRecorder) -> None:
+            for each in (verdict, verdict, scheduled):
+                recorder.pod_failed(each)
+                await settle()
+
+        api = play(scene, ConnectFailed("refused"), OK, OK)
+        path = "/apis/scheduling.k8s.io/v1alpha2/namespaces/ns/podgroups/pod-u1/status"
+        assert api.requests == [("PATCH", path)] * 3
+        conditions = [body["status"]["conditions"][0] for body in api.bodies]
+        assert [each["status"] for each in conditions] == ["False", "False", "True"]
+        turns = ["lastTransitionTime" in each for each in conditions]
+        assert turns == [not is_same_status, not is_same_status, True]
+
     def test_only_the_newest_of_those_that_wait_is_written(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             recorder.pod_failed(make_verdict("u0", "x", write_event=False))

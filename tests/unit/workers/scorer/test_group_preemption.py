@@ -7,7 +7,7 @@ not looked at: a rule says that a node takes so many of them once certain pods a
 
 import random
 from collections.abc import Callable
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -16,15 +16,16 @@ import pytest
 from shared.framework.victim_groups import VictimGroups
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements
+from shared.messages.to_owner import ObjectDeleted
 from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
+from shared.plugins.preemption.potential_victims import Budgets
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, member
 from workers.scorer.group_preemption import NO_VICTIMS, make_room, victim_units
 
-LOW, MID, HIGH = 10, 100, 1000
+LOW, MID, HIGH, ALL = 10, 100, 1000, 10_000
 FOO = {"app": "foo"}
-WHOLE = {"disruptionMode": "PodGroup"}
 EMPTY = Placements([], [])
 
 
@@ -38,9 +39,10 @@ class Victim(NamedTuple):
 
 
 class Group(NamedTuple):
-    """That goes as a whole."""
+    """That goes as a whole, if nothing else is said."""
 
     priority: int = LOW
+    mode: str = "PodGroup"
 
 
 def pod_of(victim: Victim) -> PodRecord:
@@ -63,27 +65,44 @@ class Domain:
         nodes = sorted({victim.node for victim in victims} | {"node1"})
         self.berth = Gangs([make_node(name, cpu="100") for name in nodes])
         going: dict[str, dict[str, Any]] = {
-            name: {**WHOLE, "priority": group.priority} for name, group in (whole or {}).items()
+            name: {"disruptionMode": group.mode, "priority": group.priority}
+            for name, group in (whole or {}).items()
         }
         for name in sorted({victim.group for victim in victims} - {""}):
             self.berth.add_group(name, **going.get(name, {}))
         for victim in victims:
             self.berth.add_pod(pod_of(victim))
         if budget >= 0:
-            self._add_budget(budget)
+            self.add_budget("foo", FOO, disruptionsAllowed=budget)
         self.berth.settle()
         self.view = self.berth.state.cache.view
         held = {v.name: self.berth.state.cache.get_pod(f"uid-{v.name}") for v in victims}
         self.rows = {name: pod.row for name, pod in held.items() if pod is not None}
         self.victims = victims
 
-    def _add_budget(self, allowed: int) -> None:
+    def add_budget(self, name: str, labels: dict[str, str], **status: Any) -> None:
         body = {
-            "metadata": {"name": "foo", "namespace": "default"},
-            "spec": {"selector": {"matchLabels": FOO}},
-            "status": {"disruptionsAllowed": allowed},
+            "metadata": {"name": name, "namespace": "default"},
+            "spec": {"selector": {"matchLabels": labels} if labels else {}},
+            "status": status,
         }
-        self.berth.tell_object("poddisruptionbudgets", "default/foo", body)
+        self.berth.tell_object("poddisruptionbudgets", f"default/{name}", body)
+
+    def units(self) -> list[tuple[set[str], set[str], int]]:
+        """Names, nodes and priority of each, the most important first."""
+        units = victim_units(self.view, ALL, victim_groups(self.view).whole)
+        name_of = {row: name for name, row in self.rows.items()}
+        node_of = {victim.name: victim.node for victim in self.victims}
+        found = []
+        for number, priority in enumerate(units.priority.tolist()):
+            names = {name_of[row] for row in units.pods_of(np.array([number])).tolist()}
+            found.append((names, {node_of[name] for name in names}, priority))
+        return found
+
+    def violating(self) -> list[bool]:
+        """Of each of `units`."""
+        units = victim_units(self.view, ALL, victim_groups(self.view).whole)
+        return [bool(each) for each in Budgets(self.view).violated_by(units.pods, units.starts)]
 
     def task(self, priority: int = HIGH, refusal: str = "") -> GroupPreemption:
         return GroupPreemption(refusal, priority)
@@ -274,6 +293,149 @@ def test_more_important_victim(more: dict[str, Any], less: dict[str, Any]) -> No
         units = victim_units(domain.view, HIGH, domain.view.derived(VictimGroups).whole)
         first = {row: name for name, row in domain.rows.items()}[int(units.pods[0])]
         assert first.startswith("v0" if pair[0] is more else "v1")
+
+
+# TestIsPodGroupPreemptiblePod and TestNewDomainForWorkloadPreemption in types_test.go --------------
+
+TWO: Final = (Victim("p1", "node1", "pg1"), Victim("p2", "node2", "pg1", 20))
+
+
+@pytest.mark.parametrize(
+    ("victims", "groups", "is_there", "together"),
+    [
+        pytest.param(
+            [Victim("p1"), Victim("p2")], {}, True, False, id="pod without scheduling group"
+        ),
+        pytest.param(TWO, {"pg1": Group()}, False, False, id="pod group not found"),
+        pytest.param(TWO, {}, True, False, id="pod group with nil disruption mode"),
+        pytest.param(
+            TWO, {"pg1": Group(mode="Pod")}, True, False, id="pod group with DisruptionModePod"
+        ),
+        pytest.param(TWO, {"pg1": Group()}, True, True, id="pod group with DisruptionModePodGroup"),
+    ],
+)
+def test_is_pod_group_preemptible_pod(
+    victims: list[Victim], groups: dict[str, Group], is_there: bool, together: bool
+) -> None:
+    domain = Domain(*victims, whole=groups)
+    if not is_there:
+        domain.berth.tell(ObjectDeleted("podgroups", "default/pg1"))
+    assert sorted(len(names) for names, _, _ in domain.units()) == ([2] if together else [1, 1])
+
+
+@pytest.mark.parametrize(
+    ("victims", "groups", "expected"),
+    [
+        pytest.param([], {}, [], id="no pods"),
+        pytest.param(
+            [Victim("p1"), Victim("p2", "node2", priority=20)],
+            {},
+            [({"p2"}, {"node2"}, 20), ({"p1"}, {"node1"}, LOW)],
+            id="pods without pod groups",
+        ),
+        pytest.param(
+            TWO,
+            {"pg1": Group(50)},
+            [({"p1", "p2"}, {"node1", "node2"}, 50)],
+            id="pods with pod group (DisruptionModePodGroup)",
+        ),
+        pytest.param(
+            TWO,
+            {"pg1": Group(50, "Pod")},
+            [({"p2"}, {"node2"}, 20), ({"p1"}, {"node1"}, LOW)],
+            id="pods with pod group (DisruptionModePod)",
+        ),
+        pytest.param(
+            [*TWO, Victim("p3", group="pg2", priority=20), Victim("p4", "node2", priority=30)],
+            {"pg1": Group(50), "pg2": Group(60, "Pod")},
+            [
+                ({"p1", "p2"}, {"node1", "node2"}, 50),
+                ({"p4"}, {"node2"}, 30),
+                ({"p3"}, {"node1"}, 20),
+            ],
+            id="mix of pod groups and individual pods",
+        ),
+    ],
+)
+def test_new_domain_for_workload_preemption(
+    victims: list[Victim],
+    groups: dict[str, Group],
+    expected: list[tuple[set[str], set[str], int]],
+) -> None:
+    assert Domain(*victims, whole=groups).units() == expected
+
+
+# TestFilterVictimsWithPDBViolation in preemption_test.go -------------------------------------------
+
+PAIR: Final = (Victim("p1", group="pg1", labels=FOO), Victim("p2", group="pg1", labels=FOO))
+NONE_LEFT: Final = {"disruptionsAllowed": 0}
+TIERED: Final = {**FOO, "tier": "backend"}
+
+
+@pytest.mark.parametrize(
+    ("victims", "budgets", "violating"),
+    [
+        pytest.param([], [], [], id="no victims, no PDBs"),
+        pytest.param(
+            [Victim("p1", labels=FOO)],
+            [({"app": "bar"}, NONE_LEFT)],
+            [False],
+            id="victim with no matching PDBs",
+        ),
+        pytest.param(
+            [Victim("p1", labels=FOO)],
+            [(FOO, {"disruptionsAllowed": 1})],
+            [False],
+            id="victim matching PDB, adequate DisruptionsAllowed",
+        ),
+        pytest.param(
+            [Victim("p1", labels=FOO)],
+            [(FOO, NONE_LEFT)],
+            [True],
+            id="victim matching PDB, no DisruptionsAllowed",
+        ),
+        pytest.param(
+            PAIR,
+            [(FOO, {"disruptionsAllowed": 1})],
+            [True],
+            id="podgroup victim with multiple pods, one violating",
+        ),
+        pytest.param(
+            PAIR,
+            [(FOO, {"disruptionsAllowed": 2})],
+            [False],
+            id="podgroup victim with multiple pods, none violating",
+        ),
+        pytest.param(
+            [Victim("p1", labels=FOO), Victim("p2", labels=FOO)],
+            [(FOO, {"disruptionsAllowed": 1})],
+            [False, True],
+            id="multiple victims matching the same PDB",
+        ),
+        pytest.param(
+            [Victim("p1", labels=FOO)],
+            [(FOO, {**NONE_LEFT, "disruptedPods": {"p1": "2026-01-01T00:00:00Z"}})],
+            [False],
+            id="pod in DisruptedPods is ignored",
+        ),
+        pytest.param(
+            [Victim("p1", labels=FOO)], [({}, NONE_LEFT)], [False], id="PDB with empty selector"
+        ),
+        pytest.param(
+            [Victim("p1", labels=TIERED)],
+            [(FOO, {"disruptionsAllowed": 1}), ({"tier": "backend"}, NONE_LEFT)],
+            [True],
+            id="Multiple PDBs",
+        ),
+    ],
+)
+def test_filter_victims_with_pdb_violation(
+    victims: list[Victim], budgets: list[tuple[dict[str, str], Any]], violating: list[bool]
+) -> None:
+    domain = Domain(*victims, whole={"pg1": Group()} if victims is PAIR else None)
+    for number, (labels, status) in enumerate(budgets):
+        domain.add_budget(f"budget-{number}", labels, **status)
+    assert domain.violating() == violating
 
 
 # Generated ---------------------------------------------------------------------------------------

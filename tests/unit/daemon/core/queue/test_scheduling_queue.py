@@ -726,3 +726,41 @@ def test_the_check_notices_a_pod_in_the_wrong_place() -> None:
     pod.place = Place.BACKOFF
     with pytest.raises(AssertionError, match="ACTIVE counts 1 pods, holds 0"):
         bench.queue.check_invariants()
+
+
+# Pods that are asked for by name -------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "is_popped"),
+    [
+        pytest.param("active", True, id="Pod is in activeQ"),
+        pytest.param("backoff", True, id="Pod is in backoffQ"),
+        pytest.param("unschedulable", True, id="Pod is in unschedulablePods"),
+        pytest.param("gated", False, id="Pod is gated in unschedulablePods"),
+        pytest.param("gated-before", True, id="Pod was gated, but should be no longer"),
+        pytest.param("other", False, id="Pod is not in any queue"),
+    ],
+)
+def test_pop_specific_pod(name: str, is_popped: bool) -> None:
+    """TestPriorityQueue_PopSpecificPod in backend/queue/scheduling_queue_test.go, v1.36.2."""
+    gated = {"gated", "gated-before"}
+    bench = Bench(pre_enqueue=lambda pod: "gate" if pod.record.name in gated else None)
+    bench.park("unschedulable", [SCHEDULING_GATES])  # No node helps it.
+    bench.park("backoff", [NODE_NAME])
+    wake(bench, 0.0)
+    for each in ("active", "gated", "gated-before"):
+        bench.add(each)
+    before = bench.places()
+    assert before == {
+        "active": "active",
+        "backoff": "backoff",
+        "unschedulable": "unschedulable",
+        "gated": "gated",
+        "gated-before": "gated",
+    }
+    gated.discard("gated-before")
+    popped = bench.queue.pop_these([name], 0.0)
+    assert [pod.record.name for pod in popped] == ([name] if is_popped else [])
+    expected = {**before, name: "in_flight"} if is_popped else before
+    assert bench.places() == expected
