@@ -90,7 +90,7 @@ class Domain:
 
     def units(self) -> list[tuple[set[str], set[str], int]]:
         """Names, nodes and priority of each, the most important first."""
-        units = victim_units(self.view, ALL, victim_groups(self.view).whole)
+        units = victim_units(self.view, ALL, self.view.derived(VictimGroups).whole)
         name_of = {row: name for name, row in self.rows.items()}
         node_of = {victim.name: victim.node for victim in self.victims}
         found = []
@@ -101,7 +101,7 @@ class Domain:
 
     def violating(self) -> list[bool]:
         """Of each of `units`."""
-        units = victim_units(self.view, ALL, victim_groups(self.view).whole)
+        units = victim_units(self.view, ALL, self.view.derived(VictimGroups).whole)
         return [bool(each) for each in Budgets(self.view).violated_by(units.pods, units.starts)]
 
     def task(self, priority: int = HIGH, refusal: str = "") -> GroupPreemption:
