@@ -4,13 +4,13 @@ They mirror podgroupstate_test.go and the pod groups of cache_test.go in pkg/sch
 the hints of framework/plugins/gangscheduling/gangscheduling_test.go, v1.36.2.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import pytest
 
 from shared.columns.pod_table import group_id
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_owner import ObjectDeleted, PodChanged, PodDeleted
+from shared.messages.to_owner import AdapterMessage, ObjectDeleted, PodChanged, PodDeleted
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, member, names
 
@@ -65,7 +65,7 @@ class Members(Gangs):
             assert self.step_owner() or self.step_scorer(0)
 
 
-def pod(name: str = "p1", node: str = "", group: str = "pg1", **more: object) -> PodRecord:
+def pod(name: str = "p1", node: str = "", group: str = "pg1", **more: Any) -> PodRecord:
     return member(name, group, uid=f"uid-{name}", node_name=node, **more)
 
 
@@ -225,7 +225,7 @@ def test_update_pod_group_state_snapshot() -> None:
     berth = Members()
     first, second, third = pod(node="node"), pod("p2", "node"), pod("p3", "node", "pg2")
     other = "default/pg2"
-    steps = [
+    steps: list[tuple[AdapterMessage, set[str], set[str]]] = [
         (PodChanged(first), {"p1"}, set()),
         (PodChanged(third), {"p1"}, {"p3"}),
         (PodDeleted(first), set(), {"p3"}),

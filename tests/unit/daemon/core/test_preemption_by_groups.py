@@ -339,8 +339,10 @@ def test_is_pod_group_running_preemption(state: str, is_running: bool) -> None:
         (order,) = berth.victims
         (last,) = (victim for victim in victims if victim.uid == order.uid)
         going = msgspec.structs.replace(last, deleted="2026-01-01T00:00:00Z")
-        news = {"gone": [PodDeleted(last)], "going": [PodChanged(going)], "there": []}
-        berth.tell(*news[state])
+        if state == "gone":
+            berth.tell(PodDeleted(last))
+        elif state == "going":
+            berth.tell(PodChanged(going))
     evictions = berth.state.nominations._evictions
     assert [evictions.holds_back(pod) for pod in pods] == [is_running] * 2
 
