@@ -29,8 +29,8 @@ from shared.dra.requests import (
     alternatives_of,
     claim_key,
 )
-from shared.dra.resource_slices import DeviceId, DeviceView, SliceView, shown
-from shared.dra.search_work import Work, WorkError
+from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
+from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
 from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim
 from shared.selectors.tolerations import tolerates, toleration_rules
@@ -45,6 +45,8 @@ class ClaimToAllocate(NamedTuple):
 
     claim: ResourceClaim
     key: str
+    text: str
+    """As messages name it."""
     requests: tuple[tuple[Alternative, ...], ...]
 
 
@@ -77,6 +79,7 @@ def understand(
         ClaimToAllocate(
             claim,
             claim_key(claim),
+            f"claim {claim_key(claim)}",
             tuple(alternatives_of(claim, r, classes) for r in claim.spec.devices.requests or ()),
         )
         for claim in claims
@@ -103,6 +106,8 @@ def allocate(
         ) from error
     except _TooManyResultsError as error:
         raise AllocationError("allocation max size exceeded") from error
+    finally:
+        work.step_count += search.step_count
     if not found and any(pool.invalid for pool in pools):
         raise NodeAllocationError(INVALID_POOLS)
     return search.solutions() if found else None
@@ -124,19 +129,22 @@ class _Search:
         self._pools = pools
         self._state = state
         self._reaches = reaches
-        self._steps = 0
+        self.step_count = 0
+        """Devices tried."""
         self._given: list[list[Given]] = [[] for _ in claims]
         self._constraints: list[list[Constraint]] = []
-        self._selectable: dict[tuple[DeviceId, int, int, int], bool] = {}
+        self._reached: dict[NodeMatch, bool] = {}
+        """Of devices that say themselves which nodes they are for."""
         self._all: dict[tuple[int, int, int], list[_Located]] = {}
         self._chosen: dict[tuple[int, int], int] = {}
         self._taken: dict[DeviceId, set[int]] = {}
         """Device -> claims to which this search has given it."""
         self._taking: dict[DeviceId, dict[str, int]] = {}
         """Shared device -> what this search takes of it."""
-        self._available: dict[str, dict[tuple[str, str], int]] = {}
-        """Pool name -> counters that are left by allocated devices. By name alone, as upstream."""
-        self._consumed: dict[str, dict[tuple[str, str], int]] = {}
+        self._available: dict[str, dict[CounterId, int]] = {}
+        """Pool name -> counters that are left by allocated devices; none where one has less than nothing
+        left, as no device can be had then. By name alone, as upstream."""
+        self._consumed: dict[str, dict[CounterId, int]] = {}
         """Pool name -> counters that this search has consumed."""
 
     def run(self) -> bool:
@@ -194,7 +202,7 @@ class _Search:
                 found += [
                     _Located(device, each, pool)
                     for device in each.devices
-                    if self._is_selectable((claim, request, number), asked, each, device)
+                    if self._is_selectable(claim, asked, each, device)
                     and self._has_capacity(asked, device)
                 ]
         self._all[claim, request, number] = found
@@ -293,7 +301,10 @@ class _Search:
                 first = start[2] if (p, s) == start[:2] else 0
                 for d in range(first, len(each.devices)):
                     device = each.devices[d]
-                    if not self._is_candidate(key, asked, each, device):
+                    self.step_count += 1
+                    if self.step_count > FREE_STEPS:
+                        self._work.add(STEP_WORK)
+                    if not self._is_candidate(key[0], asked, each, device):
                         continue
                     undo = self._allocate(key, asked, _Located(device, each, pool), is_needed=False)
                     if undo is not None and self._go_on(undo, key, index, (p, s, d + 1)):
@@ -301,13 +312,13 @@ class _Search:
         return False
 
     def _is_candidate(
-        self, key: tuple[int, int, int], asked: Alternative, each: SliceView, device: DeviceView
+        self, claim: int, asked: Alternative, each: SliceView, device: DeviceView
     ) -> bool:
-        self._steps += 1
-        self._work.add_step(self._steps)
-        if self._is_in_use(key[0], asked, device):
-            return False
-        return self._is_selectable(key, asked, each, device) and self._has_capacity(asked, device)
+        return (
+            not self._is_in_use(claim, asked, device)
+            and self._is_selectable(claim, asked, each, device)
+            and self._has_capacity(asked, device)
+        )
 
     def _is_in_use(self, claim: int, asked: Alternative, device: DeviceView) -> bool:
         taken_by = self._taken.get(device.identity)
@@ -318,20 +329,20 @@ class _Search:
     # One device ----------------------------------------------------------------------------------
 
     def _is_selectable(
-        self, key: tuple[int, int, int], asked: Alternative, each: SliceView, device: DeviceView
+        self, claim: int, asked: Alternative, each: SliceView, device: DeviceView
     ) -> bool:
         """Whether class and request select the device, and the node can reach it."""
-        known = self._selectable.get((device.identity, *key))
-        if known is not None:
-            return known
-        claim, class_name = self._claims[key[0]], asked.device_class.metadata.name
-        answer = (
-            selected(asked.class_selectors, device, f"class {class_name}", self._work)
-            and selected(asked.selectors, device, f"claim {claim.key}", self._work)
-            and (not each.is_per_device or self._reaches(device.facts.match))
-        )
-        self._selectable[(device.identity, *key)] = answer
-        return answer
+        of_class, of_claim = asked.class_selectors, asked.selectors
+        if of_class and not selected(of_class, device, asked.class_text, self._work):
+            return False
+        if of_claim and not selected(of_claim, device, self._claims[claim].text, self._work):
+            return False
+        if not each.is_per_device:
+            return True
+        match = device.facts.match
+        if match not in self._reached:
+            self._reached[match] = self._reaches(match)
+        return self._reached[match]
 
     def _has_capacity(self, asked: Alternative, device: DeviceView) -> bool:
         if not asked.capacity and not device.facts.capacity:
@@ -346,11 +357,13 @@ class _Search:
     def _allocate(
         self, key: tuple[int, int, int], asked: Alternative, at: _Located, *, is_needed: bool
     ) -> Callable[[], None] | None:
-        """Gives a selectable device to the request, and returns how to take it back; None where it
-        cannot be had. Counters that were consumed for a device which is then refused for a taint or
-        a constraint stay consumed, as upstream."""
+        """Gives a device to the request that is a candidate at this moment, or, where it `is_needed`,
+        was one when the search began; returns how to take it back. None where it cannot be had. Counters
+        that were consumed for a device which is then refused for a taint or a constraint stay consumed,
+        as upstream."""
         claim, device, facts = key[0], at.device, at.device.facts
-        if not (facts.is_shared and asked.admin_access) and self._is_in_use(claim, asked, device):
+        is_admins = facts.is_shared and asked.admin_access
+        if is_needed and not is_admins and self._is_in_use(claim, asked, device):
             return None
         is_share_of_used = facts.is_shared and (
             self._state.is_capacity_used(device.identity) or device.identity in self._taking
@@ -364,7 +377,7 @@ class _Search:
         taken_by = self._taken.setdefault(device.identity, set())
         if not facts.is_shared:
             taken_by.add(claim)
-        if not self._has_capacity(asked, device):
+        if is_needed and not self._has_capacity(asked, device):
             return None
         consumed = None
         if facts.is_shared:
@@ -414,22 +427,25 @@ class _Search:
         available = self._available.get(name)
         if available is None:
             available = self._available[name] = self._counters_left(at.pool)
-        consumed = self._consumed.setdefault(name, {})
-        for counter_set, counter, amount in at.device.facts.counters:
-            where = (counter_set, counter)
-            consumed[where] = consumed.get(where, 0) + amount
-        if any(left < consumed.get(where, 0) for where, left in available.items()):
-            self._return_counters(at)
+        if not available:
             return False
+        counters = at.device.facts.counters
+        consumed = self._consumed.setdefault(name, {})
+        for where, amount in counters:
+            consumed[where] = consumed.get(where, 0) + amount
+        # Of the others no more is consumed than before, when it was not too much.
+        for where, _ in counters:
+            if where in available and available[where] < consumed[where]:
+                self._return_counters(at)
+                return False
         return True
 
     def _return_counters(self, at: _Located) -> None:
-        consumed = self._consumed.setdefault(at.pool.pool_id[1], {})
-        for counter_set, counter, amount in at.device.facts.counters:
-            where = (counter_set, counter)
-            consumed[where] = consumed.get(where, 0) - amount
+        consumed = self._consumed[at.pool.pool_id[1]]
+        for where, amount in at.device.facts.counters:
+            consumed[where] -= amount
 
-    def _counters_left(self, pool: Pool) -> dict[tuple[str, str], int]:
+    def _counters_left(self, pool: Pool) -> dict[CounterId, int]:
         left = {
             (counter_set, name): amount
             for counter_set, amounts in pool.counters.items()
@@ -438,10 +454,10 @@ class _Search:
         for each in (*pool.slices, *pool.other_slices):
             for device in each.devices:
                 if device.facts.counters and self._state.is_allocated(device.identity):
-                    for counter_set, name, amount in device.facts.counters:
-                        if (counter_set, name) in left:
-                            left[counter_set, name] -= amount
-        return left
+                    for where, amount in device.facts.counters:
+                        if where in left:
+                            left[where] -= amount
+        return left if all(amount >= 0 for amount in left.values()) else {}
 
 
 def _are_tolerated(taints: Sequence[Taint], asked: Alternative) -> bool:

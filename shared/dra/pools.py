@@ -152,7 +152,7 @@ def _duplicate_device(slices: Iterable[SliceView]) -> str:
 def _unknown_counter(counters: Counters, slices: Iterable[SliceView]) -> str:
     for each in slices:
         for device in each.devices:
-            for counter_set, name, _ in device.facts.counters:
+            for (counter_set, name), _ in device.facts.counters:
                 if counter_set not in counters:
                     return f"counter set {counter_set} not found"
                 if name not in counters[counter_set]:

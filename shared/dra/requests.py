@@ -50,6 +50,8 @@ class Alternative(NamedTuple):
     sub_request: str
     """Of the subrequest; empty if the request has none."""
     device_class: DeviceClass
+    class_text: str
+    """As messages name it."""
     class_selectors: tuple[Selector, ...]
     selectors: tuple[Selector, ...]
     mode: str
@@ -106,6 +108,7 @@ def _alternative(
         name=name,
         sub_request=sub_request,
         device_class=device_class,
+        class_text=f"class {device_class.metadata.name}",
         class_selectors=class_selectors(device_class),
         selectors=_selectors(asked.selectors, where),
         mode=asked.allocation_mode or EXACT_COUNT,

@@ -39,6 +39,8 @@ DeviceId = tuple[str, str, str]
 """(driver, pool, device)"""
 PoolId = tuple[str, str]
 """(driver, pool)"""
+CounterId = tuple[str, str]
+"""(counter set, counter)"""
 Counters = dict[str, dict[str, int]]
 """Counter set -> counter -> amount in 1e-9."""
 
@@ -216,10 +218,10 @@ def _node_match(
     return NodeMatch(node_name or "", bool(all_nodes), terms)
 
 
-def _consumed(consumptions: list[DeviceCounterConsumption]) -> tuple[tuple[str, str, int], ...]:
-    """(counter set, counter, amount) for each counter that a device needs."""
+def _consumed(consumptions: list[DeviceCounterConsumption]) -> tuple[tuple[CounterId, int], ...]:
+    """Each counter that a device needs, and how much of it."""
     return tuple(
-        (consumption.counter_set, name, parse(counter.value).nanos)
+        ((consumption.counter_set, name), parse(counter.value).nanos)
         for consumption in consumptions
         for name, counter in (consumption.counters or {}).items()
     )

@@ -25,6 +25,8 @@ FREE_STEPS: Final = 2_000
 """Devices tried on a node. A pod that takes the last devices of a node with 128 tries 128."""
 STEP_WORK: Final = 12
 """A step takes about 5 us."""
+BATCH_STEPS_MAX: Final = 100_000
+"""Devices tried for pods of one batch, after which a scorer says what it has found: half a second."""
 
 
 class WorkError(AllocationError):
@@ -37,12 +39,14 @@ class WorkError(AllocationError):
 class Work:
     """What one attempt may still do."""
 
-    __slots__ = ("_left", "cost_max")
+    __slots__ = ("_left", "cost_max", "step_count")
 
     def __init__(self, work_max: int = WORK_MAX) -> None:
         self._left = work_max
         self.cost_max = FREE_COST + work_max
         """Of the next selector."""
+        self.step_count = 0
+        """Devices tried so far."""
 
     @property
     def is_over(self) -> bool:
@@ -65,11 +69,6 @@ class Work:
         """A selector was asked about a device."""
         if cost > FREE_COST:
             self.add(cost - FREE_COST)
-
-    def add_step(self, number: int) -> None:
-        """So many devices were tried on the node."""
-        if number > FREE_STEPS:
-            self.add(STEP_WORK)
 
 
 def work_within(filter_timeout_s: float) -> int:

@@ -9,7 +9,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.columns.schema import Rows
-from shared.dra.device_index import takes_devices
+from shared.dra.device_index import CLAIMS, device_index, takes_devices
+from shared.dra.search_work import BATCH_STEPS_MAX
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice, Engine
 from shared.engine.evaluation import Evaluation
@@ -125,12 +126,14 @@ class Cycle:
         failed: dict[int, Known] = {}
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence, limits)
+        steps_max = self._steps_tried() + BATCH_STEPS_MAX
         for task in self._one_by_one(batch, placements, proposal_sequence):
-            self.began(task.ticket)
+            is_enough = batch.group is None and self._steps_tried() > steps_max
             pod_class = self._replica.classes.get(task.class_id)
-            if pod_class is None:
+            if pod_class is None or is_enough:
                 answers.skipped.append(task.ticket)
                 continue
+            self.began(task.ticket)
             known = None if task.uid else failed.get(task.class_id)
             try:
                 with reading("ticket", task.ticket):
@@ -187,6 +190,12 @@ class Cycle:
             failure = room_maker.conclude(task, placed, search)
         answers.failures.append(failure)
         return failure
+
+    def _steps_tried(self) -> int:
+        """By searches of devices: where these are long, the owner should hear of what was found before
+        all pods of a batch have been looked at."""
+        view = self._replica.view
+        return device_index(view).step_count if view.objects.all(CLAIMS) else 0
 
     def left_out(self, ticket: int, error: ObjectError) -> Failure:
         """The answer to a pod that nobody knows how to evaluate. What was worked out so far is worked

@@ -200,6 +200,7 @@ def allocated_on(
     index = device_index(cluster)
     nodes = cluster.nodes
     claims = WorkError() if state.work.is_over else _understood(state, pod, cluster, names)
+    tried_before = state.work.step_count
     try:
         if isinstance(claims, AllocationError):
             raise claims
@@ -216,6 +217,8 @@ def allocated_on(
         return AllocationOutcome(str(error), is_error=True)
     except NodeAllocationError as error:
         return AllocationOutcome(str(error))
+    finally:
+        index.step_count += state.work.step_count - tried_before
     return (
         AllocationOutcome(CANNOT_ALLOCATE)
         if solutions is None
