@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Bools, Rows
-from shared.engine.evaluation import Evaluations
+from shared.engine.evaluation import Evaluation, Evaluations
 from shared.engine.families import Alike, Families
 from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
@@ -51,14 +51,18 @@ class Checker:
             passes = self._passing_alone(key, info, profile, rows)
             if passes is not None:
                 return passes
-        evaluation = self._classes.of(key, info, self._frameworks[profile])
-        return evaluation.filters.passing(rows, own_uid)
+        return self._evaluation(key, info, profile).filters.passing(rows, own_uid)
 
     def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
         """Whether pods elsewhere matter: then a verdict holds until the next pod is placed, and
         several pods of the class must be asked about one after the other."""
         key = self.key_of(class_id, info, profile)
-        return self._classes.of(key, info, self._frameworks[profile]).is_wide
+        return self._evaluation(key, info, profile).is_wide
+
+    def _evaluation(self, key: Hashable, info: PodInfo, profile: str) -> Evaluation:
+        # What is kept for many is of no pod: one of them may be gone tomorrow.
+        speaker = info if info.kin is None or key is not info.kin else info.kin
+        return self._classes.of(key, speaker, self._frameworks[profile])
 
     def key_of(self, class_id: int, info: PodInfo, profile: str) -> Hashable:
         """Equal for pods of which the filters here say the same: those of a class, and those that differ
