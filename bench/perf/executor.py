@@ -450,6 +450,9 @@ class Executor:
             self._trace = openb_workload()
         if operation.what == "nodes":
             nodes = [orjson.loads(body) for body in self._trace.nodes]
+            for number, node in enumerate(nodes):
+                values = {key: f"v{number % count}" for key, count in operation.labels.items()}
+                node["metadata"].setdefault("labels", {}).update(values)
             names = [node["metadata"]["name"] for node in nodes]
             await self._create(Series(NODES, "", names, nodes.__getitem__, False))
             await self._cluster.until_taken_in()

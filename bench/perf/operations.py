@@ -174,6 +174,8 @@ class CreateTrace(_Operation, frozen=True, tag="createTrace"):
 
     trace: Literal["openb"]
     what: Literal["nodes", "pods"]
+    labels: dict[str, int] = {}
+    """Of nodes: they get so many values under the key, in turn."""
     collect_metrics: bool = False
     namespace: str | None = None
 

@@ -50,6 +50,8 @@ class Row(NamedTuple):
 SLOW: Final = PaceOptions(writes_per_s=1000)
 """Almost all orders wait for such a server: what a pod costs must not depend on how many there are."""
 
+GANG_S: Final = 0.020
+"""Such a gang of 64 GPUs is to be decided in at most this."""
 MARK: Final = 2_000.0
 """Of volumes and devices on 5,000 nodes: some 80 times what kube-scheduler does."""
 
@@ -92,6 +94,8 @@ SUITE: Final = (
     Row("Gangs/5000Nodes_100Gangs", "decisions", mark=15_000.0),
     Row("Gangs/5000Nodes_100Gangs", "http"),
     Row("OneGang/5000Nodes_4096Pods", "decisions"),
+    Row("GangsNear/Openb_50Gangs", "decisions", mark=8 / GANG_S),
+    Row("GangsOf64Near/Openb_50Gangs", "decisions", mark=64 / GANG_S),
     Row("OneClass/100000Nodes_10000Pods", "decisions"),
     Row("Heterogeneous/100000Nodes_1000Pods", "decisions"),
     # Volumes.

@@ -52,12 +52,18 @@ def test_decisions_mode_with_several_runs_workers_and_binders(tmp_path: Path) ->
 
 
 @pytest.mark.parametrize(
-    "workload",
-    ["Heterogeneous/5Nodes", "ExtendedResourceScoring/fast", "SteadyArrival/5Nodes_10PerSecond"],
+    ("workload", "count"),
+    [
+        ("Heterogeneous/5Nodes", 10),
+        ("ExtendedResourceScoring/fast", 10),
+        ("SteadyArrival/5Nodes_10PerSecond", 5),
+        ("GangsNear/Openb_1Gang", 8),
+    ],
 )
-def test_unlike_pods_a_configuration_and_arrivals(tmp_path: Path, workload: str) -> None:
-    result = result_of(tmp_path / "r.json", "--workload", workload)
-    check(result, 5 if workload.startswith("Steady") else 10)
+def test_unlike_pods_a_configuration_arrivals_and_a_gang(
+    tmp_path: Path, workload: str, count: int
+) -> None:
+    check(result_of(tmp_path / "r.json", "--workload", workload), count)
 
 
 def test_gated_and_deleted_pods_in_decisions_mode(tmp_path: Path) -> None:

@@ -72,6 +72,17 @@ def test_nodes_have_their_hostname_and_take_label_values_in_turn() -> None:
     assert zones == {"moon-1": 2, "moon-2": 2, "moon-3": 1}
 
 
+def test_recorded_nodes_take_label_values_in_turn() -> None:
+    cluster, executor = run_file(WORKLOADS / "berth.yaml", "GangsNear/Openb_1Gang")
+    nodes = [name for plural, _, name in cluster.created if plural == "nodes"]
+    labels = [cluster.bodies[name]["metadata"]["labels"] for name in nodes]
+    racks, blocks = ([one[f"example.com/{key}"] for one in labels] for key in ("rack", "block"))
+    assert (len(set(racks)), len(set(blocks))) == (1000, 25)
+    assert len(set(zip(racks, blocks, strict=True))) == 1000, "each rack is within one block"
+    (interval,) = executor.intervals
+    assert interval.pod_count == 8
+
+
 def test_a_set_of_pods_in_each_namespace() -> None:
     cluster, _ = run_file(
         WORKLOADS / "affinity.yaml",
