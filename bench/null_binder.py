@@ -128,7 +128,7 @@ class NullBinder:
         match message:
             case Connected():
                 self._epoch = None
-                return [BinderHello(self._index, self._instance)]
+                return [BinderHello(self._index)]
             case Welcome(epoch):
                 self._epoch = epoch
                 return [BinderReady(self._index, epoch)]

@@ -165,7 +165,7 @@ class PipelineProcesses:
 
     def _sync(self) -> None:
         """Says Hello, is asked for lists, and lists an empty cluster."""
-        hello = AdapterHello(f"replay-{os.getpid()}")
+        hello = AdapterHello()
         deadline_s = time.monotonic() + START_TIMEOUT_S
         self._adapter.send(AdapterBatch(NO_EPOCH, [hello]), int(START_TIMEOUT_S * 1000))
         while self._epoch == NO_EPOCH:

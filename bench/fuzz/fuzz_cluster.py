@@ -79,7 +79,7 @@ class PlayedAdapter(PeerEnd):
         """As last told, by uid."""
 
     def arrive_connected(self) -> None:
-        self.tell(AdapterHello("played"))
+        self.tell(AdapterHello())
 
     def arrive(self, parts: list[Buffer]) -> None:
         self.epoch = TO_ADAPTER.decode(parts)[0].epoch
@@ -146,7 +146,7 @@ class PlayedBinder(PeerEnd):
         """uid -> node"""
 
     def arrive_connected(self) -> None:
-        self.carry_up(BinderHello(0, "played"))
+        self.carry_up(BinderHello(0))
 
     def beat(self) -> None:
         self.carry_up(BinderHeartbeat(0, 0, 0))

@@ -154,7 +154,7 @@ class DecisionProcesses:
         instance = f"feeder-{os.getpid()}-{os.urandom(4).hex()}"
         async with AdapterLink(Endpoints(self._runtime_dir), instance) as link:
             self._link = CountedLink(link)
-            await Adapter(source, self._link, instance=instance).run()
+            await Adapter(source, self._link).run()
 
     async def until_taken_in(self, message_count: int) -> None:
         """Until the owner has applied the first so many of the feeder's messages, and told the

@@ -47,7 +47,6 @@ from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.binder.binder_assembly import BinderLife, Surroundings
 from workers.binder.binder_limits import limits_of
-from workers.binder.binder_loop import Identity
 from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.recorder import RecorderSettings
 from workers.scorer.extender_calls import ExtenderCaller, ExtenderDesk
@@ -386,7 +385,7 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
             in_hand=life.in_hand,
         )
         link = AdapterLink(cast("Endpoints", None), instance, open_peer=open_end)
-        task = process.create_task(Adapter(source, link, instance=instance).run())
+        task = process.create_task(Adapter(source, link).run())
         process.add_signal_handler(signal.SIGTERM, task.cancel)
         try:
             await task
@@ -410,7 +409,7 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
         settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
         name = f"{process.name}-{life.number}"
         binder = BinderLife(
-            Identity(life.place, f"{life.number}"),
+            life.place,
             process.open_end(machine.links, Channel.BINDERS, name),
             around,
             limits,

@@ -71,7 +71,7 @@ async def _run(start: ChildStart) -> None:
         recorder = Recorder(Path(options.record), SystemClock(), options.record_mib_max << 20)
     source = _source(start, heartbeat, recorder)
     async with AdapterLink(Endpoints(start.runtime_dir), instance) as link:
-        task = loop.create_task(Adapter(source, link, instance=instance).run())
+        task = loop.create_task(Adapter(source, link).run())
         start.call_at_end(loop, task.cancel)
         log.info("started", instance=instance)
         try:

@@ -24,13 +24,11 @@ class Adapter:
         source: EventSource,
         link: AdapterOwnerLink,
         *,
-        instance: str,
         hello_interval_s: float = HELLO_INTERVAL_S,
     ) -> None:
         self._source = source
         self._link = link
         self._outbox = Outbox(link)
-        self._hello = AdapterHello(instance)
         self._hello_interval_s = hello_interval_s
         self._source_run: asyncio.Task[None] | None = None
 
@@ -50,7 +48,7 @@ class Adapter:
 
     async def _greet(self) -> None:
         while True:
-            await self._link.send_batch(NO_EPOCH, [self._hello])
+            await self._link.send_batch(NO_EPOCH, [AdapterHello()])
             await asyncio.sleep(self._hello_interval_s)
 
     async def _start(self, epoch: int, tasks: asyncio.TaskGroup) -> None:

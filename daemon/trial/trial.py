@@ -103,8 +103,8 @@ class Trial:
         self._proposal_sequence = 0
         self._decides = decides
         events: list[Event] = [
-            AdapterSaid(_PEER, AdapterBatch(0, [AdapterHello("trial")])),
-            BinderSaid(_PEER, BinderHello(0, "trial")),
+            AdapterSaid(_PEER, AdapterBatch(0, [AdapterHello()])),
+            BinderSaid(_PEER, BinderHello(0)),
             BinderSaid(_PEER, BinderReady(0, _EPOCH)),
         ]
         if decides:

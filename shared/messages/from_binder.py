@@ -32,7 +32,6 @@ class BinderHello(_Message, frozen=True, tag="vh"):
     """First message of a binder's life, and again when it sees another epoch of the owner."""
 
     binder_index: int
-    instance: str
 
 
 class BinderReady(_Message, frozen=True, tag="vr"):

@@ -22,8 +22,6 @@ class _Message(msgspec.Struct, array_like=True, frozen=True):
 class AdapterHello(_Message, frozen=True, tag="ah"):
     """First message of an adapter's life. The owner answers by `StartSync`."""
 
-    instance: str
-
 
 class PodChanged(_Message, frozen=True, gc=False, tag="p"):
     """A pod was listed, added or modified."""

@@ -48,7 +48,6 @@ class AdapterLink:
         open_peer: Callable[[Endpoints, str], AdapterPeer] = adapter_peer,
     ) -> None:
         """`instance` names this life of the adapter."""
-        self._instance = instance
         self._peer = open_peer(endpoints, f"adapter-{instance}")
         self._epoch = NO_EPOCH
         self._has_connected = False
@@ -95,5 +94,4 @@ class AdapterLink:
         self._is_rejoining = self._has_connected
         self._has_connected = True
         if self._is_rejoining:
-            hello = AdapterHello(self._instance)
-            await self._peer.send(AdapterBatch(NO_EPOCH, [hello]))
+            await self._peer.send(AdapterBatch(NO_EPOCH, [AdapterHello()]))

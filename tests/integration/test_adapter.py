@@ -706,7 +706,7 @@ def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner() -> None:
         async with ScriptedServer(small_cluster) as server:
             source = ApiSource(access_by_url(server.url), seed=1)
             link = MemoryLink()
-            task = asyncio.create_task(Adapter(source, link, instance="one").run())
+            task = asyncio.create_task(Adapter(source, link).run())
             for epoch in (1, 2):
                 link.order(StartSync(epoch))
                 assert by_kind(await taken(link, EXPECTED_COUNT)) == EXPECTED

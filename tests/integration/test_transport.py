@@ -267,13 +267,13 @@ class TestOwner:
         dealer = context.socket(zmq.DEALER)
         dealer.connect(endpoints.address(Channel.BINDERS))
         try:
-            good = FROM_BINDER.encode(BinderHello(1, "x"))
+            good = FROM_BINDER.encode(BinderHello(1))
             dealer.send(b"alone")
             dealer.send_multipart([b"GET / HTTP/1.1", b""])
             dealer.send_multipart([good[0], bytes(good[1])[:-1] + b"?"])
             dealer.send_multipart(ADMIN_REQUEST.encode(StatusRequest()))
             dealer.send_multipart(good)
-            assert one(owner).message == BinderHello(1, "x")
+            assert one(owner).message == BinderHello(1)
             assert owner.damage.count == 4
             assert "channel binders: cannot be decoded" in owner.damage.last
         finally:
@@ -318,8 +318,8 @@ class TestOwner:
                 assert await adapter.recv() == Connected()
                 assert await b.recv() == Connected()
                 for _ in range(LIMITS[Channel.ADAPTER].owner_high_water):
-                    assert await adapter.send(AdapterBatch(0, [AdapterHello("a")]))
-                assert await b.send(BinderHello(0, "b"))
+                    assert await adapter.send(AdapterBatch(0, [AdapterHello()]))
+                assert await b.send(BinderHello(0))
 
         asyncio.run(flood_then_report())
         first = owner.poll(WAIT_MS)
@@ -395,7 +395,7 @@ class TestAsyncPeer:
         async def binder() -> list[object]:
             with binder_peer(endpoints, "binder-0-a") as peer:
                 seen: list[object] = [await peer.recv()]
-                assert await peer.send(BinderHello(0, "a"))
+                assert await peer.send(BinderHello(0))
                 seen += [await peer.recv(), await peer.recv()]
                 assert await peer.send(BindReport(0, 1, [BindFinished(1)], []))
                 return seen
@@ -420,7 +420,7 @@ class TestAsyncPeer:
         async def binder() -> list[int]:
             with binder_peer(endpoints, "binder-0-a") as peer:
                 await peer.recv()
-                await peer.send(BinderHello(0, "a"))
+                await peer.send(BinderHello(0))
                 epochs = []
                 for _ in range(count):
                     message = await peer.recv()
@@ -511,7 +511,7 @@ class TestAsyncPeer:
 
     def test_a_second_owner_gets_a_fresh_start(self, endpoints: Endpoints) -> None:
         async def adapter() -> None:
-            hello = AdapterBatch(0, [AdapterHello("a")])
+            hello = AdapterBatch(0, [AdapterHello()])
             with adapter_peer(endpoints, "adapter-a") as peer:
                 for epoch in (1, 2):
                     with OwnerSockets(endpoints) as owner:
@@ -528,7 +528,7 @@ class TestAsyncPeer:
 class TestAdapterLink:
     """The adapter's channel, from one owner to the next."""
 
-    HELLO = AdapterHello("a")
+    HELLO = AdapterHello()
     NODE = NodeDeleted("n")
 
     def test_a_new_owner_hears_a_hello_and_nothing_of_the_old_sync(

@@ -129,7 +129,7 @@ def _decisions(plan: Plan, simulation: Simulation) -> Played:
     async def beside() -> None:
         link = AdapterLink(cast("Endpoints", None), "feeder", open_peer=open_end)
         processes.link = CountedLink(link)
-        await Adapter(source, processes.link, instance="feeder").run()
+        await Adapter(source, processes.link).run()
 
     with _ended_after([feeder, binder, scorer, owner]):
         return _run(plan, simulation, feeder, cluster, beside, source.synced.wait)

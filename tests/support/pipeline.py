@@ -153,7 +153,7 @@ class Pipeline:
         """Scorers that say nothing any more."""
         self._lives = 0
         self._seed = seed
-        self.handle(BinderSaid(BINDER, BinderHello(0, "b")))
+        self.handle(BinderSaid(BINDER, BinderHello(0)))
         self.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
         for index in range(worker_count):
             self.start_scorer(index)
@@ -162,7 +162,7 @@ class Pipeline:
 
     def sync(self, nodes: list[Node], pods: list[PodRecord]) -> None:
         """The adapter says Hello, and lists everything."""
-        self.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello("a")])))
+        self.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello()])))
         messages: list[AdapterMessage] = []
         for kind in ALL_KINDS:
             messages.append(SyncStarted(kind.plural))

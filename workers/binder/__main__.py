@@ -28,7 +28,6 @@ from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from workers.binder.binder_assembly import BinderLife, MakeProfiles, Surroundings
 from workers.binder.binder_limits import BinderLimits, limits_of
-from workers.binder.binder_loop import Identity
 from workers.binder.recorder import RecorderSettings
 
 if TYPE_CHECKING:
@@ -42,18 +41,17 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     clock = SystemClock()
-    instance = secrets.token_hex(4)
     configuration = _configuration(options.config)
     limits = _limits(configuration, options.binders)
     settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     gate = start.gate(clock)
     around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
-    name = f"binder-{start.number}-{instance}"
+    name = f"binder-{start.number}-{secrets.token_hex(4)}"
     endpoints = Endpoints(start.runtime_dir)
     with AsyncPeer(endpoints, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:
         life = BinderLife(
-            Identity(start.number, instance),
+            start.number,
             peer,
             around,
             limits,

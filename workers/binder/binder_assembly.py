@@ -17,7 +17,7 @@ from shared.telemetry.tally import Tally, request_observer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binder_limits import BinderLimits
-from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop, Identity, OwnerPeer
+from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop, OwnerPeer
 from workers.binder.binding_cycle import (
     BindingCycle,
     BindingPlugins,
@@ -57,7 +57,7 @@ class BinderLife:
 
     def __init__(
         self,
-        identity: Identity,
+        binder_index: int,
         peer: OwnerPeer,
         around: Surroundings,
         limits: BinderLimits,
@@ -104,7 +104,7 @@ class BinderLife:
             record_api, clock, self._recorder.pod_preempted, freer=freer, fences=fences
         )
         self._binder = BinderLoop(
-            identity,
+            binder_index,
             peer,
             cycle,
             self._recorder,

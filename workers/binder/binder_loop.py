@@ -25,7 +25,7 @@ import asyncio
 from collections import Counter, deque
 from contextlib import suppress
 from logging import DEBUG
-from typing import Any, Final, NamedTuple, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
 import msgspec
 
@@ -86,20 +86,12 @@ class OwnerPeer(Protocol):
     def send_nowait(self, message: FromBinder) -> bool: ...
 
 
-class Identity(NamedTuple):
-    """Who this binder is."""
-
-    binder_index: int
-    instance: str
-    """Another one for each life of the process."""
-
-
 class BinderLoop:
     """Everything between the owner's messages and the binding cycles."""
 
     def __init__(
         self,
-        identity: Identity,
+        binder_index: int,
         peer: OwnerPeer,
         cycle: BindingCycle,
         recorder: EventRecorder,
@@ -113,7 +105,7 @@ class BinderLoop:
         """`fences`: those of the evictor and of the clients that the plugins have. `hold`: with leader
         election. `tally`: what the process counts, told with the heartbeats."""
         assert in_flight_max > 0, "a binder that may not bind"
-        self._identity = identity
+        self._index = binder_index
         self._peer = peer
         self._cycle = cycle
         self._recorder = recorder
@@ -412,7 +404,7 @@ class BinderLoop:
     def _add_outcome(self, order: BindPod, epoch: int, outcome: Outcome) -> None:
         report = self._report
         if report is None:
-            report = self._report = BindReport(self._identity.binder_index, epoch, [], [])
+            report = self._report = BindReport(self._index, epoch, [], [])
             self._finished_at_s = 0.0
         match outcome:
             case Bound():
@@ -450,7 +442,7 @@ class BinderLoop:
             self._report = None
         if self._victims:
             assert self._epoch is not None, "what has an outcome was ordered"
-            report = VictimReport(self._identity.binder_index, self._epoch, self._victims)
+            report = VictimReport(self._index, self._epoch, self._victims)
             if self._peer.send_nowait(report):
                 self._victims = []
         if self._report is not None or self._victims:
@@ -469,15 +461,14 @@ class BinderLoop:
         void_count = self._fences.void_count
         if self._is_ready and void_count:
             return
-        index = self._identity.binder_index
+        index = self._index
         if self._peer.send_nowait(BinderReady(index, self._epoch, void_count)):
             self._is_ready, self._is_clear = True, not void_count
             self._log.info("binder_ready", epoch=self._epoch, in_flight=void_count)
             self._begin_bindings()
 
     def _hello(self) -> None:
-        index, instance = self._identity
-        self._peer.send_nowait(BinderHello(index, instance))
+        self._peer.send_nowait(BinderHello(self._index))
 
     async def _tick(self) -> None:
         while True:
@@ -513,7 +504,7 @@ class BinderLoop:
     def _beat(self) -> None:
         in_flight = len(self._in_flight) + len(self._orders)
         dropped = self._recorder.events_dropped_count
-        index = self._identity.binder_index
+        index = self._index
         for labels, count in self._passed.items():
             self._tally.observe("extension_point_s", labels, 0.0, count)
         self._passed.clear()

@@ -24,7 +24,7 @@ class Written:
 
 def welcomed() -> Written:
     written = Written()
-    assert written.binder.answers(Connected()) == [BinderHello(0, "life")]
+    assert written.binder.answers(Connected()) == [BinderHello(0)]
     assert written.binder.answers(Welcome(EPOCH)) == [BinderReady(0, EPOCH)]
     return written
 

@@ -12,7 +12,7 @@ from tests.support.waiting import HANG_S
 def test_messages_count_from_the_sync_on() -> None:
     async def scenario() -> None:
         link = CountedLink(MemoryLink())
-        await link.send_batch(NO_EPOCH, [AdapterHello("feeder")])
+        await link.send_batch(NO_EPOCH, [AdapterHello()])
         waiting = asyncio.create_task(link.until_sent(3))
         await link.send_batch(7, [SyncStarted("pods"), SyncStarted("nodes")])
         await asyncio.sleep(0)

@@ -36,7 +36,7 @@ from tests.unit.workers.binder.virtual_time import run_virtual
 async def running(
     source: EventSource, link: MemoryLink, hello_interval_s: float = 60.0
 ) -> AsyncIterator[None]:
-    adapter = Adapter(source, link, instance="one", hello_interval_s=hello_interval_s)
+    adapter = Adapter(source, link, hello_interval_s=hello_interval_s)
     task = asyncio.create_task(adapter.run())
     try:
         yield
@@ -146,7 +146,7 @@ def test_a_source_that_fails_ends_the_process() -> None:
 
     async def main() -> None:
         link = MemoryLink()
-        task = asyncio.create_task(Adapter(Failing(), link, instance="one").run())
+        task = asyncio.create_task(Adapter(Failing(), link).run())
         await link.take_batch()
         link.order(StartSync(1))
         with pytest.raises(ExceptionGroup) as caught:

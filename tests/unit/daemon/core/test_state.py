@@ -183,7 +183,7 @@ def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_greet_again(
 
 def test_the_status_says_when_the_adapter_and_the_api_server_were_heard() -> None:
     pipeline = Pipeline()
-    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello("a")])))
+    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello()])))
     pipeline.tell(AdapterMeasured(NOTHING, 12.5, {"nodes": 11.0, "pods": 12.0}))
     status = status_of(pipeline)
     assert (status.adapter_told_s, status.api_heard_s) == (12.5, {"nodes": 11.0, "pods": 12.0})
@@ -201,7 +201,7 @@ def test_kinds_that_are_not_listed_yet_are_named() -> None:
     watched = sorted(kind.plural for kind in ALL_KINDS if not kind.feature_gate)
     assert status_of(pipeline).awaited_kinds == watched
     assert "podgroups" in status_of(Pipeline(groups=GroupSettings())).awaited_kinds
-    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello("a")])))
+    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello()])))
     for kind in ALL_KINDS:
         if kind.plural != "pods":
             pipeline.tell(SyncStarted(kind.plural), SyncFinished(kind.plural, "1"))
@@ -230,7 +230,7 @@ def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
     pipeline.handle()
     pipeline.run_until_quiet()
     assert pipeline.verdicts == []
-    pipeline.handle(BinderSaid(BINDER, BinderHello(0, "b")))
+    pipeline.handle(BinderSaid(BINDER, BinderHello(0)))
     pipeline.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
     told = [verdict.name for report in pipeline.verdicts for verdict in report.verdicts]
     assert len(told) == len(set(told)) == 3

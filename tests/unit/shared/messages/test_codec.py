@@ -73,7 +73,7 @@ from shared.messages.to_scorer import (
 )
 
 BINDER_MESSAGES = [
-    (FROM_BINDER, BinderHello(0, "a")),
+    (FROM_BINDER, BinderHello(0)),
     (FROM_BINDER, BinderReady(0, 2)),
     (
         FROM_BINDER,
@@ -117,7 +117,7 @@ OTHER_MESSAGES = [
         AdapterBatch(
             3,
             [
-                AdapterHello("a"),
+                AdapterHello(),
                 SyncStarted("nodes"),
                 NodeDeleted("n1"),
                 SyncFinished("nodes", "17"),
@@ -148,9 +148,9 @@ def test_a_message_comes_out_as_it_went_in(channel: Codec[Any], message: msgspec
 @pytest.mark.parametrize(
     ("channel", "message", "problem"),
     [
-        (TO_BINDER, BinderHello(0, "a"), "Invalid value 'vh'"),
+        (TO_BINDER, BinderHello(0), "Invalid value 'vh'"),
         (FROM_BINDER, StatusRequest(), "Invalid value 'qs'"),
-        (FROM_ADAPTER, [AdapterHello("a")], "cannot be decoded"),
+        (FROM_ADAPTER, [AdapterHello()], "cannot be decoded"),
     ],
 )
 def test_a_message_of_another_channel_is_refused(

@@ -28,7 +28,6 @@ from workers.binder.binder_loop import (
     REPORT_HELD_S,
     TICK_S,
     BinderLoop,
-    Identity,
 )
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.evictions import Evictor
@@ -114,7 +113,7 @@ class Stage:
             self.api, LoopClock(), self.recorder.pod_preempted, fences=self.fences
         )
         self.binder = BinderLoop(
-            Identity(3, "x"),
+            3,
             self.peer,
             BindingCycle(BindingPlugins(binds=(self.binds,))),
             self.recorder,
@@ -159,7 +158,7 @@ def play(scene: Callable[[Stage], Awaitable[None]], in_flight_max: int = 10) -> 
 def test_hello_is_said_on_connection_and_each_second_until_welcomed() -> None:
     async def scene(stage: Stage) -> None:
         await stage.peer.say(Connected())
-        assert stage.peer.sent == [BinderHello(3, "x")]
+        assert stage.peer.sent == [BinderHello(3)]
         await asyncio.sleep(2.5)
         assert len(stage.peer.take(BinderHello)) == 3
         await stage.peer.say(Welcome(7))
@@ -294,7 +293,7 @@ def test_a_new_connection_to_the_same_owner_reports_nothing_of_before() -> None:
         await stage.welcome()
         await stage.peer.say(orders(1, 2, 3))
         await stage.peer.say(Connected())
-        assert stage.peer.take(BinderHello) == [BinderHello(3, "x")]
+        assert stage.peer.take(BinderHello) == [BinderHello(3)]
         await stage.binds.end(1)
         assert stage.peer.sent == []
         await stage.peer.say(Welcome(7))
