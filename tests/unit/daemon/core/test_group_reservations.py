@@ -128,16 +128,21 @@ def test_after_as_much_time_nothing_is_held_and_who_waited_for_that_is_placed() 
     assert "small" in held.berth.bound_names()
 
 
+def expect_pauses(seen: list[bool]) -> None:
+    """Held for no longer than it lasts, then not for at least twice as long (looked at every 11 s)."""
+    lengths = [(is_held, len(list(some))) for is_held, some in itertools.groupby(seen)]
+    assert len(lengths) > 4
+    for is_held, count in lengths[1:-1]:  # Of 11 s each.
+        assert count * 11.0 <= LASTS_S + 11.0 if is_held else count * 11.0 > LASTS_S * 2 - 11.0
+
+
 def test_it_is_not_held_again_at_once() -> None:
     held = Waiting()
     seen = []
     for _ in range(40):
         held.berth.wait()
         seen.append(held.room() is not None)
-    lengths = [(is_held, len(list(some))) for is_held, some in itertools.groupby(seen)]
-    assert len(lengths) > 4
-    for is_held, count in lengths[1:-1]:  # Of 11 s each.
-        assert count * 11.0 <= LASTS_S + 11.0 if is_held else count * 11.0 > LASTS_S * 2 - 11.0
+    expect_pauses(seen)
 
 
 def test_who_matters_more_is_not_kept_away() -> None:
@@ -294,10 +299,7 @@ def test_who_cannot_be_made_to_go_has_nothing_held_for_longer_than_that() -> Non
     for _ in range(30):
         seen.append(bool(berth.state.reservations.held))
         berth.wait()
-    lengths = [(is_held, len(list(some))) for is_held, some in itertools.groupby(seen)]
-    assert len(lengths) > 4
-    for is_held, count in lengths[1:-1]:  # Of 11 s each.
-        assert count * 11.0 <= LASTS_S + 11.0 if is_held else count * 11.0 > LASTS_S * 2 - 11.0
+    expect_pauses(seen)
 
 
 def test_pods_that_make_room_for_themselves_keep_it_though_it_was_held_before() -> None:
