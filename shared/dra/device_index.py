@@ -77,8 +77,6 @@ class DeviceIndex:
         self._log: list[str] = []
         """Nodes of which devices were given away or came back, oldest first."""
         self._log_base = 0
-        self.step_count = 0
-        """Devices tried in searches so far."""
         self._facts: WeakValueDictionary[bytes, SliceFacts] = WeakValueDictionary()
         """Of the slices that are there."""
         self._start_over()

@@ -11,6 +11,7 @@ What any sensible claim needs is free; it grows with the devices there are and t
 from typing import Final
 
 from shared.dra.allocation_errors import AllocationError
+from shared.framework.cluster_view import ClusterView
 
 WORK_MAX: Final = 1_500_000
 """Beyond what is free, at filterTimeout's default; more than any one selector may cost. A unit is a unit
@@ -34,6 +35,16 @@ class WorkError(AllocationError):
 
     def __init__(self) -> None:
         super().__init__("timed out trying to allocate devices")
+
+
+class StepsTried:
+    """What all searches of a view come to. By itself: it is known where devices cannot be read."""
+
+    def __init__(self, _: ClusterView) -> None:
+        self.count = 0
+
+    def catch_up(self) -> None:
+        pass
 
 
 class Work:

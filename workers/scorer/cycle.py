@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.columns.schema import Rows
-from shared.dra.device_index import CLAIMS, device_index, takes_devices
-from shared.dra.search_work import BATCH_STEPS_MAX
+from shared.dra.device_index import takes_devices
+from shared.dra.search_work import BATCH_STEPS_MAX, StepsTried
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice, Engine
 from shared.engine.evaluation import Evaluation
@@ -194,8 +194,7 @@ class Cycle:
     def _steps_tried(self) -> int:
         """By searches of devices: where these are long, the owner should hear of what was found before
         all pods of a batch have been looked at."""
-        view = self._replica.view
-        return device_index(view).step_count if view.objects.all(CLAIMS) else 0
+        return self._replica.view.derived(StepsTried).count
 
     def left_out(self, ticket: int, error: ObjectError) -> Failure:
         """The answer to a pod that nobody knows how to evaluate. What was worked out so far is worked

@@ -18,7 +18,7 @@ from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
 from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
-from shared.dra.search_work import WORK_MAX, Work, WorkError
+from shared.dra.search_work import WORK_MAX, StepsTried, Work, WorkError
 from shared.dra.special_claim import SPECIAL_CLAIM
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -218,7 +218,7 @@ def allocated_on(
     except NodeAllocationError as error:
         return AllocationOutcome(str(error))
     finally:
-        index.step_count += state.work.step_count - tried_before
+        cluster.derived(StepsTried).count += state.work.step_count - tried_before
     return (
         AllocationOutcome(CANNOT_ALLOCATE)
         if solutions is None
