@@ -44,6 +44,11 @@ POOLS_KEPT_MAX: Final = 1 << 18
 """Of all nodes together, before they are put together anew: 64 pools a node at 4,096 nodes that have
 slices of their own. Where nodes reach shared ones alone, those that reach the same are one."""
 
+SIGNATURES_MAX: Final = 1 << 16
+"""Or four for each node with slices of its own: so many states that nodes were in have a number, some
+1 kB each, before those that they are in now are numbered anew. Drivers may say something new at any
+time."""
+
 
 class Groups(NamedTuple):
     """Rows sorted into groups that offer the same. Arrays have shape (n,) unless said otherwise."""
@@ -145,6 +150,16 @@ class DeviceIndex:
             else:
                 continue
             self.offers = object()
+        if len(self._signature_ids) > max(SIGNATURES_MAX, 4 * len(self._by_node)):
+            self._number_anew()
+
+    def _number_anew(self) -> None:
+        """States of nodes that no node is in any more have no number."""
+        self._offers.clear()
+        self._offer_ids.clear()
+        self._signature_ids = {None: NO_SLICES_ID}
+        self._dirty.update(self._by_node)
+        self.offers = object()
 
     def _see_classes(self) -> None:
         self.by_resource = classes_by_resource(self._objects.all(CLASSES).values())
@@ -189,8 +204,7 @@ class DeviceIndex:
         old = self._slices.pop(key, None)
         if old is not None:
             self._note_far(old, -1)
-            self._place(old).pop(key, None)
-            self._by_pool[old.pool_id].pop(key, None)
+            self._leave_place(old, key)
             self._mark_pool(old.pool_id)
             self._mark(old)
         new = self._objects.get(SLICES, key)
@@ -215,6 +229,15 @@ class DeviceIndex:
         if view.match.node_name:
             return self._by_node.setdefault(view.match.node_name, {})
         return self._shared
+
+    def _leave_place(self, view: SliceView, key: str) -> None:
+        """Nothing is left of a node or a pool that is gone."""
+        place, pool = self._place(view), self._by_pool[view.pool_id]
+        del place[key], pool[key]
+        if not place and view.match.node_name:
+            del self._by_node[view.match.node_name]
+        if not pool:
+            del self._by_pool[view.pool_id]
 
     def _mark_pool(self, pool_id: PoolId) -> set[str]:
         """Nodes with slices of the pool, which are returned, may offer something else than before."""
@@ -375,7 +398,8 @@ class DeviceIndex:
         for name in dirty:
             name_id = nodes.names.find(name)
             if name_id < 0:
-                self._dirty.add(name)  # Its slices came before the node.
+                if name in self._by_node:
+                    self._dirty.add(name)  # Its slices came before the node.
                 continue
             signature = self._signature(name)
             known = self._signature_ids.setdefault(signature, len(self._signature_ids))

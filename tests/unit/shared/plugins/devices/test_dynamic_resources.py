@@ -9,7 +9,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.sim.leaks import holders
 from daemon.core.cache import Cache
+from shared.dra import device_index as device_index_module
 from shared.dra.allocator import INVALID_POOLS, allocate
 from shared.dra.device_index import CLAIMS, SLICES, device_index, reaches
 from shared.dra.pools import Pool, gather
@@ -448,6 +450,36 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
     groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
     assert len(np.unique(groups.group)) == len(groups.keys)
     assert groups.first.tolist() == np.unique(groups.group, return_index=True)[1].tolist()
+
+
+def test_what_drivers_said_once_has_no_number_for_ever(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(device_index_module, "SIGNATURES_MAX", 12)
+    is_seventh = f"device.attributes['{DRIVER}'].model == 'm7'"
+    cache = cluster(make_claim("c0", requests=[request(selectors=selectors(is_seventh))]))
+    pod = pod_info(pod_of("c0"))
+    for turn in range(40):
+        put(cache, make_slice("n0", [device("d", attributes={"model": f"m{turn % 20}"})]))
+        put(cache, make_slice("n1", [device("d", attributes={"model": f"s{turn}"})]))
+        assert [text == "" for text in verdicts(cache, pod)] == [turn % 20 == 7, False, False]
+        groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
+        assert len(groups.keys) == 3
+        assert max(int.from_bytes(key, "little") for key in groups.keys) < 16
+
+
+def test_nothing_is_kept_of_a_node_that_went_with_its_devices() -> None:
+    cache = cluster(make_claim("c0"), make_slice("n0", [device("d")]))
+    pod = pod_info(pod_of("c0"))
+    verdicts(cache, pod)
+    slices = [make_slice(name, [device("d")]) for name in ("never-came", "went")]
+    for each in slices:
+        put(cache, each)
+    verdicts(cache, pod)
+    for each in slices:
+        cache.objects.remove(SLICES, each.metadata.name)
+    assert [text == "" for text in verdicts(cache, pod)] == [True, False, False]
+    index = device_index(cache.view)
+    assert holders([vars(index)], {"n0"})
+    assert not holders([vars(index)], {"never-came", "went"})
 
 
 def counters(name: str, node: str, *, count: int = 2) -> ResourceSlice:
