@@ -54,10 +54,10 @@ class Copies:
     def look_at(self, scorer: ScorerProcess) -> None:
         """After each turn of a worker."""
         owner, replica = self._berth.owner, scorer.loop.replica
-        if owner is None or not replica.is_settled or not has_all(scorer, owner):
-            return
         compared = (replica.epoch, replica.sequence, replica.generation)
         if self._compared.get(scorer.name) == compared:
+            return
+        if owner is None or not replica.is_settled or not has_all(scorer, owner):
             return
         self._compared[scorer.name] = compared
         cache = owner.state.cache

@@ -4,7 +4,7 @@ A dictionary that nobody empties shows whatever it is called.
 """
 
 import gc
-from collections.abc import Collection, Iterable
+from collections.abc import Callable, Collection, Iterable
 from types import BuiltinFunctionType, CodeType, FunctionType, ModuleType
 from typing import Any, Final
 
@@ -85,17 +85,40 @@ def _is_ours(each: object) -> bool:
 
 
 def _held_by(holder: object) -> Iterable[object]:
-    if isinstance(holder, msgspec.Struct):  # Not all of them are known to the collector.
-        return [getattr(holder, name) for name in holder.__struct_fields__]
-    if isinstance(holder, ClusterView):  # What is derived catches up when it is asked.
-        return [held for name, held in vars(holder).items() if name != "_derived"]
-    if isinstance(holder, Evaluations):
-        # Of pods that are alike but for their claims (keys that are tuples) the one that was asked about
-        # last stays, within the bound, until another comes.
-        return [each for key, each in vars(holder)["_kept"].items() if not isinstance(key, tuple)]
-    if isinstance(holder, FunctionType):  # Its globals are the module's.
-        return [cell.cell_contents for cell in holder.__closure__ or () if _is_filled(cell)]
-    return gc.get_referents(holder)
+    kind = type(holder)
+    held_by = _readers.get(kind)
+    if held_by is None:
+        found = (reads for known, reads in _SPECIAL.items() if issubclass(kind, known))
+        held_by = _readers[kind] = next(found, gc.get_referents)
+    return held_by(holder)
+
+
+def _of_struct(holder: Any) -> Iterable[object]:
+    return [getattr(holder, name) for name in holder.__struct_fields__]
+
+
+def _of_view(holder: Any) -> Iterable[object]:
+    return [held for name, held in vars(holder).items() if name != "_derived"]
+
+
+def _of_evaluations(holder: Any) -> Iterable[object]:
+    return [each for key, each in vars(holder)["_kept"].items() if not isinstance(key, tuple)]
+
+
+def _of_function(holder: Any) -> Iterable[object]:
+    return [cell.cell_contents for cell in holder.__closure__ or () if _is_filled(cell)]
+
+
+_SPECIAL: Final[dict[type, Callable[[Any], Iterable[object]]]] = {
+    msgspec.Struct: _of_struct,  # Not all of them are known to the collector.
+    ClusterView: _of_view,  # What is derived catches up when it is asked.
+    # Of pods that are alike but for their claims (keys that are tuples) the one that was asked about
+    # last stays, within the bound, until another comes.
+    Evaluations: _of_evaluations,
+    FunctionType: _of_function,  # Its globals are the module's.
+}
+_readers: Final[dict[type, Callable[[Any], Iterable[object]]]] = {}
+"""Kind -> what objects of it hold."""
 
 
 def _is_filled(cell: Any) -> bool:

@@ -50,6 +50,7 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         self._task_count = 0
         self._tasks: dict[SimulatedTask, None] = {}
         self._is_ending = False
+        self._is_in_turn = False
         self._signal_handlers: dict[int, Callable[[], object]] = {}
 
     # The process ------------------------------------------------------------------------------------
@@ -58,7 +59,9 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         now_s = self.time()
         while self._timers and self._timers[0][0] <= now_s:
             self._ready.append(heapq.heappop(self._timers)[2])
+        self._is_in_turn = True
         self._run_ready()
+        self._is_in_turn = False
         while self._timers and self._timers[0][2].cancelled():
             heapq.heappop(self._timers)
         return self._timers[0][0] + self.clock.slept_s if self._timers else math.inf
@@ -132,7 +135,8 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
     ) -> asyncio.Handle:
         handle = asyncio.Handle(callback, args, self, context)
         self._ready.append(handle)
-        self.wake()
+        if not self._is_in_turn:  # What is asked for in a turn is done in it.
+            self.wake()
         return handle
 
     def call_later(  # type: ignore[override] # Only what is asked of it.
@@ -148,7 +152,8 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         handle = asyncio.TimerHandle(when, callback, args, self, context)
         self._timer_count += 1
         heapq.heappush(self._timers, (when, self._timer_count, handle))
-        self.wake(when + self.clock.slept_s)
+        if not self._is_in_turn:
+            self.wake(when + self.clock.slept_s)
         return handle
 
     def _timer_handle_cancelled(self, handle: asyncio.TimerHandle) -> None:

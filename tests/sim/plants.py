@@ -58,7 +58,7 @@ PLANTS = {
         "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=213,
+        found_by=82,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",

@@ -162,7 +162,9 @@ class ScorerLoop:
             return 0
         if self._has_news:
             return CALM_MS
-        return max(0, int((self._next_heartbeat_s - self._clock.monotonic_s()) * 1000))
+        wait_s = self._next_heartbeat_s - self._clock.monotonic_s()
+        # Rounded up: waking a moment too early would be one more turn for nothing.
+        return int(max(wait_s, 0.0) * 1000 + 0.999)
 
     def _foresee(self, *, is_calm: bool) -> None:
         """A lone pod does not wait for what the one before it changed to be evaluated, nor for this

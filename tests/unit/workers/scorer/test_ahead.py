@@ -38,6 +38,19 @@ def test_there_is_one_short_wait_after_news_and_no_busy_polling() -> None:
     assert polls.timeouts_ms[1:] == [long_ms, CALM_MS, long_ms, long_ms]
 
 
+def test_nobody_polls_for_nothing_when_a_heartbeat_is_almost_due() -> None:
+    polls, clock = Polls(), ManualClock(now_s=10.0)
+    loop = loop_on(polls, clock)
+
+    def is_stopped() -> bool:
+        """What is left until the next heartbeat is less than polls count in."""
+        clock.now_s = loop._next_heartbeat_s - 0.0004
+        return len(polls.timeouts_ms) == 5
+
+    loop.run(is_stopped)
+    assert polls.timeouts_ms[3:] == [1, 1]
+
+
 def placements(*, is_ahead: bool) -> dict[str, list[str]]:
     """Of ten pods that come one by one to nodes of which some are fuller."""
     pipeline = Pipeline()
