@@ -5,11 +5,12 @@ tell such a pod either: each of these exceptions has the place in upstream besid
 """
 
 from collections import Counter
-from collections.abc import Mapping
+from typing import NamedTuple
 
 from bench.sim.berth import Berth
 from bench.sim.copies import has_all
 from bench.sim.draw import Json
+from bench.sim.extender import is_asked_about
 from bench.sim.gang_rules import is_in_group, judge_groups
 from bench.sim.judged_orders import JudgedOrders
 from bench.sim.oracle import (
@@ -31,7 +32,22 @@ from bench.sim.slow_preemption import candidates
 from bench.sim.states import OTHER_KINDS, waiting
 from bench.sim.world import World
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from shared.plugin_names import DYNAMIC_RESOURCES, INTER_POD_AFFINITY, NODE_VOLUME_LIMITS
+from shared.plugin_names import (
+    DYNAMIC_RESOURCES,
+    INTER_POD_AFFINITY,
+    NODE_RESOURCES_FIT,
+    NODE_VOLUME_LIMITS,
+)
+
+
+class _Held(NamedTuple):
+    """Room that others were asked to leave for a group."""
+
+    first_s: float
+    last_s: float
+    """When it was seen first and last, on the owner's clock."""
+    priority: int
+    """The group's, as which whoever waits has to respect it."""
 
 
 class AtRest:
@@ -54,6 +70,19 @@ class AtRest:
         """Assumptions and evictions that there were when somebody last asked for rest, without those of
         pods that wait on Permit: one that a group has give its place up comes back for it, each time
         after a back-off (`Preempt` in framework/runtime/waiting_pods_map.go, v1.36.2)."""
+        self._held: dict[tuple[str, str, float], _Held] = {}
+        """(group, node, until when at most) -> room that was held."""
+
+    def note_held(self, owner: OwnerProcess) -> None:
+        """After each turn of the owner: the room that it holds for groups."""
+        now_s = owner.clock.monotonic_s()
+        for group, held in owner.state.reservations.held.items():
+            if held.priority is None:
+                continue  # Nobody was asked to leave it.
+            for node in held.places.values():
+                before = self._held.get((group, node, held.until_s))
+                first_s = now_s if before is None else before.first_s
+                self._held[group, node, held.until_s] = _Held(first_s, now_s, held.priority)
 
     # Whether there is rest --------------------------------------------------------------------------
 
@@ -184,11 +213,11 @@ class AtRest:
         key = f"{pod.namespace}/{pod.name} ({place})"
         try:
             fits = where_it_fits(pod, cluster)
-            if queued is not None and NODE_VOLUME_LIMITS in queued.unschedulable_plugins:
+            if _was_rejected_by(NODE_VOLUME_LIMITS, queued):
                 # Nobody is told of a limit that goes with its CSINode (`EventsToRegister` in
                 # pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2).
                 fits = [name for name in fits if name in cluster.told.get("csinodes", {})]
-            if self._opinion.devices_on_permit and _lacks_devices(queued):
+            if self._opinion.devices_on_permit and _was_rejected_by(DYNAMIC_RESOURCES, queued):
                 fits = []
             # A node that changed may have become one where room can be made; but only the plugins
             # that rejected the pod there are asked what would help, and not those that kept
@@ -201,17 +230,35 @@ class AtRest:
             return
         if _is_woken_less(pod, queued, cluster):
             return
+        unheard = self._world.late_nodes if _is_not_told_of_nodes(pod, queued) else set()
+        fits = [name for name in fits if name not in unheard]
         if fits:
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
-        groups = cluster.told.get("podgroups", {})
         helped = [
             each.node
             for each in room
-            if not self._world.may_be_spoilt(each.node)
-            and not any(_mattered_more(victim, pod, groups) for victim in each.victims)
+            if each.node not in unheard
+            and not self._world.may_be_spoilt(each.node)
+            and not any(self._mattered_more(victim, pod, queued) for victim in each.victims)
         ]
         if helped:
             raise SimulatedFailure("no room made", f"{key} on {', '.join(helped)}")
+
+    def _mattered_more(self, victim: OraclePod, pod: OraclePod, queued: QueuedPod | None) -> bool:
+        """Whether room was held for the victim, as for one that matters as much as its group, when the
+        pod was tried last: the pod, to which the victim alone matters less, had to leave it alone and
+        is not told when the victim has it (`_wake` in daemon/core/group_reservations.py;
+        kube-scheduler holds none)."""
+        if queued is None or not queued.past:
+            return False
+        began_s, failed_s = queued.popped_s, queued.past[-1][0]
+        return any(
+            (group, node) == (_group_of(victim), victim.node)
+            and held.priority >= pod.priority
+            and held.first_s <= failed_s
+            and began_s <= held.last_s
+            for (group, node, _), held in self._held.items()
+        )
 
 
 # What upstream does not tell a pod ----------------------------------------------------------------
@@ -223,7 +270,7 @@ def _is_woken_less(pod: OraclePod, queued: QueuedPod | None, cluster: OracleClus
     at labels of namespaces, by which the pod's own terms or those of others mean it, nor at pods that go
     and were the last that the pod's affinity meant."""
     terms = [pod.spec.get("affinity")]
-    if queued is not None and INTER_POD_AFFINITY in queued.unschedulable_plugins:
+    if _was_rejected_by(INTER_POD_AFFINITY, queued):
         terms += [each.spec.get("affinity") for each in cluster.pods]
     return "namespaceSelector" in str(terms) or may_be_the_first(pod, cluster)
 
@@ -231,11 +278,18 @@ def _is_woken_less(pod: OraclePod, queued: QueuedPod | None, cluster: OracleClus
 def _is_not_told_of_devices(pod: OraclePod, queued: QueuedPod | None) -> bool:
     """Whether devices may be what kept preemption from the pod: DynamicResources did not reject it, so
     it is not asked what a new device would help."""
-    return bool(pod.spec.get("resourceClaims")) and not _lacks_devices(queued)
+    return bool(pod.spec.get("resourceClaims")) and not _was_rejected_by(DYNAMIC_RESOURCES, queued)
 
 
-def _lacks_devices(queued: QueuedPod | None) -> bool:
-    return queued is not None and DYNAMIC_RESOURCES in queued.unschedulable_plugins
+def _is_not_told_of_nodes(pod: OraclePod, queued: QueuedPod | None) -> bool:
+    """Whether no node that comes or changes is one for the pod in the eyes of the hint of
+    NodeResourcesFit: what its Filter ignores that asks for (`isFit` in noderesources/fit.go, v1.36.2,
+    has `Fits` ignore nothing), and no node has it."""
+    return is_asked_about(pod.spec) and _was_rejected_by(NODE_RESOURCES_FIT, queued)
+
+
+def _was_rejected_by(plugin: str, queued: QueuedPod | None) -> bool:
+    return queued is not None and plugin in queued.unschedulable_plugins
 
 
 def _is_beyond(pod: OraclePod) -> bool:
@@ -243,10 +297,6 @@ def _is_beyond(pod: OraclePod) -> bool:
     return GROUP in pod.labels or is_in_group(pod)
 
 
-def _mattered_more(victim: OraclePod, pod: OraclePod, groups: Mapping[str, Json]) -> bool:
-    """Whether room may have been held for the victim as for one that matters as much as its group: the
-    pod, to which the victim alone matters less, had to leave it alone and is not told when the victim
-    has it (`_wake` in daemon/core/group_reservations.py; kube-scheduler holds none)."""
-    name = (victim.spec.get("schedulingGroup") or {}).get("podGroupName", "")
-    group = groups.get(f"{victim.namespace}/{name}")
-    return group is not None and (group["spec"].get("priority") or 0) >= pod.priority
+def _group_of(pod: OraclePod) -> str:
+    """The key of its PodGroup."""
+    return f"{pod.namespace}/{(pod.spec.get('schedulingGroup') or {}).get('podGroupName', '')}"

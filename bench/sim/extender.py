@@ -51,6 +51,12 @@ def licences(spec: Json) -> int:
     return sum(int(each.get(LICENCE, 0)) for each in requests)
 
 
+def is_asked_about(spec: Json) -> bool:
+    """Whether an extender has a say in a pod."""
+    requests = [each.get("resources", {}).get("requests", {}) for each in spec["containers"]]
+    return any(name in each for each in requests for name in (LICENCE, SEAT))
+
+
 def is_refused(spec: Json, node: str) -> bool:
     """By the first extender: it depends on nothing that changes."""
     count = licences(spec)

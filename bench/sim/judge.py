@@ -134,6 +134,7 @@ class Judge:
             for problem in problems(state.cache, state.queue):
                 raise SimulatedFailure("contradiction", problem)
         self._owner_opinion.begun.check(state.cache)
+        self.at_rest.note_held(owner)
         refused_count = (
             state.counters[Count.PROPOSALS_REJECTED] + state.counters[Count.PREEMPTIONS_REJECTED]
         )

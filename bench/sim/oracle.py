@@ -43,6 +43,8 @@ class OraclePod:
     started: str = ""
     is_preempted: bool = False
     """A scheduler has had it go."""
+    were_extenders_asked: bool = True
+    """What they have against nodes counts."""
 
     @property
     def priority(self) -> int:
@@ -71,6 +73,9 @@ class OraclePod:
 
     def on(self, node: str) -> "OraclePod":
         return replace(self, node=node)
+
+    def before_extenders(self) -> "OraclePod":
+        return replace(self, were_extenders_asked=False)
 
 
 @dataclass(frozen=True, eq=False)
@@ -249,7 +254,7 @@ def _early_verdict(pod: OraclePod, node: OracleNode) -> Verdict | None:
         return Verdict("NodeName", "another node was asked for", is_final=True)
     taint = slow_pods.untolerated(tolerations, node.spec.get("taints") or [])
     if taint is not None:
-        return Verdict("TaintToleration", f"taint {taint['key']}", is_final=True)
+        return Verdict("TaintToleration", f"taint {taint.get('key')}", is_final=True)
     if not slow_pods.wants_node(pod.spec, node.name, node.labels):
         return Verdict("NodeAffinity", "another kind of node is wanted", is_final=True)
     return None
@@ -376,7 +381,7 @@ def _features(pod: OraclePod, node: OracleNode) -> Verdict | None:
 
 
 def _extender(pod: OraclePod, node: OracleNode) -> Verdict | None:
-    if is_refused(pod.spec, node.name):
+    if pod.were_extenders_asked and is_refused(pod.spec, node.name):
         return Verdict("Extender", "no licence there", is_final=True)
     return None
 

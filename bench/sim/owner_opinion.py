@@ -7,11 +7,12 @@ the oracle does not share is a finding. Workers' decisions: `second_opinion.py`.
 from collections import Counter
 from typing import Any
 
+from bench.sim.extender import is_asked_about
 from bench.sim.gang_rules import Begun
 from bench.sim.judged_orders import JudgedOrders
 from bench.sim.oracle import OracleCluster, why_not
 from bench.sim.permit import GROUP
-from bench.sim.schedule import SimulatedFailure
+from bench.sim.schedule import SimulatedFailure, outspoken
 from bench.sim.sim_processes import OwnerProcess
 from bench.sim.slow_pods import PORTS, CannotTell
 from bench.sim.states import States, waiting
@@ -72,6 +73,7 @@ class OwnerOpinion:
 
         cache.assume_pod, cache.assume_pods = assume_pod, assume_pods
 
+    @outspoken
     def _check_assumption(self, owner: OwnerProcess, record: PodRecord, node_name: str) -> None:
         self.assumptions_count += 1
         self._world.simulation.tell(f"    owner assumes {record.key} on {node_name}")
@@ -128,6 +130,7 @@ class OwnerOpinion:
 
         checker.passing = passes
 
+    @outspoken
     def _check_refusal(
         self, owner: OwnerProcess, class_id: int, node_name: str, own_uid: str
     ) -> None:
@@ -162,10 +165,12 @@ class OwnerOpinion:
 
         nominations.commit = committed
 
+    @outspoken
     def _check_evictions(
         self, cache: Cache, cluster: OracleCluster, attempt: Any, proposal: Any
     ) -> None:
-        """Whoever goes has to, as things are now."""
+        """Whoever goes has to, as things are now. Where extenders were asked the worker's search is the
+        last word on who has to (`extended_opinion.py`), and they only on who may."""
         node = cluster.node(cache.nodes.name_of(proposal.node_row))
         assert node is not None, "the owner looked"
         pod = waiting(attempt.pod.record)
@@ -179,7 +184,7 @@ class OwnerOpinion:
             problem = why_not(pod, node, cluster.without(gone), cluster)
             needless = [
                 other.name
-                for other in gone
+                for other in (() if is_asked_about(pod.spec) else gone)
                 if why_not(pod, node, cluster.without(set(gone) - {other}), cluster) is None
             ]
         except CannotTell:

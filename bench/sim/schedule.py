@@ -12,7 +12,8 @@ import math
 import random
 import signal
 from collections.abc import Callable
-from typing import Final
+from functools import wraps
+from typing import Final, ParamSpec, TypeVar
 
 from bench.sim.deadly import Death
 from bench.sim.work import CALLS_MAX, EACH, CallCounter
@@ -26,6 +27,10 @@ TURN_S_MEDIAN: Final = 0.000_2
 """How long a process is busy with a turn, about."""
 
 
+_P = ParamSpec("_P")
+_R = TypeVar("_R")
+
+
 class SimulatedFailure(BaseException):
     """Something that must not be. `kind` names the rule that was broken. No `except Exception` of the
     code that runs may take it for something of its own."""
@@ -34,6 +39,21 @@ class SimulatedFailure(BaseException):
         super().__init__(f"{kind}: {detail}")
         self.kind = kind
         self.detail = detail
+
+
+def outspoken(judge: Callable[_P, _R]) -> Callable[_P, _R]:
+    """Whatever fails in a judgement is told, also where the code that is judged takes exceptions for
+    something that is wrong with an object."""
+
+    @wraps(judge)
+    def judged(*args: _P.args, **named: _P.kwargs) -> _R:
+        try:
+            return judge(*args, **named)
+        except Exception as error:
+            told = f"{judge.__qualname__}: {type(error).__name__}: {error}"
+            raise SimulatedFailure("judge", told) from error
+
+    return judged
 
 
 class Simulation:

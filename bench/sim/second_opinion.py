@@ -7,8 +7,9 @@ what it assumes, what it refuses, whom it has go. A decision that the oracle doe
 from collections.abc import Callable
 from typing import Any, Final
 
+from bench.sim.extended_opinion import ExtendedOpinion
 from bench.sim.oracle import OracleCluster, OraclePod, why_not
-from bench.sim.schedule import SimulatedFailure
+from bench.sim.schedule import SimulatedFailure, outspoken
 from bench.sim.sim_processes import ScorerProcess
 from bench.sim.slow_pods import PORTS, CannotTell
 from bench.sim.slow_preemption import best_of, candidates, may_preempt
@@ -47,6 +48,7 @@ class ScorerOpinion:
         self._listen_to_groups(cycle)
         self._listen_to_placements(cycle)
         self._listen_to_answers(cycle)
+        ExtendedOpinion(scorer.name, self._replica, cycle, states, count, is_spoilt)
 
     def _listen_to_groups(self, cycle: Any) -> None:
         place = cycle._place_group  # noqa: SLF001 # To listen.
@@ -82,6 +84,7 @@ class ScorerOpinion:
 
         replica.place, replica.place_many, cycle._put = placed, placed_many, put_one  # noqa: SLF001 # The same.
 
+    @outspoken
     def _judge_placements(self, class_id: int, rows: list[int]) -> None:
         if self._has_no_say:
             return
@@ -104,6 +107,7 @@ class ScorerOpinion:
             more = self._states.of_class(self._replica.epoch, class_id, f"{TENTATIVE}+{number}")
             cluster = cluster.beside([more.on(name)])
 
+    @outspoken
     def _cluster(self) -> OracleCluster:
         cluster = self._states.copied_by(self._replica)
         if cluster is None:
@@ -129,6 +133,7 @@ class ScorerOpinion:
 
         cycle._answer = answered  # noqa: SLF001 # The same.
 
+    @outspoken
     def _judge_failure(
         self, task: PodTask, failure: Failure, cluster: OracleCluster, *, is_first: bool
     ) -> None:

@@ -5,7 +5,7 @@ Rules: pkg/scheduler/framework/plugins and component-helpers/resource/helpers.go
 """
 
 from collections.abc import Mapping, Sequence
-from decimal import Decimal
+from decimal import ROUND_CEILING, Decimal
 from functools import lru_cache
 from typing import Any, NamedTuple
 
@@ -20,6 +20,7 @@ Port = tuple[str, str, int]
 PORTS = "NodePorts"
 UNSCHEDULABLE_TAINT = "node.kubernetes.io/unschedulable"
 ANY_ADDRESS = "0.0.0.0"  # noqa: S104 # What a host port without an address means; nobody listens.
+MOST = 2**63 - 1
 POD_LEVEL = ("cpu", "memory")
 """Resources, with huge pages, of which the pod as a whole may ask."""
 
@@ -45,9 +46,9 @@ class CannotTell(Exception):  # noqa: N818 # It is an answer.
 
 def tolerates(toleration: Json, taint: Json) -> bool:
     """Whether one toleration is meant for one taint."""
-    if toleration.get("effect") and toleration["effect"] != taint["effect"]:
+    if toleration.get("effect") and toleration["effect"] != taint.get("effect"):
         return False
-    if toleration.get("key") and toleration["key"] != taint["key"]:
+    if toleration.get("key") and toleration["key"] != taint.get("key"):
         return False
     operator = toleration.get("operator") or "Equal"
     if operator == "Exists":
@@ -58,7 +59,7 @@ def tolerates(toleration: Json, taint: Json) -> bool:
 def untolerated(tolerations: Sequence[Json], taints: Sequence[Json]) -> Json | None:
     """The first taint that keeps the pod away."""
     for taint in taints:
-        if taint["effect"] in ("NoSchedule", "NoExecute") and not any(
+        if taint.get("effect") in ("NoSchedule", "NoExecute") and not any(
             tolerates(toleration, taint) for toleration in tolerations
         ):
             return taint
@@ -140,10 +141,17 @@ def quantity(text: str) -> Decimal:
     return found
 
 
+@lru_cache(4096)
 def amount(name: str, text: str) -> Decimal:
-    """As the scheduler counts: thousandths of cpu and whole units of anything else, rounded up."""
+    """As the scheduler counts: thousandths of cpu and whole units of anything else, rounded up, and no
+    more of them than an int64 holds."""
     unit = Decimal("0.001") if name == "cpu" else Decimal(1)
-    return -(-quantity(text) // unit) * unit
+    return rounded_up(min(quantity(text) / unit, Decimal(MOST))) * unit
+
+
+def rounded_up(value: Decimal) -> Decimal:
+    """Whole units."""
+    return value.to_integral_value(ROUND_CEILING)
 
 
 def is_extended(name: str) -> bool:

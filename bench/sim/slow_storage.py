@@ -12,7 +12,7 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from bench.sim.slow_migration import Handle, driver_of, served_as, within_reach_of
-from bench.sim.slow_pods import CannotTell, Verdict, quantity, terms_mean
+from bench.sim.slow_pods import CannotTell, Verdict, quantity, rounded_up, terms_mean
 from bench.sim.slow_topology import selects
 
 Json = Mapping[str, Any]
@@ -386,12 +386,12 @@ def _has_capacity(
     driver = storage.told.get("csidrivers", {}).get(storage_class["provisioner"])
     if "storage" not in requests or driver is None or not driver["spec"].get("storageCapacity"):
         return True
-    wanted = -(-_size(requests, "storage") // 1)
+    wanted = rounded_up(_size(requests, "storage"))
     for capacity in storage.told.get("csistoragecapacities", {}).values():
         limit = capacity.get("maximumVolumeSize") or capacity.get("capacity")
         if capacity.get("storageClassName") != storage_class["metadata"]["name"] or limit is None:
             continue
-        is_enough = -(-quantity(str(limit)) // 1) >= wanted
+        is_enough = rounded_up(quantity(str(limit))) >= wanted
         if is_enough and selects(capacity.get("nodeTopology"), labels):
             return True
     return False

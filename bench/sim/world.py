@@ -82,6 +82,8 @@ class World:
         )
         start_api_server(self.process, self.server)
         self.was_restored = False
+        self.late_nodes: set[str] = set()
+        """Nodes that have come, or have changed, since the beginning."""
         self.spoilt_nodes: set[str] = set()
         """Nodes that somebody else may have overcommitted: by a binding, or by making them smaller."""
         self.requests_count = 0
@@ -200,6 +202,8 @@ class World:
         spec = {"taints": taints, "unschedulable": unschedulable}
         body: Json = {"metadata": {"name": name, "labels": labels}, "spec": spec,
                       "status": {"allocatable": room, "capacity": room}}  # fmt: skip
+        if self.berths:
+            self.late_nodes.add(name)
         stored = self.server.cluster.nodes.get("", name)
         if stored is None:
             self.ask("POST", NODES, body)

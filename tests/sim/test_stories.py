@@ -3,8 +3,9 @@
 from typing import Any
 
 from bench.sim.draw import Action
+from bench.sim.extender import LICENCE, is_refused
 from bench.sim.plan_groups import GROUPS
-from bench.sim.sim_plan import Plan
+from bench.sim.sim_plan import Plan, configurations
 from bench.sim.sim_run import play
 from tests.sim.planting import planted
 
@@ -178,6 +179,59 @@ def test_the_supervisor_goes_on_after_it_has_ended_a_process_that_was_silent() -
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 1
+
+
+def test_what_fails_in_a_judgement_is_told_though_who_is_judged_forgives_exceptions() -> None:
+    plan = story(node("n0"), pod(2.0, "p0"), pod(3.0, "p1"))
+    assert play(plan).failure is None
+    found = "    wrong, is_final = [], False\n"
+    kind = kind_of_failure(plan, "bench.sim.oracle", found, "    wrong, is_final = [], 1 / 0\n")
+    assert kind == "judge"
+
+
+def asks_extenders(action: Action) -> Action:
+    """A pod that the first extender has a say in: it is for all nodes but those of its rule."""
+    (container,) = action.what["spec"]["containers"]
+    container["resources"]["requests"] |= {LICENCE: "2"}
+    container["resources"]["limits"] = {LICENCE: "2"}
+    return action
+
+
+def with_extenders(*actions: Action) -> Plan:
+    assert not is_refused(asks_extenders(pod(0.0, "p")).what["spec"], "n0")
+    return story(*actions)._replace(configurations=configurations(("extenders",)))
+
+
+def test_only_they_go_for_a_pod_of_extenders_who_have_to() -> None:
+    plan = with_extenders(
+        node("n0", "2"), pod(2.0, "cheap", 1), pod(2.5, "dear", 2), asks_extenders(pod(4.0, "p", 9))
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 3
+    puts_back = "for rank in range(int(counts[fits].max(initial=0))):"
+    module = "shared.plugins.preemption.victim_selector"
+    assert kind_of_failure(plan, module, puts_back, "for rank in range(0):") == "eviction"
+    best = "        left = left[values == values.min()]"
+    two = plan._replace(actions=(*plan.actions, node("n3"), pod(2.2, "third", 0)))
+    assert play(two).failure is None
+    worst = best.replace("min", "max")
+    assert kind_of_failure(two, "workers.scorer.evaluator", best, worst) == "eviction"
+
+
+def test_a_pod_that_asks_for_what_no_node_has_is_not_told_of_nodes() -> None:
+    """It fits, as its extender sees to that; but the hint of NodeResourcesFit does not know."""
+    small, waiting = node("n0", "500m"), asks_extenders(pod(2.0, "p"))
+    late = node("n3")._replace(at_s=5.0)
+    assert not is_refused(waiting.what["spec"], "n3")
+    plan = with_extenders(small, waiting, late)
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 0
+    assert play(with_extenders(small, pod(2.0, "p"), late)).bound_count == 1
+    rule = "    return is_asked_about(pod.spec) and "
+    kind = kind_of_failure(plan, "bench.sim.at_rest", rule, "    return False and ")
+    assert kind == "waits though it fits"
 
 
 NOMINATES = "facts.queue.nominator.nominate(uid, node_name, priority)"

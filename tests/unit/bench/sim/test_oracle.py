@@ -3,6 +3,8 @@
 from typing import Any
 
 from bench.sim.oracle import cluster_of, pod_of, where_it_fits
+from bench.sim.slow_pods import amount
+from bench.sim.slow_preemption import candidates
 
 Json = dict[str, Any]
 
@@ -48,6 +50,26 @@ def test_a_claim_for_one_pod_is_in_use_by_pods_of_nodes_that_are_there() -> None
         holder = pod("holder", "100m", node, spec={"volumes": volumes})
         cluster = cluster_of([NODE], [waiting, holder], [], told)
         assert where_it_fits(pod_of(waiting), cluster) == fits
+
+
+def test_an_amount_is_no_more_than_what_is_counted_in_holds() -> None:
+    assert amount("memory", "9" * 400) == amount("memory", "1e300") == 2**63 - 1
+    assert amount("cpu", "1e300") * 1000 == 2**63 - 1
+    assert amount("cpu", "100m") * 10 == amount("memory", "0.5") == 1
+
+
+def test_a_budget_that_cannot_be_read_is_for_nobody() -> None:
+    meta = {"namespace": "default", "name": "poison-1"}
+    selector = {"matchExpressions": [{"key": "app", "operator": "nonsense"}]}
+    told = {
+        "poddisruptionbudgets": {
+            "default/poison-1": {"metadata": meta, "spec": {"selector": selector}}
+        }
+    }
+    there, urgent = pod("there", node="n0"), pod("urgent", spec={"priority": 1})
+    there["metadata"]["labels"] = {"app": "a"}
+    (found,) = candidates(pod_of(urgent), cluster_of([NODE], [there], [], told))
+    assert found.violations == 0
 
 
 def test_devices_that_share_a_counter_are_had_together_where_it_suffices() -> None:
