@@ -50,9 +50,9 @@ PLANTS = {
     ),
     "what devices share is not counted": Plant(
         "shared.dra.allocator",
-        "        if any(left < consumed.get(where, 0) for where, left in available.items()):\n",
-        "        if False:\n",
-        found_by=39,
+        "            if where in available and available[where] < consumed[where]:\n",
+        "            if False:\n",
+        found_by=30,
     ),
     "a node that took another's row is taken for it": Plant(
         "daemon.core.committer",
