@@ -41,7 +41,8 @@ class UnschedulablePods:
 
     def __init__(self) -> None:
         self._groups: dict[GroupKey, Group] = {}
-        self._by_plugin: dict[str, dict[GroupKey, Group]] = {}
+        self._by_plugin: dict[str, dict[int, dict[GroupKey, Group]]] = {}
+        """Plugin -> class -> groups: of many that wait, an event may concern few."""
         self.count = 0
         self.gated_count = 0
         self._oldest_s = math.inf
@@ -91,13 +92,12 @@ class UnschedulablePods:
         wanted = frozenset(plugins)
         found: dict[GroupKey, Group] = {}
         for plugin in plugins:
-            groups = self._by_plugin.get(plugin)
-            if not groups:
+            by_class = self._by_plugin.get(plugin)
+            if not by_class:
                 continue
             ids = classes_of(plugin)
-            if ids is not None:
-                groups = {key: group for key, group in groups.items() if key.class_id in ids}
-            found.update(groups)
+            for class_id in by_class if ids is None else filter(by_class.__contains__, ids):
+                found.update(by_class[class_id])
         return [g for key, g in found.items() if not key.gated_by or key.gated_by in wanted]
 
     def overdue(self, before_s: float) -> list[QueuedPod]:
@@ -126,24 +126,31 @@ class UnschedulablePods:
                 assert _key_of(pod) == key, f"pod {uid} changed while it was parked"
                 assert pod.timestamp_s >= self._oldest_s, f"pod {uid} is older than the oldest"
             for plugin in key.unschedulable_plugins | key.pending_plugins:
-                assert self._by_plugin[plugin][key] is group, f"{plugin} cannot find its group"
-        for plugin, groups in self._by_plugin.items():
-            assert groups, f"empty index for {plugin}"
-            assert groups.keys() <= self._groups.keys(), f"{plugin} knows a group that is gone"
+                of_class = self._by_plugin[plugin][key.class_id]
+                assert of_class[key] is group, f"{plugin} cannot find its group"
+        for plugin, by_class in self._by_plugin.items():
+            assert by_class, f"empty index for {plugin}"
+            for groups in by_class.values():
+                assert groups, f"{plugin} knows a class without groups"
+                assert groups.keys() <= self._groups.keys(), f"{plugin} knows a group that is gone"
 
     def _new_group(self, key: GroupKey) -> Group:
         group = Group(key)
         self._groups[key] = group
         for plugin in key.unschedulable_plugins | key.pending_plugins:
-            self._by_plugin.setdefault(plugin, {})[key] = group
+            by_class = self._by_plugin.setdefault(plugin, {})
+            by_class.setdefault(key.class_id, {})[key] = group
         return group
 
     def _drop_group(self, key: GroupKey) -> None:
         del self._groups[key]
         for plugin in key.unschedulable_plugins | key.pending_plugins:
-            groups = self._by_plugin[plugin]
+            by_class = self._by_plugin[plugin]
+            groups = by_class[key.class_id]
             del groups[key]
             if not groups:
+                del by_class[key.class_id]
+            if not by_class:
                 del self._by_plugin[plugin]
 
 
