@@ -127,6 +127,7 @@ class ClassIndex:
         """By namespace and label, of those labels that were asked for: by its value."""
         self._about_namespace: dict[str, SelectorIndex[Entry]] = {}
         self._with_namespace_selector = SelectorIndex[Entry]()
+        self._by_claim: dict[str, list[int]] = {}
 
     def in_namespaces(self, namespaces: Iterable[str] | None) -> Iterator[Entry]:
         """The classes of some namespaces; None: of all."""
@@ -159,6 +160,12 @@ class ClassIndex:
             if index is not None:
                 yield from _alive(index.about(labels), self._classes)
 
+    def with_claims(self, keys: Iterable[str]) -> set[int]:
+        """Ids of the classes that name one of these claims (`namespace/name`) of volumes outright."""
+        self._catch_up()
+        found = {class_id for key in keys for class_id in self._by_claim.get(key, ())}
+        return {class_id for class_id in found if class_id in self._classes}
+
     def _values(self, namespace: str, key: str) -> dict[str, dict[int, PodInfo]]:
         by_value = self._by_value.get((namespace, key))
         if by_value is None:
@@ -177,6 +184,7 @@ class ClassIndex:
             self._by_value.clear()
             self._about_namespace.clear()
             self._with_namespace_selector = SelectorIndex()
+            self._by_claim.clear()
         new: list[Entry] = []
         for class_id in reversed(self._classes):
             if class_id <= self._newest:
@@ -190,6 +198,8 @@ class ClassIndex:
                     by_value.setdefault(value, {})[class_id] = info
             if info.has_pod_terms:
                 self._add_terms(class_id, info)
+            for claim in info.claim_keys if info.spec.volumes else ():
+                self._by_claim.setdefault(claim, []).append(class_id)
             self._newest = class_id
         self._size += len(new)
 

@@ -113,9 +113,10 @@ class InFlight:
         if pod.is_error or attempt.first_event < self._events_start:
             return Strategy.AFTER_BACKOFF
         best = self._best_of(pod, attempt.own_events)
-        if best is Strategy.IMMEDIATELY or not self._may_concern(attempt):
+        concerning = self._concerning(attempt)
+        if best is Strategy.IMMEDIATELY or not concerning:
             return best
-        return max(best, self._shared_strategy(attempt))
+        return max(best, self._shared_strategy(attempt, concerning))
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the log and the attempts contradict one another."""
@@ -126,7 +127,7 @@ class InFlight:
             assert attempt.pod.record.uid == uid, f"attempt {uid} is of another pod"
             assert attempt.first_event <= end, f"attempt {uid} starts after the last event"
 
-    def _shared_strategy(self, attempt: InFlightPod) -> Strategy:
+    def _shared_strategy(self, attempt: InFlightPod, concerning: set[ClusterEvent]) -> Strategy:
         """The verdict of the log, remembered for pods of the same class and the same start."""
         pod = attempt.pod
         plugins = pod.unschedulable_plugins | pod.pending_plugins
@@ -140,7 +141,7 @@ class InFlight:
         if found is not None:
             return found
         since = self._events[attempt.first_event - self._events_start :]
-        verdict = self._best_of(pod, since)
+        verdict = self._best_of(pod, (each for each in since if each.event in concerning))
         if not self._wakeups.reads_identity(plugins):
             self._verdicts[key] = verdict
         return verdict
@@ -153,15 +154,17 @@ class InFlight:
                 break
         return best
 
-    def _may_concern(self, attempt: InFlightPod) -> bool:
-        """Whether any event since the start was registered by a plugin that rejected the pod."""
+    def _concerning(self, attempt: InFlightPod) -> set[ClusterEvent]:
+        """The events since the start that a plugin registered which rejected the pod."""
         pod = attempt.pod
         plugins = pod.unschedulable_plugins | pod.pending_plugins
-        return any(
-            event.is_wildcard or not plugins.isdisjoint(self._wakeups.interested.get(event, ()))
+        interested = self._wakeups.interested
+        return {
+            event
             for event, number in self._last_of_kind.items()
             if number >= attempt.first_event
-        )
+            and (event.is_wildcard or not plugins.isdisjoint(interested.get(event, ())))
+        }
 
     def _trim(self) -> None:
         """Drops the events that no attempt will ask for."""

@@ -5,6 +5,7 @@ nodevolumelimits/csi.go and volumerestrictions/volume_restrictions.go under
 pkg/scheduler/framework/plugins, v1.36.2.
 """
 
+from collections.abc import Collection
 from typing import Final
 
 from shared.framework.cluster_event import Action, Resource
@@ -53,6 +54,14 @@ def after_named_claim(pod: PodView, change: Change, cluster: ClusterView) -> Que
     if claim is None:
         return QueueingHint.SKIP
     return queue_if(f"{claim.metadata.namespace}/{claim.metadata.name}" in pod.info.claim_keys)
+
+
+def classes_naming_claim(change: Change, cluster: ClusterView) -> Collection[int]:
+    """Those to which `after_named_claim` may say Queue."""
+    claim = as_kind(PersistentVolumeClaim, change.new)
+    if claim is None:
+        return ()
+    return cluster.class_index.with_claims([f"{claim.metadata.namespace}/{claim.metadata.name}"])
 
 
 # VolumeBinding -----------------------------------------------------------------------------------
@@ -183,6 +192,17 @@ def restrictions_after_pod_deleted(
     )
 
 
+def classes_beside_deleted(change: Change, cluster: ClusterView) -> Collection[int] | None:
+    """Those to which `restrictions_after_pod_deleted` may say Queue; all, where a disk was used without
+    a claim."""
+    deleted = as_kind(PodView, change.old)
+    if deleted is None:
+        return ()
+    if disks(deleted.info.template):
+        return None
+    return cluster.class_index.with_claims(deleted.info.claim_keys)
+
+
 # What each plugin registers -----------------------------------------------------------------------
 
 _CHANGED: Final = (Action.ADD, Action.UPDATE)
@@ -201,7 +221,9 @@ BINDING_EVENTS: Final = (
 ZONE_EVENTS: Final = (
     ClusterEventWithHint(Resource.STORAGE_CLASS, (Action.ADD,), zone_after_storage_class),
     ClusterEventWithHint(Resource.NODE, (Action.ADD, Action.UPDATE_NODE_LABEL)),
-    ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, _CHANGED, after_named_claim),
+    ClusterEventWithHint(
+        Resource.PERSISTENT_VOLUME_CLAIM, _CHANGED, after_named_claim, classes=classes_naming_claim
+    ),
     ClusterEventWithHint(Resource.PERSISTENT_VOLUME, _CHANGED, zone_after_volume),
 )
 LIMITS_EVENTS: Final = (
@@ -214,7 +236,17 @@ LIMITS_EVENTS: Final = (
     ClusterEventWithHint(Resource.VOLUME_ATTACHMENT, (Action.DELETE,), limits_after_detached),
 )
 RESTRICTIONS_EVENTS: Final = (
-    ClusterEventWithHint(Resource.POD, (Action.DELETE,), restrictions_after_pod_deleted),
+    ClusterEventWithHint(
+        Resource.POD,
+        (Action.DELETE,),
+        restrictions_after_pod_deleted,
+        classes=classes_beside_deleted,
+    ),
     ClusterEventWithHint(Resource.NODE, (Action.ADD,)),
-    ClusterEventWithHint(Resource.PERSISTENT_VOLUME_CLAIM, (Action.ADD,), after_named_claim),
+    ClusterEventWithHint(
+        Resource.PERSISTENT_VOLUME_CLAIM,
+        (Action.ADD,),
+        after_named_claim,
+        classes=classes_naming_claim,
+    ),
 )
