@@ -16,6 +16,8 @@ from daemon.supervisor.process_list import ProcessEntry
 GROWTH_MAX: Final = 0.05
 SAMPLES_LEAST: Final = 10
 """Fewer say nothing: the process lived too short after the warm-up."""
+LIFE_S_LEAST: Final = 120.0
+"""After its warm-up. In less, with processes killed beside it, caches still fill."""
 MIB: Final = 2.0**20
 
 
@@ -81,7 +83,7 @@ class MemoryMeter:
         only if it lasted half as long as one may: in one cut short by a kill, caches still fill."""
         start_s = min((taken[0].at_s for taken in self._samples.values()), default=0.0)
         end_s = max((taken[-1].at_s for taken in self._samples.values()), default=0.0)
-        least_s = (end_s - start_s - warm_up_s) / 2
+        least_s = max(LIFE_S_LEAST, (end_s - start_s - warm_up_s) / 2)
         return [
             life_figures(name, pid, taken, warm_up_s, least_s, is_ours=name not in not_judged)
             for (name, pid), taken in self._samples.items()

@@ -2,6 +2,8 @@
 
 import os
 
+import pytest
+
 from bench.soak.memory import MIB, MemoryMeter, Sample, life_figures, slope
 from daemon.supervisor.process_list import ProcessEntry, entry_of
 
@@ -40,6 +42,15 @@ def test_of_lives_that_a_kill_cut_short_only_long_ones_are_judged() -> None:
 
     assert not judged(25)
     assert judged(26)
+
+
+@pytest.mark.parametrize(("minutes", "is_judged"), [(1, False), (4, True)])
+def test_in_a_short_run_nobody_is_judged(minutes: int, is_judged: bool) -> None:
+    meter = MemoryMeter()
+    for second in range(0, 60 * minutes, 2):
+        meter.sample([entry_of("own", os.getpid(), 0, "")], float(second))
+    (figures,) = meter.figures(12.0 * minutes, frozenset())
+    assert figures.is_judged == is_judged
 
 
 def test_the_slope_is_that_of_the_line() -> None:
