@@ -80,7 +80,8 @@ class MemoryMeter:
 
     def figures(self, warm_up_s: float, not_judged: frozenset[str]) -> list[MemoryFigures]:
         """Of each life. A life that begins later warms up as long as the first ones did, and is judged
-        only if it lasted half as long as one may: in one cut short by a kill, caches still fill."""
+        only if it lasted half as long as one may, and LIFE_S_LEAST: in one cut short by a kill, caches
+        still fill."""
         start_s = min((taken[0].at_s for taken in self._samples.values()), default=0.0)
         end_s = max((taken[-1].at_s for taken in self._samples.values()), default=0.0)
         least_s = max(LIFE_S_LEAST, (end_s - start_s - warm_up_s) / 2)
