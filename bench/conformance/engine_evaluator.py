@@ -25,7 +25,7 @@ from bench.conformance.scenario import (
     pod_key,
     still_going,
 )
-from bench.conformance.shapes import FINISHED, object_kind
+from bench.conformance.shapes import object_kind
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
@@ -39,6 +39,7 @@ from shared.framework.feature_gates import FeatureGates
 from shared.framework.filter_outcomes import PreFilterOutcome
 from shared.framework.prepared_pod import prepared
 from shared.framework.status import SUCCESS
+from shared.kube.api.core_v1 import FINISHED_PHASES
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.devices.dynamic_resources import DynamicResources
@@ -120,7 +121,7 @@ def filled_cache(objects: ClusterObjects) -> Cache:
     for node in as_listed(objects.nodes):
         cache.add_node(node)
     for pod in objects.pods:
-        if pod.status.phase not in FINISHED:
+        if pod.status.phase not in FINISHED_PHASES:
             cache.add_pod(split_pod(pod))
     return cache
 

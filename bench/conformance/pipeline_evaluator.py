@@ -36,13 +36,13 @@ from bench.conformance.scenario import (
     still_going,
 )
 from bench.conformance.scripted_extenders import ScriptedExtenders
-from bench.conformance.shapes import FINISHED, node_shape, object_kind
+from bench.conformance.shapes import node_shape, object_kind
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared.dra.device_index import CLAIMS
 from shared.dra.requests import claim_key
 from shared.errors import OperationalError
 from shared.framework.feature_gates import SCHEDULER_ASYNC_PREEMPTION
-from shared.kube.api.core_v1 import Pod, PodSchedulingGate
+from shared.kube.api.core_v1 import FINISHED_PHASES, Pod, PodSchedulingGate
 from shared.kube.pod_record import PodRecord, split_pod
 from shared.messages.admin import PendingPod, QueueAnswer
 from shared.messages.to_owner import (
@@ -475,7 +475,9 @@ def _arrivals(objects: ClusterObjects) -> list[AdapterMessage]:
         messages.append(ObjectChanged(object_kind(field), key, body))
     messages += [NodeChanged(node) for node in as_listed(objects.nodes)]
     messages += [
-        PodChanged(split_pod(pod)) for pod in objects.pods if pod.status.phase not in FINISHED
+        PodChanged(split_pod(pod))
+        for pod in objects.pods
+        if pod.status.phase not in FINISHED_PHASES
     ]
     return messages
 

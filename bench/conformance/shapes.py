@@ -8,8 +8,6 @@ Json = dict[str, Any]
 
 _PLURALS: Final = {"pvs": "persistentvolumes", "pvcs": "persistentvolumeclaims",
                    "pdbs": "poddisruptionbudgets"}  # fmt: skip
-FINISHED: Final = ("Succeeded", "Failed")
-"""Phases of pods that a scheduler does not see."""
 
 
 def object_kind(field: str) -> str:

@@ -8,7 +8,6 @@ the figures. Whatever goes wrong ends the benchmark with the reason and leaves t
 import asyncio
 import gc
 import shutil
-import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from typing import Final, Literal
@@ -41,6 +40,7 @@ from shared.clock import Clock, SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.kubeconfig import find_access
+from shared.kube.timestamps import second_time
 
 Mode = Literal["decisions", "http", "cluster"]
 MODES: Final[tuple[Mode, ...]] = ("decisions", "http", "cluster")
@@ -78,7 +78,7 @@ class RunOptions(msgspec.Struct, frozen=True, kw_only=True):
 def run_benchmark(plan: Plan, options: RunOptions, told: Callable[[str], None]) -> Result:
     """All runs; raises OperationalError with the reason when one fails."""
     clock = SystemClock()
-    started = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(clock.wall_s()))
+    started = second_time(clock.wall_s())
     runs = []
     for number in range(1, options.runs + 1):
         run = _judged(plan, _run_once(plan, options, clock))

@@ -246,9 +246,8 @@ class ClusterChanges:
     ) -> None:
         """Who is in the group that the pod names is let in, where it completes that."""
         let_in: list[str] = []
-        if (
-            old is not None and old.group != record.group
-        ):  # Named by a label, say, which may change.
+        if old is not None and old.group != record.group:
+            # It is named by a label, say, which may change.
             self._groups.remove(old)
             let_in.append(record.uid)
         if record.group:

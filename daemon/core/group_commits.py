@@ -95,8 +95,9 @@ class GroupCommits:
     ) -> bool:
         """Whether the placements were checked."""
         needed = self._facts.groups.needed(key, first.pod)
-        found_count = len(_found(proposals))
-        proposals = self._permitted(key, first, proposals)
+        found = _found(proposals)
+        found_count = len(found)
+        proposals = self._permitted(key, first, proposals, found)
         failures = proposals.failures
         error = next((OTHER_FAILED + each.message for each in failures if each.is_error), "")
         is_too_old = proposals.generation < scorer.refused_generation
@@ -137,11 +138,12 @@ class GroupCommits:
             self._tell(key, first, result, message, now_s)
         return is_judged
 
-    def _permitted(self, key: str, first: Attempt, proposals: Proposals) -> Proposals:
+    def _permitted(
+        self, key: str, first: Attempt, proposals: Proposals, found: list[int]
+    ) -> Proposals:
         """With what Permit says to the first pod that found a place, where the group's object is gone:
         how many pods it wanted is not known any more."""
         problem = self._facts.groups.permit_problem(key, first.pod)
-        found = _found(proposals)
         if not problem or not found:
             return proposals
         failure = Failure([min(found)], problem, [], [], is_error=True)

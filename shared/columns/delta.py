@@ -339,6 +339,8 @@ def dictionary_marks(table: NodeTable) -> DictionaryMarks:
 
 
 def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
+    if len(news.first) != len(_NAMES):
+        raise FrameError("snapshot delta: another number of dictionaries")
     _, *values, features = msgspec.structs.astuple(news)
     values.append([frozenset(value) for value in features])
     try:
