@@ -15,12 +15,17 @@ import pytest
 
 from daemon.core.pod_groups import NO_PREEMPTION, NOT_WITH_CONSTRAINTS
 from daemon.core.queue.queued_pod import Place
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import PermitResult
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SUCCESS
 from shared.kube.pod_group_rules import ELASTIC
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import ObjectDeleted, PodChanged, PodDeleted
 from shared.plugin_names import DEFAULT_PREEMPTION
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, member
+from tests.unit.daemon.core.test_waiting_pods import Asks
 
 PREEMPTING: Final = frozenset({"default-scheduler"})
 WHOLE: Final = {"disruptionMode": "PodGroup"}
@@ -360,6 +365,35 @@ def test_failure_with_a_single_victim_for_pod_group() -> None:
     assert {pod.place for pod in berth.state.queue} == {Place.BACKOFF}
     assert not berth.gone()
     berth.until_placed("high-1", "high-2")
+
+
+class LowsWait(Asks):
+    """A Permit plugin that lets pods of low priority wait."""
+
+    def permit(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Any:
+        return self.answer if pod.priority < 100 else PermitResult(SUCCESS)
+
+
+@pytest.mark.parametrize(
+    "is_waiting",
+    [
+        pytest.param(True, id="victim is in waiting pods, it should be rejected"),
+        pytest.param(False, id="victim is not in waiting/preBind pods, pod should be deleted"),
+    ],
+)
+def test_preempt_pod(is_waiting: bool) -> None:
+    """TestPreemptPod with a pod group: who waits on Permit goes back to the queue, and the API server
+    is asked for nothing (`is_given_up`)."""
+    berth = Preempting("2", permit=[LowsWait("waits")])
+    berth.group("pg1", 2, 100)
+    berth.add_at_once(*low("low-1", "low-2", node_name="" if is_waiting else "node1"))
+    assert berth.state.cache.is_assumed_pod("uid-low-1") == is_waiting
+    berth.tell(*(PodChanged(pod) for pod in high("high-1", "high-2")))
+    berth.until_ordered()
+    orders = sorted((order.name, order.is_given_up) for order in berth.victims)
+    assert orders == [("low-1", is_waiting), ("low-2", is_waiting)]
+    berth.until_placed("high-1", "high-2")
+    assert (berth.state.queue.get("uid-low-1") is not None) == is_waiting
 
 
 # What is berth's own -----------------------------------------------------------------------------
