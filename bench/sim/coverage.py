@@ -1,15 +1,16 @@
 """Which lines of the deciding code no seed has reached.
 
-A tracer of our own: a function of which every line has been seen is not traced any more, so after some
-dozens of seeds it costs little. Lines of modules and classes themselves run at import and do not count.
+Lines of modules and classes themselves run at import and do not count.
 """
 
 import ast
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from types import CodeType, FrameType
-from typing import Any, Final, NamedTuple
+from types import CodeType
+from typing import Final, NamedTuple
+
+import coverage
 
 from bench.sim.sim_run import Outcome, play_seed
 
@@ -113,64 +114,26 @@ def _lines_of(code: CodeType) -> frozenset[int]:
     return frozenset(lines - {code.co_firstlineno}) or frozenset(lines)
 
 
-class LineTracer:
-    """Notes lines while it is on."""
-
-    def __init__(self) -> None:
-        self.reached: Lines = {}
-        self._left: dict[CodeType, set[int]] = {}
-        """Of functions that are looked at: lines that nobody has reached."""
-        self._is_done: set[CodeType] = set()
-        self._prefixes = tuple(f"{ROOT / folder}/" for folder in FOLDERS)
-
-    def start(self) -> None:
-        """From now on."""
-        sys.settrace(self._on_call)
-
-    def stop(self) -> None:
-        """What was noted stays."""
-        sys.settrace(None)
-
-    def _on_call(self, frame: FrameType, event: str, _: Any) -> Any:
-        del event
-        code = frame.f_code
-        if code in self._is_done:
-            return None
-        if code not in self._left:
-            if not code.co_filename.startswith(self._prefixes):
-                self._is_done.add(code)
-                return None
-            self._left[code] = set(_lines_of(code))
-        self._note(code, frame.f_lineno)
-        return self._on_line
-
-    def _on_line(self, frame: FrameType, event: str, _: Any) -> Any:
-        if event == "line":
-            self._note(frame.f_code, frame.f_lineno)
-        return self._on_line
-
-    def _note(self, code: CodeType, line: int) -> None:
-        file = code.co_filename[len(str(ROOT)) + 1 :]
-        self.reached.setdefault(file, set()).add(line)
-        left = self._left[code]
-        left.discard(line)
-        if not left:
-            self._is_done.add(code)
-
-
-_tracer: Final = LineTracer()
-"""Of this process, for all seeds that it plays: what is reached already costs no more."""
+_coverage: Final = coverage.Coverage(
+    data_file=None,
+    config_file=False,
+    include=[f"{ROOT / folder}/*" for folder in FOLDERS],
+    messages=False,
+)
+"""Of this process, for all seeds that it plays."""
+if sys.version_info >= (3, 12):
+    # What is reached already costs no more there.
+    _coverage.set_option("run:core", "sysmon")
 
 
 def play_traced(seed: int) -> tuple[Outcome, Lines]:
-    """A seed, and the lines that no seed of this process had reached before."""
-    _tracer.reached = {}
-    _tracer.start()
-    try:
+    """A seed, and the lines that it and the seeds before it in this process reached."""
+    with _coverage.collect():
         outcome = play_seed(seed)
-    finally:
-        _tracer.stop()
-    return outcome, _tracer.reached
+    reached = _coverage.get_data()
+    return outcome, {
+        _name_of(Path(file)): set(reached.lines(file) or ()) for file in reached.measured_files()
+    }
 
 
 def merge(reached: Lines, more: Lines) -> None:

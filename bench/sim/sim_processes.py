@@ -6,6 +6,7 @@ dead with all that it knew.
 
 import asyncio
 import signal
+import sys
 import typing
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
@@ -59,10 +60,11 @@ PLUGINS: Final = (permit.PLUGIN, deadly.PLUGIN)
 """Of packages that are not ours, as it were."""
 
 
-for _name in ("_get_protocol_attrs", "_is_callable_members_only"):
-    setattr(typing, _name, cache(getattr(typing, _name)))
-"""Python 3.11 works out anew at each `isinstance` what a protocol asks for. A process asks some hundreds
-of times when it starts, and a simulation starts thousands of processes."""
+if sys.version_info < (3, 12):
+    # It works out anew at each `isinstance` what a protocol asks for. A process asks some hundreds of
+    # times when it starts, and a simulation starts thousands of processes.
+    for _name in ("_get_protocol_attrs", "_is_callable_members_only"):
+        setattr(typing, _name, cache(getattr(typing, _name)))
 
 
 class NoCollector(Collector):
