@@ -10,6 +10,7 @@ from typing import Final
 
 import numpy as np
 
+from shared.columns.pod_table import NO_NODE
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
@@ -36,11 +37,11 @@ class DryRuns:
         """Forgets the nodes on which something changed."""
         follower = self._follower
         usage_rows, node_rows = follower.usage_rows(), follower.node_rows()
-        pods = follower.pods()
+        pod_rows = follower.pod_rows()
         if (
             usage_rows is None
             or node_rows is None
-            or pods is None
+            or pod_rows is None
             or len(self._known) != self._cluster.nodes.capacity
             or follower.concerns(_KINDS)
         ):
@@ -48,7 +49,8 @@ class DryRuns:
         else:
             self._known[usage_rows] = False
             self._known[node_rows] = False
-            self._known[[change.node_row for change in pods]] = False
+            on_rows = self._cluster.pods.node_row[pod_rows]
+            self._known[on_rows[on_rows != NO_NODE]] = False
         follower.note()
 
     def unknown(self, rows: Rows) -> Rows:

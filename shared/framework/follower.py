@@ -1,10 +1,10 @@
 """Follower: where somebody stands who keeps up with a cluster, and what happened since.
 
 Whatever is worked out of a view and kept (an evaluation, an index of volumes, columns of scores) follows
-the same four logs: rows by what pods take and by their Node objects, pods that came and went, objects of
-the other kinds. Each log forgets its old end. A question is answered with None where the log does not
-reach back, or nothing was read yet: then all is to be made anew. So whoever keeps something states how
-it is patched and how it is made, and nothing of positions.
+the same logs: rows by what pods take and by their Node objects, pods that came and went, rows of the
+table of pods, objects of the other kinds. Each log forgets its old end. A question is answered with None
+where the log does not reach back, or nothing was read yet: then all is to be made anew. So whoever keeps
+something states how it is patched and how it is made, and nothing of positions.
 """
 
 from typing import Final
@@ -22,19 +22,21 @@ UNREAD: Final = -1
 class Follower:
     """Of one view. Asks the logs that its owner needs; `note` says that all of them are taken in."""
 
-    __slots__ = ("_node", "_node_log", "_object_log", "_objects", "_pod_log", "_pods", "_usage",
-                 "_usage_log")  # fmt: skip
+    __slots__ = ("_node", "_node_log", "_object_log", "_objects", "_pod_log", "_pod_row_log",
+                 "_pod_rows", "_pods", "_usage", "_usage_log")  # fmt: skip
 
     def __init__(self, cluster: ClusterView) -> None:
         self._usage_log, self._node_log = cluster.journal.usage, cluster.journal.node
-        self._pod_log, self._object_log = cluster.pod_log, cluster.objects
-        self._usage = self._node = self._pods = self._objects = UNREAD
+        self._pod_log, self._pod_row_log = cluster.pod_log, cluster.journal.pods
+        self._object_log = cluster.objects
+        self._usage = self._node = self._pods = self._pod_rows = self._objects = UNREAD
 
     def note(self) -> None:
         """Everything up to now is taken in."""
         self._usage = self._usage_log.position
         self._node = self._node_log.position
         self._pods = self._pod_log.position
+        self._pod_rows = self._pod_row_log.position
         self._objects = self._object_log.version
 
     def note_objects(self) -> None:
@@ -80,6 +82,11 @@ class Follower:
     def node_rows(self) -> Rows | None:
         """Rows of which the Node object was written."""
         return self._node_log.since(self._node)
+
+    def pod_rows(self) -> Rows | None:
+        """Rows of the table of pods that were written, each once, ascending; also where the pod there
+        counts as before: it has started since, or is another, or was this worker's own placement."""
+        return self._pod_row_log.since(self._pod_rows)
 
     def pods(self, changes_max: int = POD_CHANGES_MAX) -> list[PodChange] | None:
         """Pods that came and went; None as well where there are more of them."""

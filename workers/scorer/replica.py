@@ -287,6 +287,7 @@ class Replica:
             changed = np.setdiff1d(changed, same, assume_unique=True)
         self.journal.usage.extend(changed.tolist())
         self.journal.node.extend(applied.changes.node_rows.tolist())
+        self.journal.pods.extend(applied.changes.pod_rows.tolist())
 
     def _apply_nominations(self, applied: AppliedDelta) -> None:
         for nomination in applied.nominations:
