@@ -59,6 +59,9 @@ class ObjectStore:
         self._assumed: dict[str, dict[str, Assumed]] = {}
         self._assumed_for: dict[tuple[str, str], dict[str, Any]] = {}
         """The same by kind and uid of the pod: however many pods are assumed, one is asked about."""
+        self._told: dict[tuple[str, str], Assumed] = {}
+        """In a worker's copy, by kind and key: what the owner assumes. It lies below what the worker
+        assumes for its own placements, of pods that share a claim, and shows again without these."""
         self.assumption_news: dict[tuple[str, str], None] = {}
         """Kind and key of assumptions that came or went since somebody last took this."""
         self._changes: list[tuple[str, str]] = []
@@ -121,10 +124,24 @@ class ObjectStore:
         self._note(kind, key)
 
     def forget_assumed(self, kind: str, key: str) -> None:
-        """Takes an assumption back; nothing where there is none."""
-        if key in self._assumed.get(kind, {}):
-            self._drop_assumed(kind, key)
+        """Takes an assumption back, a worker's own before the owner's; nothing where there is none."""
+        if key not in self._assumed.get(kind, {}):
+            return
+        self._drop_assumed(kind, key)
+        told = self._told.get((kind, key))
+        if told is None:
             self._note(kind, key)
+        else:
+            self.assume(kind, key, *told)
+
+    def assume_told(self, kind: str, key: str, told: Assumed | None) -> None:
+        """In a worker's copy: what the owner assumes now (None: nothing), whatever the worker did."""
+        self._told.pop((kind, key), None)
+        if told is None:
+            self.forget_assumed(kind, key)
+        else:
+            self._told[kind, key] = told
+            self.assume(kind, key, *told)
 
     def forget_assumed_for(self, kind: str, pod_uid: str) -> None:
         """Takes back what is assumed of a kind for a pod."""
@@ -189,11 +206,11 @@ def apply_assumption(
 ) -> None:
     """Takes over what `take_news` or `all_assumptions` of another store said; `kind` has PREFIX."""
     kind = kind.removeprefix(PREFIX)
-    if not body:
-        objects.forget_assumed(kind, key)
-        return
-    encoded = _decoder.decode(body)
-    objects.assume(kind, key, decode_object(kind, encoded.value), encoded.pod_uid)
+    told = None
+    if body:
+        encoded = _decoder.decode(body)
+        told = Assumed(decode_object(kind, encoded.value), encoded.pod_uid)
+    objects.assume_told(kind, key, told)
 
 
 def _change(objects: ObjectStore, kind: str, key: str) -> ObjectChange:

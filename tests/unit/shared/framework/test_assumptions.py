@@ -89,3 +89,20 @@ def test_another_store_is_told_what_is_assumed_now() -> None:
     apply_assumption(other, *gone, decode_object)
     assert not other.assumed(KIND)
     assert all_assumptions(objects) == []
+
+
+def test_what_a_worker_assumes_gives_way_to_what_the_owner_does() -> None:
+    """Two pods share a claim: that of the one is refused, the other's is still assumed."""
+    copy = ObjectStore()
+    copy.put(KIND, "pv", volume(said="x"))
+    (told,) = all_assumptions(store())
+    apply_assumption(copy, *told, decode_object)
+    copy.assume(KIND, "pv", volume(own="x"), "ticket 1")
+    assert labels_of(copy.latest(KIND, "pv")) == {"own": "x"}
+    for _ in range(2):  # The second time there is nothing of its own.
+        copy.forget_assumed_for(KIND, "ticket 1")
+        assert copy.assumed(KIND) == store().assumed(KIND)
+    copy.assume(KIND, "pv", volume(own="x"), "ticket 2")
+    kind, key, _ = told
+    apply_assumption(copy, kind, key, b"", decode_object)
+    assert not copy.assumed(KIND)
