@@ -9,7 +9,8 @@ time a little after something has changed.
 from typing import TYPE_CHECKING, Any, Final
 
 from bench.apiserver.stored_quantities import parse_quantity
-from bench.sim.sim_objects import DRIVER, on_node
+from bench.sim.sim_objects import on_node
+from bench.sim.slow_migration import SERVED
 
 if TYPE_CHECKING:
     from bench.sim.world import World
@@ -151,9 +152,9 @@ class Controllers:
         free = _smallest_free(claim, volumes) if is_immediate else ""
         if free or not (is_immediate or node) or storage_class["provisioner"] == NOT_DYNAMIC:
             return free
-        return self._provision(claim, node)
+        return self._provision(claim, storage_class["provisioner"], node)
 
-    def _provision(self, claim: Json, node: str) -> str:
+    def _provision(self, claim: Json, provisioner: str, node: str) -> str:
         if node and self._world.ask("GET", f"/api/v1/nodes/{node}") is None:
             where = f"{_claims_path(claim['metadata']['namespace'])}/{claim['metadata']['name']}"
             self._world.patch(where, {"metadata": {"annotations": {SELECTED_NODE: None}}})
@@ -163,7 +164,7 @@ class Controllers:
             "storageClassName": claim["spec"]["storageClassName"],
             "accessModes": claim["spec"]["accessModes"],
             "capacity": claim["spec"]["resources"]["requests"],
-            "csi": {"driver": DRIVER, "volumeHandle": name},
+            **_source(provisioner, name),
             "claimRef": _reference(claim),
         }
         if node:
@@ -192,6 +193,15 @@ def _smallest_free(claim: Json, volumes: dict[str, Json]) -> str:
         if size is not None and size >= wanted and is_free and is_alike:
             fitting.append((size, name))
     return min(fitting)[1] if fitting else ""
+
+
+def _source(provisioner: str, name: str) -> Json:
+    """What a provisioner makes: disks that are built into Kubernetes stay these when a driver has taken
+    them over, and count as its volumes before they are made and after."""
+    for kind, served in SERVED.items():
+        if served.plugin == provisioner:
+            return {kind: {served.named_by: name}}
+    return {"csi": {"driver": provisioner, "volumeHandle": name}}
 
 
 def _reference(claim: Json) -> Json:

@@ -2,8 +2,9 @@
 
 from typing import Any
 
-from bench.sim.draw import Action
+from bench.sim.draw import Action, create
 from bench.sim.extender import LICENCE, is_refused
+from bench.sim.plan_claims import DISKS, STORAGE
 from bench.sim.plan_groups import GROUPS
 from bench.sim.sim_plan import Plan, configurations
 from bench.sim.sim_run import play
@@ -231,6 +232,38 @@ def test_a_pod_that_asks_for_what_no_node_has_is_not_told_of_nodes() -> None:
     assert play(with_extenders(small, pod(2.0, "p"), late)).bound_count == 1
     rule = "    return is_asked_about(pod.spec) and "
     kind = kind_of_failure(plan, "bench.sim.at_rest", rule, "    return False and ")
+    assert kind == "waits though it fits"
+
+
+def on_a_disk(action: Action, **disk: dict[str, str]) -> Action:
+    """A pod with one volume."""
+    action.what["spec"]["volumes"] = [{"name": "disk", **disk}]
+    return action
+
+
+def test_a_disk_that_is_made_counts_as_the_claim_did_for_which_it_is() -> None:
+    """Nobody is told of a claim that gets its volume, so whom a limit refuses may not fit by that."""
+    plugin, mode = "kubernetes.io/azure-disk", "WaitForFirstConsumer"
+    wanted = {
+        "storageClassName": "disks",
+        "accessModes": ["ReadWriteOnce"],
+        "resources": {"requests": {"storage": "1Gi"}},
+    }
+    limit = {"name": "disk.csi.azure.com", "nodeID": "n0", "allocatable": {"count": 1}}
+    plan = story(
+        node("n0", "2"),
+        create(f"{STORAGE}/storageclasses", "disks", provisioner=plugin, volumeBindingMode=mode),
+        create(f"{STORAGE}/csinodes", "n0", spec={"drivers": [limit]}),
+        create(DISKS, "fresh", spec=wanted),
+        Action(0.0, "start_controllers", {"period_s": 0.5}),
+        on_a_disk(pod(2.0, "p0"), persistentVolumeClaim={"claimName": "fresh"}),
+        on_a_disk(pod(2.1, "p1"), azureDisk={"diskURI": "other", "diskName": "other"}),
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 1
+    kept = "        if served.plugin == provisioner:\n"
+    kind = kind_of_failure(plan, "bench.sim.controllers", kept, "        if False:\n")
     assert kind == "waits though it fits"
 
 
