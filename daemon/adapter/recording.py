@@ -43,6 +43,9 @@ SUFFIX: Final = ".jsonl.gz"
 SEGMENT_BYTES: Final = 32 << 20
 """Of a file; about a tenth of what the server sent."""
 RECORDING_BYTES_MAX: Final = 2 << 30
+_GZIP: Final = 16 + zlib.MAX_WBITS
+"""Of zlib: with gzip's header and checksum. How much is written is known after each line, which
+`gzip.GzipFile` does not tell: it has a buffer of its own."""
 
 Input = Literal["list", "page", "listed", "line", "unavailable"]
 
@@ -109,7 +112,7 @@ class Recorder:
         self._segment_count = 0
         self._closed_bytes = 0
         self._raw: BinaryIO | None = None
-        self._packed: gzip.GzipFile | None = None
+        self._compressor = zlib.compressobj(1, wbits=_GZIP)
         try:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._begin_segment()
@@ -138,9 +141,9 @@ class Recorder:
             self._end(str(error))
 
     def _write(self, entry: msgspec.Struct) -> None:
-        if self._packed is None or self._raw is None:
+        if self._raw is None:
             return
-        self._packed.write(_encoder.encode(entry) + b"\n")
+        self._raw.write(self._compressor.compress(_encoder.encode(entry) + b"\n"))
         if self._raw.tell() < self._segment_bytes:
             return
         self._end_segment()
@@ -153,16 +156,15 @@ class Recorder:
         self._segment_count += 1
         path = self._folder / f"{self._life}-{self._segment_count:06d}{SUFFIX}"
         self._raw = open(path, "wb", opener=_private)  # noqa: SIM115 # Open as long as it is written.
-        self._packed = gzip.GzipFile(fileobj=self._raw, mode="wb", compresslevel=1)
-        self._packed.write(_encoder.encode(_Header(FORMAT, VERSION)) + b"\n")
+        self._compressor = zlib.compressobj(1, wbits=_GZIP)
+        self._write(_Header(FORMAT, VERSION))
 
     def _end_segment(self) -> None:
-        packed, raw = self._packed, self._raw
-        self._packed = self._raw = None
-        if packed is not None and raw is not None:
-            packed.close()
-            self._closed_bytes += raw.tell()
-            raw.close()
+        raw, self._raw = self._raw, None
+        if raw is not None:
+            with raw:
+                raw.write(self._compressor.flush())
+                self._closed_bytes += raw.tell()
 
     def _make_room(self) -> bool:
         """For one more segment; false where this life's own take everything."""
@@ -177,7 +179,7 @@ class Recorder:
         return sum(path.stat().st_size for path in _segments(self._folder))
 
     def _end(self, why: str) -> None:
-        raw, self._packed, self._raw = self._raw, None, None
+        raw, self._raw = self._raw, None
         if raw is not None:
             with contextlib.suppress(OSError):  # What is lost was told with the first error.
                 raw.close()

@@ -155,18 +155,18 @@ def test_a_folder_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) ->
 
 
 def test_a_full_disk_ends_the_recording_and_nothing_else(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
+    Recorder(tmp_path, ManualClock()).close()
+    (file,) = tmp_path.iterdir()
+    file.unlink()
+    file.symlink_to("/dev/full")
     recorder = Recorder(tmp_path, ManualClock())
-
-    def full(*_: object) -> int:
-        raise OSError(28, "No space left on device")
-
-    monkeypatch.setattr(gzip.GzipFile, "write", full)
-    recorder.record("nodes", "line", b"x" * 1_000_000)
-    monkeypatch.undo()
+    recorder.record("nodes", "line", random.randbytes(1_000_000))
     recorder.record("nodes", "line", b"y")
     recorder.close()
+    told = [record for record in caplog.records if record.message == "recording_ended"]
+    assert ["No space left" in str(vars(each)) for each in told] == [True]
 
 
 def test_nobody_else_may_read_a_recording(tmp_path: Path) -> None:

@@ -478,8 +478,8 @@ def test_nothing_is_kept_of_a_node_that_went_with_its_devices() -> None:
         cache.objects.remove(SLICES, each.metadata.name)
     assert [text == "" for text in verdicts(cache, pod)] == [True, False, False]
     index = device_index(cache.view)
-    assert holders([vars(index)], {"n0"})
-    assert not holders([vars(index)], {"never-came", "went"})
+    assert holders(index, {"n0"})
+    assert not holders(index, {"never-came", "went"})
 
 
 def counters(name: str, node: str, *, count: int = 2) -> ResourceSlice:
