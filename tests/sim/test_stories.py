@@ -323,3 +323,33 @@ def test_others_go_for_a_gang_again_and_again_unless_what_they_leave_is_held_for
     assert evictions_for_a_gang(20.0) == 2
     with planted("daemon.core.group_reservations", NOMINATES, "pass"):
         assert evictions_for_a_gang(20.0) > 2
+
+
+def test_who_had_to_leave_room_alone_that_is_held_for_a_group_is_not_told_who_has_it() -> None:
+    """It matters less than the group, and more than each pod of it: otherwise each would have the other
+    go for ever."""
+    late = {"at": "request", "do": "delay", "delay_s": 3.0, "method": "DELETE", "path": "*/pods/*"}
+    plan = story(
+        node("n0", "2"),
+        *(pod(0.0, name) for name in ("p0", "p1")),
+        Action(2.5, "api_fault", late),
+        *whole_node_gang(3.0, priority=1000),
+        pod(4.0, "less", 500),
+        pod(8.0, "last", -1),  # Until then the deletions are under way.
+    )._replace(feature_gates=f"{GANG_GATES},WorkloadAwarePreemption=true", gang_reservation_s=20.0)
+    assert is_gang_bound(plan)
+    assert play(plan).bound_count == 4
+    rule = "self._mattered_more(victim, pod, queued)"
+    assert kind_of_failure(plan, "bench.sim.at_rest", rule, "False") == "no room made"
+
+
+def test_room_that_the_api_server_refuses_to_make_is_made_at_the_next_attempt() -> None:
+    refused = {"at": "request", "do": "refuse", "code": 409, "method": "DELETE", "path": "*/pods/*"}
+    plan = story(
+        node("n0"), pod(2.0, "low"), Action(2.5, "api_fault", refused), pod(3.0, "high", 9)
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 2
+    looks = "return str(error) if await self._is_there(path, uid) else "
+    assert kind_of_failure(plan, "workers.binder.evictions", looks, "return ") == "no room made"

@@ -2,6 +2,8 @@
 
 from typing import Any
 
+import pytest
+
 from bench.sim.oracle import cluster_of, pod_of, where_it_fits
 from bench.sim.slow_pods import amount
 from bench.sim.slow_preemption import candidates
@@ -56,6 +58,33 @@ def test_an_amount_is_no_more_than_what_is_counted_in_holds() -> None:
     assert amount("memory", "9" * 400) == amount("memory", "1e300") == 2**63 - 1
     assert amount("cpu", "1e300") * 1000 == 2**63 - 1
     assert amount("cpu", "100m") * 10 == amount("memory", "0.5") == 1
+
+
+@pytest.mark.parametrize(
+    ("taint", "toleration", "fits"),
+    [
+        ({}, None, True),
+        ({"key": "t", "value": "v"}, None, True),
+        ({"key": "t", "effect": "PreferNoSchedule"}, None, True),
+        ({"effect": "NoSchedule"}, None, False),
+        ({"effect": "NoExecute"}, {"operator": "Exists"}, True),
+        ({"effect": "NoSchedule"}, {"key": "t", "operator": "Exists"}, False),
+        ({"effect": "NoSchedule"}, {"effect": "NoExecute", "operator": "Exists"}, False),
+        ({"effect": "NoSchedule"}, {}, True),
+        ({"effect": "NoSchedule", "value": "v"}, {}, False),
+        ({"key": "t", "effect": "NoSchedule"}, {"key": "t"}, True),
+        ({"key": "t", "effect": "NoSchedule"}, {"key": "t", "value": "v"}, False),
+    ],
+)
+def test_of_a_taint_and_of_a_toleration_anything_may_be_left_out(
+    taint: Json, toleration: Json | None, fits: bool
+) -> None:
+    """What is not there is the empty text (`ToleratesTaint` in api/core/v1/toleration.go, v1.36.2), and
+    no effect that keeps anybody away."""
+    node = {**NODE, "spec": {"taints": [taint]}}
+    waiting = pod("waiting", spec={"tolerations": [] if toleration is None else [toleration]})
+    found = where_it_fits(pod_of(waiting), cluster_of([node], [waiting], []))
+    assert found == (["n0"] if fits else [])
 
 
 def test_a_budget_that_cannot_be_read_is_for_nobody() -> None:
