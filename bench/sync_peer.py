@@ -65,7 +65,7 @@ class SyncPeer(Generic[Out, In]):
 
     def receive(self, timeout_ms: int) -> In | Connected | None:
         """The next message, in order; None if nothing came in time, or a descriptor is ready."""
-        ready, _ = wait_ready(self._poll_list, timeout_ms)
+        ready = wait_ready(self._poll_list, timeout_ms)
         if self._connection.monitor in ready and self._connection.refresh():
             return Connected()
         return self._next() if self._socket in ready else None

@@ -18,7 +18,7 @@ from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
-from daemon.core.queue.wakeups import Wakeups
+from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.columns.journal import Journal
 from shared.columns.pod_table import PodTable
 from shared.columns.table import NodeTable
@@ -27,7 +27,14 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import ProfileConfig
-from shared.framework.queueing_hints import Change, ChangedObject, PodView, registrations_of
+from shared.framework.queueing_hints import (
+    Change,
+    ChangedObject,
+    PodView,
+    QueueingHint,
+    queue_if,
+    registrations_of,
+)
 from shared.kube.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from shared.kube.api.resource_v1 import DeviceClass
 from shared.kube.api.storage_v1 import (
@@ -249,10 +256,15 @@ def hints_of(
     found: Json = {}
     for key, pod in asked.items():
         for plugin in wakeups.interested.get(event, ()):
-            hint = wakeups.hint_of(plugin, pod, Change(event, change.old, change.new))
-            assert hint is not None, f"{plugin} registered {event} and says nothing"
+            hint = hint_of(wakeups, plugin, pod, Change(event, change.old, change.new))
             found.setdefault(key, {})[plugin] = hint.value
     return found
+
+
+def hint_of(wakeups: Wakeups, plugin: str, pod: QueuedPod, change: Change) -> QueueingHint:
+    """What comes of an event for a pod that one plugin alone rejected."""
+    rejected = msgspec.structs.replace(pod, unschedulable_plugins=frozenset({plugin}))
+    return queue_if(wakeups.strategy(rejected, change) is not Strategy.SKIP)
 
 
 def queued(view: PodView) -> QueuedPod:

@@ -152,7 +152,7 @@ class DecisionProcesses:
     async def play_adapter(self, source: EventSource) -> None:
         """Is the watch adapter, in this process, until cancelled."""
         instance = f"feeder-{os.getpid()}-{os.urandom(4).hex()}"
-        async with AdapterLink(Endpoints(self._runtime_dir), instance) as link:
+        with AdapterLink(Endpoints(self._runtime_dir), instance) as link:
             self._link = CountedLink(link)
             await Adapter(source, self._link).run()
 

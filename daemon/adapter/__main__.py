@@ -70,7 +70,7 @@ async def _run(start: ChildStart) -> None:
     if options.record:
         recorder = Recorder(Path(options.record), SystemClock(), options.record_mib_max << 20)
     source = _source(start, heartbeat, recorder)
-    async with AdapterLink(Endpoints(start.runtime_dir), instance) as link:
+    with AdapterLink(Endpoints(start.runtime_dir), instance) as link:
         task = loop.create_task(Adapter(source, link).run())
         start.call_at_end(loop, task.cancel)
         log.info("started", instance=instance)

@@ -41,11 +41,6 @@ class Outbox:
         self.epoch = NO_EPOCH
         """The owner's life that messages are put for."""
 
-    @property
-    def queued_count(self) -> int:
-        """Messages that have not been handed to the link yet."""
-        return len(self._queue)
-
     def start_epoch(self, epoch: int) -> None:
         """From now on messages are for another life of the owner; unsent ones are dropped."""
         self.epoch = epoch

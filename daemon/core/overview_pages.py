@@ -88,7 +88,7 @@ def pending_groups(facts: ClusterFacts, counters: Counters, start: int) -> Pendi
     for key, count in alike.items():
         found = _group(examples[key], count)
         kind = (found.place, found.reason)
-        groups[kind] = merged(groups[kind], found) if kind in groups else found
+        groups[kind] = groups[kind].with_more(found) if kind in groups else found
     following = start + PODS_A_PAGE
     return PendingGroups(
         next_start=following if following < len(queue) else LAST,
@@ -119,18 +119,6 @@ def _reason(pod: QueuedPod) -> str:
     if pod.place not in (Place.UNSCHEDULABLE, Place.BACKOFF):
         return ""
     return reason_of(pod.pod_class.last_message)
-
-
-def merged(one: PendingGroup, other: PendingGroup) -> PendingGroup:
-    """Two groups as one: the place, reason and example of the first."""
-    return PendingGroup(
-        one.place,
-        one.reason,
-        one.pod_count + other.pod_count,
-        min(one.least, other.least),
-        max(one.most, other.most),
-        one.example,
-    )
 
 
 def most_frequent(groups: list[PendingGroup], count: int) -> list[PendingGroup]:

@@ -351,6 +351,5 @@ def _wakeups(
     if settings.preempts_async:
         beside[DEFAULT_PREEMPTION] = GATED_BY_EVICTIONS
     registrations = {name: {**of, **beside} for name, of in plugins.registrations.items()}
-    wakeups = Wakeups(registrations, cluster)
-    wakeups.time_hints(counters.stopwatch, partial(counters.observe, "hint_s"))
-    return wakeups
+    on_hint = partial(counters.observe, "hint_s")
+    return Wakeups(registrations, cluster, counters.stopwatch, on_hint)

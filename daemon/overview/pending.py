@@ -39,14 +39,8 @@ def put_together(groups: Iterable[PendingGroup]) -> list[PendingReason]:
         place = "unschedulable" if one.place == "backoff" and one.reason else one.place
         key = (place, one.reason)
         before = by_reason.get(key)
-        by_reason[key] = PendingGroup(
-            place,
-            one.reason,
-            one.pod_count + (before.pod_count if before else 0),
-            min(one.least, before.least) if before else one.least,
-            max(one.most, before.most) if before else one.most,
-            before.example if before else one.example,
-        )
+        known = msgspec.structs.replace(one, place=place)
+        by_reason[key] = known if before is None else before.with_more(known)
     ordered = sorted(by_reason.values(), key=lambda one: (-one.pod_count, one.reason))
     return [_line(one) for one in ordered[:REASONS_MAX]]
 

@@ -304,6 +304,15 @@ class PendingGroup(msgspec.Struct, array_like=True, frozen=True):
     example: str
     """One of them, `namespace/name`."""
 
+    def with_more(self, other: "PendingGroup") -> "PendingGroup":
+        """Both as one: the place, reason and example are those of the first."""
+        return msgspec.structs.replace(
+            self,
+            pod_count=self.pod_count + other.pod_count,
+            least=min(self.least, other.least),
+            most=max(self.most, other.most),
+        )
+
 
 class GangProgress(msgspec.Struct, array_like=True, frozen=True):
     """A pod group with pods in the queue."""

@@ -9,7 +9,7 @@ ends, is started again, and lists everything anew.
 
 import asyncio
 from collections.abc import Callable
-from typing import Final, Self
+from typing import Final
 
 from shared.errors import OperationalError
 from shared.messages.to_owner import (
@@ -24,6 +24,7 @@ from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
+from shared.transport.sockets import Closing
 
 NO_EPOCH: Final = 0
 AdapterPeer = AsyncPeer[AdapterBatch, ToAdapter]
@@ -38,7 +39,7 @@ class EventsLostError(OperationalError):
     """The connection to a live owner broke; what it did not get cannot be told."""
 
 
-class AdapterLink:
+class AdapterLink(Closing):
     """Ordered; `send_batch` is slow when the owner is slow. To be made inside an event loop."""
 
     def __init__(
@@ -79,15 +80,9 @@ class AdapterLink:
             self._epoch = message.epoch
             return message
 
-    async def close(self) -> None:
+    def close(self) -> None:
         """Lets go of the channel; what is handed on is still delivered if the owner lives."""
         self._peer.close()
-
-    async def __aenter__(self) -> Self:
-        return self
-
-    async def __aexit__(self, *_: object) -> None:
-        await self.close()
 
     async def _on_connected(self) -> None:
         self._connected.set()

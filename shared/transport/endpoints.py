@@ -13,11 +13,11 @@ import fcntl
 import os
 import stat
 from pathlib import Path
-from typing import ClassVar, Final, Self
+from typing import ClassVar, Final
 
 from shared.errors import ConfigurationError, OperationalError
 from shared.transport.channels import Channel
-from shared.transport.sockets import RawSocket
+from shared.transport.sockets import Closing, RawSocket
 
 IPC_PATH_BYTES_MAX: Final = 107
 """sockaddr_un.sun_path on Linux, without the closing zero."""
@@ -54,7 +54,7 @@ class Endpoints:
         return {channel: f"ipc://{path}" for channel, path in paths.items()}
 
 
-class RuntimeDirLock:
+class RuntimeDirLock(Closing):
     """A role on a runtime directory that only one live process can have.
 
     The kernel drops the lock when its process dies, however it dies.
@@ -87,17 +87,11 @@ class RuntimeDirLock:
             os.ftruncate(self._fd, 0)
             os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
 
-    def release(self) -> None:
+    def close(self) -> None:
         """Lets the next one in. The file stays: removing it would race with who opens it."""
         if self._fd >= 0:
             os.close(self._fd)
             self._fd = -1
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.release()
 
 
 class OwnerLock(RuntimeDirLock):

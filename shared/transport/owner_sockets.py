@@ -74,8 +74,6 @@ class OwnerSockets(Closing):
         self._context: zmq.Context[RawSocket] = zmq.Context()
         self._sockets: dict[Channel, RawSocket] = {}
         self.damage = DamageLog()
-        self.unsent_count: dict[Channel, int] = dict.fromkeys(Channel, 0)
-        """Sends that were refused: the peer was gone or its queue full."""
         self._subscribers: set[bytes] = set()
         self._held: dict[bytes, list[Received]] = {}
         self._gatekeeper: Gatekeeper | None = None
@@ -88,8 +86,6 @@ class OwnerSockets(Closing):
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (socket, zmq.POLLIN) for socket in self._sockets.values()
         ]
-        self.ready_fds: list[int] = []
-        """Watched file descriptors that were readable in the last `poll`."""
 
     def _bind(self, channel: Channel, address: str) -> RawSocket:
         kind = zmq.XPUB if channel is Channel.SNAPSHOTS else zmq.ROUTER
@@ -124,7 +120,7 @@ class OwnerSockets(Closing):
         May return early with nothing (a message was damaged or held back, a descriptor is ready).
         """
         received: list[Received] = []
-        ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
+        ready = wait_ready(self._poll_list, timeout_ms)
         if self._gatekeeper is not None and self._gatekeeper.socket in ready:
             self._gatekeeper.answer()
         for channel, socket in self._sockets.items():
@@ -152,10 +148,7 @@ class OwnerSockets(Closing):
         kind, outgoing = _OUTGOING[channel]
         assert isinstance(message, kind), f"{type(message).__name__} on channel {channel}"
         parts = [peer, *outgoing.encode(message, buffers)]
-        if send_now(self._sockets[channel], parts, handed_over=handed_over):
-            return True
-        self.unsent_count[channel] += 1
-        return False
+        return send_now(self._sockets[channel], parts, handed_over=handed_over)
 
     def publish(
         self, message: Published, buffers: Sequence[Buffer] = (), *, handed_over: bool = False
@@ -173,7 +166,7 @@ class OwnerSockets(Closing):
             self._gatekeeper.close()
         self._sockets.clear()
         self._context.term()
-        self._lock.release()
+        self._lock.close()
 
     def _take_messages(self, channel: Channel, socket: RawSocket, received: list[Received]) -> None:
         decode = _INCOMING[channel].decode

@@ -77,9 +77,6 @@ class Lifeline:
 
         loop.add_reader(self.fd, on_readable)
 
-    def close(self) -> None:
-        os.close(self.fd)
-
 
 class StopSignals:
     """Takes the given signals over, from the main thread."""

@@ -90,8 +90,6 @@ class ScorerSockets(Closing):
             (self._work, zmq.POLLIN),
             (self._connection.monitor, zmq.POLLIN),
         ]
-        self.ready_fds: list[int] = []
-        """Watched file descriptors that were readable in the last `poll`."""
 
     @property
     def is_connected(self) -> bool:
@@ -112,7 +110,7 @@ class ScorerSockets(Closing):
         May return early with nothing (the owner went away, a descriptor is ready). RefusedError if
         the owner does not take our key, ProtocolVersionError if it is of another version.
         """
-        ready, self.ready_fds = wait_ready(self._poll_list, timeout_ms)
+        ready = wait_ready(self._poll_list, timeout_ms)
         received: list[FromOwner] = []
         if self._connection.monitor in ready:
             self._is_newly_connected |= self._connection.refresh()
@@ -144,7 +142,7 @@ class ScorerSockets(Closing):
             self._is_newly_connected |= self._connection.refresh()
             if not self._connection.is_connected:
                 return False
-            ready, _ = wait_ready(room_or_news, timeout_ms)
+            ready = wait_ready(room_or_news, timeout_ms)
             if self._work in ready or not ready:
                 return send_now(self._work, parts)
         return False

@@ -126,20 +126,9 @@ def _frames_now(socket: RawSocket) -> list[zmq.Frame]:
     return frames
 
 
-def wait_ready(
-    items: list[tuple[RawSocket | int, int]], timeout_ms: int
-) -> tuple[set[RawSocket], list[int]]:
+def wait_ready(items: list[tuple[RawSocket | int, int]], timeout_ms: int) -> set[object]:
     """The sockets and the file descriptors of `items` that are ready; sleeps until one is."""
-    sockets: set[RawSocket] = set()
-    fds: list[int] = []
-    ready: Sequence[tuple[object, int]] = zmq.zmq_poll(items, timeout_ms)
-    for item, _ in ready:
-        if isinstance(item, int):
-            fds.append(item)
-        else:
-            assert isinstance(item, zmq.Socket)
-            sockets.add(item)
-    return sockets, fds
+    return {item for item, _ in zmq.zmq_poll(items, timeout_ms)}
 
 
 def can_now(socket: RawSocket, flag: int) -> bool:
@@ -167,12 +156,10 @@ class DamageLog:
 
     def __init__(self) -> None:
         self.count = 0
-        self.last = ""
         self._logger = logging.getLogger("berth.transport")
 
     def add(self, error: FrameError) -> None:
         """Logs the 1st, 2nd, 4th, 8th, ...: a peer gone wild must not fill the disk."""
         self.count += 1
-        self.last = str(error)
         if self.count & (self.count - 1) == 0:
             self._logger.warning("message dropped (%d so far): %s", self.count, error)

@@ -155,7 +155,6 @@ class TestScorers:
 
     def test_a_send_to_a_peer_that_is_gone_or_unknown_says_so(self, owner: OwnerSockets) -> None:
         assert not owner.send(Channel.SCORERS, b"nobody", WORK)
-        assert owner.unsent_count[Channel.SCORERS] == 1
 
     def test_a_send_to_a_peer_that_does_not_read_says_so_when_its_queue_is_full(
         self, endpoints: Endpoints, owner: OwnerSockets
@@ -261,7 +260,7 @@ class TestScorers:
 
 class TestOwner:
     def test_damaged_messages_are_dropped_and_counted_and_the_next_is_read(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, endpoints: Endpoints, owner: OwnerSockets, caplog: pytest.LogCaptureFixture
     ) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         dealer = context.socket(zmq.DEALER)
@@ -275,7 +274,7 @@ class TestOwner:
             dealer.send_multipart(good)
             assert one(owner).message == BinderHello(1)
             assert owner.damage.count == 4
-            assert "channel binders: cannot be decoded" in owner.damage.last
+            assert "channel binders: cannot be decoded" in caplog.text
         finally:
             dealer.close(0)
             context.term()
@@ -333,12 +332,10 @@ class TestOwner:
         lifeline = Lifeline(reading)
         owner.watch_fd(lifeline.fd)
         assert owner.poll(0) == []
-        assert owner.ready_fds == []
         os.close(writing)
         assert owner.poll(WAIT_MS) == []
-        assert owner.ready_fds == [reading]
         assert lifeline.is_cut()
-        lifeline.close()
+        os.close(reading)
 
 
 class TestAdmin:
@@ -535,7 +532,7 @@ class TestAdapterLink:
         self, endpoints: Endpoints
     ) -> None:
         async def adapter() -> None:
-            async with AdapterLink(endpoints, "a") as link:
+            with AdapterLink(endpoints, "a") as link:
                 first = asyncio.ensure_future(link.next_order())
                 with OwnerSockets(endpoints) as owner:
                     await link.send_batch(0, [self.HELLO])
@@ -563,7 +560,7 @@ class TestAdapterLink:
         self, endpoints: Endpoints
     ) -> None:
         async def adapter() -> None:
-            async with AdapterLink(endpoints, "a") as link:
+            with AdapterLink(endpoints, "a") as link:
                 for _ in range(2):
                     order = asyncio.ensure_future(link.next_order())
                     with OwnerSockets(endpoints) as owner:
@@ -577,7 +574,7 @@ class TestAdapterLink:
 
     def test_without_an_owner_batches_wait(self, endpoints: Endpoints) -> None:
         async def adapter() -> None:
-            async with AdapterLink(endpoints, "a") as link:
+            with AdapterLink(endpoints, "a") as link:
                 order = asyncio.ensure_future(link.next_order())
                 sending = asyncio.ensure_future(link.send_batch(0, [self.HELLO]))
                 await asyncio.sleep(0)

@@ -6,7 +6,6 @@ Run as a child of the supervisor under test. `--deaf-to-stop` never answers a St
 
 import argparse
 import signal
-import socket
 import sys
 import time
 from pathlib import Path
@@ -22,7 +21,7 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import Lifeline, add_options
+from shared.transport.parent import Lifeline, StopSignals, add_options
 from tests.support.owner_answers import status_answer
 
 POLL_MS = 20
@@ -37,15 +36,12 @@ def main(arguments: list[str]) -> int:
     parsed = parser.parse_args(arguments)
     epoch = time.time_ns()
     lifeline = Lifeline(parsed.lifeline_fd)
-    wake_read, wake_write = socket.socketpair()
-    wake_write.setblocking(False)
-    signal.set_wakeup_fd(wake_write.fileno())
-    signal.signal(signal.SIGTERM, lambda *_: None)
+    stop = StopSignals([signal.SIGTERM])
     heartbeat = Heartbeat(parsed.heartbeat_fd)
     stop_askers: list[bytes] = []
     with OwnerSockets(Endpoints(parsed.runtime_dir)) as sockets:
         sockets.watch_fd(lifeline.fd)
-        sockets.watch_fd(wake_read.fileno())
+        sockets.watch_fd(stop.fd)
         while True:
             heartbeat.beat()
             for one in sockets.poll(POLL_MS):
@@ -53,7 +49,7 @@ def main(arguments: list[str]) -> int:
                     stop_askers.append(one.peer)
                 elif one.channel is Channel.ADMIN:
                     sockets.send(Channel.ADMIN, one.peer, _answer(one.message, epoch))
-            if sockets.ready_fds:
+            if lifeline.is_cut() or stop.is_set:
                 return 0
             may_stop = parsed.stop_answered_when is None or parsed.stop_answered_when.exists()
             while stop_askers and may_stop and not parsed.deaf_to_stop:

@@ -57,7 +57,6 @@ class InFlight:
         """The number of the last event of each kind."""
         self._verdicts: dict[tuple[int, int, frozenset[str], frozenset[str]], Strategy] = {}
         """Verdicts for attempts alike, as long as no further event comes."""
-        self.events_dropped_count = 0
 
     def __len__(self) -> int:
         return len(self._attempts)
@@ -98,7 +97,9 @@ class InFlight:
         if self._verdicts:
             self._verdicts.clear()
         if len(self._events) > self._event_count_max:
-            self._drop(self._event_count_max // 2)
+            dropped_count = self._event_count_max // 2
+            del self._events[:dropped_count]
+            self._events_start += dropped_count
 
     def record_own(self, attempt: InFlightPod, change: Change) -> None:
         """Notes an event that concerns one pod only."""
@@ -178,14 +179,6 @@ class InFlight:
         if unneeded_count * 2 > len(self._events):
             del self._events[:unneeded_count]
             self._events_start += unneeded_count
-
-    def _drop(self, count: int) -> None:
-        """Forgets the oldest events, needed or not."""
-        oldest = next(iter(self._attempts.values()))
-        needed_from = max(oldest.first_event, self._events_start)
-        self.events_dropped_count += max(0, self._events_start + count - needed_from)
-        del self._events[:count]
-        self._events_start += count
 
 
 _LOST: Final = -1

@@ -53,10 +53,17 @@ class _Interest(NamedTuple):
 class Wakeups:
     """The registrations of all enabled plugins, by profile and event."""
 
-    def __init__(self, registrations: Mapping[str, Registrations], cluster: ClusterView) -> None:
+    def __init__(
+        self,
+        registrations: Mapping[str, Registrations],
+        cluster: ClusterView,
+        stopwatch: Callable[[], float] = lambda: 0.0,
+        on_hint: OnHint = lambda *_: None,
+    ) -> None:
         """`registrations` by profile (schedulerName); hints look at `cluster` as it is when they are
-        asked."""
+        asked. `on_hint` is told how long they take."""
         self._cluster = cluster
+        self._stopwatch, self._on_hint = stopwatch, on_hint
         self._by_profile: dict[str, dict[ClusterEvent, tuple[_Interest, ...]]] = {}
         self.interested: dict[ClusterEvent, tuple[str, ...]] = {}
         """The plugins of any profile that registered the event, in the order of the registrations."""
@@ -65,8 +72,6 @@ class Wakeups:
         self._narrowing: dict[ClusterEvent, dict[str, ClassesFn | None]] = {}
         """By event and plugin; None where one of its registrations is about all classes."""
         self._asked_count = 0
-        self._on_hint: OnHint | None = None
-        self._stopwatch: Callable[[], float] = lambda: 0.0
         self.hint_error_count = 0
         """Hints that could not read an object, and so counted as Queue."""
         for profile, by_plugin in registrations.items():
@@ -100,7 +105,8 @@ class Wakeups:
         if pod.is_error or change.event.is_wildcard:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        for interest in self._interests(pod, change):
+        of_profile = self._by_profile.get(pod.info.spec.scheduler_name, {})
+        for interest in of_profile.get(change.event, ()):
             is_pending = interest.plugin in pod.pending_plugins
             if not is_pending and (
                 best is not Strategy.SKIP or interest.plugin not in pod.unschedulable_plugins
@@ -115,27 +121,9 @@ class Wakeups:
                 return best
         return best
 
-    def hint_of(self, plugin: str, pod: QueuedPod, change: Change) -> QueueingHint | None:
-        """What one plugin says of an event; None if it did not register it. For explanations."""
-        said = [
-            self._ask(interest, pod, change)
-            for interest in self._interests(pod, change)
-            if interest.plugin == plugin
-        ]
-        if not said:
-            return None
-        return QueueingHint.QUEUE if QueueingHint.QUEUE in said else QueueingHint.SKIP
-
-    def _interests(self, pod: QueuedPod, change: Change) -> tuple[_Interest, ...]:
-        return self._by_profile.get(pod.info.spec.scheduler_name, {}).get(change.event, ())
-
-    def time_hints(self, stopwatch: Callable[[], float], on_hint: OnHint) -> None:
-        """From now on `on_hint` is told how long hints take."""
-        self._stopwatch, self._on_hint = stopwatch, on_hint
-
     def _ask(self, interest: _Interest, pod: QueuedPod, change: Change) -> QueueingHint:
         self._asked_count += 1
-        if self._asked_count % HINTS_A_SAMPLE or self._on_hint is None:
+        if self._asked_count % HINTS_A_SAMPLE:
             return self._said(interest.hint, pod, change) or QueueingHint.QUEUE
         begun_s = self._stopwatch()
         said = self._said(interest.hint, pod, change)

@@ -264,7 +264,8 @@ def test_sources_wait_while_the_owner_is_behind() -> None:
     async def main() -> None:
         link = MemoryLink(batches_waiting_max=1)
         async with sending(link) as outbox:
-            while outbox.queued_count * BATCH_BYTES_MAX <= BACKLOG_BYTES_MAX:
+            # One batch waits in the link, one for the link: one more than is room for is queued.
+            for _ in range(2 + BACKLOG_BYTES_MAX // BATCH_BYTES_MAX + 1):
                 outbox.put(NodeDeleted("x"), BATCH_BYTES_MAX)
                 await asyncio.sleep(0)
             room = asyncio.ensure_future(outbox.room())

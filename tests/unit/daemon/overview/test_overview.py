@@ -109,7 +109,7 @@ def runtime_dir(tmp_path: Path) -> Iterator[Path]:
     lock = SupervisorLock(tmp_path)
     write_list(tmp_path, ProcessList("running", [entry_of("scorer-0", os.getpid(), 0, "")]))
     yield tmp_path
-    lock.release()
+    lock.close()
 
 
 def test_rates_are_those_between_two_looks(runtime_dir: Path) -> None:

@@ -65,7 +65,7 @@ def test_one_owner_at_a_time_and_the_refusal_names_the_other(tmp_path: Path) -> 
     folder = tmp_path / "run"
     with OwnerLock(folder), pytest.raises(AddressInUseError, match=rf"pid {os.getpid()}\)"):
         OwnerLock(folder)
-    OwnerLock(folder).release()
+    OwnerLock(folder).close()
 
 
 def test_a_lock_that_cannot_be_opened_is_named_with_the_remedy(tmp_path: Path) -> None:

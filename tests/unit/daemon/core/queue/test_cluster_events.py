@@ -9,11 +9,11 @@ from daemon.core.queue.object_changes import node_update_events, pod_update_even
 from daemon.core.queue.wakeups import with_implied_taint
 from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, ClusterEvent, Registration, Resource
-from shared.framework.queueing_hints import Change, ClusterEventWithHint, QueueingHint
+from shared.framework.queueing_hints import ClusterEventWithHint, QueueingHint
 from shared.kube.api.core_v1 import Node
 from shared.plugin_names import DEFAULT_PLUGINS
 from tests.support.builders import make_pod
-from tests.support.wakeups import default_registrations, wakeups_of
+from tests.support.wakeups import default_registrations
 from tests.unit.daemon.core.queue.builders import Bench, view_of
 
 
@@ -198,14 +198,3 @@ def test_a_hint_that_cannot_read_an_object_counts_as_queue() -> None:
     bench.park("p", ["P"])
     assert bench.queue.move_all_to_active_or_backoff(event, None, node(), 20.0) == 1
     assert bench.wakeups.hint_error_count == 1
-
-
-def test_what_a_plugin_says_can_be_asked_for_an_explanation() -> None:
-    event = ClusterEvent(Resource.NODE, Action.ADD)
-    wakeups = wakeups_of(default_registrations())
-    pod = Bench().add("p")
-    assert wakeups.hint_of("NodeName", pod, Change(event, None, node())) is QueueingHint.QUEUE
-    assert (
-        wakeups.hint_of("NodeResourcesFit", pod, Change(event, None, node())) is QueueingHint.SKIP
-    )
-    assert wakeups.hint_of("ImageLocality", pod, Change(event, None, node())) is None

@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.conformance.queue_replay import hint_of
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
 from shared import plugin_names
@@ -51,8 +52,8 @@ class Asking:
         event: ClusterEvent,
         old: ChangedObject | None,
         new: ChangedObject | None,
-    ) -> QueueingHint | None:
-        said = self._wakeups.hint_of(self._plugin, pod, Change(event, old, new))
+    ) -> QueueingHint:
+        said = hint_of(self._wakeups, self._plugin, pod, Change(event, old, new))
         self.error_count = self._wakeups.hint_error_count
         return said
 

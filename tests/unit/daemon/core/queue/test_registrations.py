@@ -4,6 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
+from bench.conformance.queue_replay import hint_of
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.wakeups import Strategy, Wakeups
@@ -91,16 +92,15 @@ def test_hints_are_those_of_the_pods_own_profile() -> None:
     choosy = registrations_with(NodeAffinity={"addedAffinity": required})
     table = Wakeups({"choosy": choosy, "plain": registrations_with()}, Cache().view)
 
-    def said(profile: str, **labels: str) -> QueueingHint | None:
+    def said(profile: str, **labels: str) -> QueueingHint:
         pod = Bench().add("p", spec={"schedulerName": profile})
-        return table.hint_of(
-            "NodeAffinity", pod, Change(NODE_ADD, None, make_node("n", labels=labels))
-        )
+        change = Change(NODE_ADD, None, make_node("n", labels=labels))
+        return hint_of(table, "NodeAffinity", pod, change)
 
     assert said("choosy") is QueueingHint.SKIP
     assert said("choosy", pool="a") is QueueingHint.QUEUE
     assert said("plain") is QueueingHint.QUEUE
-    assert said("unknown") is None
+    assert said("unknown") is QueueingHint.SKIP
 
 
 def test_only_pods_with_terms_about_the_pod_that_came_are_asked_about_it() -> None:
