@@ -25,11 +25,11 @@ from bench.conformance.scenario import (
     pod_key,
     still_going,
 )
-from bench.conformance.shapes import object_kind
+from bench.conformance.shapes import node_shapes, object_kind
 from daemon.core.cache import Cache
+from daemon.core.dump import node_lines
 from daemon.core.pod_classes import PodClass
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows
-from shared.columns.table import NodeTable
+from shared.columns.schema import Int64s, Rows
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice
@@ -100,7 +100,7 @@ class EngineEvaluator:
             decisions.append({"pod": key, **decide(key)})
         framework = next(iter(profiles.values())).framework
         weights = {entry.plugin.NAME: entry.weight for entry in framework.scores}
-        return Outcome(decisions, _node_states(cache), weights)
+        return Outcome(decisions, node_shapes(node_lines(cache)), weights)
 
 
 def _profiles(scenario: Scenario) -> dict[str, BuiltProfile]:
@@ -401,47 +401,3 @@ def _requests(pod_class: PodClass) -> Json:
     if requests.scalars:
         shape["scalar"] = requests.scalars
     return shape
-
-
-def _node_states(cache: Cache) -> dict[str, Json]:
-    states: dict[str, Json] = {}
-    nodes = cache.nodes
-    for info in cache.node_infos():
-        if info.node is None:
-            continue
-        row = info.row
-        state: Json = {
-            "requested": _amounts(nodes, nodes.requested[:, row]),
-            "allocatable": _amounts(nodes, nodes.allocatable[:, row]),
-            "nonzero_requested": {
-                "milli_cpu": nodes.nonzero_cpu_milli.item(row),
-                "memory": nodes.nonzero_memory_bytes.item(row),
-            },
-            "allowed_pods": nodes.allowed_pod_count.item(row),
-            "pods": sorted(pod.record.key for pod in info.pods.values()),
-        }
-        state["requested"]["scalar"].update(cache.asked_in_vain(info))
-        ports = nodes.ports.values[nodes.ports_id.item(row)]
-        if ports:
-            state["used_ports"] = sorted(f"{protocol}/{ip}/{port}" for ip, protocol, port in ports)
-        if info.pvc_refs:
-            state["pvc_refs"] = dict(info.pvc_refs)
-        states[info.name] = state
-        assert nodes.pod_count.item(row) == len(info.pods), "pod_count disagrees with the pods"
-    return states
-
-
-def _amounts(nodes: NodeTable, column: Int64s) -> Json:
-    amounts = column.tolist()
-    base = len((CPU, MEMORY, EPHEMERAL_STORAGE))
-    names = nodes.resources.values
-    return {
-        "milli_cpu": amounts[CPU],
-        "memory": amounts[MEMORY],
-        "ephemeral_storage": amounts[EPHEMERAL_STORAGE],
-        "scalar": {
-            name: amount
-            for name, amount in zip(names[base:], amounts[base:], strict=False)
-            if amount
-        },
-    }

@@ -36,7 +36,7 @@ from bench.conformance.scenario import (
     still_going,
 )
 from bench.conformance.scripted_extenders import ScriptedExtenders
-from bench.conformance.shapes import node_shape, object_kind
+from bench.conformance.shapes import node_shapes, object_kind
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared.dra.device_index import CLAIMS
 from shared.dra.requests import claim_key
@@ -252,13 +252,9 @@ class _Replay:
                 decisions.append({"pod": key, **self._attempt(self._pods[key])})
         self._processes.feed(self._to_tell)
         settled = self._at_rest()
-        nodes = self._processes.ask_nodes(self._profile.scheduler_name)
+        nodes = node_shapes(self._processes.ask_dump())
         self._check_counters(before, settled.counters)
-        return Outcome(
-            decisions,
-            {node.name: node_shape(node) for node in nodes.nodes},
-            nodes.score_weights,
-        )
+        return Outcome(decisions, nodes, self._profile.weights)
 
     def _changed(self, change: Change) -> list[AdapterMessage]:
         """What a watch tells of a change."""

@@ -27,10 +27,10 @@ from shared.kube.resources import ALL_KINDS, NODES, PODS
 from shared.messages.admin import (
     AdminAnswer,
     AdminRequest,
-    NodesAnswer,
-    NodesRequest,
+    DumpRequest,
     QueueAnswer,
     QueueRequest,
+    TextAnswer,
 )
 from shared.messages.to_owner import (
     AdapterBatch,
@@ -146,8 +146,8 @@ class PipelineProcesses:
         """Whether the owner had applied everything that was fed when it gave the answer."""
         return answer.counters.get("adapter_batches", 0) >= self._sent_batches
 
-    def ask_nodes(self, profile: str) -> NodesAnswer:
-        return self._ask(NodesRequest(profile), NodesAnswer)
+    def ask_dump(self) -> list[str]:
+        return self._ask(DumpRequest(), TextAnswer).lines
 
     def close(self) -> None:
         """Ends the processes. Twice is harmless."""

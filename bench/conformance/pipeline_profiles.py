@@ -41,6 +41,8 @@ class Profile(NamedTuple):
     setting: Setting
     others: dict[str, str]
     """Of its other profiles, by the name that they have in the scenario."""
+    weights: dict[str, int]
+    """Of the first profile's scores."""
 
     def name_for(self, written: str) -> str:
         """What a pod has to ask for that asks for this in the scenario; of no profile there is one of
@@ -91,16 +93,18 @@ class ProfileBook:
         setting = Setting(gates, msgspec.json.encode(extenders).decode())
         documents = self._documents.setdefault(setting, [])
         names: dict[str, str] = {}
+        weights: list[dict[str, int]] = []
         for written in configuration.config.get("profiles") or [{}]:
             document = {**written, "schedulerName": f"scenario-{len(documents)}"}
             whole = {"apiVersion": API_VERSION, "kind": KIND, "profiles": [document]}
             text = msgspec.json.encode(whole).decode()  # JSON is YAML.
-            # Only to hear now what is not possible about it.
-            registry.build(parse_configuration(text, "config").profiles[0])
+            # Also to hear now what is not possible about it.
+            built = registry.build(parse_configuration(text, "config").profiles[0])
+            weights.append({entry.plugin.NAME: entry.weight for entry in built.framework.scores})
             documents.append(document)
             names[written.get("schedulerName", "")] = document["schedulerName"]
         first, *others = names
-        return Profile(names[first], setting, {name: names[name] for name in others})
+        return Profile(names[first], setting, {name: names[name] for name in others}, weights[0])
 
 
 def _key(config: Json, feature_gates: dict[str, bool]) -> bytes:

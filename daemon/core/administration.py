@@ -7,7 +7,6 @@ from daemon.core.dump import (
     cache_answer,
     dump_lines,
     metrics_answer,
-    node_usages,
     pending_pod,
     pending_pods,
 )
@@ -22,8 +21,6 @@ from shared.messages.admin import (
     DumpRequest,
     MetricsRequest,
     NodeLoadsRequest,
-    NodesAnswer,
-    NodesRequest,
     PastAttempt,
     PendingDetails,
     PendingGroupsRequest,
@@ -57,8 +54,6 @@ def answer_of(
                 pods = pending_pods(queue, facts.nominations)
             in_flight_count = outgoing.binders.in_flight_count()
             return QueueAnswer(pods, in_flight_count, outgoing.counters.plain())
-        case NodesRequest(profile):
-            return _nodes(facts, profile)
         case CacheRequest():
             return cache_answer(cache, queue, facts.settings.profiles)
         case NodeLoadsRequest(start):
@@ -87,13 +82,6 @@ def _detailed(facts: ClusterFacts, pod: QueuedPod) -> PendingPod:
         **competition(facts.queue, pod),
     )
     return replace(pending_pod(pod, facts.queue, facts.nominations), details=details)
-
-
-def _nodes(facts: ClusterFacts, profile: str) -> NodesAnswer:
-    framework = facts.frameworks.get(profile)
-    scores = () if framework is None else framework.scores
-    weights = {entry.plugin.NAME: entry.weight for entry in scores}
-    return NodesAnswer(node_usages(facts.cache), weights)
 
 
 def status_of(facts: ClusterFacts, outgoing: OutgoingWork, *, is_standby: bool) -> StatusAnswer:

@@ -1,7 +1,7 @@
 """Cache and queue as text for people (kube-scheduler's SIGUSR2 dump), and typed for programs."""
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 from daemon.core.cache import Cache
@@ -10,15 +10,11 @@ from daemon.core.counters import Counters
 from daemon.core.nominations import NominationBook
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s
-from shared.columns.table import NodeTable
 from shared.messages.admin import (
-    Amounts,
     CacheAnswer,
     HeldNode,
     HeldPod,
     MetricsAnswer,
-    NodeUsage,
     PendingPod,
     StatusAnswer,
 )
@@ -27,18 +23,11 @@ from shared.messages.measured import LabelledCount
 FOREIGN_NODES_MAX: Final = 10
 """Nodes with the most foreign pods that are told: one line, and few series."""
 
-_NAMED: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
-
 
 def dump_lines(cache: Cache, queue: SchedulingQueue) -> list[str]:
     """Nodes in order of name, then the queue by place."""
     lines = [f"nodes: {cache.node_count()}, pods: {cache.pod_count()}"]
-    for info in sorted(cache.node_infos(), key=lambda i: i.name):
-        lines.append(_node_line(cache, info))
-        lines.extend(
-            f"  pod {pod.record.key} uid {pod.record.uid} phase {pod.phase.value}"
-            for pod in info.pods.values()
-        )
+    lines.extend(node_lines(cache))
     lines.append(f"queue: {len(queue)} pods")
     for pod in by_place(queue):
         rejected = ",".join(sorted(pod.unschedulable_plugins))
@@ -49,16 +38,34 @@ def dump_lines(cache: Cache, queue: SchedulingQueue) -> list[str]:
     return lines
 
 
+def node_lines(cache: Cache) -> Iterator[str]:
+    """Each node, in order of name, and below it what is on it."""
+    table = cache.nodes
+    for info in sorted(cache.node_infos(), key=lambda i: i.name):
+        row = info.row
+        yield _node_line(cache, info)
+        counted = table.nonzero_cpu_milli[row], table.nonzero_memory_bytes[row]
+        yield "  counted in scores as cpu {} memory {}".format(*counted)
+        for ip, protocol, port in sorted(table.ports.values[table.ports_id.item(row)]):
+            yield f"  port {ip} {protocol} {port}"
+        for key, count in info.pvc_refs.items():
+            yield f"  claim {key} pods {count}"
+        for pod in info.pods.values():
+            yield f"  pod {pod.record.key} uid {pod.record.uid} phase {pod.phase.value}"
+
+
 def _node_line(cache: Cache, info: NodeInfo) -> str:
+    """Amounts are asked for / allocatable."""
     table, row = cache.nodes, info.row
     ghost = "" if info.node is not None else " (ghost)"
-    amounts = " ".join(
+    amounts = [
         f"{name} {table.requested[i, row]}/{table.allocatable[i, row]}"
         for i, name in enumerate(table.resources.values)
         if table.requested[i, row] or table.allocatable[i, row]
-    )
+    ]
+    amounts += [f"{name} {amount}/0" for name, amount in cache.asked_in_vain(info).items()]
     pods = f"pods {table.pod_count[row]}/{table.allowed_pod_count[row]}"
-    return f"node {info.name}{ghost} generation {table.generation[row]} {pods} {amounts}"
+    return f"node {info.name}{ghost} generation {table.generation[row]} {pods} {' '.join(amounts)}"
 
 
 def by_place(queue: SchedulingQueue) -> list[QueuedPod]:
@@ -83,28 +90,6 @@ def pending_pod(pod: QueuedPod, queue: SchedulingQueue, nominations: NominationB
         gated_by=pod.gated_by,
         nominated_node=queue.nominator.node_of(pod.uid) or "",
         awaited_victims=nominations.awaited_victims(pod.uid),
-    )
-
-
-def node_usages(cache: Cache) -> list[NodeUsage]:
-    """What is on each node that the API server shows, in order of name."""
-    shown = (info for info in cache.node_infos() if info.node is not None)
-    return [_node_usage(cache, info) for info in sorted(shown, key=lambda i: i.name)]
-
-
-def _node_usage(cache: Cache, info: NodeInfo) -> NodeUsage:
-    table, row = cache.nodes, info.row
-    return NodeUsage(
-        name=info.name,
-        requested=_amounts(table, table.requested[:, row], cache.asked_in_vain(info)),
-        allocatable=_amounts(table, table.allocatable[:, row], {}),
-        nonzero_cpu_milli=table.nonzero_cpu_milli.item(row),
-        nonzero_memory_bytes=table.nonzero_memory_bytes.item(row),
-        pod_count=table.pod_count.item(row),
-        allowed_pod_count=table.allowed_pod_count.item(row),
-        pods=sorted(pod.record.key for pod in info.pods.values()),
-        ports=sorted(table.ports.values[table.ports_id.item(row)]),
-        claim_pod_counts=dict(info.pvc_refs),
     )
 
 
@@ -157,14 +142,3 @@ def metrics_answer(
             for labels, count in sorted(rejected.items())
         ],
     )
-
-
-def _amounts(table: NodeTable, column: Int64s, more: dict[str, int]) -> Amounts:
-    amounts = column.tolist()
-    names = table.resources.values
-    scalars = {
-        name: amount
-        for i, (name, amount) in enumerate(zip(names, amounts, strict=False))
-        if amount and i not in _NAMED
-    }
-    return Amounts(amounts[CPU], amounts[MEMORY], amounts[EPHEMERAL_STORAGE], {**scalars, **more})

@@ -35,12 +35,6 @@ class QueueRequest(_Message, frozen=True, tag="qq"):
     """Of one pod (`namespace/name`): then of it alone, with more that is known of it."""
 
 
-class NodesRequest(_Message, frozen=True, tag="qn"):
-    """What is on each node, for programs, and how one profile weighs scores."""
-
-    profile: str
-
-
 class CacheRequest(_Message, frozen=True, tag="qa"):
     """Which pods are on which node and in the queue, by uid: for the comparison with the API server."""
 
@@ -72,7 +66,6 @@ Question = (
     | DumpRequest
     | CompareRequest
     | QueueRequest
-    | NodesRequest
     | CacheRequest
     | MetricsRequest
     | PodResourcesRequest
@@ -181,40 +174,6 @@ class QueueAnswer(_Message, frozen=True, tag="aq"):
     binds_in_flight: int
     counters: dict[str, int]
     """As in `StatusAnswer`. `adapter_batches` tells up to where the adapter was heard."""
-
-
-class Amounts(msgspec.Struct, array_like=True, frozen=True):
-    """Quantities of resources, of a node or used on it."""
-
-    cpu_milli: int
-    memory_bytes: int
-    ephemeral_storage_bytes: int
-    scalars: dict[str, int]
-    """Those above 0."""
-
-
-class NodeUsage(msgspec.Struct, array_like=True, frozen=True):
-    """One node that the API server shows, and what is on it, assumed pods included."""
-
-    name: str
-    requested: Amounts
-    allocatable: Amounts
-    nonzero_cpu_milli: int
-    nonzero_memory_bytes: int
-    pod_count: int
-    allowed_pod_count: int
-    pods: list[str]
-    """`namespace/name`, sorted."""
-    ports: list[tuple[str, str, int]]
-    """(IP, protocol, port), sorted."""
-    claim_pod_counts: dict[str, int]
-    """`namespace/claim` -> pods on this node that use it."""
-
-
-class NodesAnswer(_Message, frozen=True, tag="an"):
-    nodes: list[NodeUsage]
-    score_weights: dict[str, int]
-    """Of the profile asked for; empty for one that does not exist."""
 
 
 class HeldPod(msgspec.Struct, array_like=True, frozen=True):
@@ -347,7 +306,6 @@ AdminAnswer = (
     StatusAnswer
     | TextAnswer
     | QueueAnswer
-    | NodesAnswer
     | CacheAnswer
     | MetricsAnswer
     | PodResources

@@ -39,21 +39,20 @@ from typing import Any, Final, Self, TypeVar
 import msgspec
 
 from bench.apiserver.api_faults import FaultPlan
+from bench.conformance.shapes import node_shapes
 from bench.unsupervised import UnsupervisedProcesses
 from shared.child_plan import ChildPlan
 from shared.messages.admin import (
     AdminRequest,
-    Amounts,
+    DumpRequest,
     MetricsAnswer,
     MetricsRequest,
-    NodesAnswer,
-    NodesRequest,
-    NodeUsage,
     PendingPod,
     QueueAnswer,
     QueueRequest,
     StatusAnswer,
     StatusRequest,
+    TextAnswer,
 )
 from shared.runtime_options import RuntimeOptions
 from shared.transport.endpoints import Endpoints
@@ -72,10 +71,9 @@ PAUSE_S: Final = 0.005
 CALLS_ENV: Final = "BERTH_TEST_CALLS"
 MARK: Final = b"mark"
 ROOT: Final = Path(__file__).parents[2]
-A = TypeVar("A", StatusAnswer, QueueAnswer, NodesAnswer, MetricsAnswer)
+A = TypeVar("A", StatusAnswer, QueueAnswer, TextAnswer, MetricsAnswer)
 
-_NOTHING: Final = Amounts(0, 0, 0, {})
-_NO_NODE: Final = NodeUsage("", _NOTHING, _NOTHING, 0, 0, 0, 0, [], [], {})
+_NO_NODE: Final[Json] = {"allocatable": {}}
 _NO_POD: Final = PendingPod("", "", "", 0, [], [], "", "")
 
 
@@ -266,14 +264,14 @@ class LiveBerth(LiveCluster):
         found = self._ask_until(QueueRequest(), QueueAnswer, lambda a: is_so(by_name(a)), what)
         return by_name(found)
 
-    def nodes(self, is_so: Callable[[Listed[NodeUsage]], bool], what: str) -> Listed[NodeUsage]:
-        """Asks the owner for its nodes, by name, until `is_so` of them. One that it does not know has
-        nothing."""
+    def nodes(self, is_so: Callable[[Listed[Json]], bool], what: str) -> Listed[Json]:
+        """Asks the owner for its nodes, by name, until `is_so` of them, in the shape of the corpus. One
+        that it does not know has nothing."""
 
-        def by_name(answer: NodesAnswer) -> Listed[NodeUsage]:
-            return Listed({node.name: node for node in answer.nodes}, _NO_NODE)
+        def by_name(answer: TextAnswer) -> Listed[Json]:
+            return Listed(node_shapes(answer.lines), _NO_NODE)
 
-        found = self._ask_until(NodesRequest(""), NodesAnswer, lambda a: is_so(by_name(a)), what)
+        found = self._ask_until(DumpRequest(), TextAnswer, lambda a: is_so(by_name(a)), what)
         return by_name(found)
 
     def moves(self, event: str, at_least: int = 0) -> int:

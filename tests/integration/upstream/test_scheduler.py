@@ -100,7 +100,7 @@ def test_allocatable(live: LiveBerth) -> None:
     )  # fmt: skip
     live.delete_pod("p1")
     live.until(lambda s: s.pod_count == 0, "p1 is gone")
-    live.nodes(lambda nodes: nodes["n1"].allocatable.cpu_milli == 10, "n1 has shrunk")
+    live.nodes(lambda nodes: nodes["n1"]["allocatable"].get("milli_cpu") == 10, "n1 has shrunk")
     live.add_pod("p2", cpu="20m", memory="20")
     told = live.unschedulable("p2")
     assert "Insufficient cpu" in told
