@@ -32,6 +32,7 @@ from bench.sim.slow_preemption import candidates
 from bench.sim.states import OTHER_KINDS, waiting
 from bench.sim.world import World
 from daemon.core.queue.queued_pod import Place, QueuedPod
+from daemon.core.suspects import PARKED
 from shared.plugin_names import (
     DYNAMIC_RESOURCES,
     INTER_POD_AFFINITY,
@@ -210,6 +211,8 @@ class AtRest:
         queued = owner.state.queue.get(pod.uid)
         place = "nowhere" if queued is None else queued.place.value
         assert queued is None or queued.place is not Place.IN_FLIGHT, "nothing is under way"
+        if queued is not None and queued.gated_by == PARKED:
+            return  # Rightly, as `judged_losses.py` has it.
         key = f"{pod.namespace}/{pod.name} ({place})"
         try:
             fits = where_it_fits(pod, cluster)

@@ -15,6 +15,7 @@ from bench.apiserver.store import Table
 from bench.sim.at_rest import AtRest
 from bench.sim.berth import Berth
 from bench.sim.copies import Copies
+from bench.sim.judged_losses import listen_to_losses
 from bench.sim.judged_orders import JudgedOrders
 from bench.sim.leaks import judge_nothing_is_kept
 from bench.sim.owner_opinion import OwnerOpinion
@@ -97,6 +98,7 @@ class Judge:
     def _begins(self, process: Process) -> None:
         if isinstance(process, OwnerProcess):
             self._owner_opinion.listen_to(process)
+            listen_to_losses(process)
         elif isinstance(process, ScorerProcess):
             ScorerOpinion(process, self._states, self._count, self._world.may_be_spoilt)
 

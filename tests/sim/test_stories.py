@@ -2,6 +2,7 @@
 
 from typing import Any
 
+from bench.sim.deadly import DEADLY, SCORER
 from bench.sim.draw import Action, create
 from bench.sim.extender import LICENCE, is_refused
 from bench.sim.plan_claims import DISKS, STORAGE
@@ -188,6 +189,22 @@ def test_what_fails_in_a_judgement_is_told_though_who_is_judged_forgives_excepti
     found = "    wrong, is_final = [], False\n"
     kind = kind_of_failure(plan, "bench.sim.oracle", found, "    wrong, is_final = [], 1 / 0\n")
     assert kind == "judge"
+
+
+def test_a_pod_that_workers_die_of_is_parked_and_not_before_the_second() -> None:
+    """It would fit; nobody else waits for it."""
+    deadly = pod(2.0, "p0")
+    deadly.what["labels"] = {DEADLY: SCORER}
+    plan = story(node("n0", "2"), deadly, pod(2.1, "p1"))
+    plan = plan._replace(configurations=configurations(("deadly",)))
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 1
+    rule = "queued.gated_by == PARKED"
+    assert kind_of_failure(plan, "bench.sim.at_rest", rule, "False") == "waits though it fits"
+    second = "            if losses >= losses_max:\n"
+    early = "            if losses >= 1:\n"
+    assert kind_of_failure(plan, "daemon.core.suspects", second, early) == "parked"
 
 
 def asks_extenders(action: Action) -> Action:

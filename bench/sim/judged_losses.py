@@ -1,0 +1,46 @@
+"""Whom the owner parks: pods that workers were lost with again and again (daemon/core/suspects.py).
+
+A story ends workers as it likes, so that also a pod may be parked that nobody has died of. Nothing
+happens to it for an hour; that it was lost so often is judged here, by what was answered and lost.
+"""
+
+from collections import Counter
+from collections.abc import Collection
+from typing import Any
+
+from bench.sim.schedule import SimulatedFailure
+from bench.sim.sim_processes import OwnerProcess
+from daemon.core.dispatch import Attempt
+from daemon.core.events import ScorerSaid
+from daemon.core.suspects import LOSSES_IN_COMPANY_MAX, LOSSES_MAX
+from shared.messages.from_scorer import Proposals
+
+
+def listen_to_losses(owner: OwnerProcess) -> None:
+    """From its first turn on."""
+    lost: Counter[int] = Counter()
+    """Class -> how many workers were lost with a pod of it since one was answered."""
+    links: Any = owner.state._scorer_links  # noqa: SLF001 # To listen.
+    suspects: Any = owner.state._outgoing.suspects  # noqa: SLF001 # The same.
+    hear, lose = links.hear, suspects.lose
+
+    def heard(event: ScorerSaid, now_s: float) -> None:
+        message, scorer = event.message, owner.state.scorers.get(event.peer)
+        if isinstance(message, Proposals) and message.epoch == owner.epoch and scorer is not None:
+            failed = [ticket for failure in message.failures for ticket in failure.tickets]
+            for ticket in (*message.placements.tickets, *failed, *message.skipped):
+                if ticket in scorer.attempts:
+                    lost.pop(scorer.attempts[ticket].pod_class.class_id, None)
+        hear(event, now_s)
+
+    def lost_with(attempts: Collection[Attempt], now_s: float) -> set[int]:
+        lost.update({attempt.pod_class.class_id for attempt in attempts})
+        guilty: set[int] = lose(attempts, now_s)
+        needed = LOSSES_MAX if len(attempts) == 1 else LOSSES_IN_COMPANY_MAX
+        for class_id in guilty:
+            if lost[class_id] < needed:
+                told = f"class {class_id} after {lost[class_id]} losses, not {needed}"
+                raise SimulatedFailure("parked", told)
+        return guilty
+
+    links.hear, suspects.lose = heard, lost_with
