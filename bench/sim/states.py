@@ -109,7 +109,7 @@ class States:
             over = {
                 key: self._as_plain(each.value)
                 for key, each in store.assumed(kind).items()
-                if each.pod_uid != reserving
+                if each.pod_uids != (reserving,)
             }
             latest[kind] = told.get(kind, {}) | over
         return told, latest

@@ -47,12 +47,13 @@ def claim_work(
 
 
 def written_claims(cache: Cache) -> dict[str, str]:
-    """Key and pod of every assumed claim whose binder is done: the API server has been told."""
+    """Every assumed claim and one of its pods whose binder is done: the API server has been told."""
     found = {}
     for key, assumed in cache.objects.assumed(CLAIMS).items():
-        pod = cache.get_pod(assumed.pod_uid)
-        if pod is None or not cache.is_assumed_pod(assumed.pod_uid) or pod.is_binding_finished:
-            found[key] = assumed.pod_uid
+        for uid in assumed.pod_uids:
+            pod = cache.get_pod(uid)
+            if pod is None or not cache.is_assumed_pod(uid) or pod.is_binding_finished:
+                found[key] = uid
     return found
 
 
@@ -61,7 +62,7 @@ def forget_written(cache: Cache, written: dict[str, str]) -> None:
     again meanwhile, which no event tells any more."""
     assumed = cache.objects.assumed(CLAIMS)
     for key, pod_uid in written.items():
-        if key in assumed and assumed[key].pod_uid == pod_uid:
+        if key in assumed and pod_uid in assumed[key].pod_uids:
             cache.objects.forget_assumed(CLAIMS, key)
 
 
@@ -94,10 +95,11 @@ def claim_releases(
 def _work(
     plugin: DynamicResources, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
 ) -> list[ClaimWork]:
-    assumed = cluster.objects.assumed_for(CLAIMS, record.uid)
+    assumed = cluster.objects.assumed(CLAIMS)
     work = []
     for key, claim in plugin.used_claims(record, pod, cluster).items():
-        is_new = key in assumed
+        # Of those that share what was allocated for one of them, that one writes it.
+        is_new = key in assumed and assumed[key].pod_uids[0] == record.uid
         if not is_new and plugin.is_ready_for(claim, record):
             continue
         allocation = claim.status.allocation

@@ -169,7 +169,8 @@ class GroupCommits:
         """Assumes what passes, if that is enough; else everything is as before, and tried again."""
         nominated = dict(self._facts.queue.nominator.node_by_uid)
         generation = proposals.generation
-        judgement = self._committer.judge(scorer, proposals.placements, generation)
+        with self._facts.cache.objects.for_one_group():
+            judgement = self._committer.judge(scorer, proposals.placements, generation)
         accepted_count = len(judgement.accepted)
         is_placed = accepted_count >= needed
         settled_count = accepted_count if is_placed else 0

@@ -5,7 +5,8 @@ kind with a prefix, and are absolute: the assumption that is held now, or none. 
 its own placements stays with it.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -29,7 +30,7 @@ ObjectChange = tuple[str, str, bytes]
 
 
 class _Encoded(msgspec.Struct, array_like=True, frozen=True):
-    pod_uid: str
+    pod_uids: tuple[str, ...]
     value: msgspec.Raw
 
 
@@ -41,8 +42,8 @@ class Assumed(NamedTuple):
     """An object as it will be once the API server has been told."""
 
     value: Any
-    pod_uid: str
-    """The pod for which it was assumed."""
+    pod_uids: tuple[str, ...]
+    """The pods for which it is assumed: the one that it was made for, then those that share it."""
 
 
 class ObjectStore:
@@ -62,6 +63,8 @@ class ObjectStore:
         self._told: dict[tuple[str, str], Assumed] = {}
         """In a worker's copy, by kind and key: what the owner assumes. It lies below what the worker
         assumes for its own placements, of pods that share a claim, and shows again without these."""
+        self._of_group: dict[tuple[str, str], None] | None = None
+        """Kind and key of what was assumed since a group is being tried; None: none is."""
         self.assumption_news: dict[tuple[str, str], None] = {}
         """Kind and key of assumptions that came or went since somebody last took this."""
         self._changes: list[tuple[str, str]] = []
@@ -115,13 +118,35 @@ class ObjectStore:
 
     def assume(self, kind: str, key: str, value: Any, pod_uid: str) -> None:
         """Lays `value` over the object, which it was made from; the last assumption counts."""
-        of_kind = self._assumed.setdefault(kind, {})
-        if key in of_kind:
-            self._drop_assumed(kind, key)
-        of_kind[key] = Assumed(value, pod_uid)
-        self._assumed_for.setdefault((kind, pod_uid), {})[key] = value
+        self._lay_on(kind, key, Assumed(value, (pod_uid,)))
+        if self._of_group is not None:
+            self._of_group[kind, key] = None
+
+    def share_assumed(self, kind: str, key: str, pod_uid: str) -> None:
+        """Has an assumption last as long as any pod needs it, and this is one more of them."""
+        held = self._assumed[kind][key]
+        self._assumed[kind][key] = Assumed(held.value, (*held.pod_uids, pod_uid))
+        self._assumed_for.setdefault((kind, pod_uid), {})[key] = held.value
         self.assumption_news[kind, key] = None
-        self._note(kind, key)
+
+    @contextmanager
+    def for_one_group(self) -> Iterator[None]:
+        """What is assumed within is `shared` by all pods that are looked at within."""
+        self._of_group = {}
+        try:
+            yield
+        finally:
+            # Whoever found it shared does so no more.
+            for kind, key in self._of_group:
+                self._note(kind, key)
+            self._of_group = None
+
+    def shared(self, kind: str, key: str) -> Any | None:
+        """The object as it is assumed for others of the group that is being tried, if it is."""
+        if not self._of_group or (kind, key) not in self._of_group:
+            return None
+        assumed = self.assumed(kind).get(key)
+        return None if assumed is None else assumed.value
 
     def forget_assumed(self, kind: str, key: str) -> None:
         """Takes an assumption back, a worker's own before the owner's; nothing where there is none."""
@@ -132,7 +157,7 @@ class ObjectStore:
         if told is None:
             self._note(kind, key)
         else:
-            self.assume(kind, key, *told)
+            self._lay_on(kind, key, told)
 
     def assume_told(self, kind: str, key: str, told: Assumed | None) -> None:
         """In a worker's copy: what the owner assumes now (None: nothing), whatever the worker did."""
@@ -141,12 +166,19 @@ class ObjectStore:
             self.forget_assumed(kind, key)
         else:
             self._told[kind, key] = told
-            self.assume(kind, key, *told)
+            self._lay_on(kind, key, told)
 
     def forget_assumed_for(self, kind: str, pod_uid: str) -> None:
-        """Takes back what is assumed of a kind for a pod."""
+        """Takes back what is assumed of a kind for a pod, as far as no other shares it."""
         for key in list(self.assumed_for(kind, pod_uid)):
-            self.forget_assumed(kind, key)
+            held = self._assumed[kind][key]
+            others = tuple(uid for uid in held.pod_uids if uid != pod_uid)
+            if not others:
+                self.forget_assumed(kind, key)
+                continue
+            self._leave(kind, key, pod_uid)
+            self._assumed[kind][key] = Assumed(held.value, others)
+            self.assumption_news[kind, key] = None
 
     def assumed_for(self, kind: str, pod_uid: str) -> dict[str, Any]:
         """Objects of a kind by key as they are assumed for a pod; read only."""
@@ -165,13 +197,25 @@ class ObjectStore:
         assumed = self._assumed.get(kind, {}).get(key)
         return self.get(kind, key) if assumed is None else assumed.value
 
+    def _lay_on(self, kind: str, key: str, assumed: Assumed) -> None:
+        of_kind = self._assumed.setdefault(kind, {})
+        if key in of_kind:
+            self._drop_assumed(kind, key)
+        of_kind[key] = Assumed(assumed.value, ())
+        for pod_uid in assumed.pod_uids:
+            self.share_assumed(kind, key, pod_uid)
+        self._note(kind, key)
+
     def _drop_assumed(self, kind: str, key: str) -> None:
-        pod_uid = self._assumed[kind].pop(key).pod_uid
+        for pod_uid in self._assumed[kind].pop(key).pod_uids:
+            self._leave(kind, key, pod_uid)
+        self.assumption_news[kind, key] = None
+
+    def _leave(self, kind: str, key: str, pod_uid: str) -> None:
         of_pod = self._assumed_for[kind, pod_uid]
         del of_pod[key]
         if not of_pod:
             del self._assumed_for[kind, pod_uid]
-        self.assumption_news[kind, key] = None
 
     def _note(self, kind: str, key: str) -> None:
         self._changes.append((kind, key))
@@ -209,7 +253,7 @@ def apply_assumption(
     told = None
     if body:
         encoded = _decoder.decode(body)
-        told = Assumed(decode_object(kind, encoded.value), encoded.pod_uid)
+        told = Assumed(decode_object(kind, encoded.value), encoded.pod_uids)
     objects.assume_told(kind, key, told)
 
 
@@ -218,7 +262,7 @@ def _change(objects: ObjectStore, kind: str, key: str) -> ObjectChange:
     if assumed is None:
         return PREFIX + kind, key, b""
     value = msgspec.Raw(_encoder.encode(assumed.value))
-    return PREFIX + kind, key, _encoder.encode(_Encoded(assumed.pod_uid, value))
+    return PREFIX + kind, key, _encoder.encode(_Encoded(assumed.pod_uids, value))
 
 
 def _differ_in_version_only(old: Any, new: Any) -> bool:

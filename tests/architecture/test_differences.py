@@ -30,6 +30,10 @@ LINES: Final[dict[str, str]] = {
         "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
     ),
     "pod groups: DRAWorkloadResourceClaims": THEIRS,
+    "pod groups: pods that name one claim which the first of them is given": (
+        "unit/daemon/core/test_group_claims.py"
+        "::test_what_one_was_given_is_allocated_once_and_held_for_all"
+    ),
     "pod groups: victims that are alike": "unit/workers/scorer/test_group_preemption.py",
     "pod groups: placements by topology": "unit/daemon/core/test_group_placements.py",
     "pod groups: topology keys": (

@@ -91,14 +91,16 @@ class Cycle:
         self._forget_retired()
         if batch.group is None:
             return self._run(batch, proposal_sequence, NO_LIMITS)
-        return GroupCycle(
+        cycle = GroupCycle(
             batch,
             proposal_sequence,
             self._replica,
             self._engine,
             self._place_group,
             self._choose_one,
-        ).run()
+        )
+        with self._replica.objects.for_one_group():
+            return cycle.run()
 
     def _place_group(
         self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits

@@ -162,6 +162,8 @@ class DynamicResources(DefaultNormalizeScore):
             claims = _claims_of(pod, cluster)
         except ClaimError as error:
             return PreFilterResult(_unresolvable(str(error)))
+        # What another pod of the group was given is there for this one, too.
+        claims = [cluster.objects.shared(CLAIMS, claim_key(c)) or c for c in claims]
         if scalars and not any(name in device_index(cluster).by_resource for name in scalars):
             scalars = {}
         if not claims and not scalars:
@@ -283,7 +285,8 @@ class DynamicResources(DefaultNormalizeScore):
             uid = _uid(attempt.pod.info)
             for claim, terms in state.available:
                 if (
-                    is_used_by_none_but(claim, uid)
+                    claim_key(claim) not in attempt.pod.cluster.objects.assumed(CLAIMS)
+                    and is_used_by_none_but(claim, uid)
                     and not _usable(claim, terms, attempt.pod.cluster, rows).all()
                 ):
                     return claim
@@ -345,6 +348,9 @@ class DynamicResources(DefaultNormalizeScore):
             return _not_any_more(CANNOT_FIT)
         if state.available and _unavailable(state, cluster, rows).any():
             return _not_any_more(NOT_AVAILABLE)
+        for claim, _ in state.available:
+            if cluster.objects.shared(CLAIMS, claim_key(claim)) is not None:
+                cluster.objects.share_assumed(CLAIMS, claim_key(claim), record.uid)
         if not state.pending and not names:
             return SUCCESS
         outcome = allocated_on(state, pod, cluster, row, names)

@@ -197,7 +197,7 @@ def test_what_a_worker_assumes_goes_with_its_proposal() -> None:
     while not replica.objects.assumed(VOLUMES):
         assert pipeline.step_scorer(0) or pipeline.step_owner()
     (own,) = replica.objects.assumed(VOLUMES).values()
-    assert own.pod_uid.startswith("ticket")
+    assert own.pod_uids[0].startswith("ticket")
     pipeline.run_until_quiet()
     assert replica.objects.assumed(VOLUMES) == pipeline.state.cache.objects.assumed(VOLUMES)
     assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 0

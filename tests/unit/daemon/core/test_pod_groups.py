@@ -35,6 +35,10 @@ NO_QUORUM: Final = (
 )
 
 
+def encoded(body: object) -> msgspec.Raw:
+    return msgspec.Raw(msgspec.msgpack.encode(body))
+
+
 def group_object(name: str, min_count: int = 0, **spec: Any) -> PodGroup:
     policy: dict[str, Any] = {"gang": {"minCount": min_count}} if min_count else {"basic": {}}
     meta = {"name": name, "namespace": "default", "uid": f"uid-{name}", "generation": 1}
@@ -84,12 +88,11 @@ class Gangs(Pipeline):
 
     def tell_group(self, name: str, min_count: int = 0, **spec: Any) -> None:
         group = group_object(name, min_count, **spec)
-        body = msgspec.Raw(msgspec.msgpack.encode(group))
-        self.tell(ObjectChanged("podgroups", f"default/{name}", body))
+        self.tell(ObjectChanged("podgroups", f"default/{name}", encoded(group)))
 
     def tell_object(self, kind: str, key: str, body: dict[str, Any]) -> None:
         value = msgspec.convert(body, KINDS_BY_PLURAL[kind].struct_type)
-        self.tell(ObjectChanged(kind, key, msgspec.Raw(msgspec.msgpack.encode(value))))
+        self.tell(ObjectChanged(kind, key, encoded(value)))
 
     def add(self, *pods: PodRecord) -> None:
         for pod in pods:

@@ -75,8 +75,39 @@ def test_every_change_raises_the_version_and_is_remembered() -> None:
     assert objects.changes_since(version) is None
 
 
+def test_it_lasts_as_long_as_any_pod_that_shares_it() -> None:
+    objects = store()
+    objects.share_assumed(KIND, "pv", "other")
+    for pod_uid in ("pod", "other"):
+        assert labels_of(objects.assumed_for(KIND, pod_uid)["pv"]) == {"assumed": "x"}
+    version = objects.version
+    objects.forget_assumed_for(KIND, "pod")
+    assert objects.assumed(KIND)["pv"].pod_uids == ("other",)
+    assert not objects.assumed_for(KIND, "pod")
+    assert objects.version == version, "it is as it was"
+    objects.forget_assumed_for(KIND, "other")
+    assert not objects.assumed(KIND)
+    assert objects.version > version
+
+
+def test_what_is_assumed_for_a_group_is_shared_while_it_is_tried() -> None:
+    objects = store()
+    objects.put(KIND, "new", volume())
+    with objects.for_one_group():
+        assert objects.shared(KIND, "pv") is None, "assumed before"
+        objects.assume(KIND, "new", volume(assumed="y"), "pod")
+        assert labels_of(objects.shared(KIND, "new")) == {"assumed": "y"}
+        objects.forget_assumed(KIND, "new")
+        assert objects.shared(KIND, "new") is None
+        objects.assume(KIND, "new", volume(assumed="z"), "pod")
+        version = objects.version
+    assert objects.shared(KIND, "new") is None
+    assert objects.changes_since(version) == [(KIND, "new")], "whoever found it shared asks again"
+
+
 def test_another_store_is_told_what_is_assumed_now() -> None:
     objects, other = store(), ObjectStore()
+    objects.share_assumed(KIND, "pv", "another")
     other.put(KIND, "pv", volume(said="x"))
     first = take_news(objects)
     assert first == all_assumptions(objects)
