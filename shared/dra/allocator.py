@@ -11,7 +11,7 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36.
 """
 
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from shared.cel.cel_values import CelCompileError, CelError
@@ -137,6 +137,7 @@ class _Search:
         """Of devices that say themselves which nodes they are for."""
         self._all: dict[tuple[int, int, int], list[_Located]] = {}
         self._chosen: dict[tuple[int, int], int] = {}
+        self._has_counters = any(pool.counters for pool in pools)
         self._taken: dict[DeviceId, set[int]] = {}
         """Device -> claims to which this search has given it."""
         self._taking: dict[DeviceId, dict[str, int]] = {}
@@ -292,6 +293,25 @@ class _Search:
         index: int,
         start: tuple[int, int, int],
     ) -> bool:
+        for following, at in self._devices_from(start):
+            self.step_count += 1
+            if self.step_count > FREE_STEPS:
+                self._work.add(STEP_WORK)
+            if not self._is_candidate(key[0], asked, at.slice, at.device):
+                continue
+            undo = self._allocate(key, asked, at, is_needed=False)
+            if undo is None:
+                continue
+            if self._go_on(undo, key, index, following):
+                return True
+            if self._are_too_few(key[0], asked, asked.device_count - index, following):
+                return False
+        return False
+
+    def _devices_from(
+        self, start: tuple[int, int, int]
+    ) -> Iterator[tuple[tuple[int, int, int], _Located]]:
+        """Each device and where the next one is."""
         for p in range(start[0], len(self._pools)):
             pool = self._pools[p]
             first_slice = start[1] if p == start[0] else 0
@@ -300,16 +320,24 @@ class _Search:
                 self._need_readable(each)
                 first = start[2] if (p, s) == start[:2] else 0
                 for d in range(first, len(each.devices)):
-                    device = each.devices[d]
-                    self.step_count += 1
-                    if self.step_count > FREE_STEPS:
-                        self._work.add(STEP_WORK)
-                    if not self._is_candidate(key[0], asked, each, device):
-                        continue
-                    undo = self._allocate(key, asked, _Located(device, each, pool), is_needed=False)
-                    if undo is not None and self._go_on(undo, key, index, (p, s, d + 1)):
-                        return True
-        return False
+                    yield (p, s, d + 1), _Located(each.devices[d], each, pool)
+
+    def _are_too_few(
+        self, claim: int, asked: Alternative, wanted: int, start: tuple[int, int, int]
+    ) -> bool:
+        """Whether fewer devices are left than the request still wants, so that all ways to take some of
+        them need not be tried. No, where more decides than each device by itself."""
+        if self._constraints[claim] or self._has_counters:
+            return False
+        count = 0
+        for _, at in self._devices_from(start):
+            count += self._is_candidate(claim, asked, at.slice, at.device) and _are_tolerated(
+                at.device.facts.taints, asked
+            )
+            if count == wanted:
+                return False
+        self._work.skip(count)
+        return True
 
     def _is_candidate(
         self, claim: int, asked: Alternative, each: SliceView, device: DeviceView

@@ -8,6 +8,7 @@ ends at the same place, and it is the attempt that ends; filterTimeout says how 
 What any sensible claim needs is free; it grows with the devices there are and takes microseconds each.
 """
 
+from math import inf, log2
 from typing import Final
 
 from shared.dra.allocation_errors import AllocationError
@@ -26,6 +27,9 @@ FREE_STEPS: Final = 2_000
 """Devices tried on a node. A pod that takes the last devices of a node with 128 tries 128."""
 STEP_WORK: Final = 12
 """A step takes about 5 us."""
+TRIES_PER_S: Final = 500_000
+"""Ways to take devices that kube-scheduler tries, roughly. Those that are seen to be in vain are not
+tried here, but filterTimeout has to be long enough for them, as there."""
 BATCH_STEPS_MAX: Final = 100_000
 """Devices tried for pods of one batch, after which a scorer says what it has found: half a second."""
 
@@ -50,7 +54,7 @@ class StepsTried:
 class Work:
     """What one attempt may still do."""
 
-    __slots__ = ("_left", "cost_max", "step_count")
+    __slots__ = ("_left", "_skipped_max", "cost_max", "step_count")
 
     def __init__(self, work_max: int = WORK_MAX) -> None:
         self._left = work_max
@@ -58,6 +62,9 @@ class Work:
         """Of the next selector."""
         self.step_count = 0
         """Devices tried so far."""
+        timeout_s = work_max / WORK_MAX * DEFAULT_TIMEOUT_S
+        is_limited = timeout_s < TIMEOUT_S_MAX
+        self._skipped_max = log2(max(timeout_s * TRIES_PER_S, 1)) if is_limited else inf
 
     @property
     def is_over(self) -> bool:
@@ -74,6 +81,11 @@ class Work:
         self._left -= work
         self.cost_max -= work
         if self._left < 0:
+            raise self.exhausted()
+
+    def skip(self, device_count: int) -> None:
+        """All ways to take some of these devices were seen to be in vain."""
+        if device_count > self._skipped_max:
             raise self.exhausted()
 
     def add_evaluation(self, cost: int) -> None:

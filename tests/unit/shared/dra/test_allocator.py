@@ -11,7 +11,7 @@ from shared.dra.allocator import allocate, understand
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
-from shared.dra.search_work import Work, WorkError
+from shared.dra.search_work import Work, WorkError, work_within
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.devices import (
     DRIVER,
@@ -40,6 +40,7 @@ def given(
     *,
     classes: Sequence[DeviceClass] = (),
     taken: Sequence[ResourceClaim] = (),
+    work: Work | None = None,
 ) -> Found:
     """(request, device) of each claim; None where the claims cannot be allocated."""
     state = AllocatedState()
@@ -48,7 +49,7 @@ def given(
     views = [SliceView(each, {}) for each in slices]
     pools = gather(views, lambda pool: [v for v in views if v.pool_id == pool], reaches)
     by_name = {c.metadata.name: c for c in (make_class(), *classes)}
-    solutions = allocate(understand(claims, by_name), pools, state, reaches, Work())
+    solutions = allocate(understand(claims, by_name), pools, state, reaches, work or Work())
     if solutions is None:
         return None
     return [[(g.alternative.full_name, g.device.name) for g in s.given] for s in solutions]
@@ -285,6 +286,48 @@ def test_a_slice_that_cannot_be_read_is_named() -> None:
     broken = make_slice(NODE, [device("a", capacity={"memory": "many"})], name="broken")
     with pytest.raises(AllocationError, match="resource slice broken: "):
         given([make_claim()], [broken])
+
+
+@pytest.mark.parametrize(
+    ("timeout_s", "told"),
+    [
+        pytest.param(0.0, "", id="disabled"),
+        pytest.param(10.0, "", id="default"),
+        pytest.param(0.01, "timed out trying to allocate devices", id="enabled"),
+    ],
+)
+def test_one_device_too_few_ends_as_upstreams_search_would(timeout_s: float, told: str) -> None:
+    """testFilterTimeout of test/integration/dra/core.go: all subsets of 20 devices, two seconds."""
+    slices = [gpus(*(f"dev-{i:02}" for i in range(20)))]
+    work = Work(work_within(timeout_s))
+    claims = [make_claim(requests=[request(count=21)])]
+    if told:
+        with pytest.raises(WorkError, match=told):
+            given(claims, slices, work=work)
+        return
+    assert given(claims, slices, work=work) is None
+    assert work.step_count == 20
+
+
+def test_a_device_too_few_because_of_its_taint_or_of_another_request() -> None:
+    taint = {"key": "k", "effect": "NoSchedule"}
+    devices = [device(f"d{i:02}") for i in range(30)]
+    tainted = make_slice(NODE, [*devices, device("tainted", taints=[taint])])
+    work = Work(work_within(0))
+    assert given([make_claim(requests=[request(count=31)])], [tainted], work=work) is None
+    two = [request("r0", count=29), request("r1", count=2)]
+    assert given([make_claim(requests=two)], [make_slice(NODE, devices)], work=work) is None
+    assert work.step_count < 5_000
+    found = given([make_claim(requests=[request(count=30)])], [tainted], work=work)
+    assert found == [[("r0", f"d{i:02}") for i in range(30)]]
+
+
+def test_a_selector_that_fails_on_a_later_device_is_told_before_there_are_too_few() -> None:
+    """Whoever tries all ways comes to that device."""
+    slices = [make_slice(NODE, [device(n, attributes={"model": n}) for n in "ab"] + [device("c")])]
+    asked = request(count=3, selectors=selectors(f"{MODEL} != ''"))
+    with pytest.raises(AllocationError, match="CEL runtime error"):
+        given([make_claim(requests=[asked])], slices)
 
 
 def test_a_search_without_end_is_given_up() -> None:
