@@ -17,6 +17,7 @@ it works (`scoring_digest`), and the owner compares.
 import hashlib
 import re
 from collections import abc
+from math import inf
 from pathlib import Path
 from typing import Any, Final
 
@@ -170,17 +171,15 @@ def _configuration(root: Mapping) -> SchedulerConfiguration:
 def _without_ignored(
     profiles: tuple[ProfileConfig, ...], extenders: tuple[ExtenderConfig, ...]
 ) -> tuple[ProfileConfig, ...]:
-    """NodeResourcesFit leaves out what extenders count in its place (`buildExtenders` in
-    pkg/scheduler/scheduler.go, v1.36.2)."""
+    """NodeResourcesFit leaves out what extenders count in its place, and then nothing else
+    (`buildExtenders` in pkg/scheduler/scheduler.go, v1.36.2)."""
     ignored = sorted(name for extender in extenders for name in extender.ignored_by_scheduler)
     if not ignored:
         return profiles
     changed: list[ProfileConfig] = []
     for profile in profiles:
-        args = dict(profile.plugin_config.get(NODE_RESOURCES_FIT, {}))
-        own = args.get("ignoredResources") or []
-        if isinstance(own, list):  # Else the plugin says what is wrong with it.
-            args["ignoredResources"] = [*own, *(name for name in ignored if name not in own)]
+        args = profile.plugin_config.get(NODE_RESOURCES_FIT, {})
+        args = {**args, "ignoredResources": ignored}
         config = {**profile.plugin_config, NODE_RESOURCES_FIT: args}
         changed.append(msgspec.structs.replace(profile, plugin_config=config))
     return tuple(changed)
@@ -204,7 +203,7 @@ def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
         kubeconfig=fields.field("kubeconfig").text(""),
         accept_content_types=fields.field("acceptContentTypes").text(""),
         content_type=fields.field("contentType").text(""),
-        qps=fields.field("qps").number(0.0, least=-1.0),
+        qps=fields.field("qps").number(0.0, least=-inf),
         burst=fields.field("burst").whole_number(0, least=0, most=INT32_MAX),
     )
     fields.finish()
@@ -249,8 +248,9 @@ def _leader_election(field: Field) -> LeaderElection:
 
 
 def _duration_s(field: Field, fallback: float) -> float:
+    """Zero is as if it were not stated."""
     text = field.text("")
-    if not text:
+    if text in ("", "0", "0s"):
         return fallback
     try:
         seconds = parse_duration(text)

@@ -16,13 +16,12 @@ from urllib.parse import urlsplit
 import msgspec
 
 from shared import shown
+from shared.kube.resource_names import is_extended
 from shared.yaml_fields import Field
 
 TIMEOUT_S: Final = 5.0
 """DefaultExtenderTimeout."""
 INT32_MAX: Final = 2**31 - 1
-_NAME: Final = re.compile(r"[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?")
-_PREFIX: Final = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _VERB: Final = re.compile(r"[!-~]*")
 
 DurationReader = Callable[[Field, float], float]
@@ -131,12 +130,10 @@ def _extender(
     entry: Field, duration_s: DurationReader, managed: set[str], notes: list[str]
 ) -> ExtenderConfig:
     fields = entry.mapping()
-    url_field, timeout_field = fields.field("urlPrefix"), fields.field("httpTimeout")
-    is_default = timeout_field.text("") in ("0s", "0")
     weight_field = fields.field("weight")
     resources = [_resource(each, managed) for each in fields.field("managedResources").items()]
     extender = ExtenderConfig(
-        url_prefix=_url(url_field),
+        url_prefix=_url(fields.field("urlPrefix")),
         filter_verb=_verb(fields.field("filterVerb")),
         prioritize_verb=_verb(fields.field("prioritizeVerb")),
         preempt_verb=_verb(fields.field("preemptVerb")),
@@ -144,7 +141,7 @@ def _extender(
         weight=weight_field.whole_number(0, least=-INT32_MAX, most=INT32_MAX),
         enable_https=fields.field("enableHTTPS").truth(fallback=False),
         tls=_tls(fields.field("tlsConfig")),
-        timeout_s=TIMEOUT_S if is_default else duration_s(timeout_field, TIMEOUT_S),
+        timeout_s=duration_s(fields.field("httpTimeout"), TIMEOUT_S),
         node_cache_capable=fields.field("nodeCacheCapable").truth(fallback=False),
         managed_resources=frozenset(name for name, _ in resources),
         ignored_by_scheduler=frozenset(name for name, is_ignored in resources if is_ignored),
@@ -186,22 +183,12 @@ def _resource(entry: Field, managed: set[str]) -> tuple[str, bool]:
     name = name_field.text("")
     is_ignored = fields.field("ignoredByScheduler").truth(fallback=False)
     fields.finish()
-    if not _is_extended_resource(name):
+    if not is_extended(name):
         name_field.problem(f"{name!r} is an invalid extended resource name (like example.com/foo)")
     elif name in managed:
         name_field.problem(f"{name!r} is managed by an extender already")
     managed.add(name)
     return name, is_ignored
-
-
-def _is_extended_resource(name: str) -> bool:
-    """IsExtendedResourceName in pkg/apis/core/v1/helper/helpers.go."""
-    prefix, slash, own = name.partition("/")
-    if not slash or prefix == "kubernetes.io" or prefix.endswith(".kubernetes.io"):
-        return False
-    if prefix.startswith("requests.") or len(prefix) + len("requests.") > 253 or len(own) > 63:
-        return False
-    return bool(_PREFIX.fullmatch(prefix) and _NAME.fullmatch(own))
 
 
 def _tls(field: Field) -> ExtenderTls | None:

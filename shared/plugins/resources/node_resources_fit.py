@@ -106,7 +106,7 @@ class NodeResourcesFit:
     score_depends: ClassVar[Dependence] = ON_USAGE
 
     def __init__(self, args: NodeResourcesFitArgs) -> None:
-        strategy = args.scoring_strategy or ScoringStrategy()
+        strategy = args.scoring_strategy or ScoringStrategy(type="LeastAllocated")
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = _resources_or_default(strategy.resources)

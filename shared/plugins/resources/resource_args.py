@@ -25,7 +25,8 @@ class RequestedToCapacityRatioParam(ArgsStruct):
 
 
 class ScoringStrategy(ArgsStruct):
-    type: str = "LeastAllocated"
+    type: str = ""
+    """Has to be stated where anything is."""
     resources: list[ResourceSpec] = msgspec.field(default_factory=list)
     """Empty: cpu and memory, each with weight 1."""
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None

@@ -106,7 +106,7 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
         ("clientConnection: {burst: -1}", "clientConnection.burst", "must lie in"),
         ("leaderElection: {leaderElect: 'yes'}", "leaderElection.leaderElect", "true or false"),
         ("leaderElection: {leaseDuration: soon}", "leaderElection.leaseDuration", "a duration"),
-        ("leaderElection: {retryPeriod: 0s}", "leaderElection.retryPeriod", "longer than zero"),
+        ("leaderElection: {retryPeriod: -1s}", "leaderElection.retryPeriod", "longer than zero"),
         (
             "leaderElection: {leaderElect: true, leaseDuration: 5s}",
             "leaderElection.leaseDuration",

@@ -169,6 +169,11 @@ GOOD: Final[dict[str, Json]] = {
         minCandidateNodesPercentage=50,
     ),
     "weight 0 will be replaced by 1": balanced(("cpu", 0), ("scalar0", 1)),
+    "no time is the default": whole(
+        leaderElection=election(leaseDuration="0s", renewDeadline="0s", retryPeriod="0s"),
+        extenders=[extender(httpTimeout="0s")],
+    ),
+    "negative qps": whole(clientConnection={"qps": -5, "burst": 10}),
     "empty and no plugin args": whole(
         profiles=[
             {
@@ -317,6 +322,10 @@ BAD: Final[dict[str, tuple[Json, str]]] = {
     "LeastAllocated weight below min": (
         strategy("LeastAllocated", ("cpu", 1), ("memory", -1)),
         "resources[1].weight",
+    ),
+    "a strategy without a type": (
+        args("NodeResourcesFit", scoringStrategy={"resources": [{"name": "cpu", "weight": 1}]}),
+        "scoringStrategy.type",
     ),
     "no shapes": (strategy(RATIO, shape=[]), "shape"),
     "utilization less than min": (strategy(RATIO, shape=[(-1, 3)]), "shape[0].utilization"),

@@ -33,6 +33,12 @@ def test_ignored_resources_are_no_business_of_node_resources_fit() -> None:
     config = parsed(f"[{{urlPrefix: 'http://a', {managed}}}]")
     args = config.profiles[0].plugin_config[NODE_RESOURCES_FIT]
     assert args["ignoredResources"] == ["x.io/a"]
+    own = (
+        "profiles: [{pluginConfig: [{name: NodeResourcesFit, args: {ignoredResources: [x.io/c]}}]}]"
+    )
+    config = parsed(f"[{{urlPrefix: 'http://a', {managed}}}]\n{own}")
+    args = config.profiles[0].plugin_config[NODE_RESOURCES_FIT]
+    assert args["ignoredResources"] == ["x.io/a"], "the extenders' word takes precedence"
     assert config.extenders[0].managed_resources == {"x.io/a", "x.io/b"}
 
 
@@ -48,6 +54,7 @@ def test_ignored_resources_are_no_business_of_node_resources_fit() -> None:
         ("{urlPrefix: 'http://h', httpTimeout: soon}", "httpTimeout"),
         ("{urlPrefix: 'http://h', managedResources: [{name: cpu}]}", "extended resource"),
         ("{urlPrefix: 'http://h', managedResources: [{name: kubernetes.io/x}]}", "extended"),
+        ("{urlPrefix: 'http://h', managedResources: [{name: mykubernetes.io/x}]}", "extended"),
         (
             "{urlPrefix: 'http://h', managedResources: [{name: x.io/a}, {name: x.io/a}]}",
             "managed by an extender already",

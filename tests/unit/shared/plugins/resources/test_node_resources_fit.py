@@ -96,7 +96,8 @@ def test_a_scalar_resource_counts_only_for_pods_that_ask_for_it() -> None:
 
 
 def test_a_score_over_nothing_that_counts_is_0() -> None:
-    rating = plugin(scoringStrategy={"resources": [{"name": GPU}, {"name": "pods"}]})
+    strategy = {"type": "LeastAllocated", "resources": [{"name": GPU}, {"name": "pods"}]}
+    rating = plugin(scoringStrategy=strategy)
     cache = cluster_of([make_node("n0")])
     assert rating.score(None, pod_with({}), cache.view, rows_of(0)).tolist() == [0]
 
