@@ -13,12 +13,14 @@ from importlib import metadata
 from typing import Any, Final, NamedTuple
 
 import msgspec
+import yaml
 
 COMPONENT: Final = "berth"
 EMULATED: Final = "1.36"
 """The kube-scheduler whose decisions these are."""
 PLAIN: Final = "text/plain; charset=utf-8"
 JSON: Final = "application/json"
+YAML: Final = "application/yaml"
 VERSIONS: Final[Mapping[str, bool]] = {"v1beta1": False, "v1alpha1": True}
 """Of the structured forms -> whether it is deprecated."""
 _WARNING: Final = (
@@ -75,7 +77,7 @@ def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, A
         asked = dict(part.partition("=")[::2] for part in parameters)
         version = asked.get("v", "")
         is_known = version in VERSIONS and asked.get("g") == "config.k8s.io"
-        if media_type == JSON and is_known and asked.get("as") == kind:
+        if media_type in (JSON, YAML) and is_known and asked.get("as") == kind:
             body = {
                 "kind": kind,
                 "apiVersion": f"config.k8s.io/{version}",
@@ -88,6 +90,10 @@ def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, A
                 if VERSIONS[version]
                 else ()
             )
-            return Page(200, msgspec.json.encode(body), JSON, headers)
-    forms = ", ".join(f"{JSON};g=config.k8s.io;v={version};as={kind}" for version in VERSIONS)
+            text = (
+                yaml.safe_dump(body).encode() if media_type == YAML else msgspec.json.encode(body)
+            )
+            return Page(200, text, media_type, headers)
+    asked_as = [f"g=config.k8s.io;v={version};as={kind}" for version in VERSIONS]
+    forms = ", ".join(f"{form};{each}" for form in (JSON, YAML) for each in asked_as)
     return Page(406, f"only the following media types are accepted: text/plain, {forms}\n".encode())

@@ -81,6 +81,10 @@ LINES: Final[dict[str, str]] = {
         "unit/workers/scorer/test_point_times.py"
         "::test_each_pod_counts_once_at_each_point_that_it_came_to"
     ),
+    "`/statusz`, `/flagz`": (
+        "unit/daemon/endpoints/test_pages.py"
+        "::test_statusz_and_flagz_are_text_for_people_as_kubernetes_components_tell_it"
+    ),
     "plugins that take part in PreFilter or PreScore": (
         "architecture/test_differences.py::test_plugins_take_part_here_where_they_do_not_upstream"
     ),

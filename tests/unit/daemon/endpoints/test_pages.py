@@ -5,6 +5,7 @@ import json
 from collections.abc import Callable
 
 import pytest
+import yaml
 
 from daemon.endpoints.access import OpenAccess, TokenAccess
 from daemon.endpoints.health import Facts
@@ -121,15 +122,18 @@ def test_statusz_and_flagz_are_text_for_people_as_kubernetes_components_tell_it(
     assert told.endswith("\nas-default-scheduler: false\nworkers: 1\n")
 
 
+@pytest.mark.parametrize("form", ["application/json", "application/yaml"])
 @pytest.mark.parametrize(("version", "is_deprecated"), [("v1beta1", False), ("v1alpha1", True)])
-def test_statusz_and_flagz_have_a_structured_form(version: str, is_deprecated: bool) -> None:
+def test_statusz_and_flagz_have_a_structured_form(
+    version: str, is_deprecated: bool, form: str
+) -> None:
     found = {}
     for kind in ("Statusz", "Flagz"):
-        wish = f"application/json;v={version};g=config.k8s.io;as={kind}"
+        wish = f"{form};v={version};g=config.k8s.io;as={kind}"
         page = ask(f"/{kind.lower()}", accept=wish)
-        assert (page.status, page.content_type) == (200, "application/json")
+        assert (page.status, page.content_type) == (200, form)
         assert [name for name, _ in page.headers] == ["Warning"] * is_deprecated
-        found[kind] = json.loads(page.body)
+        found[kind] = (json.loads if form.endswith("json") else yaml.safe_load)(page.body)
         head = {"kind": kind, "apiVersion": f"config.k8s.io/{version}"}
         assert {key: found[kind].pop(key) for key in head} == head
         assert found[kind].pop("metadata") == {"name": "berth"}
