@@ -119,7 +119,7 @@ class Evictor:
         async with self._slots:
             marked = partial(self._patch, path + "/status", patch)
             problem = await self._tried(marked, path, order.uid)
-            if not problem:
+            if problem == "":
                 deleted = partial(self._delete, path, delete_options(order.uid))
                 problem = await self._tried(deleted, path, order.uid)
         if problem:
@@ -127,9 +127,9 @@ class Evictor:
             preemptor = f"{order.preemptor_namespace}/{order.preemptor_name}"
             whose = {"pod": pod, "preemptor": preemptor, "ticket": order.ticket}
             self._log.warning("victim_not_deleted", problem=problem, **whose)
-        else:
+        elif problem is not None:
             self._on_deleted(order)
-        answer(VictimDone(order.order_id, problem))
+        answer(VictimDone(order.order_id, problem or ""))
 
     async def _release(self, claim: ReleaseClaim) -> None:
         assert self._freer is not None, "a claim to be freed, and nobody to do it"
@@ -161,18 +161,19 @@ class Evictor:
     async def _delete(self, path: str, body: bytes) -> None:
         await self._api.delete(path, body, timeout_s=TIMEOUT_S)
 
-    async def _tried(self, call: Callable[[], Awaitable[None]], path: str, uid: str) -> str:
-        """Tries until it works or makes no sense any more. Returns the problem; empty: it is done, or
-        the pod is gone or another one by now."""
+    async def _tried(self, call: Callable[[], Awaitable[None]], path: str, uid: str) -> str | None:
+        """Tries until it works or makes no sense any more. Returns the problem; empty: it is done. None:
+        the pod was gone before, or is another one by now."""
         problem = ""
         for attempt in range(TRIES_MAX):
             try:
                 await call()
             except NotFound:
-                return ""
+                # It may be gone by an earlier try, of which the answer was lost.
+                return "" if attempt else None
             except Conflict as error:
                 # Where somebody was only in the way, whoever waits for the room has to hear of it.
-                return str(error) if await self._is_there(path, uid) else ""
+                return str(error) if await self._is_there(path, uid) else None
             except TRANSIENT as error:
                 problem = str(error)
                 if attempt + 1 < TRIES_MAX:

@@ -86,8 +86,14 @@ def test_a_victim_is_marked_first_and_deleted_by_uid() -> None:
 
 
 def test_a_victim_that_is_gone_is_as_good_as_deleted() -> None:
-    assert evicted(GONE, GONE).answers == [VictimDone(1, "")]
-    assert evicted(OK, GONE).answers == [VictimDone(1, "")]
+    for script in ([GONE], [OK, GONE]):
+        run = evicted(*script)
+        assert run.answers == [VictimDone(1, "")]
+        assert run.deleted == [], "nobody had it go"
+
+
+def test_a_victim_that_went_when_an_answer_was_lost_was_deleted() -> None:
+    assert evicted(OK, LOST, GONE).deleted == [victim()]
 
 
 @pytest.mark.parametrize("before", [[], [OK]])
@@ -95,10 +101,9 @@ def test_a_victim_that_is_gone_is_as_good_as_deleted() -> None:
 def test_a_victim_of_which_only_the_name_is_there_is_as_good_as_deleted(
     before: list[Answer], shown: Answer
 ) -> None:
-    # After the mark comes the deletion, which finds the same.
-    again = [] if before else [OTHER, shown]
-    run = evicted(*before, OTHER, shown, *again)
+    run = evicted(*before, OTHER, shown)
     assert run.answers == [VictimDone(1, "")]
+    assert run.deleted == []
 
 
 @pytest.mark.parametrize("before", [[], [OK]])
