@@ -95,6 +95,9 @@ class ClaimPreBind:
         failed = await self._binder.bind(order)
         if failed is None:
             return ALLOWED
+        if failed.unready is not None:
+            # Else each attempt would wait for the devices that an earlier one was given, in vain.
+            await self._freer.undo(order, failed.unready)
         return Unknown(failed.message) if failed.is_unknown else Refused(failed.message)
 
     async def undo(self, order: BindPod) -> None:

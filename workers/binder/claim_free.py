@@ -17,7 +17,7 @@ import msgspec
 
 from shared.kube.api_client import Api
 from shared.kube.api_errors import ApiError, NotFound, TransportError
-from shared.messages.to_binder import BindPod, ReleaseClaim
+from shared.messages.to_binder import BindPod, ClaimWork, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
 from workers.binder.claim_bind import FINALIZER
@@ -54,15 +54,17 @@ class ClaimFreer:
         self._lines = lines
         self._log = EventLog("binder.claims")
 
-    async def undo(self, order: BindPod) -> None:
+    async def undo(self, order: BindPod, unready: ClaimWork | None = None) -> None:
         """Nothing of the order's claims stays written for the pod, unless somebody has bound it (an
-        earlier binder, whose answer was lost). Ends in time in any case."""
+        earlier binder, whose answer was lost). Ends in time in any case. `unready`: one of them that
+        nobody gains from, whoever allocated it."""
         if not await self._is_unbound(order):
             return
         for work in order.claims:
             path = resource_claim_path(work.namespace, work.name)
             is_generated = work.generated is not None
-            await self._free(_Target(path, work.uid, order.uid, work.is_new, is_generated))
+            is_freed = work.is_new or work is unready
+            await self._free(_Target(path, work.uid, order.uid, is_freed, is_generated))
 
     async def release(self, claim: ReleaseClaim) -> None:
         """Frees a claim unless others use it by now. Ends in time in any case."""

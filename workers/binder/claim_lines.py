@@ -33,6 +33,8 @@ class ClaimsFailed(NamedTuple):
     message: str
     is_unknown: bool = False
     """Nobody knows what was written: the order has to be given again."""
+    unready: ClaimWork | None = None
+    """The claim whose devices will not be prepared any more."""
 
 
 class Wish:

@@ -41,6 +41,7 @@ class _End(NamedTuple):
 
     word: str
     message: str = ""
+    unready: ClaimWork | None = None
 
 
 def needs_preparing(work: ClaimWork) -> bool:
@@ -69,7 +70,7 @@ class DeviceWait:
                 self._tally.observe("device_wait_s", labels, waited_s)
                 if device.binding_conditions:
                     self._tally.count("device_waits", labels)
-        return ClaimsFailed(end.message) if end.message else None
+        return ClaimsFailed(end.message, unready=end.unready) if end.message else None
 
     async def _end(self, waiting: Sequence[ClaimWork]) -> _End:
         deadline_s = self._clock.monotonic_s() + max(work.ready_timeout_s for work in waiting)
@@ -84,12 +85,13 @@ class DeviceWait:
                 return _End("success")
             work, seen = unready
             if readiness(seen) is Readiness.FAILED:
-                return _End("failure", _binding_failed(work, seen))
+                return _End("failure", _binding_failed(work, seen), work)
             if self._is_late(work, seen.allocation):
-                return _End("timeout", f"device binding timeout: claim={work.name}")
+                return _End("timeout", f"device binding timeout: claim={work.name}", work)
             left_s = deadline_s - self._clock.monotonic_s()
             if left_s <= 0:
-                return _End("timeout", "device binding timeout: context deadline exceeded")
+                told = "device binding timeout: context deadline exceeded"
+                return _End("timeout", told, work)
             await self._sleep(min(POLL_S, left_s))
 
     async def _first_unready(

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from shared.dra.special_claim import ANNOTATION
+from shared.framework.binding_api import Allowed
 from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import (
     AllocatedDevice,
@@ -29,6 +30,7 @@ from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, Releas
 from shared.telemetry.tally import Tally
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
+from workers.binder.binding_cycle import ClaimPreBind
 from workers.binder.claim_bind import FINALIZER, TRIES_MAX, ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import ClaimLines, ClaimsFailed, resource_claim_path
@@ -353,6 +355,43 @@ def test_devices_that_another_pod_has_waited_for_in_vain_are_not_waited_for_agai
     work = msgspec.structs.replace(WORK, allocation=PREPARED, is_new=False)
     assert bind(api, work) == "device binding timeout: claim=gpu"
     assert len(api.conditions) > 95, "it was not waited for"
+
+
+def pre_bound(api: FakeClaims, work: ClaimWork) -> str:
+    """What PreBind says, and then it is all undone."""
+
+    async def run() -> str:
+        lines = ClaimLines()
+        binder = ClaimBinder(api, lambda _: None, lines, LoopClock())
+        plugin, order = ClaimPreBind(binder, ClaimFreer(api, lines)), order_of(work)
+        answer = await plugin.pre_bind(order)
+        await plugin.undo(order)
+        return "" if isinstance(answer, Allowed) else answer.message
+
+    return run_virtual(run())
+
+
+@pytest.mark.parametrize("said", [[[]] * 100, [["Broken"]] * 3], ids=["late", "failed"])
+@pytest.mark.parametrize(
+    ("users", "left"),
+    [
+        pytest.param([USER], {}, id="nobody else"),
+        pytest.param([], {}, id="not even the pod, since an earlier attempt"),
+        pytest.param([OTHER, USER], {"reservedFor": [OTHER]}, id="somebody else"),
+    ],
+)
+def test_devices_that_an_earlier_scheduler_gave_and_that_do_not_get_ready_are_given_back(
+    said: list[list[str]], users: list[Any], left: Any
+) -> None:
+    """After a restart the claim is an old one: each attempt would wait for the same devices."""
+    stamped = msgspec.to_builtins(PREPARED) | {"allocationTimestamp": "2020-01-01T00:00:00Z"}
+    api = FakeClaims({"allocation": stamped, "reservedFor": users})
+    api.conditions = list(said)
+    work = msgspec.structs.replace(WORK, allocation=PREPARED, is_new=False)
+    assert pre_bound(api, work).startswith("device binding ")
+    found = {key: value for key, value in api.status.items() if key != "devices"}
+    assert found == (left and {"allocation": stamped, **left})
+    assert left or "devices" not in api.status
 
 
 def test_a_claim_that_is_deallocated_meanwhile_is_not_ready() -> None:
