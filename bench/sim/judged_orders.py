@@ -5,10 +5,11 @@ were assumed, and who is told to go makes room for whom it goes.
 """
 
 from collections import Counter
+from dataclasses import replace
 
 from bench.sim.berth import Berth
 from bench.sim.links import PeerEnd
-from bench.sim.oracle import AFFINITY, SPREAD, why_not
+from bench.sim.oracle import AFFINITY, SPREAD, OracleCluster, OraclePod, why_not
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from bench.sim.slow_pods import CannotTell
@@ -82,7 +83,7 @@ class JudgedOrders:
         for order in message.victims:
             queued = owner.state.queue.get(order.preemptor_uid)
             victim = cache.get_pod(order.uid)
-            cluster = self._states.held_by(message.epoch, cache)
+            cluster = _as_decided(owner, self._states.held_by(message.epoch, cache))
             node = cluster.node(order.node_name)
             if queued is None or node is None or victim is None:
                 continue  # It is gone already, or has changed its mind.
@@ -105,3 +106,15 @@ class JudgedOrders:
             if node.name not in self._world.spoilt_nodes:
                 told = f"{order.namespace}/{order.name} goes from {node.name} for"
                 raise SimulatedFailure("eviction in vain", f"{told} {queued.record.key}: {problem}")
+
+
+def _as_decided(owner: OwnerProcess, cluster: OracleCluster) -> OracleCluster:
+    """Without the pods that are nominated by what their status says: that may have come after it was
+    decided who goes, and is believed (`UpdateNominatedPod` in backend/queue/nominator.go, v1.36.2)."""
+
+    def is_told(nominated: OraclePod) -> bool:
+        queued = owner.state.queue.get(nominated.uid)
+        return queued is not None and queued.record.nominated_node_name == nominated.node
+
+    left = [nominated for nominated in cluster.nominated if not is_told(nominated)]
+    return replace(cluster, nominated=left)

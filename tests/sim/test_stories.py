@@ -370,3 +370,23 @@ def test_room_that_the_api_server_refuses_to_make_is_made_at_the_next_attempt() 
     assert outcome.bound_count == 2
     looks = "return str(error) if await self._is_there(path, uid) else "
     assert kind_of_failure(plan, "workers.binder.evictions", looks, "return ") == "no room made"
+
+
+def test_who_says_that_it_is_nominated_is_believed_also_where_others_go_for_another() -> None:
+    """The victims are ordered to go again, as nobody knows what became of the first order."""
+    path = "/api/v1/namespaces/default/pods/equal/status"
+    says = {"path": path, "body": {"status": {"nominatedNodeName": "n0"}}}
+    plan = story(
+        node("n0"),
+        pod(2.0, "low"),
+        Action(3.0, "stop", {"process": "binder-0", "for_s": 25.0}),
+        pod(3.5, "high", 9),
+        pod(4.0, "equal", 9),
+        Action(4.5, "change", says),
+        pod(30.0, "last", -1),  # Until then the binder is not woken.
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 2
+    told = "queued.record.nominated_node_name == nominated.node"
+    assert kind_of_failure(plan, "bench.sim.judged_orders", told, "False") == "eviction in vain"
