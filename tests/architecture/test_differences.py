@@ -68,6 +68,10 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_claim_work.py"
         "::test_what_an_earlier_owner_left_for_a_pod_is_freed_and_the_pod_tried_again"
     ),
+    "DRA: devices that an earlier attempt was given": (
+        "unit/workers/binder/test_claim_bind.py"
+        "::test_devices_that_an_earlier_scheduler_gave_and_that_do_not_get_ready_are_given_back"
+    ),
     "binding that fails after claims were allocated": (
         "unit/workers/binder/test_claim_bind.py::test_what_the_attempt_allocated_is_free_again"
     ),
