@@ -179,6 +179,12 @@ MESSAGE_BYTES_MAX: Final = 1 << 31
 """A peer that announces a larger frame is cut off. A full snapshot of 1,000,000 nodes is some
 hundred MB in all, and each of its columns is a frame of its own."""
 
+TICKET_MAX: Final = 1 << 53
+"""Attempts of an owner's life: at 100,000 a second enough for 2,800 years."""
+
+RUN_PODS_MAX: Final = 1 << 16
+"""Equal pods that are told as one run: work that is only counted takes a worker 0.1 s for so many."""
+
 WORD_BYTES_MAX: Final = 16 * 1024 * 1024
 """Of a frame from a worker of another host, whoever it is: the bound holds before the handshake too,
 where only the handshake's time (30 s) bounds how many there are. The largest are questions for the

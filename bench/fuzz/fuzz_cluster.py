@@ -238,9 +238,10 @@ class SmallCluster:
 
     def _judge(self, failure: SimulatedFailure) -> None:
         """A scorer that ends with an error of its own is nothing to wonder at."""
-        is_meant = isinstance(failure.__cause__, OperationalError)
+        cause = failure.__cause__
+        is_meant = isinstance(cause, OperationalError)
         if self.scorer.name not in failure.detail or not is_meant:
-            raise failure
+            raise cause if isinstance(cause, Exception) else WrongError(str(failure))
         self.scorer.kill()
 
     def _new_scorer(self) -> ScorerProcess:

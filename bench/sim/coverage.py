@@ -6,6 +6,7 @@ Lines of modules and classes themselves run at import and do not count.
 import ast
 import sys
 from collections.abc import Iterator
+from functools import cache
 from pathlib import Path
 from types import CodeType
 from typing import Final, NamedTuple
@@ -49,6 +50,17 @@ def functions() -> list[Function]:
     return found
 
 
+def texts(function: Function) -> dict[int, str]:
+    """Its lines by number."""
+    lines = _lines_in(ROOT / function.file)
+    return {number: lines[number - 1].strip() for number in sorted(function.lines)}
+
+
+@cache
+def _lines_in(path: Path) -> list[str]:
+    return path.read_text().splitlines()
+
+
 def lines_of_errors() -> Lines:
     """Lines that raise, that log, or that do something about an exception."""
     found: Lines = {}
@@ -74,14 +86,21 @@ def _span(node: ast.AST) -> range:
 
 
 def _stubs(module: ast.Module) -> set[int]:
-    """Lines of functions that are declared and do nothing."""
+    """Lines of functions that are declared and do nothing, and of cases that there are not."""
     found: set[int] = set()
     for node in ast.walk(module):
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             does = [each for each in node.body if not _says_nothing(each)]
             if not does:
                 found.update(_span(node))
+        elif isinstance(node, ast.match_case) and _is_call_of(node.body[0], "assert_never"):
+            found.update(_span(node.pattern), _span(node.body[0]))
     return found
+
+
+def _is_call_of(statement: ast.stmt, name: str) -> bool:
+    called = statement.value if isinstance(statement, ast.Expr) else None
+    return isinstance(called, ast.Call) and getattr(called.func, "id", "") == name
 
 
 def _says_nothing(statement: ast.stmt) -> bool:

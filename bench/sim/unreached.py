@@ -12,6 +12,7 @@ from bench.sim.coverage import (
     functions,
     lines_of_errors,
     ranges,
+    texts,
     unreached,
 )
 
@@ -115,23 +116,29 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/suspects.py:*",
     ),
 }
-"""Why -> file:function, patterns as of shells; the first that fits is told."""
+"""Why -> file:function, or file:function:line, patterns as of shells; the first that fits is told."""
 
 
-def why(function: Function) -> str:
-    """What is known of it."""
+def why(function: Function, line: str) -> str:
+    """What is known of a line of it."""
     place = f"{function.file}:{function.name}"
     for reason, patterns in REASONS.items():
-        if any(fnmatch(place, pattern) for pattern in patterns):
+        if any(fnmatch(f"{place}:{line.strip()}", _whole(pattern)) for pattern in patterns):
             return reason
     return UNKNOWN
 
 
+def _whole(pattern: str) -> str:
+    return pattern if pattern.count(":") > 1 else f"{pattern}:*"
+
+
 def stale() -> list[str]:
     """Patterns that mean nothing any more."""
-    places = [f"{each.file}:{each.name}" for each in functions()]
+    places = [
+        f"{each.file}:{each.name}:{line}" for each in functions() for line in texts(each).values()
+    ]
     patterns = [pattern for several in REASONS.values() for pattern in several]
-    return [one for one in patterns if not any(fnmatch(place, one) for place in places)]
+    return [one for one in patterns if not any(fnmatch(place, _whole(one)) for place in places)]
 
 
 def table(reached: Lines, seeds: str) -> str:
@@ -170,15 +177,15 @@ def _by_reason(found: Sequence[Function]) -> tuple[dict[str, Counter[str]], list
     by_reason: dict[str, Counter[str]] = {}
     unknown: list[Function] = []
     for function in found:
-        reason = why(function)
-        left = function.lines
-        if reason == UNKNOWN:
-            left = function.lines - errors.get(function.file, set())
-            meant = len(function.lines) - len(left)
-            if meant:
-                by_reason.setdefault(ERRORS, Counter())[function.file] += meant
-            if left:
-                unknown.append(function._replace(lines=left))
-        else:
-            by_reason.setdefault(reason, Counter())[function.file] += len(left)
+        left = set()
+        for number, line in texts(function).items():
+            reason = why(function, line)
+            if reason == UNKNOWN and number in errors.get(function.file, ()):
+                reason = ERRORS
+            if reason == UNKNOWN:
+                left.add(number)
+            else:
+                by_reason.setdefault(reason, Counter())[function.file] += 1
+        if left:
+            unknown.append(function._replace(lines=frozenset(left)))
     return by_reason, unknown

@@ -24,6 +24,7 @@ from daemon.core.peers import Peer, Peers
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
+from shared.limits import RUN_PODS_MAX
 from shared.messages.to_scorer import (
     ExtendedTask,
     GroupTask,
@@ -327,7 +328,7 @@ class ScorerFleet(Peers[Scorer]):
             ticket += 1
             class_id, uid = pod_class.class_id, pod.record.uid
             uid = uid if uid in nominated else ""
-            if run_length and (uid or class_id != run_class_id):
+            if run_length and (uid or class_id != run_class_id or run_length == RUN_PODS_MAX):
                 runs.append(TaskRun(run_class_id, run_length))
                 run_length = 0
             if uid:

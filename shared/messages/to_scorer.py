@@ -5,11 +5,15 @@ generation it may be done at: a worker that is behind first waits for the deltas
 """
 
 from collections.abc import Iterator
-from typing import Final, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 
+from shared.limits import RUN_PODS_MAX, TICKET_MAX
 from shared.messages.codec import Codec
+
+Ticket = Annotated[int, msgspec.Meta(ge=0, le=TICKET_MAX)]
+"""Of an attempt. A worker counts on from it, and says which one it has in hand."""
 
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
@@ -26,7 +30,7 @@ class SnapshotFull(_Message, frozen=True, tag="sF"):
     settled: dict[int, int]
     """As in `SnapshotDelta`."""
     body: msgspec.Raw
-    next_ticket: int
+    next_ticket: Ticket
     """As in `SnapshotDelta`."""
 
 
@@ -40,7 +44,7 @@ class SnapshotDelta(_Message, frozen=True, tag="sD"):
     """Worker index -> the last proposal sequence whose verdicts this delta contains. A worker drops
     its own tentative placements up to there: they are either in the rows, or rejected."""
     body: msgspec.Raw
-    next_ticket: int
+    next_ticket: Ticket
     """Of the next pod that is handed out to whomever, if nothing else happens."""
 
 
@@ -48,7 +52,7 @@ class TaskRun(msgspec.Struct, array_like=True, frozen=True):
     """Pods of one class, one after the other."""
 
     class_id: int
-    count: int
+    count: Annotated[int, msgspec.Meta(ge=1, le=RUN_PODS_MAX)]
     uid: str = ""
     """Of a pod that is nominated to a node, which makes a run of its own; empty for all others."""
 
@@ -108,7 +112,7 @@ class SchedulePods(_Message, frozen=True, tag="sP"):
     batch_id: int
     min_sequence: int
     """The PUB sequence that the worker's copy must have reached; it then knows all classes."""
-    first_ticket: int
+    first_ticket: Ticket
     """Tickets number the attempts within an epoch; those of a batch are consecutive, in the order of
     its pods. The answer carries them back."""
     runs: list[TaskRun]
@@ -133,7 +137,7 @@ class SchedulePods(_Message, frozen=True, tag="sP"):
 class ExtendedTask(msgspec.Struct, array_like=True, frozen=True):
     """One pod that extenders are asked about; they want to know which it is."""
 
-    ticket: int
+    ticket: Ticket
     class_id: int
     is_nominated: bool
     namespace: str

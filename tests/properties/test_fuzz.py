@@ -71,6 +71,7 @@ FOUND = [
         b"\n" + BOMB.encode() + b", profiles: [{pluginConfig: [{name: X, args: *i}]}]}",
     ),
     ("configuration", b"\n&x [*x]"),
+    ("configuration", b"\n{profiles: [{pluginConfig: [{name: '%b'}]}]}" % (b"1" * 5_000)),
     ("answers", LEASE % b"\xff"),
     ("answers", b'lease HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"metadata":[]}'),
     ("answers", LEASE % (b"[" * 5_000)),
@@ -147,6 +148,17 @@ def test_refusals_are_no_findings_and_all_else_is() -> None:
         ]
     finally:
         harness.ENDLESS_S = harness_s  # type: ignore[misc] # The same.
+
+
+def test_what_a_process_dies_of_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
+    cluster = SmallCluster()
+
+    def fail(_: object) -> None:
+        raise KeyError("x")
+
+    monkeypatch.setattr(cluster.scorer.loop, "run", fail)
+    with pytest.raises(KeyError, match="x"):
+        cluster.go_on(15.0)
 
 
 def test_memory_that_one_input_takes_is_found_whatever_was_taken_before() -> None:

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.sim.coverage import functions, lines_of_errors
+from bench.sim.coverage import functions, lines_of_errors, texts
 from bench.sim.unreached import ERRORS, REASONS, UNKNOWN, stale, table, why
 
 ROOT = Path(__file__).parents[4]
@@ -30,7 +30,24 @@ def test_all_lines_are_told_where_none_was_reached() -> None:
 def test_what_a_protocol_only_declares_is_no_line() -> None:
     names = {each.name for each in functions() if each.file == "shared/framework/plugin_api.py"}
     assert "FilterPlugin.filter" not in names
-    assert any(each.name == "InFlight.record" and why(each) == UNKNOWN for each in functions())
+    assert any(
+        each.name == "Checker.forget_all" and why(each, "") == UNKNOWN for each in functions()
+    )
+
+
+def test_a_case_that_there_is_not_is_no_line() -> None:
+    handle = next(each for each in functions() if each.name == "AdapterLinks._apply")
+    told = [line for line in texts(handle).values() if line.startswith(("case _", "assert_never"))]
+    assert told == []
+
+
+def test_one_line_of_a_function_may_have_a_reason_of_its_own(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    handle = next(each for each in functions() if each.name == "AdapterLinks._apply")
+    monkeypatch.setitem(REASONS, "Made up", ("daemon/core/adapter_links.py:*._apply:case *Hello*",))
+    assert why(handle, "case AdapterHello():") == "Made up"
+    assert why(handle, "case Heartbeat():") == UNKNOWN
 
 
 def test_lines_of_errors_are_those_that_raise_log_or_catch() -> None:

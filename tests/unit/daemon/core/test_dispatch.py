@@ -1,5 +1,8 @@
 """Work is handed out in runs, with tickets that follow one another in queue order."""
 
+import pytest
+
+from daemon.core import dispatch
 from daemon.core.dispatch import (
     BATCH_PODS_MAX,
     CREDIT_PODS,
@@ -54,6 +57,12 @@ def test_pods_of_a_class_that_follow_one_another_are_a_run() -> None:
     assert [task.class_id for task in work.tasks] == [1, 1, 2, 1]
     assert work.pod_count == 4
     assert work.min_sequence == 5
+
+
+def test_a_run_is_no_longer_than_workers_believe(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(dispatch, "RUN_PODS_MAX", 2)
+    (work,) = work_of(fleet(), ["1"] * 5)
+    assert work.runs == [TaskRun(1, 2), TaskRun(1, 2), TaskRun(1, 1)]
 
 
 def test_a_nominated_pod_is_a_run_of_its_own() -> None:

@@ -177,3 +177,19 @@ def test_bytes_that_are_no_message_are_refused_however_they_are_broken(body: byt
     for channel in (TO_BINDER, FROM_BINDER, FROM_ADAPTER):
         with pytest.raises(FrameError, match="cannot be decoded"):
             channel.decode(seal(body))
+
+
+@pytest.mark.parametrize(
+    "message",
+    [
+        SchedulePods(1, 2, 3, 4, [TaskRun(5, 1 << 62)]),
+        SchedulePods(1, 2, 3, 4, [TaskRun(5, 0)]),
+        SchedulePods(1, 2, 3, -1, [TaskRun(5, 6)]),
+        SchedulePods(1, 2, 3, (1 << 64) - 1, [TaskRun(5, 6)]),
+        ScheduleExtended(1, 2, [ExtendedTask(-3, 4, True, "ns", "n", "u")]),
+    ],
+)
+def test_work_that_no_owner_hands_out_is_refused(message: msgspec.Struct) -> None:
+    """A worker would count for ever, or could not say what it has in hand."""
+    with pytest.raises(FrameError, match="Expected `int`"):
+        TO_SCORER.decode(TO_SCORER.encode(message))
