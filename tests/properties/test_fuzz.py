@@ -71,7 +71,11 @@ FOUND = [
         b"\n" + BOMB.encode() + b", profiles: [{pluginConfig: [{name: X, args: *i}]}]}",
     ),
     ("configuration", b"\n&x [*x]"),
-    ("configuration", b"\n{profiles: [{pluginConfig: [{name: '%b'}]}]}" % (b"1" * 5_000)),
+    (
+        "configuration",
+        b"\n{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration, profiles:"
+        b" [{plugins: {filter: {enabled: [{name: '%b'}]}}}]}" % (b"1" * 5_000),
+    ),
     ("answers", LEASE % b"\xff"),
     ("answers", b'lease HTTP/1.1 200 OK\r\nContent-Length: 15\r\n\r\n{"metadata":[]}'),
     ("answers", LEASE % (b"[" * 5_000)),
