@@ -185,6 +185,7 @@ def _under(node: yaml.Node | None, part: str) -> yaml.Node | None:
     if isinstance(node, yaml.MappingNode):
         return next((value for key, value in node.value if key.value == part), None)
     if isinstance(node, yaml.SequenceNode):
+        each: yaml.Node
         for position, each in enumerate(node.value):
             if part in (str(position), getattr(_under(each, "name"), "value", None)):
                 return each

@@ -70,6 +70,7 @@ from shared.messages.to_scorer import (
     SchedulePods,
     ScorerRefused,
     TaskRun,
+    ToScorer,
 )
 
 BINDER_MESSAGES = [
@@ -189,7 +190,7 @@ def test_bytes_that_are_no_message_are_refused_however_they_are_broken(body: byt
         ScheduleExtended(1, 2, [ExtendedTask(-3, 4, True, "ns", "n", "u")]),
     ],
 )
-def test_work_that_no_owner_hands_out_is_refused(message: msgspec.Struct) -> None:
+def test_work_that_no_owner_hands_out_is_refused(message: ToScorer) -> None:
     """A worker would count for ever, or could not say what it has in hand."""
     with pytest.raises(FrameError, match="Expected `int`"):
         TO_SCORER.decode(TO_SCORER.encode(message))
