@@ -98,11 +98,10 @@ def _constraints(
             continue
         selector = constraint.get("labelSelector")
         keys = [key for key in constraint.get("matchLabelKeys", []) if key in pod.labels]
-        if keys:
-            base = selector or {}
+        if keys and selector is not None:
             equal = [{"key": k, "operator": "In", "values": [pod.labels[k]]} for k in keys]
-            expressions = [*base.get("matchExpressions", []), *equal]
-            selector = {**base, "matchExpressions": expressions}
+            expressions = [*selector.get("matchExpressions", []), *equal]
+            selector = {**selector, "matchExpressions": expressions}
         found.append({**constraint, "labelSelector": selector})
     if own:
         return found

@@ -275,6 +275,8 @@ class Delta(NamedTuple):
     """Rows whose node columns were written; they may hold what they held."""
     pods: Sequence[PodChange]
     """Pods that came to nodes and left them."""
+    is_what_if: bool = False
+    """They are only thought to (AddPod and RemovePod upstream)."""
 
 
 @runtime_checkable

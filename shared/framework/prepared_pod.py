@@ -89,7 +89,7 @@ class PreFilterExtensions:
         """Pods came or went; the view shows it already."""
         self._is_stale = True
         pod = self._pod
-        delta = Delta(NO_ROWS, changes)
+        delta = Delta(NO_ROWS, changes, is_what_if=True)
         for plugin in list(self._following):
             assert plugin.follower is not None, "it follows"
             state = self._outcome.states[plugin.name]

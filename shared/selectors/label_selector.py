@@ -77,9 +77,8 @@ class Selector(NamedTuple):
         return True
 
     def and_equal(self, labels: Labels) -> "Selector":
-        """This selector with more labels to match. What selects nothing has no conditions to keep,
-        so only the labels are left (`mergeLabelSetWithSelector` upstream)."""
-        return Selector((*labels.items(), *self.equal), self.requirements)
+        """This selector with more labels to match."""
+        return Selector((*labels.items(), *self.equal), self.requirements, self.selects_nothing)
 
     def and_selector(self, other: "Selector") -> "Selector":
         """Both sets of conditions; of one that selects nothing there are none."""

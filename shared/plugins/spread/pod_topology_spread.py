@@ -73,14 +73,21 @@ Counts = TypeVar("Counts", bound=HardCounts | SoftDomains | SoftNodes)
 class SpreadState(Generic[Counts]):
     """Of PreFilter, or of PreScore; follows the cluster."""
 
-    __slots__ = ("counts", "inclusion", "matches")
+    __slots__ = ("counts", "inclusion", "matches", "of_all")
 
     def __init__(
-        self, inclusion: Inclusion, matches: ClassValues[PodInfo, int], counts: list[Counts]
+        self,
+        inclusion: Inclusion,
+        matches: ClassValues[PodInfo, int],
+        of_all: int,
+        counts: list[Counts],
     ) -> None:
         self.inclusion = inclusion
         self.matches = matches
-        """Class -> bit i: the selector of constraint i matches."""
+        """Class -> bit i: pods of it count for constraint i."""
+        self.of_all = of_all
+        """Bit i: the selector of constraint i is empty. It counts no pod that is there, but each of the
+        pod's namespace that is only thought to come or go."""
         self.counts = counts
 
 
@@ -162,7 +169,7 @@ class PodTopologySpread:
     def update_filter(
         self,
         state: HardState | None,
-        pod: PodInfo,  # The extension point's signature.
+        pod: PodInfo,
         cluster: ClusterView,
         delta: Delta,
     ) -> Rows | None:
@@ -170,7 +177,7 @@ class PodTopologySpread:
             return NO_ROWS
         if len(delta.node_rows) and not state.inclusion.is_current(cluster, delta.node_rows):
             return None
-        if not _add_pods(state, cluster, delta):
+        if not _add_pods(state, pod, cluster, delta):
             return NO_ROWS
         if state.matches.is_overgrown:
             return None
@@ -197,7 +204,7 @@ class PodTopologySpread:
             )
             for i, constraint in enumerate(constraints)
         ]
-        return SpreadState(inclusion, matches, counts)
+        return SpreadState(inclusion, matches, _of_all(constraints), counts)
 
     # Score -----------------------------------------------------------------------------------------
 
@@ -249,7 +256,7 @@ class PodTopologySpread:
     def update_score(
         self,
         state: SoftState | None,
-        pod: PodInfo,  # The extension point's signature.
+        pod: PodInfo,
         cluster: ClusterView,
         delta: Delta,
         feasible: Bools,
@@ -260,7 +267,7 @@ class PodTopologySpread:
         inclusion = state.inclusion
         if len(delta.node_rows) and not inclusion.is_current(cluster, delta.node_rows):
             return None
-        is_changed = _add_pods(state, cluster, delta)
+        is_changed = _add_pods(state, pod, cluster, delta)
         if state.matches.is_overgrown:
             return None
         if len(flipped):
@@ -299,7 +306,7 @@ class PodTopologySpread:
                 counts.append(
                     SoftDomains(topology, eligible, node_rows[i], rated, max_skew=max_skew)
                 )
-        return SpreadState(inclusion, matches, counts)
+        return SpreadState(inclusion, matches, _of_all(constraints), counts)
 
     # Constraints -----------------------------------------------------------------------------------
 
@@ -393,11 +400,20 @@ def _matching_pods(
     return matches, node_rows
 
 
-def _add_pods(state: HardState | SoftState, cluster: ClusterView, delta: Delta) -> bool:
+def _of_all(constraints: SpreadConstraints) -> int:
+    return sum(1 << i for i, each in enumerate(constraints) if each.selector.is_empty)
+
+
+def _add_pods(
+    state: HardState | SoftState, pod: PodInfo, cluster: ClusterView, delta: Delta
+) -> bool:
     """Counts what came and went; says whether any of it matters."""
     is_changed = False
+    of_all = state.of_all if delta.is_what_if else 0
     for class_id, node_row, is_terminating, count in delta.pods:
         bits = state.matches.of(class_id, cluster.classes)
+        if of_all and cluster.classes[class_id].namespace == pod.namespace:
+            bits |= of_all
         if bits and not is_terminating:
             is_changed = True
             for i, counts in enumerate(state.counts):

@@ -71,6 +71,19 @@ def test_a_nominated_pod_counts_once_whoever_names_its_node() -> None:
     assert world.feasible() == ["b"]
 
 
+def test_a_nominated_pod_counts_for_an_empty_selector_as_no_pod_that_is_there_does() -> None:
+    spread = {**SPREAD["topologySpreadConstraints"][0], "maxSkew": 1, "labelSelector": {}}
+    pod = {"spec": {"topologySpreadConstraints": [spread]}}
+    world = World(ProfileConfig(), pod, {})
+    world.cache.add_pod(make_pod("x", node_name="b"))
+    assert world.feasible() == ["a", "b"]
+    world.nominate()
+    assert world.feasible() == ["b"]
+    elsewhere = World(ProfileConfig(), pod, {"namespace": "other"})
+    elsewhere.nominate()
+    assert elsewhere.feasible() == ["a", "b"]
+
+
 def test_the_rows_of_nominations_may_be_named_more_than_once() -> None:
     world = World(ProfileConfig(), {}, {})
     world.nominate()

@@ -69,8 +69,9 @@ def test_absent_selects_nothing_and_empty_everything() -> None:
     assert not NOTHING.is_empty
 
 
-def test_what_selects_nothing_has_no_conditions_to_keep() -> None:
-    assert NOTHING.and_equal({"a": "1"}).matches({"a": "1"})
+def test_what_selects_nothing_selects_no_more_for_labels_but_adds_none_to_another() -> None:
+    assert NOTHING.and_equal({"a": "1"}) == NOTHING._replace(equal=(("a", "1"),))
+    assert not NOTHING.and_equal({"a": "1"}).matches({"a": "1"})
     assert parsed({"matchLabels": {"a": "1"}}).and_selector(NOTHING).matches({"a": "1"})
 
 
