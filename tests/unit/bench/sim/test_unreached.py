@@ -16,6 +16,10 @@ def test_a_reason_for_what_is_not_there_any_more_is_told(monkeypatch: pytest.Mon
     assert "There is no daemon/core/state.py:Nobody.* any more." in table({}, "0..0")
 
 
+def test_every_reason_is_about_something() -> None:
+    assert stale() == []
+
+
 def test_all_lines_are_told_where_none_was_reached() -> None:
     text = table({}, "0..0")
     every = sum(len(each.lines) for each in functions())
