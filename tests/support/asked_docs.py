@@ -60,13 +60,14 @@ class Scene(Protocol):
 class WatchedOpenB:
     """The demo's cluster, in zones, as `berth top` sees it."""
 
+    def __init__(self, scratch: Path) -> None:
+        self._source = WatchedSource(openb_in_zones(), scratch)
+
     def answer(self, command: str) -> list[str]:
-        with tempfile.TemporaryDirectory() as folder:
-            source = WatchedSource(openb_in_zones(), Path(folder))
-            if command == "status":
-                return status_lines(source.status())
-            assert command == "top --once", command
-            told = asyncio.run(source.overview())
+        if command == "status":
+            return status_lines(self._source.status())
+        assert command == "top --once", command
+        told = asyncio.run(self._source.overview())
         return top_lines(msgspec.json.decode(told or b"", type=Overview), TERMINAL_WIDTH)
 
 
@@ -88,19 +89,20 @@ class OfKubeScheduler:
 class OpenBDay:
     """The first of the demo's pods as a recorded day, put where berth puts them that packs."""
 
+    def __init__(self, scratch: Path) -> None:
+        day, packing = scratch / "day", scratch / "OTHER.yaml"
+        packing.write_text(_manifest(DOCS / "shadow.md", "KubeSchedulerConfiguration"))
+        other = parse_configuration(packing.read_text(), "OTHER.yaml")
+        record_openb(day, pod_count=DAY_PODS, decided_by=other)
+        self._paths = {"/var/lib/berth/day": str(day), "OTHER.yaml": str(packing)}
+        """What paths in the document stand for."""
+
     def answer(self, command: str) -> list[str]:
-        """Paths in the document stand for these."""
-        with tempfile.TemporaryDirectory() as scratch:
-            day, packing = Path(scratch) / "day", Path(scratch) / "OTHER.yaml"
-            packing.write_text(_manifest(DOCS / "shadow.md", "KubeSchedulerConfiguration"))
-            other = parse_configuration(packing.read_text(), "OTHER.yaml")
-            record_openb(day, pod_count=DAY_PODS, decided_by=other)
-            name, *given = command.split()
-            assert name == "replay", command
-            paths = {"/var/lib/berth/day": str(day), "OTHER.yaml": str(packing)}
-            printed = io.StringIO()
-            with redirect_stdout(printed):
-                assert replay.main([paths.get(each, each) for each in given]) == 0
+        name, *given = command.split()
+        assert name == "replay", command
+        printed = io.StringIO()
+        with redirect_stdout(printed):
+            assert replay.main([self._paths.get(each, each) for each in given]) == 0
         return printed.getvalue().splitlines()
 
 
@@ -161,14 +163,14 @@ class OpenB:
         return list(self._trial.state.queue)
 
 
-SCENES: Final[dict[str, Callable[[], Scene]]] = {
-    ASKING.name: OpenB,
+SCENES: Final[dict[str, Callable[[Path], Scene]]] = {
+    ASKING.name: lambda _: OpenB(),
     "looking.md": WatchedOpenB,
-    MIGRATE.name: OfKubeScheduler,
+    MIGRATE.name: lambda _: OfKubeScheduler(),
     "running.md": WatchedOpenB,
     "shadow.md": OpenBDay,
 }
-"""Each document with answers, and of whom its commands are asked."""
+"""Each document with answers, and of whom its commands are asked, made with a folder of its own."""
 
 
 def as_compared(text: str) -> list[str]:
@@ -185,7 +187,6 @@ def _manifest(document: Path, kind: str) -> str:
 
 def written_anew(name: str) -> str:
     """A document with the answers that are given now."""
-    scene = SCENES[name]()
 
     def block(match: re.Match[str]) -> str:
         lines = [line[:WIDTH_MAX] for line in scene.answer(match[1])]
@@ -193,7 +194,9 @@ def written_anew(name: str) -> str:
         told = [*told[:LINES_MAX], "..."] if len(told) > LINES_MAX else told
         return "\n".join([f"```console\n$ berth {match[1]}", *told, "```"])
 
-    return _BLOCK.sub(block, (DOCS / name).read_text())
+    with tempfile.TemporaryDirectory() as scratch:
+        scene = SCENES[name](Path(scratch))
+        return _BLOCK.sub(block, (DOCS / name).read_text())
 
 
 def _with_measured(lines: list[str], before: list[str]) -> list[str]:

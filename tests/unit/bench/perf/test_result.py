@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bench.perf.comparison import comparison, read_result
-from bench.perf.config_file import OUR_FILES, MetricSelector, chosen, plan_of
+from bench.perf.config_file import OUR_FILES, MetricSelector, matching, plan_of, read_cases
 from bench.perf.result import (
     FORMAT,
     Measurement,
@@ -146,9 +146,14 @@ def test_a_suite_remembers_what_earlier_runs_left(tmp_path: Path) -> None:
 
 
 def test_every_row_of_the_suite_is_a_workload_that_can_be_planned() -> None:
+    by_file = {file: read_cases(file) for file in OUR_FILES}
     for row in SUITE:
-        (found,) = chosen(OUR_FILES, row.workload, "")
-        assert plan_of(*found).name == row.workload
+        ((file, case, workload),) = (
+            (file, *found)
+            for file, cases in by_file.items()
+            for found in matching(cases, row.workload, "")
+        )
+        assert plan_of(file, case, workload).name == row.workload
 
 
 ITEMS = [

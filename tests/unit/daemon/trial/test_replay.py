@@ -4,11 +4,12 @@ import json
 import random
 import sys
 import tomllib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
+from concurrent.futures import Future
 from pathlib import Path
 from shutil import copytree
 from types import MappingProxyType
-from typing import Any
+from typing import Any, Self
 
 import pytest
 
@@ -124,6 +125,33 @@ profiles:
 """
 
 
+class InPlace:
+    """Does at once what another process would do beside."""
+
+    def __init__(self, *_: object) -> None: ...
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+
+    def submit(self, work: Callable[..., Any], *given: Any) -> Future[Any]:
+        done = Future[Any]()
+        done.set_result(work(*given))
+        return done
+
+
+@pytest.fixture
+def in_two_processes() -> None:
+    """As in earnest: it takes a second to begin another process."""
+
+
+@pytest.fixture(autouse=True)
+def _beside(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    if "in_two_processes" not in request.fixturenames:
+        monkeypatch.setattr(replay, "ProcessPoolExecutor", InPlace)
+
+
 @pytest.fixture
 def day(tmp_path: Path) -> Path:
     """Four pods; the third was put where berth rates lower, the fourth where it does not fit."""
@@ -150,6 +178,7 @@ def test_each_binding_is_judged_on_the_cluster_as_it_was(day: Path) -> None:
     assert lines_of(report)[0] == "4 bindings in 8 s"
 
 
+@pytest.mark.usefixtures("in_two_processes")
 def test_the_day_is_decided_anew_by_two_configurations(day: Path, tmp_path: Path) -> None:
     packing = parse_configuration(PACKING, "packing")
     found = compare(day, DEFAULTS, packing)
@@ -161,6 +190,7 @@ def test_the_day_is_decided_anew_by_two_configurations(day: Path, tmp_path: Path
     assert compare(day, DEFAULTS, DEFAULTS).placed_elsewhere == 0
 
 
+@pytest.mark.usefixtures("in_two_processes")
 def test_the_other_configuration_may_name_a_plugin_that_only_it_has(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
