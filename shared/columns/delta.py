@@ -82,13 +82,10 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     """Those that are new, or have ended (no node)."""
 
 
-class DictionaryMarks(msgspec.Struct, frozen=True):
-    """How far each dictionary was already sent."""
-
-    counts: tuple[int, ...] = (0,) * 6
-
-
 _NAMES: Final = Dictionaries.__struct_fields__[1:]
+Marks = tuple[int, ...]
+"""How far each dictionary was already sent."""
+NOTHING_SENT: Final[Marks] = (0,) * len(_NAMES)
 _SENT_NODE_COLUMNS = tuple(column for column in NODE_COLUMNS if column.name != "images_id")
 _SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
 _SENT_POD_COLUMNS: Final = (
@@ -96,7 +93,6 @@ _SENT_POD_COLUMNS: Final = (
     *(("start_s", np.int64), ("is_preempted", np.bool_), ("name_hash", np.uint32)),
     ("group_id", np.int64),
 )
-NOTHING_SENT = DictionaryMarks()
 AnyArray = NDArray[Any]
 Buffer = bytes | bytearray | memoryview
 
@@ -108,7 +104,7 @@ def make_delta(
     table: NodeTable,
     pods: PodTable,
     changes: Changes,
-    marks: DictionaryMarks,
+    marks: Marks,
     *,
     is_full: bool = False,
     image_sizes: dict[str, int] | None = None,
@@ -116,7 +112,7 @@ def make_delta(
     retired_classes: Sequence[int] = (),
     objects: Sequence[tuple[str, str, bytes]] = (),
     nominations: Sequence[Nomination] = (),
-) -> tuple[bytes, list[Buffer], DictionaryMarks]:
+) -> tuple[bytes, list[Buffer], Marks]:
     """The encoded body, the buffers after it, and the marks for the next delta."""
     usage_rows, node_rows, pod_rows = changes
     dictionaries, new_marks = _dictionaries_since(table, marks)
@@ -164,25 +160,19 @@ def make_delta(
     )
 
 
-class AppliedDelta(msgspec.Struct, frozen=True):
-    """What a delta changed; rows as in the delta."""
-
-    is_full: bool
-    changes: Changes
-    classes: list[ClassDefinition]
-    retired_classes: list[int]
-    objects: list[tuple[str, str, bytes]]
-    nominations: list[Nomination]
+def decode_delta(body: bytes | msgspec.Raw) -> DeltaBody:
+    """FrameError for what is none."""
+    try:
+        return _body_decoder.decode(body)
+    except UNDECODABLE as error:
+        raise FrameError(f"snapshot delta: {error}") from error
 
 
 def apply_delta(
-    table: NodeTable, pods: PodTable, body: bytes | msgspec.Raw, buffers: Sequence[Buffer]
-) -> AppliedDelta:
-    """Writes a delta into a copy. FrameError when body and buffers do not agree."""
-    try:
-        delta = _body_decoder.decode(body)
-    except UNDECODABLE as error:
-        raise FrameError(f"snapshot delta: {error}") from error
+    table: NodeTable, pods: PodTable, delta: DeltaBody, buffers: Sequence[Buffer]
+) -> Changes:
+    """Writes the columns of a delta into a copy, and says which rows it has. FrameError when it and the
+    buffers do not agree."""
     reader = _BufferReader(buffers)
     _extend_dictionaries(table, delta.dictionaries)
     _check_counts(table, delta)
@@ -194,14 +184,7 @@ def apply_delta(
     node_rows = _read_nodes(table, delta, reader)
     pod_rows = _read_pods(pods, delta, reader)
     reader.assert_empty()
-    return AppliedDelta(
-        delta.is_full,
-        Changes(usage_rows, node_rows, pod_rows),
-        delta.classes,
-        delta.retired_classes,
-        delta.objects,
-        delta.nominations,
-    )
+    return Changes(usage_rows, node_rows, pod_rows)
 
 
 def _check_counts(table: NodeTable, delta: DeltaBody) -> None:
@@ -319,13 +302,11 @@ class _BufferReader:
             raise FrameError("snapshot delta: buffers left over")
 
 
-def _dictionaries_since(
-    table: NodeTable, marks: DictionaryMarks
-) -> tuple[Dictionaries, DictionaryMarks]:
-    firsts = zip(_NAMES, _interners(table), marks.counts, strict=True)
+def _dictionaries_since(table: NodeTable, marks: Marks) -> tuple[Dictionaries, Marks]:
+    firsts = zip(_NAMES, _interners(table), marks, strict=True)
     news = {name: interner.values[first:] for name, interner, first in firsts}
     news["features"] = [sorted(value) for value in news["features"]]
-    return Dictionaries(first=list(marks.counts), **news), dictionary_marks(table)
+    return Dictionaries(first=list(marks), **news), dictionary_marks(table)
 
 
 def _interners(table: NodeTable) -> list[Interner[Any]]:
@@ -333,9 +314,9 @@ def _interners(table: NodeTable) -> list[Interner[Any]]:
     return [getattr(table, name) for name in _NAMES]
 
 
-def dictionary_marks(table: NodeTable) -> DictionaryMarks:
-    """Marks of one who has everything that is interned now."""
-    return DictionaryMarks(tuple([len(interner) for interner in _interners(table)]))
+def dictionary_marks(table: NodeTable) -> Marks:
+    """Of one who has everything that is interned now."""
+    return tuple([len(interner) for interner in _interners(table)])
 
 
 def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:

@@ -15,7 +15,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
-from shared.columns.delta import apply_delta
+from shared.columns.delta import apply_delta, decode_delta
 from shared.columns.pod_table import PodTable
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.columns.table import NodeTable
@@ -216,10 +216,12 @@ class CacheMachine(RuleBasedStateMachine):
         """A copy brought up to date by deltas equals one made from a full snapshot, and the cache."""
         snapshot = self.log.delta({}, next_ticket=1)
         if snapshot is not None:
-            apply_delta(self.copy, self.copy_pods, snapshot.message.body, snapshot.buffers)
+            apply_delta(
+                self.copy, self.copy_pods, decode_delta(snapshot.message.body), snapshot.buffers
+            )
         full = self.log.full({}, next_ticket=1)
         fresh, fresh_pods = NodeTable(), PodTable()
-        apply_delta(fresh, fresh_pods, full.message.body, full.buffers)
+        apply_delta(fresh, fresh_pods, decode_delta(full.message.body), full.buffers)
         rows = self.cache.nodes.named_rows()
         for pods in (self.copy_pods, fresh_pods):
             assert _pods_of(pods) == _pods_of(self.cache.pod_table)

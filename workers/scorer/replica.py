@@ -20,15 +20,14 @@ from typing import NamedTuple
 import msgspec
 import numpy as np
 
-from shared.columns.delta import AppliedDelta, Buffer, apply_delta
-from shared.columns.journal import Journal
+from shared.columns.delta import Buffer, DeltaBody, apply_delta, decode_delta
+from shared.columns.journal import Changes, Journal
 from shared.columns.nomination_columns import NO_NODE as NOT_NOMINATED
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
-from shared.faults import UNDECODABLE
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
 from shared.framework.pod_info import PodInfo, PodInfos
@@ -111,11 +110,12 @@ class Replica:
             self._own_nominations.clear()
         held = {class_id: self._infos[class_id] for class_id in self._held()}
         self._start_empty()
-        applied = apply_delta(self.nodes, self.pods, message.body, buffers)
+        delta = decode_delta(message.body)
+        apply_delta(self.nodes, self.pods, delta, buffers)
         self._infos.update(held)
         self._retiring = set(held)
-        self._apply_classes(applied)
-        self._apply_objects(applied)
+        self._apply_classes(delta)
+        self._apply_objects(delta)
         self.epoch = message.epoch
         self.sequence = message.sequence
         self.generation = message.generation
@@ -125,7 +125,7 @@ class Replica:
         for tentative in self._tentative:
             self._lay_on(tentative)
         self._write_tentative_pods()
-        self._nominated = {nomination.uid: nomination for nomination in applied.nominations}
+        self._nominated = {nomination.uid: nomination for nomination in delta.nominations}
         self._show_nominations()
         self.is_whole = True
 
@@ -138,18 +138,19 @@ class Replica:
         if message.epoch != self.epoch or message.sequence != self.sequence + 1:
             self.is_whole = False
             return False
-        before = self._usage_before(message, buffers)
-        applied = apply_delta(self.nodes, self.pods, message.body, buffers)
-        self._apply_classes(applied)
+        delta = decode_delta(message.body)
+        before = self._usage_before(delta, buffers)
+        changes = apply_delta(self.nodes, self.pods, delta, buffers)
+        self._apply_classes(delta)
         self._settle(message.settled)
-        touched = set(applied.changes.usage_rows.tolist())
+        touched = set(changes.usage_rows.tolist())
         for tentative in self._tentative:
             if tentative.row in touched:
                 self._lay_on(tentative)
         self._write_tentative_pods()
-        self._note_changes(applied, before)
-        self._apply_nominations(applied)
-        self._apply_objects(applied)
+        self._note_changes(changes, before)
+        self._apply_nominations(delta)
+        self._apply_objects(delta)
         self.sequence = message.sequence
         self.generation = message.generation
         self.next_ticket = message.next_ticket
@@ -267,30 +268,30 @@ class Replica:
 
     # Inside --------------------------------------------------------------------------------------
 
-    def _usage_before(self, message: SnapshotDelta, buffers: list[Buffer]) -> "_UsageRows | None":
+    def _usage_before(self, delta: DeltaBody, buffers: list[Buffer]) -> "_UsageRows | None":
         """The rows that a delta is about to overwrite, to see afterwards which really changed."""
+        if not buffers or delta.usage_row_count <= 0:
+            return None
         try:
-            if not buffers or not _has_usage_rows(message.body):
-                return None
             rows = np.frombuffer(buffers[0], np.int64).astype(np.intp)
-        except UNDECODABLE:
+        except ValueError:
             return None  # `apply_delta` says what is wrong.
         rows = rows[rows.view(np.uintp) < self.nodes.row_count]  # Those below 0 are none either.
         return _UsageRows(self.nodes, rows)
 
-    def _note_changes(self, applied: AppliedDelta, before: "_UsageRows | None") -> None:
+    def _note_changes(self, changes: Changes, before: "_UsageRows | None") -> None:
         """Tells the engine. Most usage rows of a delta are this worker's own placements coming
         back, equal to what the copy holds; they are no news."""
-        changed = applied.changes.usage_rows
+        changed = changes.usage_rows
         if before is not None:
             same = before.rows_unchanged(self.nodes)
             changed = np.setdiff1d(changed, same, assume_unique=True)
         self.journal.usage.extend(changed.tolist())
-        self.journal.node.extend(applied.changes.node_rows.tolist())
-        self.journal.pods.extend(applied.changes.pod_rows.tolist())
+        self.journal.node.extend(changes.node_rows.tolist())
+        self.journal.pods.extend(changes.pod_rows.tolist())
 
-    def _apply_nominations(self, applied: AppliedDelta) -> None:
-        for nomination in applied.nominations:
+    def _apply_nominations(self, delta: DeltaBody) -> None:
+        for nomination in delta.nominations:
             if nomination.node_row == NOT_NOMINATED:
                 self._nominated.pop(nomination.uid, None)
             else:
@@ -341,14 +342,14 @@ class Replica:
         table.reserve(row + 1)
         table.write(row, tentative.class_id, tentative.row, NEVER_STARTED, is_terminating=False)
 
-    def _apply_classes(self, applied: AppliedDelta) -> None:
-        for definition in applied.classes:
+    def _apply_classes(self, delta: DeltaBody) -> None:
+        for definition in delta.classes:
             info = self._read.of(definition.namespace, definition.template)
             usage = usage_of(self.nodes, info.requests, info.host_ports)
             self.classes[definition.class_id] = ReplicaClass(info, definition.profile, usage)
             self._infos[definition.class_id] = info
             self._retiring.discard(definition.class_id)
-        for class_id in applied.retired_classes:
+        for class_id in delta.retired_classes:
             self.classes.pop(class_id, None)
             self._retiring.add(class_id)
             self.newly_retired.append(class_id)
@@ -367,8 +368,8 @@ class Replica:
             self._infos.pop(class_id, None)
         self._retiring &= held
 
-    def _apply_objects(self, applied: AppliedDelta) -> None:
-        for kind, key, body in applied.objects:
+    def _apply_objects(self, delta: DeltaBody) -> None:
+        for kind, key, body in delta.objects:
             if kind.startswith(PREFIX):
                 apply_assumption(self.objects, kind, key, body, self._decode_object)
             elif body:
@@ -397,18 +398,3 @@ class _UsageRows:
             same &= getattr(nodes, column.name)[self.rows] == old
         unchanged: Rows = self.rows[same]
         return unchanged
-
-
-class _DeltaHead(msgspec.Struct, array_like=True):
-    """The first fields of `shared.columns.delta.DeltaBody`."""
-
-    is_full: bool
-    row_count: int
-    usage_row_count: int
-
-
-_head_decoder = msgspec.msgpack.Decoder(_DeltaHead)
-
-
-def _has_usage_rows(body: msgspec.Raw) -> bool:
-    return _head_decoder.decode(body).usage_row_count > 0

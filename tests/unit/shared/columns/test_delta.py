@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from daemon.core.cache import Cache
-from shared.columns.delta import NOTHING_SENT, apply_delta, make_delta
+from shared.columns.delta import NOTHING_SENT, apply_delta, decode_delta, make_delta
 from shared.columns.interning import Interner
 from shared.columns.journal import ENTRIES_MAX, Journal
 from shared.columns.pod_table import PodTable
@@ -23,25 +23,25 @@ def some_delta() -> tuple[bytes, list[memoryview]]:
 def test_a_missing_buffer_is_an_error() -> None:
     body, buffers = some_delta()
     with pytest.raises(FrameError, match="missing"):
-        apply_delta(NodeTable(), PodTable(), body, buffers[:-1])
+        apply_delta(NodeTable(), PodTable(), decode_delta(body), buffers[:-1])
 
 
 def test_a_buffer_of_the_wrong_length_is_an_error() -> None:
     body, buffers = some_delta()
     buffers[1] = memoryview(b"\0" * 16)
     with pytest.raises(FrameError, match="shape"):
-        apply_delta(NodeTable(), PodTable(), body, buffers)
+        apply_delta(NodeTable(), PodTable(), decode_delta(body), buffers)
 
 
 def test_a_buffer_too_many_is_an_error() -> None:
     body, buffers = some_delta()
     with pytest.raises(FrameError, match="left over"):
-        apply_delta(NodeTable(), PodTable(), body, [*buffers, memoryview(b"")])
+        apply_delta(NodeTable(), PodTable(), decode_delta(body), [*buffers, memoryview(b"")])
 
 
 def test_a_body_that_is_not_ours_is_an_error() -> None:
     with pytest.raises(FrameError):
-        apply_delta(NodeTable(), PodTable(), b"\xc1", [])
+        apply_delta(NodeTable(), PodTable(), decode_delta(b"\xc1"), [])
 
 
 @pytest.mark.parametrize(
@@ -53,7 +53,7 @@ def test_room_is_made_for_what_can_be_only(field: int, value: int) -> None:
     parts = msgspec.msgpack.decode(body)
     parts[field] = value
     with pytest.raises(FrameError, match="cannot be"):
-        apply_delta(NodeTable(), PodTable(), msgspec.msgpack.encode(parts), buffers)
+        apply_delta(NodeTable(), PodTable(), decode_delta(msgspec.msgpack.encode(parts)), buffers)
 
 
 @pytest.mark.parametrize("first", [-1, 7])
@@ -62,7 +62,7 @@ def test_ids_that_do_not_follow_on_are_an_error(first: int) -> None:
     parts = msgspec.msgpack.decode(body)
     parts[8][0][3] = first
     with pytest.raises(FrameError, match="ids"):
-        apply_delta(NodeTable(), PodTable(), msgspec.msgpack.encode(parts), buffers)
+        apply_delta(NodeTable(), PodTable(), decode_delta(msgspec.msgpack.encode(parts)), buffers)
 
 
 @pytest.mark.parametrize("row", [-1, 1, 2**62])
@@ -70,7 +70,7 @@ def test_a_row_that_is_none_is_an_error(row: int) -> None:
     body, buffers = some_delta()
     buffers[0] = memoryview(row.to_bytes(8, "little", signed=True))
     with pytest.raises(FrameError, match="none of 1"):
-        apply_delta(NodeTable(), PodTable(), body, buffers)
+        apply_delta(NodeTable(), PodTable(), decode_delta(body), buffers)
 
 
 def test_an_interner_takes_over_ids_that_overlap_equally() -> None:
