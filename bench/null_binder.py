@@ -131,7 +131,7 @@ class NullBinder:
                 return [BinderHello(self._index)]
             case Welcome(epoch):
                 self._epoch = epoch
-                return [BinderReady(self._index, epoch)]
+                return [BinderReady(epoch)]
             case BindPods(epoch, orders):
                 if epoch != self._epoch:
                     log.warning("orders_refused", epoch=epoch, orders=len(orders))
@@ -142,7 +142,7 @@ class NullBinder:
                 bound = [order for order in orders if order.ticket not in refused]
                 self._tell([Bound(o.uid, o.pod, o.node_name, now_s, o.claims) for o in bound])
                 finished = [BindFinished(order.ticket) for order in bound]
-                return [BindReport(self._index, epoch, finished, failed)]
+                return [BindReport(epoch, finished, failed)]
             case ReportPods(epoch, verdicts):
                 if epoch == self._epoch:
                     self._tell(
@@ -168,7 +168,7 @@ class NullBinder:
                 )
                 self._tell([Released(claim) for claim in releases])
                 done = [VictimDone(victim.order_id) for victim in victims]
-                return [VictimReport(self._index, epoch, done)] if done else []
+                return [VictimReport(epoch, done)] if done else []
             case Drain():
                 self.is_drained = True
                 return []
@@ -177,7 +177,7 @@ class NullBinder:
 
     def beats(self) -> list[Any]:
         """What to say when nothing was heard for a while; nothing to an owner that is not there yet."""
-        return [] if self._epoch is None else [BinderHeartbeat(self._index, 0, 0)]
+        return [] if self._epoch is None else [BinderHeartbeat(self._index)]
 
     def _refusal(self, order: BindPod) -> BindFailed | None:
         """What an extender has against a binding that is up to it."""

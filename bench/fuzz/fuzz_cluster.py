@@ -149,12 +149,12 @@ class PlayedBinder(PeerEnd):
         self.carry_up(BinderHello(0))
 
     def beat(self) -> None:
-        self.carry_up(BinderHeartbeat(0, 0, 0))
+        self.carry_up(BinderHeartbeat(0))
 
     def arrive(self, parts: list[Buffer]) -> None:
         message = TO_BINDER.decode(parts)[0]
         if isinstance(message, Welcome):
-            self.carry_up(BinderReady(0, message.epoch))
+            self.carry_up(BinderReady(message.epoch))
         elif isinstance(message, BindPods):
             finished, failed = [], []
             for order in message.orders:
@@ -165,10 +165,10 @@ class PlayedBinder(PeerEnd):
                     finished.append(BindFinished(order.ticket))
                     self.bound[order.uid] = order.node_name
                     self._show(order.uid, node_name=order.node_name)
-            self.carry_up(BindReport(0, message.epoch, finished, failed))
+            self.carry_up(BindReport(message.epoch, finished, failed))
         elif isinstance(message, PreemptPods):
             done = [VictimDone(victim.order_id) for victim in message.victims]
-            self.carry_up(VictimReport(0, message.epoch, done))
+            self.carry_up(VictimReport(message.epoch, done))
             for victim in message.victims:
                 pod = self._adapter.pods.pop(victim.uid, None)
                 if pod is not None and not victim.is_given_up:

@@ -87,7 +87,7 @@ _UNSAID: Final[Mapping[str, Sequence[Any]]] = {
         admin.QueueRequest(), admin.CacheRequest(),
         admin.MetricsRequest(),
     ),
-    "scorer": (from_scorer.AskForPods(0, EPOCH, 1, 5, [0, 1]),),
+    "scorer": (from_scorer.AskForPods(EPOCH, 1, 5, [0, 1]),),
     "to-scorer": (
         to_scorer.ScheduleExtended(
             EPOCH, 1, [to_scorer.ExtendedTask(1, 1, False, "default", "p", "u")]

@@ -107,7 +107,6 @@ class SnapshotLog:
             cache.pod_table,
             cache.all_changes(),
             NOTHING_SENT,
-            is_full=True,
             image_sizes=cache.nodes.image_sizes,
             classes=[pod_class.definition for pod_class in cache.classes],
             objects=cache.encoded_objects() + all_assumptions(cache.objects),

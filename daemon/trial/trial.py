@@ -105,7 +105,7 @@ class Trial:
         events: list[Event] = [
             AdapterSaid(_PEER, AdapterBatch(0, [AdapterHello()])),
             BinderSaid(_PEER, BinderHello(0)),
-            BinderSaid(_PEER, BinderReady(0, _EPOCH)),
+            BinderSaid(_PEER, BinderReady(_EPOCH)),
         ]
         if decides:
             events.append(ScorerSaid(_PEER, ScorerHello(0, "trial")))
@@ -136,10 +136,10 @@ class Trial:
 
     def _settle(self, events: Sequence[Event], now_s: float) -> None:
         """Until nobody has anything to say any more."""
-        alive: list[Event] = [BinderSaid(_PEER, BinderHeartbeat(0, 0, 0))]
+        alive: list[Event] = [BinderSaid(_PEER, BinderHeartbeat(0))]
         if self._decides:
             copy = self._replica
-            heartbeat = ScorerHeartbeat(0, copy.sequence, copy.generation)
+            heartbeat = ScorerHeartbeat(copy.generation)
             alive.append(ScorerSaid(_PEER, heartbeat))
         said = [*events, *alive]
         while said:
@@ -164,7 +164,7 @@ class Trial:
                     self.placed[order.uid] = Placed(key, order.uid, order.node_name, now_s)
                     self.verdicts.pop(order.uid, None)
                 finished = [BindFinished(order.ticket) for order in orders]
-                yield BinderSaid(_PEER, BindReport(0, _EPOCH, finished, []))
+                yield BinderSaid(_PEER, BindReport(_EPOCH, finished, []))
             case TellBinder(_, PreemptPods() as preempt):
                 yield from self._evict(preempt)
             case TellBinder(_, ReportPods(verdicts=verdicts)):
@@ -182,11 +182,11 @@ class Trial:
             if held is not None:
                 gone.append(PodDeleted(held.record))
         done = [VictimDone(victim.order_id) for victim in preempt.victims]
-        yield BinderSaid(_PEER, VictimReport(0, _EPOCH, done))
+        yield BinderSaid(_PEER, VictimReport(_EPOCH, done))
         yield AdapterSaid(_PEER, AdapterBatch(_EPOCH, gone))
 
     def _proposals(self, work: SchedulePods) -> Proposals:
         self._proposal_sequence += 1
         sequence, generation = self._proposal_sequence, self._replica.generation
         answers = self._cycle.run(work, sequence)
-        return answers.proposals(0, _EPOCH, work.batch_id, sequence, generation)
+        return answers.proposals(_EPOCH, work.batch_id, sequence, generation)

@@ -54,7 +54,6 @@ class ClassDefinition(msgspec.Struct, array_like=True, frozen=True):
 class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     """All of a delta but its arrays."""
 
-    is_full: bool
     row_count: int
     usage_row_count: int
     node_row_count: int
@@ -106,7 +105,6 @@ def make_delta(
     changes: Changes,
     marks: Marks,
     *,
-    is_full: bool = False,
     image_sizes: dict[str, int] | None = None,
     classes: Sequence[ClassDefinition] = (),
     retired_classes: Sequence[int] = (),
@@ -119,7 +117,6 @@ def make_delta(
     port_ids, port_indices = _sets_in_use(table.ports_id[usage_rows])
     image_ids, image_indices = _sets_in_use(table.images_id[node_rows])
     body = DeltaBody(
-        is_full=is_full,
         row_count=table.row_count,
         usage_row_count=len(usage_rows),
         node_row_count=len(node_rows),

@@ -37,7 +37,6 @@ class BinderHello(_Message, frozen=True, tag="vh"):
 class BinderReady(_Message, frozen=True, tag="vr"):
     """Orders of `epoch` are welcome. Said again when nothing of before is in flight any more."""
 
-    binder_index: int
     epoch: int
     in_flight_count: int = 0
     """Bindings and deletions that were ordered before, and may yet be carried out."""
@@ -60,7 +59,6 @@ class BindFailed(msgspec.Struct, array_like=True, frozen=True):
 class BindReport(_Message, frozen=True, tag="vb"):
     """Outcomes since the last report."""
 
-    binder_index: int
     epoch: int
     finished: list[BindFinished]
     failed: list[BindFailed]
@@ -77,15 +75,12 @@ class VictimDone(msgspec.Struct, array_like=True, frozen=True):
 class VictimReport(_Message, frozen=True, tag="vv"):
     """Victims of preemption that were dealt with."""
 
-    binder_index: int
     epoch: int
     victims: list[VictimDone]
 
 
 class BinderHeartbeat(_Message, frozen=True, tag="vH"):
     binder_index: int
-    in_flight_count: int
-    events_dropped_count: int
     measured: Measured = NOTHING
     """Since the last heartbeat."""
 

@@ -28,7 +28,6 @@ class ScorerHello(_Message, frozen=True, tag="wh"):
 class ResyncRequest(_Message, frozen=True, tag="wr"):
     """The worker's copy has a hole or is of another epoch; it proposes nothing until it is whole."""
 
-    worker_index: int
     reason: str
 
 
@@ -84,7 +83,6 @@ class GroupRoom(msgspec.Struct, array_like=True, frozen=True):
 class Proposals(_Message, frozen=True, tag="wp"):
     """The answer to a batch."""
 
-    worker_index: int
     epoch: int
     batch_id: int
     proposal_sequence: int
@@ -108,7 +106,6 @@ class Forecast(_Message, frozen=True, tag="wf"):
     nothing to do. In the very state that it was found in, it is what the worker would answer; in any
     other it is void."""
 
-    worker_index: int
     epoch: int
     sequence: int
     """Of the copy; it had no placements of the worker's own."""
@@ -123,7 +120,6 @@ class Forecast(_Message, frozen=True, tag="wf"):
 class AskForPods(_Message, frozen=True, tag="wn"):
     """Who are the pods on these nodes? Answered by `PodsOnNodes`."""
 
-    worker_index: int
     epoch: int
     request_id: int
     generation: int
@@ -132,8 +128,6 @@ class AskForPods(_Message, frozen=True, tag="wn"):
 
 
 class ScorerHeartbeat(_Message, frozen=True, tag="wb"):
-    worker_index: int
-    sequence: int
     generation: int
     measured: Measured = NOTHING
     """Since the last heartbeat."""

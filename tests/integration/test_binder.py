@@ -128,8 +128,8 @@ def test_a_new_epoch_voids_what_is_queued_and_awaits_what_is_in_flight(
             stage.order(f"p{number}")
         until_posted(world, 8)
         stage.say(Welcome(EPOCH + 1))
-        assert stage.next_of(BinderReady) == BinderReady(0, EPOCH + 1, 8)
-    assert stage.next_of(BinderReady) == BinderReady(0, EPOCH + 1)
+        assert stage.next_of(BinderReady) == BinderReady(EPOCH + 1, 8)
+    assert stage.next_of(BinderReady) == BinderReady(EPOCH + 1)
     bound = {number for number in range(20) if world.node_of(f"p{number}")}
     assert bound == set(range(8))
     stage.order("of-the-old-owner")

@@ -200,7 +200,7 @@ class TestScorers:
             with OwnerSockets(endpoints) as owner:
                 hello(scorer)
                 one(owner)
-            while scorer.send(ScorerHeartbeat(0, 1, 1)):
+            while scorer.send(ScorerHeartbeat(1)):
                 scorer.poll(10)
             with OwnerSockets(endpoints) as owner:
                 greeting = hello(scorer)
@@ -233,8 +233,8 @@ class TestScorers:
 
     def test_send_while_there_is_no_owner_says_no(self, endpoints: Endpoints) -> None:
         with ScorerSockets(endpoints, "scorer-0-a") as scorer:
-            assert not scorer.send(ScorerHeartbeat(0, 1, 1))
-            assert not scorer.send(ScorerHeartbeat(0, 1, 1), WAIT_MS)
+            assert not scorer.send(ScorerHeartbeat(1))
+            assert not scorer.send(ScorerHeartbeat(1), WAIT_MS)
             assert scorer.poll(0) == []
 
     def test_a_send_that_waits_gives_up_when_the_owner_dies_and_the_next_is_greeted(
@@ -244,7 +244,7 @@ class TestScorers:
             with OwnerSockets(endpoints) as owner:
                 hello(scorer)
                 one(owner)
-                message = ResyncRequest(0, "x" * 60_000)
+                message = ResyncRequest("x" * 60_000)
                 while scorer.send(message):
                     pass
                 thread = threading.Thread(target=owner.close)
@@ -394,7 +394,7 @@ class TestAsyncPeer:
                 seen: list[object] = [await peer.recv()]
                 assert await peer.send(BinderHello(0))
                 seen += [await peer.recv(), await peer.recv()]
-                assert await peer.send(BindReport(0, 1, [BindFinished(1)], []))
+                assert await peer.send(BindReport(1, [BindFinished(1)], []))
                 return seen
 
         def serve() -> None:
@@ -407,7 +407,7 @@ class TestAsyncPeer:
         seen = asyncio.run(binder())
         thread.join()
         assert seen == [Connected(), Welcome(1), BindPods(1, [])]
-        assert one(owner).message == BindReport(0, 1, [BindFinished(1)], [])
+        assert one(owner).message == BindReport(1, [BindFinished(1)], [])
 
     def test_a_burst_beyond_the_bound_is_taken_in_order_and_nothing_is_lost(
         self, endpoints: Endpoints, owner: OwnerSockets

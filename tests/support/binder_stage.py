@@ -161,7 +161,7 @@ class Stage:
         hello = self.next_of(BinderHello)
         assert hello.binder_index == 0
         self.say(Welcome(epoch))
-        assert self.next_of(BinderReady) == BinderReady(0, epoch)
+        assert self.next_of(BinderReady) == BinderReady(epoch)
 
     def order(
         self, name: str, *, uid: str = "", look_first: bool = False, epoch: int = EPOCH

@@ -154,7 +154,7 @@ class Pipeline:
         self._lives = 0
         self._seed = seed
         self.handle(BinderSaid(BINDER, BinderHello(0)))
-        self.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
+        self.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
         for index in range(worker_count):
             self.start_scorer(index)
 
@@ -196,10 +196,10 @@ class Pipeline:
 
     def advance(self, by_s: float) -> None:
         self.now_s += by_s
-        self.handle(BinderSaid(BINDER, BinderHeartbeat(0, len(self.orders), 0)))
+        self.handle(BinderSaid(BINDER, BinderHeartbeat(0)))
         for index, scorer in self.scorers.items():
             if index not in self.stuck:
-                self.handle(ScorerSaid(scorer.peer, ScorerHeartbeat(index, 0, 0)))
+                self.handle(ScorerSaid(scorer.peer, ScorerHeartbeat(0)))
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
@@ -268,7 +268,7 @@ class Pipeline:
         scorer.proposal_sequence += 1
         answers = scorer.cycle.run(work, scorer.proposal_sequence)
         sequence, generation = scorer.proposal_sequence, scorer.replica.generation
-        proposals = answers.proposals(index, EPOCH, work.batch_id, sequence, generation)
+        proposals = answers.proposals(EPOCH, work.batch_id, sequence, generation)
         self.to_owner.append(ScorerSaid(scorer.peer, proposals))
 
     def foresee(self, index: int, count: int = 1) -> bool:
@@ -281,7 +281,6 @@ class Pipeline:
         if foreseen is None:
             return False
         forecast = Forecast(
-            worker_index=index,
             epoch=EPOCH,
             sequence=replica.sequence,
             ticket=replica.next_ticket,
@@ -334,11 +333,11 @@ class Pipeline:
         order = self.orders.popleft()
         if fails:
             failed = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no")
-            self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
+            self.to_owner.append(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
         else:
             self.bound.setdefault(order.uid, []).append(order.node_name)
             finished = BindFinished(order.ticket)
-            self.to_owner.append(BinderSaid(BINDER, BindReport(0, EPOCH, [finished], [])))
+            self.to_owner.append(BinderSaid(BINDER, BindReport(EPOCH, [finished], [])))
         return True
 
     def step_victim(self, *, fails: bool = False, lingers: bool = False) -> bool:
@@ -347,7 +346,7 @@ class Pipeline:
             return False
         order = self.victims.popleft()
         done = VictimDone(order.order_id, "the API server refuses" if fails else "")
-        self.to_owner.append(BinderSaid(BINDER, VictimReport(0, EPOCH, [done])))
+        self.to_owner.append(BinderSaid(BINDER, VictimReport(EPOCH, [done])))
         held = None if order.is_given_up else self.state.cache.get_pod(order.uid)
         if held is not None and lingers and not fails:
             marked = msgspec.structs.replace(

@@ -404,7 +404,7 @@ class BinderLoop:
     def _add_outcome(self, order: BindPod, epoch: int, outcome: Outcome) -> None:
         report = self._report
         if report is None:
-            report = self._report = BindReport(self._index, epoch, [], [])
+            report = self._report = BindReport(epoch, [], [])
             self._finished_at_s = 0.0
         match outcome:
             case Bound():
@@ -442,7 +442,7 @@ class BinderLoop:
             self._report = None
         if self._victims:
             assert self._epoch is not None, "what has an outcome was ordered"
-            report = VictimReport(self._index, self._epoch, self._victims)
+            report = VictimReport(self._epoch, self._victims)
             if self._peer.send_nowait(report):
                 self._victims = []
         if self._report is not None or self._victims:
@@ -461,8 +461,7 @@ class BinderLoop:
         void_count = self._fences.void_count
         if self._is_ready and void_count:
             return
-        index = self._index
-        if self._peer.send_nowait(BinderReady(index, self._epoch, void_count)):
+        if self._peer.send_nowait(BinderReady(self._epoch, void_count)):
             self._is_ready, self._is_clear = True, not void_count
             self._log.info("binder_ready", epoch=self._epoch, in_flight=void_count)
             self._begin_bindings()
@@ -502,15 +501,10 @@ class BinderLoop:
         self._evictor.cancel()
 
     def _beat(self) -> None:
-        in_flight = len(self._in_flight) + len(self._orders)
-        dropped = self._recorder.events_dropped_count
-        index = self._index
         for labels, count in self._passed.items():
             self._tally.observe("extension_point_s", labels, 0.0, count)
         self._passed.clear()
-        if self._peer.send_nowait(
-            BinderHeartbeat(index, in_flight, dropped, measured_by(self._tally))
-        ):
+        if self._peer.send_nowait(BinderHeartbeat(self._index, measured_by(self._tally))):
             self._tally.clear()
 
     def _end_if_drained(self) -> None:

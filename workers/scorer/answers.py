@@ -29,8 +29,6 @@ class BatchAnswers(NamedTuple):
     def is_error(self) -> bool:
         return any(failure.is_error for failure in self.failures)
 
-    def proposals(
-        self, worker_index: int, epoch: int, batch_id: int, sequence: int, generation: int
-    ) -> Proposals:
+    def proposals(self, epoch: int, batch_id: int, sequence: int, generation: int) -> Proposals:
         """As the owner is told, fields as there."""
-        return Proposals(worker_index, epoch, batch_id, sequence, generation, **self._asdict())
+        return Proposals(epoch, batch_id, sequence, generation, **self._asdict())

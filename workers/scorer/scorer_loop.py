@@ -189,7 +189,6 @@ class ScorerLoop:
             self._time_points(Counter({(profile, PLACED): count}))
             self._send(
                 Forecast(
-                    worker_index=self._worker_index,
                     epoch=replica.epoch,
                     sequence=replica.sequence,
                     ticket=replica.next_ticket,
@@ -279,7 +278,7 @@ class ScorerLoop:
             return
         self._next_resync_s = now_s + RESYNC_INTERVAL_S
         log.info("asking_for_a_full_snapshot", reason=reason)
-        self._is_resync_asked = self._send(ResyncRequest(self._worker_index, reason))
+        self._is_resync_asked = self._send(ResyncRequest(reason))
 
     def _is_ready(self, work: SchedulePods) -> bool:
         replica = self._replica
@@ -371,7 +370,7 @@ class ScorerLoop:
         self, answers: BatchAnswers, batch_id: int, sequence: int, generation: int
     ) -> None:
         epoch = self._replica.epoch
-        self._send(answers.proposals(self._worker_index, epoch, batch_id, sequence, generation))
+        self._send(answers.proposals(epoch, batch_id, sequence, generation))
 
     def _do_extended_work(self, extended: ExtendedPods) -> None:
         """Answers of extenders, and the pods whose turn it is to be asked about."""
@@ -388,7 +387,7 @@ class ScorerLoop:
 
     def _ask_for_pods(self, request_id: int, generation: int, node_rows: list[int]) -> None:
         epoch = self._replica.epoch
-        self._send(AskForPods(self._worker_index, epoch, request_id, generation, node_rows))
+        self._send(AskForPods(epoch, request_id, generation, node_rows))
 
     def _beat(self) -> None:
         now_s = self._clock.monotonic_s()
@@ -411,8 +410,7 @@ class ScorerLoop:
             self._ask_for_resync("the copy is still not whole")
         self._look_for_lost_deltas()
         self._plugin_times.flush(self._tally)
-        position = replica.sequence, replica.generation
-        if self._send(ScorerHeartbeat(self._worker_index, *position, measured_by(self._tally))):
+        if self._send(ScorerHeartbeat(replica.generation, measured_by(self._tally))):
             self._tally.clear()
 
     def _look_for_lost_deltas(self) -> None:

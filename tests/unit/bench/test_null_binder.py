@@ -25,14 +25,14 @@ class Written:
 def welcomed() -> Written:
     written = Written()
     assert written.binder.answers(Connected()) == [BinderHello(0)]
-    assert written.binder.answers(Welcome(EPOCH)) == [BinderReady(0, EPOCH)]
+    assert written.binder.answers(Welcome(EPOCH)) == [BinderReady(EPOCH)]
     return written
 
 
 def test_an_order_is_told_and_answered_as_done() -> None:
     written = welcomed()
     answers = written.binder.answers(BindPods(EPOCH, [ORDER]))
-    assert answers == [BindReport(0, EPOCH, [BindFinished(3)], [])]
+    assert answers == [BindReport(EPOCH, [BindFinished(3)], [])]
     assert (
         written.data
         == b'{"type":"bound","uid":"uid-a","pod":"default/a","node":"n1","ordered_s":5.5,"claims":[]}\n'

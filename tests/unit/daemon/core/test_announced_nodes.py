@@ -130,7 +130,7 @@ def test_it_is_taken_back_by_whoever_told_it_when_the_binding_fails(
     world.handle()
     (order,) = world.orders
     failed = BindFailed(order.ticket, BindFailureReason.REJECTED, "no", by_binder)
-    world.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
+    world.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
     assert world.told == ("" if by_owner or by_binder else None)
     world.check()
 
@@ -140,7 +140,7 @@ def test_an_order_whose_outcome_is_unknown_takes_nothing_back() -> None:
     world.waiting_pod.allow("A")
     world.handle()
     failed = BindFailed(world.orders[0].ticket, BindFailureReason.UNREACHABLE, "lost", True)
-    world.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [failed])))
+    world.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
     assert world.told == "n1"
     world.advance(1.0)
     assert world.orders[-1].look_first

@@ -49,7 +49,7 @@ def place_of(pipeline: Pipeline, pod: PodRecord) -> Place | None:
 def report(pipeline: Pipeline, ticket: int, reason: BindFailureReason | None = None) -> None:
     finished = [] if reason else [BindFinished(ticket)]
     failed = [BindFailed(ticket, reason, "no")] if reason else []
-    pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, finished, failed)))
+    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, finished, failed)))
 
 
 # Bound by somebody else ---------------------------------------------------------------------------

@@ -305,7 +305,7 @@ def test_of_two_pods_on_the_row_of_one_device_the_first_has_it(kind: str) -> Non
         assert cluster.step_owner() or cluster.step_scorer(0), "they are handed out"
     tickets = [task.ticket for work in scorer.work for task in work.tasks]
     generation = scorer.replica.generation
-    told = Proposals(0, EPOCH, 1, 1, generation, Placements(tickets, [0, 0]), [], [])
+    told = Proposals(EPOCH, 1, 1, generation, Placements(tickets, [0, 0]), [], [])
     cluster.handle(ScorerSaid(scorer.peer, told))
     assert [order.node_name for order in cluster.orders] == ["n0"]
     assert cluster.state.counters[Count.PROPOSALS_REJECTED] == 1

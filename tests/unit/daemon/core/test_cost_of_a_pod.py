@@ -125,7 +125,7 @@ def in_four_turns(count: int, pipeline: Pipeline) -> None:
         pass
     finished = [BindFinished(order.ticket) for order in pipeline.orders]
     assert len(finished) == count
-    pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, finished, [])))
+    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, finished, [])))
     pipeline.tell(*(PodChanged(make_pod(f"p{i}", node_name="n0")) for i in range(count)))
     assert len(pipeline.state.queue) == 0
 

@@ -62,7 +62,7 @@ def test_a_turn_does_not_look_at_orders_that_wait_for_a_slow_api_server(
     def cost(count: int) -> int:
         pipeline = with_orders(count)
         first = pipeline.orders[0].ticket
-        report = BindReport(0, EPOCH, [BindFinished(first)], [])
+        report = BindReport(EPOCH, [BindFinished(first)], [])
         return calls_in(lambda: pipeline.handle(BinderSaid(BINDER, report)))
 
     assert cost(1000) == cost(50)

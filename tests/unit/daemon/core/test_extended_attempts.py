@@ -73,10 +73,10 @@ def test_an_answer_settles_one_pod_and_what_it_took() -> None:
     scorer = pipeline.scorers[0]
     row = scorer.replica.nodes.row_of("a")
     generation = pipeline.state.cache.generation
-    placed = Proposals(0, EPOCH, 0, 1, generation, Placements([tasks[0].ticket], [row]), [], [])
+    placed = Proposals(EPOCH, 0, 1, generation, Placements([tasks[0].ticket], [row]), [], [])
     pipeline.handle(ScorerSaid(scorer.peer, placed))
     failure = Failure([tasks[1].ticket], "unreachable", [], [], is_error=True)
-    failed = Proposals(0, EPOCH, 0, 2, generation, Placements([], []), [failure], [])
+    failed = Proposals(EPOCH, 0, 2, generation, Placements([], []), [failure], [])
     pipeline.handle(ScorerSaid(scorer.peer, failed))
     assert [order.name for order in pipeline.orders] == ["one"]
     assert pipeline.orders[0].extenders == []
@@ -103,7 +103,7 @@ def test_a_worker_is_told_who_is_on_a_node_as_far_as_it_can_know() -> None:
     taken(pipeline)
 
     def names(epoch: int, generation: int, rows: list[int]) -> list[str]:
-        question = AskForPods(0, epoch, 5, generation, rows)
+        question = AskForPods(epoch, 5, generation, rows)
         pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, question))
         (answer,) = [m for m in taken(pipeline) if isinstance(m, PodsOnNodes)]
         assert answer.request_id == 5

@@ -291,7 +291,7 @@ def test_what_was_said_before_the_last_snapshot_is_void() -> None:
 def test_a_row_that_does_not_exist_is_no_forecast(row: int) -> None:
     pipeline = calm(is_ahead=False)
     told = last_forecast(pipeline)
-    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
+    wrong = Forecast(EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
     pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
     place(pipeline, "p")
     assert used(pipeline) == 0
@@ -303,7 +303,7 @@ def test_a_node_that_does_not_take_the_pod_is_no_forecast() -> None:
     pipeline.run_until_quiet()
     told = last_forecast(pipeline)
     row = pipeline.state.cache.nodes.row_of("small")
-    wrong = Forecast(0, EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
+    wrong = Forecast(EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
     pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
     assert place(pipeline, "p") != "small"
     assert used(pipeline) == 0
@@ -312,7 +312,7 @@ def test_a_node_that_does_not_take_the_pod_is_no_forecast() -> None:
 def test_a_forecast_of_another_ticket_is_not_used() -> None:
     pipeline = calm(is_ahead=False)
     told = last_forecast(pipeline)
-    other = Forecast(0, EPOCH, told.sequence, told.ticket + 1, told.class_id, told.node_rows, 0.0)
+    other = Forecast(EPOCH, told.sequence, told.ticket + 1, told.class_id, told.node_rows, 0.0)
     pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, other))
     place(pipeline, "p")
     assert used(pipeline) == 0

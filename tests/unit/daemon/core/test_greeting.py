@@ -21,11 +21,11 @@ def hello(configuration: str) -> ScorerHello:
 
 def test_a_worker_that_speaks_before_it_has_greeted_is_asked_to() -> None:
     pipeline = Pipeline(worker_count=1)
-    assert told(pipeline, ScorerHeartbeat(300, 5, 5)) == [GreetAgain()]
+    assert told(pipeline, ScorerHeartbeat(5)) == [GreetAgain()]
     assert pipeline.state.scorers.get(PEER) is None
     assert GreetAgain() not in told(pipeline, hello(""))
     assert pipeline.state.scorers.get(PEER) is not None
-    assert told(pipeline, ScorerHeartbeat(300, 5, 5)) == []
+    assert told(pipeline, ScorerHeartbeat(5)) == []
 
 
 def test_a_worker_of_another_configuration_is_refused_with_the_remedy() -> None:

@@ -32,7 +32,7 @@ INDEX = PROCESSES_MAX + 7
 
 def proposals(**changes: object) -> Proposals:
     plain = Proposals(
-        worker_index=INDEX, epoch=EPOCH, batch_id=1, proposal_sequence=1, generation=0,
+        epoch=EPOCH, batch_id=1, proposal_sequence=1, generation=0,
         placements=Placements([], []), failures=[], skipped=[],
     )  # fmt: skip
     return msgspec.structs.replace(plain, **changes)
@@ -63,17 +63,15 @@ BAD = {
     "no victim": proposals(failures=[failure(PreemptionProposal(0, []))]),
     "a victim twice": proposals(failures=[failure(PreemptionProposal(0, [0, 0]))]),
     "no plugins": proposals(failures=[failure(plugins=["x" * 5000])]),
-    "no number": Forecast(INDEX, EPOCH, 1, 1, 1, [0], math.nan),
-    "before the beginning": Forecast(INDEX, EPOCH, 1, 1, 1, [0], -1.0),
-    "more than anybody asks for": Forecast(INDEX, EPOCH, 1, 1, 1, [0] * 1000, 0.1),
-    "all nodes a thousand times": AskForPods(INDEX, EPOCH, 1, 1, [0] * 1000),
-    "an endless reason": ResyncRequest(INDEX, "x" * (1 << 20)),
+    "no number": Forecast(EPOCH, 1, 1, 1, [0], math.nan),
+    "before the beginning": Forecast(EPOCH, 1, 1, 1, [0], -1.0),
+    "more than anybody asks for": Forecast(EPOCH, 1, 1, 1, [0] * 1000, 0.1),
+    "all nodes a thousand times": AskForPods(EPOCH, 1, 1, [0] * 1000),
+    "an endless reason": ResyncRequest("x" * (1 << 20)),
     "fewer than none": ScorerHeartbeat(
-        INDEX, 1, 1, Measured([LabelledCount("requests", ["200", "GET", "h"], -1)], [])
+        1, Measured([LabelledCount("requests", ["200", "GET", "h"], -1)], [])
     ),
     "an infinite sum": ScorerHeartbeat(
-        INDEX,
-        1,
         1,
         Measured(
             [],
@@ -125,9 +123,9 @@ def test_a_row_that_is_none_places_nothing(row: int) -> None:
     )
     answers_to(pipeline, placed, FAR, KEY)
     assert not pipeline.state.cache.assumed_pods()
-    forecast = Forecast(INDEX, EPOCH, pipeline.state._outgoing.snapshots.sequence, 1, 1, [row], 0.1)
+    forecast = Forecast(EPOCH, pipeline.state._outgoing.snapshots.sequence, 1, 1, [row], 0.1)
     answers_to(pipeline, forecast, FAR, KEY)
-    answers_to(pipeline, AskForPods(INDEX, EPOCH, 1, 1, [row]), FAR, KEY)
+    answers_to(pipeline, AskForPods(EPOCH, 1, 1, [row]), FAR, KEY)
     pipeline.check()
 
 
@@ -157,7 +155,7 @@ def test_nobody_speaks_in_the_name_of_another() -> None:
     pipeline.sync([make_node("n0")], [])
     pipeline.run_until_quiet()
     peer = pipeline.scorers[0].peer
-    (answer,) = answers_to(pipeline, ScorerHeartbeat(0, 1, 1), peer, KEY)
+    (answer,) = answers_to(pipeline, ScorerHeartbeat(1), peer, KEY)
     assert isinstance(answer, ScorerRefused)
 
 

@@ -179,7 +179,7 @@ def test_two_pods_with_one_claim_are_not_judged_at_once(claim: str) -> None:
     # A worker that does not heed the first when it places the second.
     tickets = [task.ticket for work in scorer.work for task in work.tasks]
     placements = Placements(tickets, list(range(len(tickets))))
-    told = Proposals(0, EPOCH, 1, 1, scorer.replica.generation, placements, [], [])
+    told = Proposals(EPOCH, 1, 1, scorer.replica.generation, placements, [], [])
     pipeline.handle(ScorerSaid(scorer.peer, told))
     assert len(pipeline.orders) == 1
     assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 1

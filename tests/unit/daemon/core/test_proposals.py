@@ -34,7 +34,7 @@ def with_work(pod_count: int, *, logs_attempts: bool = False) -> tuple[Pipeline,
 def propose(pipeline: Pipeline, tickets: list[int], rows: list[int]) -> None:
     scorer = pipeline.scorers[0]
     generation = scorer.replica.generation
-    told = Proposals(0, EPOCH, 1, 1, generation, Placements(tickets, rows), [], [])
+    told = Proposals(EPOCH, 1, 1, generation, Placements(tickets, rows), [], [])
     pipeline.handle(ScorerSaid(scorer.peer, told))
 
 

@@ -176,7 +176,7 @@ def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_greet_again(
             pass
     assert len(pipeline.bound) == 4
     assert pipeline.state.scorers.get(stuck.peer) is None
-    pipeline.handle(ScorerSaid(stuck.peer, ScorerHeartbeat(0, 0, 0)))
+    pipeline.handle(ScorerSaid(stuck.peer, ScorerHeartbeat(0)))
     assert isinstance(stuck.inbox[-1].message, GreetAgain)
     pipeline.check()
 
@@ -231,7 +231,7 @@ def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
     pipeline.run_until_quiet()
     assert pipeline.verdicts == []
     pipeline.handle(BinderSaid(BINDER, BinderHello(0)))
-    pipeline.handle(BinderSaid(BINDER, BinderReady(0, EPOCH)))
+    pipeline.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
     told = [verdict.name for report in pipeline.verdicts for verdict in report.verdicts]
     assert len(told) == len(set(told)) == 3
 
@@ -245,7 +245,7 @@ def test_that_a_pod_is_deleted_while_it_is_being_bound_is_nothing_to_warn_of() -
     order = pipeline.orders.popleft()
     pipeline.delete_pod(pod)
     gone = BindFailed(order.ticket, BindFailureReason.GONE, "not found")
-    pipeline.handle(BinderSaid(BINDER, BindReport(0, EPOCH, [], [gone])))
+    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [gone])))
     pipeline.run_until_quiet()
     assert pipeline.state.counters[Count.DISAGREEMENTS] == 0
     assert [note.event for note in pipeline.notes if note.is_warning] == []

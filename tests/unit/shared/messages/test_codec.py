@@ -75,12 +75,12 @@ from shared.messages.to_scorer import (
 
 BINDER_MESSAGES = [
     (FROM_BINDER, BinderHello(0)),
-    (FROM_BINDER, BinderReady(0, 2)),
+    (FROM_BINDER, BinderReady(2)),
     (
         FROM_BINDER,
-        BindReport(0, 2, [BindFinished(1)], [BindFailed(2, BindFailureReason.GONE, "x")]),
+        BindReport(2, [BindFinished(1)], [BindFailed(2, BindFailureReason.GONE, "x")]),
     ),
-    (FROM_BINDER, BinderHeartbeat(0, 1, 2)),
+    (FROM_BINDER, BinderHeartbeat(0)),
     (TO_BINDER, BindPods(1, [BindPod(1, "p", "ns", "n", "u", "node", look_first=True)])),
     (
         TO_BINDER,
@@ -91,13 +91,12 @@ BINDER_MESSAGES = [
 ]
 OTHER_MESSAGES = [
     (FROM_SCORER, ScorerHello(0, "a")),
-    (FROM_SCORER, ResyncRequest(0, "gap")),
+    (FROM_SCORER, ResyncRequest("gap")),
     (TO_SCORER, GreetAgain()),
     (TO_SCORER, ScorerRefused("why")),
     (
         FROM_SCORER,
         Proposals(
-            worker_index=0,
             epoch=1,
             batch_id=2,
             proposal_sequence=3,
@@ -107,8 +106,8 @@ OTHER_MESSAGES = [
             skipped=[2],
         ),
     ),
-    (FROM_SCORER, ScorerHeartbeat(0, 1, 2)),
-    (FROM_SCORER, AskForPods(0, 1, 2, 3, [4, 5])),
+    (FROM_SCORER, ScorerHeartbeat(2)),
+    (FROM_SCORER, AskForPods(1, 2, 3, [4, 5])),
     (TO_SCORER, SchedulePods(1, 2, 3, 4, [TaskRun(5, 6), TaskRun(5, 1, "u")])),
     (TO_SCORER, ScheduleExtended(1, 2, [ExtendedTask(3, 4, True, "ns", "n", "u")])),
     (TO_SCORER, PodsOnNodes(1, 2, [PodOnNode(3, 4, "ns", "n", "u")])),

@@ -73,7 +73,7 @@ def test_what_no_number_can_hold_is_told_as_far_as_one_can() -> None:
 def test_it_travels_with_a_heartbeat() -> None:
     tally = Tally()
     tally.observe("extension_point_s", ("Bind", "Success", "p"), 0.004, times=3)
-    sent = BinderHeartbeat(1, 2, 3, measured_by(tally))
+    sent = BinderHeartbeat(1, measured_by(tally))
     assert msgspec.msgpack.decode(msgspec.msgpack.encode(sent), type=BinderHeartbeat) == sent
 
 

@@ -56,7 +56,7 @@ def test_an_order_waits_for_what_is_in_flight_of_its_pod_and_no_other_does() -> 
         assert stage.binds.begun == [1, 2, 101]
         await stage.binds.end(2, 101)
         (report,) = await stage.reports()
-        assert report == BindReport(3, 8, [BindFinished(2), BindFinished(101)], [])
+        assert report == BindReport(8, [BindFinished(2), BindFinished(101)], [])
 
     play(scene)
 
@@ -101,7 +101,7 @@ def test_an_order_whose_pods_condition_is_being_written_is_not_begun_under_the_n
         await stage.peer.say(orders(1))
         assert (len(api.held), stage.binds.begun) == (1, [])
         await stage.peer.say(Connected(), Welcome(8))
-        assert stage.peer.take(BinderReady)[-1] == BinderReady(3, 8), "nothing in flight"
+        assert stage.peer.take(BinderReady)[-1] == BinderReady(8), "nothing in flight"
         await api.let_go()
         assert stage.binds.begun == []
 

@@ -81,7 +81,7 @@ def test_a_pod_is_bound_once_its_volumes_are() -> None:
         await volumes.end(1)
         assert stage.binds.begun == [1]
         await stage.binds.end(1)
-        assert await stage.reports() == [BindReport(3, 7, [BindFinished(1)], [])]
+        assert await stage.reports() == [BindReport(7, [BindFinished(1)], [])]
 
     play_with_volumes(scene)
 
@@ -93,7 +93,7 @@ def test_a_pod_without_its_volumes_is_not_bound() -> None:
         await volumes.end(1, VolumesFailed("no disk"))
         told = 'running PreBind plugin "VolumeBinding": no disk'
         failed = [BindFailed(1, BindFailureReason.REJECTED, told)]
-        assert await stage.reports() == [BindReport(3, 7, [], failed)]
+        assert await stage.reports() == [BindReport(7, [], failed)]
         assert stage.binds.begun == []
 
     play_with_volumes(scene)
@@ -118,7 +118,7 @@ def test_a_new_owner_is_not_kept_waiting_for_volumes() -> None:
         await stage.peer.say(Welcome(8))
         assert volumes.cancelled == [1]
         # Cut at once; it is over a turn of the event loop later.
-        assert stage.peer.take(BinderReady) == [BinderReady(3, 8, 1), BinderReady(3, 8)]
+        assert stage.peer.take(BinderReady) == [BinderReady(8, 1), BinderReady(8)]
         assert await stage.reports() == []
 
     play_with_volumes(scene)
@@ -172,14 +172,14 @@ def test_a_victim_that_is_being_prepared_gives_up_and_is_not_deleted() -> None:
         await asyncio.sleep(0.001)
         assert volumes.cancelled == [1]
         failed = BindFailed(1, BindFailureReason.REJECTED, PREEMPTED)
-        assert await stage.reports() == [BindReport(3, 7, [], [failed])]
-        assert stage.peer.take(VictimReport) == [VictimReport(3, 7, [VictimDone(100, "")])]
+        assert await stage.reports() == [BindReport(7, [], [failed])]
+        assert stage.peer.take(VictimReport) == [VictimReport(7, [VictimDone(100, "")])]
         assert methods(stage) == ["POST"], "it is told in an event, and not deleted"
         note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
         assert stage.api.bodies[0]["note"] == note
         await volumes.end(2)
         await stage.binds.end(2)
-        assert await stage.reports() == [BindReport(3, 7, [BindFinished(2)], [])]
+        assert await stage.reports() == [BindReport(7, [BindFinished(2)], [])]
 
     play_with_volumes(scene)
 
@@ -193,7 +193,7 @@ def test_of_a_victim_that_gave_its_place_up_only_an_event_tells() -> None:
         given_up = [msgspec.structs.replace(victim, is_given_up=True) for victim in told.victims]
         await stage.peer.say(PreemptPods(7, given_up, []))
         await asyncio.sleep(0.001)
-        assert stage.peer.take(VictimReport) == [VictimReport(3, 7, [VictimDone(100, "")])]
+        assert stage.peer.take(VictimReport) == [VictimReport(7, [VictimDone(100, "")])]
         assert methods(stage) == ["POST"]
         note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
         assert stage.api.bodies[0]["note"] == note
