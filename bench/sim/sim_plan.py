@@ -8,7 +8,14 @@ import random
 from collections.abc import Callable, Container
 from typing import Final, NamedTuple
 
-from bench.sim import plan_claims, plan_cluster, plan_disks, plan_faults, plan_groups
+from bench.sim import (
+    plan_changes,
+    plan_claims,
+    plan_cluster,
+    plan_disks,
+    plan_faults,
+    plan_groups,
+)
 from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
 from bench.sim.extender import CONFIGURATION
@@ -39,6 +46,7 @@ LATER: Final = {
     "parts": {"partitions": 0.1},
     "disks": {"migrated": 0.1},
     "nodes": {"daemons": 0.1, "images": 0.1},
+    "changes": {"altered": 0.1, "declared": 0.1},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -201,4 +209,6 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "migrated": plan_disks.migrated,
     "daemons": plan_cluster.daemons,
     "images": plan_cluster.images,
+    "altered": plan_changes.altered,
+    "declared": plan_changes.declared,
 }

@@ -30,6 +30,7 @@ from bench.sim.poison import is_poison
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
 from bench.sim.sim_objects import NODES
 from bench.sim.sim_processes import ScorerProcess, new_process, start_api_server
+from bench.sim.slow_pods import amount
 from bench.sim.virtual_loop import Network, VirtualLoop
 
 _OFF: Final = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN])
@@ -86,6 +87,8 @@ class World:
         """Nodes that have come, or have changed, since the beginning."""
         self.spoilt_nodes: set[str] = set()
         """Nodes that somebody else may have overcommitted: by a binding, or by making them smaller."""
+        self.grown_pods: set[str] = set()
+        """Pods (uids) that may ask for more than they did when somebody looked for a node for them."""
         self.requests_count = 0
         self.looks: dict[tuple[str, int], dict[str, int]] = {}
         """(name of the pod, epoch of the owner) -> uid -> how often it may be bound without another
@@ -114,7 +117,12 @@ class World:
 
     def may_be_spoilt(self, node_name: str) -> bool:
         """Whether somebody else may have overcommitted the node."""
-        return node_name in self.spoilt_nodes or self.was_restored
+        if node_name in self.spoilt_nodes or self.was_restored:
+            return True
+        return bool(self.grown_pods) and any(
+            pod["metadata"]["uid"] in self.grown_pods and pod["spec"].get("nodeName") == node_name
+            for pod in self.pods()
+        )
 
     def carry_out(self, action: Action) -> None:
         self.simulation.tell(str(action))
@@ -257,6 +265,25 @@ class World:
 
     def label_pod(self, namespace: str, name: str, labels: Json) -> None:
         self.patch(_pod(namespace, name), {"metadata": {"labels": labels}})
+
+    def tolerate(self, namespace: str, name: str, toleration: Json) -> None:
+        """One more; none that is there already."""
+        pod = self.pod(namespace, name)
+        told = [] if pod is None else pod["spec"].get("tolerations") or []
+        if toleration not in told:
+            self.patch(_pod(namespace, name), {"spec": {"tolerations": [*told, toleration]}})
+
+    def resize_pod(self, namespace: str, name: str, cpu: str) -> None:
+        """In place; a pod that asks for more than before may be too large for its node then."""
+        pod = self.pod(namespace, name)
+        if pod is not None:
+            (container,) = pod["spec"]["containers"]
+            before = container["resources"]["requests"]
+            resources = {**container["resources"], "requests": {**before, "cpu": cpu}}
+            if amount("cpu", cpu) > amount("cpu", before["cpu"]):
+                self.grown_pods.add(pod["metadata"]["uid"])
+            body = {"spec": {"containers": [{**container, "resources": resources}]}}
+            self.patch(_pod(namespace, name) + "/resize", body)
 
     def foreign_bind(self, namespace: str, name: str, node: str) -> None:
         """Somebody else binds a pod that is ours to bind."""

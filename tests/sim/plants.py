@@ -64,7 +64,7 @@ PLANTS = {
         "daemon.core.cache",
         "            or record.is_preempted != held.is_preempted\n",
         "",
-        found_by=837,
+        found_by=261,
     ),
     "an adapter does not look whose epoch it is after its connection broke": Plant(
         "shared.transport.adapter_link",

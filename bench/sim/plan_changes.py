@@ -1,0 +1,57 @@
+"""Objects of a plan that stay and become others: what nodes say of themselves, what pods ask for."""
+
+from bench.sim.draw import Action, Draw, Json
+from bench.sim.plan_claims import alike
+from bench.sim.plan_cluster import EXISTS
+from bench.sim.sim_objects import NODES
+
+FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
+"""What a node may declare, and a pod need."""
+
+
+def declared(draw: Draw) -> list[Action]:
+    """Nodes that say otherwise what they can do, how they are, and what is noted of them; and pods that
+    need what they can do."""
+    rng, made = draw.rng, []
+    for node in draw.nodes:
+        for at_s in (0.0, draw.time_s(), draw.time_s()):
+            told = rng.choice((FEATURES, FEATURES[:1], FEATURES[1:], ()))
+            ready = {"type": "Ready", "status": rng.choice(("True", "False", "Unknown"))}
+            status = rng.choice(
+                ({"declaredFeatures": told}, {"declaredFeatures": told}, {"conditions": [ready]})
+            )
+            made.append(_change(at_s, f"{NODES}/{node}/status", {"status": status}))
+        noted = {"annotations": {"example.com/note": rng.choice(("a", "b"))}}
+        made.append(_change(draw.time_s(), f"{NODES}/{node}", {"metadata": noted}))
+    for _ in draw.some(4):
+        spec = dict(rng.choice(draw.shapes)["spec"])
+        if rng.random() < 0.5:
+            spec |= {"hostNetwork": True, "hostUsers": False}
+        else:
+            (container,) = spec["containers"]
+            exits = {"operator": "In", "values": [1]}
+            rules = [{"action": "RestartAllContainers", "exitCodes": exits}]
+            restarts = {"restartPolicy": "Never", "restartPolicyRules": rules}
+            spec["containers"] = [container | restarts]
+        made += alike(draw, spec)
+    return made
+
+
+def _change(at_s: float, path: str, body: Json) -> Action:
+    return Action(at_s, "change", {"path": path, "body": body})
+
+
+def altered(draw: Draw) -> list[Action]:
+    """Pods that tolerate more than before, or ask for more or less; best while they are on their way."""
+    rng, made = draw.rng, []
+    for _ in draw.some(12):
+        at_s = draw.time_s()
+        if rng.random() < 0.5:
+            at_s = rng.choice(draw.burst_times_s) + 10 ** rng.uniform(-3, 0)
+        if rng.random() < 0.4:
+            toleration = rng.choice((EXISTS, {"key": "t"} | EXISTS, {"key": "u"} | EXISTS))
+            made.append(Action(at_s, "tolerate", {**draw.pod(), "toleration": toleration}))
+        else:
+            cpu = rng.choice(("50m", "100m", "400m", "1", "2", "4"))
+            made.append(Action(at_s, "resize_pod", {**draw.pod(), "cpu": cpu}))
+    return made
