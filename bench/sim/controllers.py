@@ -133,6 +133,8 @@ class Controllers:
         claims = {each["metadata"]["uid"] for each in self._world.kind("persistentvolumeclaims")}
         for name, held in volumes.items():
             reference = held["spec"].get("claimRef") or {}
+            if not reference.get("uid") and held["status"]["phase"] == "Pending":
+                self._world.patch(f"{VOLUMES}/{name}/status", {"status": {"phase": "Available"}})
             if reference.get("uid", "") not in ("", *claims):
                 self._world.ask("DELETE", f"{VOLUMES}/{name}")
 

@@ -15,6 +15,7 @@ from bench.sim import (
     plan_disks,
     plan_faults,
     plan_groups,
+    plan_volumes,
 )
 from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
@@ -46,6 +47,7 @@ LATER: Final = {
     "parts": {"partitions": 0.1},
     "disks": {"migrated": 0.1},
     "nodes": {"daemons": 0.1, "images": 0.1},
+    "static": {"static": 0.1},
     "changes": {"altered": 0.1, "declared": 0.1},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
@@ -209,6 +211,7 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "migrated": plan_disks.migrated,
     "daemons": plan_cluster.daemons,
     "images": plan_cluster.images,
+    "static": plan_volumes.static,
     "altered": plan_changes.altered,
     "declared": plan_changes.declared,
 }
