@@ -27,10 +27,6 @@ class ArgsStruct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_
     """Base of plugin arguments."""
 
 
-class NoArgs(ArgsStruct):
-    """Of a plugin that takes none."""
-
-
 A = TypeVar("A", bound=ArgsStruct)
 
 

@@ -16,7 +16,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScorePlugin, PreScoreResult
-from shared.framework.plugin_args import ArgsStruct, NoArgs, parse_args
+from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import Plugin, ProfileConfig
 from shared.framework.registry import Args, Registry
@@ -84,11 +84,12 @@ def _made(
     is_gated: bool = False,
 ) -> tuple[str, Factory]:
     """Name and factory of a plugin that is made of its arguments, if it takes any, and of the gates, if
-    it `is_gated`."""
+    it `is_gated`. One that takes none does not look at what it is given (`decodeNestedObjects` in
+    staging/src/k8s.io/kube-scheduler/config/v1/types.go, v1.36.2)."""
 
     def make(given: Args, gates: FeatureGates) -> Plugin:
-        parsed = parse_args(plugin.NAME, kind or NoArgs, given, check)
-        return plugin(*([parsed] if kind else []), *([gates] if is_gated else []))
+        parsed = [parse_args(plugin.NAME, kind, given, check)] if kind else []
+        return plugin(*parsed, *([gates] if is_gated else []))
 
     return plugin.NAME, make
 

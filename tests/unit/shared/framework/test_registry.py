@@ -170,14 +170,18 @@ def test_arguments_of_a_plugin_that_is_not_there_are_named_as_without_effect() -
 
 def test_wrong_arguments_are_refused_even_of_plugins_that_do_not_run() -> None:
     profile = ProfileConfig(
-        plugins={"multiPoint": PluginSet(disabled=["NodePorts"])},
-        plugin_config={"NodePorts": {"x": 1}, "NodeResourcesFit": {"y": 2}},
+        plugins={"multiPoint": PluginSet(disabled=["NodeAffinity"])},
+        plugin_config={"NodeAffinity": {"x": 1}, "NodeResourcesFit": {"y": 2}},
     )
     found = problems_of(profile)
     assert found == [
-        "pluginConfig[NodePorts].args: Object contains unknown field `x`",
+        "pluginConfig[NodeAffinity].args: Object contains unknown field `x`",
         "pluginConfig[NodeResourcesFit].args: Object contains unknown field `y`",
     ]
+
+
+def test_a_plugin_without_arguments_does_not_look_at_any() -> None:
+    InTreeRegistry(entry_points=()).build(ProfileConfig(plugin_config={"NodePorts": {"x": 1}}))
 
 
 def test_a_wrong_name_does_not_hide_wrong_arguments() -> None:

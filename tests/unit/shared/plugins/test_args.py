@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.framework.plugin_args import NoArgs, parse_args
+from shared.framework.plugin_args import parse_args
 from shared.plugins.node.node_affinity import NodeAffinityArgs, affinity_problems
 from shared.plugins.resources.resource_args import (
     NodeResourcesBalancedAllocationArgs,
@@ -81,4 +81,3 @@ def test_valid_arguments_pass() -> None:
              **shaped((0, 0), (100, 10))}  # fmt: skip
     parsed = parse_args(plugin, struct, given, check)
     assert parsed.scoring_strategy is not None
-    assert parse_args("X", NoArgs, {}) == NoArgs()
