@@ -57,15 +57,18 @@ def _fuzz(name: str, surface: Surface, options: argparse.Namespace) -> int:
             memory.append(_memory_bytes())
         return done >= 1.0
 
+    paths: list[Path] = []
+
     def note(found: Finding) -> None:
         print(f"{name}: {found.kind}: {found.detail}", flush=True)
+        paths.append(Path(options.output, f"{name}-{options.seed}-{len(paths) + 1}.json"))
+        paths[-1].write_text(harness.written(name, found), encoding="utf-8")
 
     tally = harness.run(name, surface, options.seed, is_over, note)
     memory.append(_memory_bytes())
-    for number, found in enumerate(tally.findings.values(), start=1):
-        path = Path(options.output, f"{name}-{options.seed}-{number}.json")
+    for path, found in zip(paths, tally.findings.values(), strict=True):
         path.write_text(harness.written(name, harness.shrunk(surface, found)), encoding="utf-8")
-        print(f"{name}: {found.kind}: written to {path}", flush=True)
+        print(f"{name}: {found.kind}: made short in {path}", flush=True)
     count = len(tally.findings) + _growth(name, memory)
     print(
         f"{name}: {tally.inputs_count} inputs, {tally.refused_count} refused, {count} findings; slowest"

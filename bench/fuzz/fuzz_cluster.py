@@ -144,6 +144,8 @@ class PlayedBinder(PeerEnd):
         self._adapter = adapter
         self.bound: dict[str, str] = {}
         """uid -> node"""
+        self._failed: set[str] = set()
+        """Once each: who is tried every so many attempts would fail for ever."""
 
     def arrive_connected(self) -> None:
         self.carry_up(BinderHello(0))
@@ -158,7 +160,8 @@ class PlayedBinder(PeerEnd):
         elif isinstance(message, BindPods):
             finished, failed = [], []
             for order in message.orders:
-                if order.ticket % FAILING == 0:
+                if order.ticket % FAILING == 0 and order.uid not in self._failed:
+                    self._failed.add(order.uid)
                     told = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no")
                     failed.append(told)
                 else:

@@ -196,6 +196,22 @@ def test_a_finding_is_made_short_written_and_told_again(tmp_path: Path) -> None:
     assert harness.read_story(harness.written("toy", shorter)) == ("toy", shorter.story)
 
 
+def test_a_finding_is_written_before_the_run_is_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    heard: list[bytes] = []
+
+    def take(data: bytes) -> None:
+        heard.append(data)
+        raise KeyboardInterrupt if len(heard) > 1 else ValueError
+
+    monkeypatch.setattr("bench.fuzz.__main__.SURFACES", {"cel": surface(take)})
+    with pytest.raises(KeyboardInterrupt):
+        main(["cel", "--inputs", "10", "--output", str(tmp_path)])
+    (path,) = tmp_path.iterdir()
+    assert harness.read_story(path.read_text()) == ("cel", heard[:1])
+
+
 def test_the_command_tells_a_story_again(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
