@@ -25,6 +25,7 @@ from bench.sim.oracle import (
 from bench.sim.owner_opinion import OwnerOpinion
 from bench.sim.permit import GROUP
 from bench.sim.poison import is_poison
+from bench.sim.refusal import REFUSED_AT
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess
 from bench.sim.slow_pods import CannotTell
@@ -296,8 +297,9 @@ def _was_rejected_by(plugin: str, queued: QueuedPod | None) -> bool:
 
 
 def _is_beyond(pod: OraclePod) -> bool:
-    """Whether more than filters decides about a pod: it waits for others of its group."""
-    return GROUP in pod.labels or is_in_group(pod)
+    """Whether more than filters decides about a pod: it waits for others of its group, or somebody
+    refuses it where it is about to be bound."""
+    return GROUP in pod.labels or REFUSED_AT in pod.labels or is_in_group(pod)
 
 
 def _group_of(pod: OraclePod) -> str:

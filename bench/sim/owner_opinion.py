@@ -12,6 +12,7 @@ from bench.sim.gang_rules import Begun
 from bench.sim.judged_orders import JudgedOrders
 from bench.sim.oracle import OracleCluster, why_not
 from bench.sim.permit import GROUP
+from bench.sim.refusal import REFUSED_AT
 from bench.sim.schedule import SimulatedFailure, outspoken
 from bench.sim.sim_processes import OwnerProcess
 from bench.sim.slow_pods import PORTS, CannotTell
@@ -36,7 +37,7 @@ class OwnerOpinion:
         self.begun = Begun()
         self.assumptions_count = 0
         self.permit_count = 0
-        """Of all assumptions, those of pods that may have to wait on Permit."""
+        """Of all assumptions, those of pods that may have to wait on Permit, or are refused there."""
         self.devices_on_permit = False
         """Some of these had claims."""
 
@@ -84,7 +85,7 @@ class OwnerOpinion:
             raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
         cluster = self._states.held_by(owner.epoch, owner.state.cache, record.uid)
         pod = waiting(record)
-        if GROUP in pod.labels:
+        if GROUP in pod.labels or REFUSED_AT in pod.labels:
             self.permit_count += 1
             self.devices_on_permit |= bool(pod.spec.get("resourceClaims"))
         node = cluster.node(node_name)

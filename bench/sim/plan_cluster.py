@@ -10,6 +10,7 @@ from bench.sim.permit import GROUP
 from bench.sim.permit import SIZE as GROUP_SIZE
 from bench.sim.poison import PREFIX, poisonous_pod
 from bench.sim.poison import poison as poisonous
+from bench.sim.refusal import CODES, PERMIT, REFUSED_AS, REFUSED_AT, RESERVE
 from bench.sim.sim_objects import HOST, NODES
 
 ZONE: Final = "topology.kubernetes.io/zone"
@@ -246,6 +247,25 @@ def deadly(draw: Draw) -> list[Action]:
         labels = {DEADLY: draw.rng.choice((OWNER, SCORER))}
         what = {"namespace": "default", "name": f"{PREFIX}deadly-{number}", "labels": labels}
         made.append(Action(draw.time_s(), "create_pod", {**what, "spec": spec}))
+    return made
+
+
+def refused(draw: Draw) -> list[Action]:
+    """Pods that somebody refuses where they are about to be bound, some of which are deleted."""
+    rng, made = draw.rng, []
+    for _ in draw.some(6):
+        labels = {
+            REFUSED_AT: rng.choice((RESERVE, PERMIT)),
+            REFUSED_AS: rng.choice(tuple(CODES)),
+        }
+        at_s, given = draw.time_s(), rng.choice(draw.shapes)
+        for _ in draw.some(3):
+            pod: Json = {"namespace": "default", "name": f"p{len(draw.pods)}"}
+            draw.pods.append(pod)
+            what = {**pod, "labels": given["labels"] | labels, "spec": given["spec"]}
+            made.append(Action(at_s, "create_pod", what))
+            if rng.random() < 0.3:
+                made.append(Action(draw.time_s(), "delete_pod", dict(pod)))
     return made
 
 

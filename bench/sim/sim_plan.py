@@ -21,6 +21,7 @@ from bench.sim.deadly import SimulatedDeath
 from bench.sim.draw import Action, Draw
 from bench.sim.extender import CONFIGURATION
 from bench.sim.permit import SimulatedGroup
+from bench.sim.refusal import SimulatedRefusal
 from shared.kube.resources import KINDS_BY_PLURAL
 
 LASTS_S: Final = (2.0, 12.0)
@@ -49,6 +50,7 @@ LATER: Final = {
     "nodes": {"daemons": 0.1, "images": 0.1},
     "static": {"static": 0.1},
     "changes": {"altered": 0.1, "declared": 0.1},
+    "refused": {"refused": 0.1},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -140,7 +142,11 @@ def configurations(features: Container[str]) -> tuple[str, ...]:
     first = PLAIN
     if "election" in features:
         first = first.replace("{leaderElect: false}", "{leaderElect: true}")
-    plugins = {"groups": SimulatedGroup.NAME, "deadly": SimulatedDeath.NAME}
+    plugins = {
+        "groups": SimulatedGroup.NAME,
+        "deadly": SimulatedDeath.NAME,
+        "refused": SimulatedRefusal.NAME,
+    }
     enabled = [f"{{name: {name}}}" for feature, name in plugins.items() if feature in features]
     if enabled:
         told = f"{{enabled: [{', '.join(enabled)}]}}"
@@ -213,5 +219,6 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "images": plan_cluster.images,
     "static": plan_volumes.static,
     "altered": plan_changes.altered,
+    "refused": plan_cluster.refused,
     "declared": plan_changes.declared,
 }

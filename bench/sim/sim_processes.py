@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from bench.apiserver.http_server import ApiServer
-from bench.sim import deadly, permit
+from bench.sim import deadly, permit, refusal
 from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
 from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
@@ -56,7 +56,7 @@ from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8
-PLUGINS: Final = (permit.PLUGIN, deadly.PLUGIN)
+PLUGINS: Final = (permit.PLUGIN, deadly.PLUGIN, refusal.PLUGIN)
 """Of packages that are not ours, as it were."""
 
 

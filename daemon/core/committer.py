@@ -96,7 +96,7 @@ class Committer:
         for placements, preemption in in_order(proposals):
             if placements.tickets:
                 judgement = self.judge(scorer, placements, proposals.generation)
-                self.carry_out(judgement, now_s)
+                self.carry_out(scorer, judgement, now_s)
                 accepted_count += len(judgement.accepted) + len(judgement.not_reserved)
                 refused_count += len(judgement.rejected)
             if preemption is not None:
@@ -135,10 +135,11 @@ class Committer:
         self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
         return judgement
 
-    def carry_out(self, judgement: Judgement, now_s: float) -> None:
+    def carry_out(self, scorer: Scorer, judgement: Judgement, now_s: float) -> None:
         """What comes of placements that were checked."""
         for attempt, node_name in judgement.accepted:
-            self._bind(attempt, node_name, now_s)
+            if not self._bind(attempt, node_name, now_s):
+                scorer.refused_generation = self._facts.cache.generation
         for rejected in judgement.rejected:
             self.try_again(rejected, now_s)
         for refused in judgement.not_reserved:
@@ -193,15 +194,15 @@ class Committer:
                 "refused_too_often", pod=pod.key, ticket=attempt.ticket, times=times
             )
 
-    def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> None:
-        """What follows for a pod that is assumed."""
+    def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> bool:
+        """What follows for a pod that is assumed; False where it loses its place at once."""
         pod_class = attempt.pod_class
         if pod_class.is_bound_plainly is None:
             pod_class.is_bound_plainly = self._is_bound_plainly(pod_class)
         if pod_class.is_bound_plainly:
             self._ends.order_plain_binding(attempt, node_name)
-        else:
-            self._permit.enter(attempt, node_name, now_s)
+            return True
+        return self._permit.enter(attempt, node_name, now_s)
 
     def _is_bound_plainly(self, pod_class: PodClass) -> bool:
         """Nobody is asked whether pods of the class may be bound, there is nothing to write before, and

@@ -177,7 +177,7 @@ class GroupCommits:
         refused_count = len(judgement.accepted) + len(judgement.rejected) - settled_count
         scorer.judged(settled_count, refused_count, proposals.batch_id)
         if is_placed:
-            self._committer.carry_out(judgement, now_s)
+            self._committer.carry_out(scorer, judgement, now_s)
             self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
             for failure in proposals.failures:
                 self._committer.settle_failure(scorer, failure, generation, now_s)
@@ -189,7 +189,8 @@ class GroupCommits:
         scorer.refused_generation = self._facts.cache.generation
         for attempt in [*(attempt for attempt, _ in judgement.accepted), *judgement.rejected]:
             self._committer.try_again(attempt, now_s)
-        self._committer.carry_out(judgement._replace(accepted=[], rejected=[]), now_s)
+        nothing = judgement._replace(accepted=[], rejected=[])
+        self._committer.carry_out(scorer, nothing, now_s)
         self._try_all_again(scorer, proposals, now_s, is_refused=True)
         return False
 

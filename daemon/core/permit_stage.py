@@ -24,8 +24,9 @@ class PermitStage:
         self._outgoing = outgoing
         self._ends = ends
 
-    def enter(self, attempt: Attempt, node_name: str, now_s: float) -> None:
-        """A pod is assumed and reserved: it is bound, or waits, or is refused after all."""
+    def enter(self, attempt: Attempt, node_name: str, now_s: float) -> bool:
+        """A pod is assumed and reserved: it is bound, or waits, or is refused after all (False): then
+        whoever was kept away by it on some copy is to be looked at again."""
         record, info = attempt.pod.record, attempt.pod_class.info
         begun_s = self._outgoing.counters.stopwatch()
         try:
@@ -51,6 +52,8 @@ class PermitStage:
             self._ends.take_off(record, info, node_name)
             self._ends.fail(attempt, refusal(status), now_s)
             self._facts.nominations.not_placed(self._facts.queue.get(record.uid))
+            return False
+        return True
 
     def settle(self, now_s: float) -> None:
         """Carries out what was decided about waiting pods; that may decide about others."""

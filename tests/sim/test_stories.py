@@ -7,6 +7,7 @@ from bench.sim.draw import Action, create
 from bench.sim.extender import LICENCE, is_refused
 from bench.sim.plan_claims import DISKS, STORAGE
 from bench.sim.plan_groups import GROUPS
+from bench.sim.refusal import PERMIT, REFUSED_AS, REFUSED_AT
 from bench.sim.sim_plan import Plan, configurations
 from bench.sim.sim_run import play
 from tests.sim.planting import planted
@@ -390,3 +391,23 @@ def test_who_says_that_it_is_nominated_is_believed_also_where_others_go_for_anot
     assert outcome.bound_count == 2
     told = "queued.record.nominated_node_name == nominated.node"
     assert kind_of_failure(plan, "bench.sim.judged_orders", told, "False") == "eviction in vain"
+
+
+def test_who_was_kept_away_by_a_pod_that_permit_refuses_at_once_is_tried_again() -> None:
+    """Both are with a worker together, which saw the first on the node when it looked at the second;
+    of what was assumed for a moment nobody else is told."""
+    refused = pod(3.0, "p0", 9)
+    refused.what["labels"] = {REFUSED_AT: PERMIT, REFUSED_AS: "no"}
+    plan = story(
+        node("n0"),
+        Action(2.5, "stop", {"process": "scorer-0", "for_s": 1.0}),
+        refused,
+        pod(3.0, "p1"),
+    )
+    plan = plan._replace(configurations=configurations({"refused"}))
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 1
+    looks = "if not self._bind(attempt, node_name, now_s):"
+    kind = kind_of_failure(plan, "daemon.core.committer", looks, f"{looks[:-1]} and False:")
+    assert kind == "waits though it fits"
