@@ -86,6 +86,7 @@ def _key_of(pod: Json) -> str:
 
 
 def _can_be_told(spec: Json, waiting: list[OraclePod], cluster: OracleCluster) -> bool:
+    """Of pods that name two profiles not one is tried: their specs are not alike."""
     if spec.get("schedulingConstraints") or any(_looks_around(pod) for pod in cluster.pods):
         return False
     shapes: list[Any] = []

@@ -8,23 +8,26 @@ from typing import Final
 from bench.sim import plan_cluster, plan_faults
 from bench.sim.draw import Action, Draw, Json
 from bench.sim.plan_cluster import ZONE, shape
-from bench.sim.sim_objects import HOST
+from bench.sim.sim_objects import HOST, NODES
 
 GROUPS: Final = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 ALWAYS: Final = ("GenericWorkload", "GangScheduling")
 WAIT_S: Final = 70.0
 """Room is held after 20 s, for as long, and again."""
 AWARE: Final = "WorkloadAwarePreemption"
-SOMETIMES: Final = ("TopologyAwareWorkloadScheduling", AWARE)
+TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
+SOMETIMES: Final = (TOPOLOGY, AWARE)
 HOLDS_S: Final = 20.0
+OTHER_PROFILE: Final = "other-scheduler"
 
 
 def feature_gates(seed: int, features: Container[str]) -> str:
     """Those that a plan with pod groups has on."""
-    if "pod_groups" not in features:
+    if not ("pod_groups" in features or "torn" in features):
         return ""
     rng = random.Random(f"plan/{seed}/gates")
-    gates = [*ALWAYS, *(each for each in SOMETIMES if rng.random() < 0.5)]
+    drawn = [each for each in SOMETIMES if rng.random() < 0.5]
+    gates = [*ALWAYS, *drawn, *(() if TOPOLOGY in drawn or "torn" not in features else (TOPOLOGY,))]
     return ",".join(f"{gate}=true" for gate in gates)
 
 
@@ -73,6 +76,35 @@ def pod_groups(draw: Draw) -> list[Action]:
             if draw.rng.random() < 0.1:
                 do = draw.rng.choice(("delete_pod", "finish_pod"))
                 made.append(Action(draw.time_s(), do, named))
+    return made
+
+
+def torn(draw: Draw) -> list[Action]:
+    """Groups that keep to a topology domain or a profile, of which some pods do not: somebody else bound
+    them elsewhere, they name another profile, or their node says no more where it is."""
+    rng, made = draw.rng, []
+    for _ in draw.some(3):
+        at_s, name = draw.time_s(), f"g{len(draw.pods)}"
+        pods = _members(draw, name, at_s)
+        tears_profiles = rng.random() < 0.3
+        for pod in pods:
+            named = {"namespace": "default", "name": pod.what["name"]}
+            draw.pods.append(named)
+            if tears_profiles and rng.random() < 0.5:
+                pod.what["spec"]["schedulerName"] = OTHER_PROFILE
+            if rng.random() < 0.4:
+                bound_s = pod.at_s + 10 ** rng.uniform(-4, 0.5)
+                node = rng.choice(draw.nodes)
+                made.append(Action(bound_s, "foreign_bind", {**named, "node": node}))
+        spec = _spec(draw, len(pods))
+        spec["schedulingConstraints"] = {"topology": [{"key": rng.choice((HOST, ZONE))}]}
+        body = {"metadata": {"name": name}, "spec": spec}
+        made += pods
+        made.append(Action(draw.late_s(at_s), "create", {"path": GROUPS, "body": body}))
+    labels: Json = {"metadata": {"labels": {ZONE: None}}}
+    for _ in draw.some(2):
+        path = f"{NODES}/{rng.choice(draw.nodes)}"
+        made.append(Action(draw.time_s(), "change", {"path": path, "body": labels}))
     return made
 
 

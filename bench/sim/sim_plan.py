@@ -51,10 +51,12 @@ LATER: Final = {
     "static": {"static": 0.1},
     "changes": {"altered": 0.1, "declared": 0.1},
     "refused": {"refused": 0.1},
+    "torn": {"torn": 0.1},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
 
+PROFILES: Final = ("default-scheduler", plan_groups.OTHER_PROFILE)
 PLAIN: Final = """
 apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
@@ -148,9 +150,11 @@ def configurations(features: Container[str]) -> tuple[str, ...]:
         "refused": SimulatedRefusal.NAME,
     }
     enabled = [f"{{name: {name}}}" for feature, name in plugins.items() if feature in features]
-    if enabled:
-        told = f"{{enabled: [{', '.join(enabled)}]}}"
-        first += f"profiles: [{{plugins: {{multiPoint: {told}}}}}]\n"
+    if enabled or "torn" in features:
+        told = f"plugins: {{multiPoint: {{enabled: [{', '.join(enabled)}]}}}}"
+        names = PROFILES if "torn" in features else PROFILES[:1]
+        profiles = [f"{{schedulerName: {name}, {told}}}" for name in names]
+        first += f"profiles: [{', '.join(profiles)}]\n"
     if "extenders" in features:
         first += CONFIGURATION
     return first, *(f"{first}{more}\n" for more in OTHERWISE)
@@ -220,5 +224,6 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "static": plan_volumes.static,
     "altered": plan_changes.altered,
     "refused": plan_cluster.refused,
+    "torn": plan_groups.torn,
     "declared": plan_changes.declared,
 }
