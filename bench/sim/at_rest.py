@@ -39,6 +39,7 @@ from shared.plugin_names import (
     INTER_POD_AFFINITY,
     NODE_RESOURCES_FIT,
     NODE_VOLUME_LIMITS,
+    POD_TOPOLOGY_SPREAD,
 )
 
 
@@ -227,7 +228,7 @@ class AtRest:
             # that rejected the pod there are asked what would help, and not those that kept
             # preemption from it.
             is_peaceful = pod.spec.get("preemptionPolicy") == "Never"
-            is_told = not is_peaceful and not _is_not_told_of_devices(pod, queued)
+            is_told = not is_peaceful and not _is_not_told_of_more(pod, queued)
             room = candidates(pod, cluster) if is_told else []
         except CannotTell:
             self._counts["untold"] += 1
@@ -279,10 +280,16 @@ def _is_woken_less(pod: OraclePod, queued: QueuedPod | None, cluster: OracleClus
     return "namespaceSelector" in str(terms) or may_be_the_first(pod, cluster)
 
 
-def _is_not_told_of_devices(pod: OraclePod, queued: QueuedPod | None) -> bool:
-    """Whether devices may be what kept preemption from the pod: DynamicResources did not reject it, so
-    it is not asked what a new device would help."""
-    return bool(pod.spec.get("resourceClaims")) and not _was_rejected_by(DYNAMIC_RESOURCES, queued)
+def _is_not_told_of_more(pod: OraclePod, queued: QueuedPod | None) -> bool:
+    """Whether devices, or pods that its spread constraints or its affinity look for, may be what kept
+    preemption from the pod: a plugin that did not reject it is not asked what more of them would help."""
+    affinity = pod.spec.get("affinity") or {}
+    asks = {
+        DYNAMIC_RESOURCES: pod.spec.get("resourceClaims"),
+        POD_TOPOLOGY_SPREAD: pod.spec.get("topologySpreadConstraints"),
+        INTER_POD_AFFINITY: affinity.get("podAffinity"),
+    }
+    return any(asked and not _was_rejected_by(plugin, queued) for plugin, asked in asks.items())
 
 
 def _is_not_told_of_nodes(pod: OraclePod, queued: QueuedPod | None) -> bool:

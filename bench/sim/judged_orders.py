@@ -89,8 +89,9 @@ class JudgedOrders:
                 continue  # It is gone already, or has changed its mind.
             preemptor = waiting(queued.record)
             there = cluster.on(node)
-            if any(other.priority > preemptor.priority for other in there):
-                continue  # One that matters more may have come since.
+            meant = [other for other in cluster.nominated if other.node == node.name]
+            if any(other.priority > preemptor.priority for other in (*there, *meant)):
+                continue  # One that matters more may have come, or be nominated, since.
             gone = [
                 other
                 for other in there
