@@ -282,7 +282,7 @@ def _is_woken_less(pod: OraclePod, queued: QueuedPod | None, cluster: OracleClus
 
 def _is_not_told_of_more(pod: OraclePod, queued: QueuedPod | None) -> bool:
     """Whether devices, or pods that its spread constraints or its affinity look for, may be what kept
-    preemption from the pod: a plugin that did not reject it is not asked what more of them would help."""
+    preemption from the pod: a plugin that did not reject it is not asked what more would help."""
     affinity = pod.spec.get("affinity") or {}
     asks = {
         DYNAMIC_RESOURCES: pod.spec.get("resourceClaims"),

@@ -166,16 +166,17 @@ class Committer:
         *,
         beside: Failure | None = None,
     ) -> None:
-        """On a copy from before a refusal, only what was refused may have kept the pod away. `beside`:
-        how a pod ends that is of a group of which others are nominated, and is refused its own room.
-        Were it tried at once it would have them all tried with it, and take their room in turn."""
+        """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
+        at once, however often that happens: each time another pod was refused, whose count ends it.
+        `beside`: how a pod ends that is of a group of which others are nominated, and is refused its own
+        room. Were it tried at once it would have them all tried with it, and take their room in turn."""
         is_too_old = generation < scorer.refused_generation
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
             if failed is None:
                 continue
             if is_too_old:
-                self.try_again(failed, now_s)
+                self.try_again(failed, now_s, is_refused=False)
             else:
                 self._refuse(scorer, failed, failure, generation, now_s, beside)
 

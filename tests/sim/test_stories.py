@@ -10,6 +10,7 @@ from bench.sim.plan_groups import GROUPS
 from bench.sim.refusal import PERMIT, REFUSED_AS, REFUSED_AT
 from bench.sim.sim_plan import Plan, configurations
 from bench.sim.sim_run import play
+from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX
 from tests.sim.planting import planted
 
 
@@ -411,3 +412,24 @@ def test_who_was_kept_away_by_a_pod_that_permit_refuses_at_once_is_tried_again()
     looks = "if not self._bind(attempt, node_name, now_s):"
     kind = kind_of_failure(plan, "daemon.core.committer", looks, f"{looks[:-1]} and False:")
     assert kind == "waits though it fits"
+
+
+def test_who_is_kept_away_by_pods_that_permit_refuses_each_time_has_its_turn() -> None:
+    """Once it is refused more often than is believed, it would have its back-off whenever one of them
+    has, and come after that one each time."""
+    refused = [pod(3.0, f"p{i}", 9) for i in range(REFUSALS_IN_A_ROW_MAX + 2)]
+    for each in refused:
+        each.what["labels"] = {REFUSED_AT: PERMIT, REFUSED_AS: "error"}
+    plan = story(
+        node("n0"),
+        Action(2.5, "stop", {"process": "scorer-0", "for_s": 1.0}),
+        *refused,
+        pod(3.0, "q"),
+    )
+    plan = plan._replace(configurations=configurations({"refused"}))
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 1
+    counts = "self.try_again(failed, now_s, is_refused=False)"
+    kind = kind_of_failure(plan, "daemon.core.committer", counts, "self.try_again(failed, now_s)")
+    assert kind == "no rest"
