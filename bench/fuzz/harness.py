@@ -113,6 +113,8 @@ def _turn(surface: Surface, act: Callable[[], None], tally: Tally) -> tuple[str,
         return _place(error), f"{type(error).__name__}: {error}"[:1000]
     except _EndlessError as error:
         return f"endless in {_place(error)}", f"broken off after {ENDLESS_S} s"
+    finally:
+        signal.setitimer(signal.ITIMER_PROF, 0.0)
     if _contained.errors:
         lived_through = _contained.errors[0]
         return f"contained {_place(lived_through)}", repr(lived_through)[:1000]

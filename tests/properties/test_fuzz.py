@@ -4,6 +4,7 @@ import gc
 import json
 import logging
 import random
+import signal
 from pathlib import Path
 
 import pytest
@@ -163,6 +164,12 @@ def test_what_a_process_dies_of_is_found(monkeypatch: pytest.MonkeyPatch) -> Non
     monkeypatch.setattr(cluster.scorer.loop, "run", fail)
     with pytest.raises(KeyError, match="x"):
         cluster.go_on(15.0)
+
+
+def test_what_lies_between_two_turns_is_not_broken_off() -> None:
+    with harness.limited():
+        harness.tell(surface(lambda _: None), [b"x"], Tally())
+        assert signal.getitimer(signal.ITIMER_PROF)[0] == 0.0
 
 
 def test_memory_that_one_input_takes_is_found_whatever_was_taken_before() -> None:
