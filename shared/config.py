@@ -249,17 +249,14 @@ def _leader_election(field: Field) -> LeaderElection:
 
 def _duration_s(field: Field, fallback: float) -> float:
     """Zero is as if it were not stated."""
-    text = field.text("")
-    if text in ("", "0", "0s"):
-        return fallback
     try:
-        seconds = parse_duration(text)
+        seconds = parse_duration(field.text("") or "0")
     except ValueError as error:
         field.problem(str(error))
         return fallback
-    if seconds <= 0:
+    if seconds < 0:
         field.problem("must be longer than zero")
-    return seconds
+    return seconds or fallback
 
 
 def _profiles(field: Field, percentage: int | None) -> tuple[ProfileConfig, ...]:

@@ -56,14 +56,15 @@ class Work:
 
     __slots__ = ("_left", "_skipped_max", "cost_max", "step_count")
 
-    def __init__(self, work_max: int = WORK_MAX) -> None:
-        self._left = work_max
-        self.cost_max = FREE_COST + work_max
+    def __init__(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
+        """`timeout_s`: as filterTimeout has it."""
+        is_limited = 0 < timeout_s < TIMEOUT_S_MAX
+        allowed_s = timeout_s if is_limited else TIMEOUT_S_MAX
+        self._left = round(WORK_MAX * allowed_s / DEFAULT_TIMEOUT_S)
+        self.cost_max = FREE_COST + self._left
         """Of the next selector."""
         self.step_count = 0
         """Devices tried so far."""
-        timeout_s = work_max / WORK_MAX * DEFAULT_TIMEOUT_S
-        is_limited = timeout_s < TIMEOUT_S_MAX
         self._skipped_max = log2(max(timeout_s * TRIES_PER_S, 1)) if is_limited else inf
 
     @property
@@ -92,9 +93,3 @@ class Work:
         """A selector was asked about a device."""
         if cost > FREE_COST:
             self.add(cost - FREE_COST)
-
-
-def work_within(filter_timeout_s: float) -> int:
-    """What filterTimeout allows."""
-    allowed_s = min(filter_timeout_s, TIMEOUT_S_MAX) if filter_timeout_s > 0 else TIMEOUT_S_MAX
-    return round(WORK_MAX * allowed_s / DEFAULT_TIMEOUT_S)

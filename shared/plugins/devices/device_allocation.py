@@ -18,7 +18,7 @@ from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
 from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
-from shared.dra.search_work import WORK_MAX, StepsTried, Work, WorkError
+from shared.dra.search_work import DEFAULT_TIMEOUT_S, StepsTried, Work, WorkError
 from shared.dra.special_claim import SPECIAL_CLAIM
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -70,7 +70,7 @@ class DeviceClaims:
         self,
         claims: list[ResourceClaim],
         scalars: dict[str, int],
-        work_max: int = WORK_MAX,
+        timeout_s: float = DEFAULT_TIMEOUT_S,
         position: int = 0,
     ) -> None:
         self.claims = claims
@@ -90,15 +90,15 @@ class DeviceClaims:
         self.outcomes: dict[GroupKey, AllocationOutcome] = {}
         """By the key of a group of nodes and the extended resources that devices provide there; at most
         OUTCOMES_MAX."""
-        self._work_max = work_max
-        self.work = Work(work_max)
+        self._timeout_s = timeout_s
+        self.work = Work(timeout_s)
         """Made anew for each run of an extension point; used up, it stays so until an object changes."""
         self.understood: dict[Names, list[ClaimToAllocate] | AllocationError] = {}
         """What is to be allocated, by the extended resources that devices provide."""
 
     def renew_work(self) -> None:
         """All that is allowed may be done again."""
-        self.work = Work(self._work_max)
+        self.work = Work(self._timeout_s)
 
 
 # Extended resources -----------------------------------------------------------------------------------

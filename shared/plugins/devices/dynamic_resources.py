@@ -36,7 +36,6 @@ from shared.dra.pod_claims import (
     readiness,
 )
 from shared.dra.requests import allocation_of, claim_key
-from shared.dra.search_work import work_within
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.durations import parse_duration
 from shared.framework.cluster_view import ClusterView
@@ -132,7 +131,7 @@ class DynamicResources(DefaultNormalizeScore):
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
-        self._work_max = work_within(parse_duration(args.filter_timeout))
+        self._filter_timeout_s = parse_duration(args.filter_timeout)
         self.binding_timeout_s = parse_duration(args.binding_timeout)
         """For the binder, which waits for devices to be ready."""
 
@@ -169,7 +168,7 @@ class DynamicResources(DefaultNormalizeScore):
         if not claims and not scalars:
             return SKIP_FILTER
         position = device_index(cluster).position
-        state = DeviceClaims(claims, scalars, self._work_max, position)
+        state = DeviceClaims(claims, scalars, self._filter_timeout_s, position)
         uid = _uid(pod)
         for claim in claims:
             refusal = _refusal(claim, uid, cluster)

@@ -170,7 +170,7 @@ GOOD: Final[dict[str, Json]] = {
     ),
     "weight 0 will be replaced by 1": balanced(("cpu", 0), ("scalar0", 1)),
     "no time is the default": whole(
-        leaderElection=election(leaseDuration="0s", renewDeadline="0s", retryPeriod="0s"),
+        leaderElection=election(leaseDuration="0m", renewDeadline="0ms", retryPeriod="0s"),
         extenders=[extender(httpTimeout="0s")],
     ),
     "negative qps": whole(clientConnection={"qps": -5, "burst": 10}),

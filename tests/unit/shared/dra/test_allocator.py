@@ -11,7 +11,7 @@ from shared.dra.allocator import allocate, understand
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
-from shared.dra.search_work import Work, WorkError, work_within
+from shared.dra.search_work import Work, WorkError
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
 from tests.support.devices import (
     DRIVER,
@@ -299,7 +299,7 @@ def test_a_slice_that_cannot_be_read_is_named() -> None:
 def test_one_device_too_few_ends_as_upstreams_search_would(timeout_s: float, told: str) -> None:
     """testFilterTimeout of test/integration/dra/core.go: all subsets of 20 devices, two seconds."""
     slices = [gpus(*(f"dev-{i:02}" for i in range(20)))]
-    work = Work(work_within(timeout_s))
+    work = Work(timeout_s)
     claims = [make_claim(requests=[request(count=21)])]
     if told:
         with pytest.raises(WorkError, match=told):
@@ -313,7 +313,7 @@ def test_a_device_too_few_because_of_its_taint_or_of_another_request() -> None:
     taint = {"key": "k", "effect": "NoSchedule"}
     devices = [device(f"d{i:02}") for i in range(30)]
     tainted = make_slice(NODE, [*devices, device("tainted", taints=[taint])])
-    work = Work(work_within(0))
+    work = Work(0)
     assert given([make_claim(requests=[request(count=31)])], [tainted], work=work) is None
     two = [request("r0", count=29), request("r1", count=2)]
     assert given([make_claim(requests=two)], [make_slice(NODE, devices)], work=work) is None
