@@ -233,7 +233,7 @@ class AtRest:
         except CannotTell:
             self._counts["untold"] += 1
             return
-        if _is_woken_less(pod, queued, cluster):
+        if _is_woken_less(pod, queued, cluster, self._world.relabelled_nodes):
             return
         unheard = self._world.late_nodes if _is_not_told_of_nodes(pod, queued) else set()
         fits = [name for name in fits if name not in unheard]
@@ -269,13 +269,18 @@ class AtRest:
 # What upstream does not tell a pod ----------------------------------------------------------------
 
 
-def _is_woken_less(pod: OraclePod, queued: QueuedPod | None, cluster: OracleCluster) -> bool:
-    """Whether the pod may have to wait until it is tried again anyway, by what the hint of
-    InterPodAffinity looks at (isSchedulableAfterPodChange in interpodaffinity/plugin.go, v1.36.2): not
-    at labels of namespaces, by which the pod's own terms or those of others mean it, nor at pods that go
-    and were the last that the pod's affinity meant."""
+def _is_woken_less(
+    pod: OraclePod, queued: QueuedPod | None, cluster: OracleCluster, relabelled_nodes: set[str]
+) -> bool:
+    """Whether the pod may have to wait until it is tried again anyway, by what the hints of
+    InterPodAffinity look at (isSchedulableAfterPodChange and isSchedulableAfterNodeChange in
+    interpodaffinity/plugin.go, v1.36.2): not at labels of namespaces, by which the pod's own terms or
+    those of others mean it, nor at pods that go and were the last that the pod's affinity meant, nor at
+    nodes that leave a domain from which the terms of others keep the pod away."""
     terms = [pod.spec.get("affinity")]
     if _was_rejected_by(INTER_POD_AFFINITY, queued):
+        if any(each.anti_affinity for each in cluster.pods if each.node in relabelled_nodes):
+            return True
         terms += [each.spec.get("affinity") for each in cluster.pods]
     return "namespaceSelector" in str(terms) or may_be_the_first(pod, cluster)
 

@@ -85,6 +85,8 @@ class World:
         self.was_restored = False
         self.late_nodes: set[str] = set()
         """Nodes that have come, or have changed, since the beginning."""
+        self.relabelled_nodes: set[str] = set()
+        """Pods on them may have been of other domains before."""
         self.spoilt_nodes: set[str] = set()
         """Nodes that somebody else may have overcommitted: by a binding, or by making them smaller."""
         self.grown_pods: set[str] = set()
@@ -219,6 +221,7 @@ class World:
                 self.spoilt_nodes.add(name)
             return
         self.spoilt_nodes.add(name)
+        self.relabelled_nodes.add(name)
         body["metadata"]["uid"] = stored.uid
         self.ask("PUT", f"{NODES}/{name}", body)
         self.ask("PUT", f"{NODES}/{name}/status", body)
@@ -296,6 +299,8 @@ class World:
         self.ask("POST", path, body)
 
     def change(self, path: str, body: Json) -> None:
+        if path.startswith(f"{NODES}/") and "labels" in body.get("metadata", {}):
+            self.relabelled_nodes.add(path.split("/")[4])
         self.patch(path, body)
 
     def delete(self, path: str) -> None:

@@ -394,6 +394,31 @@ def test_who_says_that_it_is_nominated_is_believed_also_where_others_go_for_anot
     assert kind_of_failure(plan, "bench.sim.judged_orders", told, "False") == "eviction in vain"
 
 
+def test_who_is_kept_away_from_a_zone_is_not_told_that_a_node_leaves_it() -> None:
+    """The hint of InterPodAffinity looks at the pod's own terms, and it is another's that kept it away."""
+    nodes = [node("n0"), node("n1", unschedulable=True)]
+    for each in nodes:
+        each.what["labels"] = {"zone": "z"}
+    apart = {"labelSelector": {"matchLabels": {"app": "x"}}, "topologyKey": "zone"}
+    there, kept_away = pod(2.0, "there"), pod(3.0, "kept-away")
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
+    there.what["spec"]["affinity"] = {"podAntiAffinity": required}
+    there.what["labels"] = kept_away.what["labels"] = {"app": "x"}
+    leaves = {"path": "/api/v1/nodes/n1", "body": {"metadata": {"labels": {"zone": None}}}}
+    plan = story(
+        *nodes,
+        there,
+        Action(2.0, "foreign_bind", {"namespace": "default", "name": "there", "node": "n1"}),
+        kept_away,
+        Action(5.0, "change", leaves),
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    told = "each.node in relabelled_nodes"
+    kind = kind_of_failure(plan, "bench.sim.at_rest", told, "False")
+    assert kind == "waits though it fits"
+
+
 def test_who_was_kept_away_by_a_pod_that_permit_refuses_at_once_is_tried_again() -> None:
     """Both are with a worker together, which saw the first on the node when it looked at the second;
     of what was assumed for a moment nobody else is told."""
