@@ -395,7 +395,7 @@ def test_who_says_that_it_is_nominated_is_believed_also_where_others_go_for_anot
 
 
 def test_who_is_kept_away_from_a_zone_is_not_told_that_a_node_leaves_it() -> None:
-    """The hint of InterPodAffinity looks at the pod's own terms, and it is another's that kept it away."""
+    """The hint of InterPodAffinity looks at the pod's own terms, and another's kept it away."""
     nodes = [node("n0"), node("n1", unschedulable=True)]
     for each in nodes:
         each.what["labels"] = {"zone": "z"}
