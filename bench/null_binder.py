@@ -40,6 +40,7 @@ from shared.messages.to_binder import (
     PreemptPods,
     ReleaseClaim,
     ReportPods,
+    StatusPatch,
     ToBinder,
     Welcome,
 )
@@ -143,22 +144,14 @@ class NullBinder:
                 self._tell([Bound(o.uid, o.pod, o.node_name, now_s, o.claims) for o in bound])
                 finished = [BindFinished(order.ticket) for order in bound]
                 return [BindReport(epoch, finished, failed)]
-            case ReportPods(epoch, verdicts):
+            case ReportPods(epoch, patches):
                 if epoch == self._epoch:
-                    self._tell(
-                        [
-                            Refused(v.uid, f"{v.namespace}/{v.name}", v.reason, v.message)
-                            for v in verdicts
-                        ]
-                    )
+                    self._tell(_lines(patches))
                 return []
-            case PreemptPods(epoch, victims, nominations, releases=releases):
+            case PreemptPods(epoch, victims, releases):
                 if epoch != self._epoch:
                     log.warning("victims_refused", epoch=epoch, victims=len(victims))
                     return []
-                self._tell(
-                    [Nominated(n.uid, f"{n.namespace}/{n.name}", n.node_name) for n in nominations]
-                )
                 self._tell(
                     [
                         Evicted(v.uid, f"{v.namespace}/{v.name}", v.preemptor_uid)
@@ -190,6 +183,18 @@ class NullBinder:
 
     def _tell(self, lines: Sequence[Line]) -> None:
         self._write(b"".join(_encoder.encode(line) + b"\n" for line in lines))
+
+
+def _lines(patches: Sequence[StatusPatch]) -> list[Line]:
+    """Whoever reads why a pod was refused knows of all nominations that ended with it."""
+    lines: list[Line] = []
+    for each in patches:
+        node = each.nominated_node_name
+        if node is not None:
+            lines.append(Nominated(each.uid, f"{each.namespace}/{each.name}", node))
+    refused = [each for each in patches if each.reason]
+    lines += [Refused(v.uid, f"{v.namespace}/{v.name}", v.reason, v.message) for v in refused]
+    return lines
 
 
 class _NobodyBound:

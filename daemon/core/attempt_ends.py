@@ -15,7 +15,7 @@ from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
-from daemon.core.verdicts import verdict_of
+from daemon.core.status_patches import verdict_of
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import binders_of
 from shared.framework.diagnosis import FitError
@@ -23,7 +23,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure
-from shared.messages.to_binder import Decision, PodVerdict, ReportPods
+from shared.messages.to_binder import Decision, ReportPods, StatusPatch
 from shared.telemetry.metrics import Count
 
 
@@ -39,6 +39,8 @@ class AttemptEnds:
         pod, profile = attempt.pod, attempt.pod_class.profile
         if self._outgoing.attempt_log.is_on:  # Nearly every pod comes by here.
             self._outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
+        if self._outgoing.patches.by_uid:
+            self._outgoing.patches.drop(pod.uid)
         self._outgoing.binders.order(attempt.ticket, pod.record, node_name, profile)
         self._outgoing.counters.passed["Permit", profile] += 1
         self._outgoing.counters[Count.SCHEDULED] += 1
@@ -68,6 +70,7 @@ class AttemptEnds:
         self._facts.nominations.release(releases)
         extenders = binders_of(self._facts.settings.extenders, info)
         self._outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
+        self._outgoing.patches.drop(record.uid)
         self._outgoing.binders.order(
             ticket, record, node_name, profile, work, extenders, is_announced=is_announced
         )
@@ -109,7 +112,7 @@ class AttemptEnds:
             return  # Deleted meanwhile.
         ticket, message = attempt.pod.ticket, failure.message
         verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
-        self._outgoing.verdicts.add(verdict)
+        self._outgoing.patches.add(verdict)
 
     def _remember(self, attempt: Attempt, message: str, now_s: float) -> None:
         pod, pod_class = attempt.pod, attempt.pod_class
@@ -120,17 +123,18 @@ class AttemptEnds:
         self._outgoing.counters.recent.append((pod.popped_s, pod.record.key, "", message))
 
     def report(self) -> None:
-        """Conditions and events of the attempts that failed, once there is a binder to write them."""
-        binders, waiting = self._outgoing.binders, self._outgoing.verdicts
+        """What statuses are to say, and events of the attempts that failed, once there is a binder to
+        write them."""
+        binders, waiting = self._outgoing.binders, self._outgoing.patches
         if not len(waiting) or not binders.ready_count():
             return
-        by_binder: dict[bytes, list[PodVerdict]] = {}
-        for verdict in waiting.take():
-            peer = binders.for_pod(verdict.uid)
+        by_binder: dict[bytes, list[StatusPatch]] = {}
+        for patch in waiting.take():
+            peer = binders.for_pod(patch.uid)
             assert peer is not None, "one is ready"
-            by_binder.setdefault(peer, []).append(verdict)
-        for peer, verdicts in by_binder.items():
-            report = ReportPods(self._outgoing.epoch, verdicts)
+            by_binder.setdefault(peer, []).append(patch)
+        for peer, patches in by_binder.items():
+            report = ReportPods(self._outgoing.epoch, patches)
             self._outgoing.effects.append(TellBinder(peer, report))
 
 

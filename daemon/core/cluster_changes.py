@@ -18,8 +18,8 @@ from daemon.core.queue.object_changes import node_update_events, pod_update_even
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.status_patches import verdict_of
 from daemon.core.suspects import PARKED
-from daemon.core.verdicts import verdict_of
 from shared.errors import ObjectError
 from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
@@ -41,7 +41,7 @@ from shared.kube.pod_group_rules import quorum
 from shared.kube.pod_record import PodRecord, scheduler_name_of
 from shared.kube.resources import POD_GROUPS
 from shared.limits import RESOURCES_MAX
-from shared.messages.to_binder import PodVerdict
+from shared.messages.to_binder import StatusPatch
 from shared.plugin_names import GANG_SCHEDULING
 from shared.telemetry.metrics import Count
 
@@ -70,7 +70,7 @@ class ClusterChanges:
         queue: SchedulingQueue,
         snapshots: SnapshotLog,
         counters: Counters,
-        report: Callable[[PodVerdict], None],
+        report: Callable[[StatusPatch], None],
         profiles: frozenset[str],
         reject_waiting: Callable[[str], bool],
         groups: PodGroups,

@@ -27,7 +27,7 @@ from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.pod_groups import Unit
-from daemon.core.verdicts import group_verdict
+from daemon.core.status_patches import group_verdict
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.messages.from_scorer import Failure, GroupRoom, PreemptionProposal, Proposals
@@ -161,7 +161,7 @@ class GroupCommits:
             group, message, is_scheduled=result == "scheduled", is_error=result == "error"
         )
         if verdict is not None:
-            self._outgoing.verdicts.add(verdict)
+            self._outgoing.patches.add(verdict)
 
     # A group that is placed ----------------------------------------------------------------------
 

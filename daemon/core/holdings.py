@@ -22,9 +22,9 @@ from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.status_patches import StatusPatches
 from daemon.core.suspects import Suspects
 from daemon.core.syncs import Syncs
-from daemon.core.verdicts import PodVerdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
 from shared.framework.runtime import Framework
@@ -54,8 +54,8 @@ class OutgoingWork(NamedTuple):
     scorers: ScorerFleet
     suspects: Suspects
     binders: BinderPool
-    verdicts: PodVerdicts
-    """Of pods that were not placed, until a binder is told."""
+    patches: StatusPatches
+    """Of pending pods' statuses, until a binder is told."""
     counters: Counters
     times: AttemptTimes
     attempt_log: AttemptLog

@@ -24,6 +24,7 @@ from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
+from daemon.core.status_patches import StatusPatches, nomination_of
 from shared.columns.nomination_columns import Nomination
 from shared.faults import reading
 from shared.framework.prepared_pod import prepared
@@ -31,7 +32,7 @@ from shared.framework.runtime import Framework
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
-from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
+from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
 from shared.plugins.preemption.default_preemption import NEVER
 from shared.plugins.preemption.victim_selector import fits_without, victims_on
 
@@ -123,25 +124,25 @@ class NominationBook:
         queue: SchedulingQueue,
         frameworks: dict[str, Framework],
         epoch: int,
+        patches: StatusPatches,
         preempt_waiting: Callable[[str], bool],
         evictions: Evictions,
     ) -> None:
-        """`preempt_waiting` has a pod (uid) that waits on Permit give its place up; says whether it
-        was waiting."""
+        """`patches` takes what pods' statuses are to say. `preempt_waiting` has a pod (uid) that waits
+        on Permit give its place up; says whether it was waiting."""
         self._preempt_waiting = preempt_waiting
         self._evictions = evictions
         self._cache = cache
         self._queue = queue
         self._frameworks = frameworks
         self._epoch = epoch
+        self._patches = patches
         self._topology_version = -1
         self._victims: dict[int, Victim] = {}
         """By order id."""
         self._waiting: list[DeleteVictim] = []
         """Deletions that no binder has."""
         self._next_order_id = 1
-        self._patches: dict[str, SetNomination] = {}
-        """By uid: what the API server is to be told."""
         self._releases: list[ReleaseClaim] = []
         """Resource claims to be freed that no binder was told of."""
         self._victims_of: dict[str, list[str]] = {}
@@ -163,7 +164,7 @@ class NominationBook:
             if nominator.node_of(uid) is None:
                 self._victims_of.pop(uid, None)
                 if self._queue.get(uid) is None:
-                    self._patches.pop(uid, None)  # It is gone: there is nothing to be told.
+                    self._patches.drop(uid)  # It is gone: there is nothing to be told.
         nominator.changed.clear()
 
     def placed(self, uid: str) -> None:
@@ -186,15 +187,6 @@ class NominationBook:
         autoscaler, say) that the node is needed. It takes no room, as the pod itself does."""
         if record.nominated_node_name != node_name:
             self._patch(record, node_name)
-
-    def recall(self, uid: str) -> bool:
-        """Drops an announcement that no binder has yet; says whether there was one. What is written
-        about a pod after its binding would stay there."""
-        patch = self._patches.get(uid)
-        if patch is None or not patch.node_name:
-            return False
-        del self._patches[uid]
-        return True
 
     def awaited_victims(self, uid: str) -> list[str]:
         """Uids of the victims that are still on the node to which the pod is nominated, those that
@@ -371,10 +363,7 @@ class NominationBook:
 
     def _patch(self, record: PodRecord, node_name: str) -> None:
         pod = self._queue.get(record.uid)
-        ticket = 0 if pod is None else pod.ticket
-        self._patches[record.uid] = SetNomination(
-            record.namespace, record.name, record.uid, node_name, ticket
-        )
+        self._patches.add(nomination_of(0 if pod is None else pod.ticket, record, node_name))
 
     # Binders -------------------------------------------------------------------------------------
 
@@ -405,7 +394,7 @@ class NominationBook:
     def flush(self, binder_of: Callable[[str], bytes | None]) -> list[Effect]:
         """What there is to be told to the binders, if any is ready. `binder_of` says by uid who
         writes about a pod."""
-        if not (self._patches or self._waiting or self._releases):
+        if not (self._waiting or self._releases):
             return []
         if binder_of("") is None:
             self._releases = []  # The pods' next attempts find them again.
@@ -413,7 +402,7 @@ class NominationBook:
         messages: dict[bytes, PreemptPods] = {}
 
         def to(peer: bytes) -> PreemptPods:
-            return messages.setdefault(peer, PreemptPods(self._epoch, [], [], releases=[]))
+            return messages.setdefault(peer, PreemptPods(self._epoch, [], []))
 
         waiting, self._waiting = self._waiting, []
         for order in waiting:
@@ -423,9 +412,6 @@ class NominationBook:
         releases, self._releases = self._releases, []
         for release in releases:
             to(_known(binder_of(release.pod_uid))).releases.append(release)
-        patches, self._patches = self._patches, {}
-        for uid, patch in patches.items():
-            to(_known(binder_of(uid))).nominations.append(patch)
         return [TellBinder(peer, message) for peer, message in messages.items()]
 
 

@@ -92,7 +92,7 @@ class PermitStage:
         """Whether a binder knows that the pod's status is to say where the pod is going."""
         if not self._facts.settings.announces_nodes:
             return False
-        return not self._facts.nominations.recall(waiting.record.uid)
+        return not self._outgoing.patches.recall(waiting.record.uid)
 
     def drop_gone(self, uids: Iterable[str]) -> None:
         """Those of the pods that are gone, or were bound by somebody else, wait no more."""
@@ -102,6 +102,6 @@ class PermitStage:
         for uid in uids:
             waiting = None if facts.cache.is_assumed_pod(uid) else facts.waiting.drop(uid)
             if waiting is not None:
-                facts.nominations.recall(uid)
+                self._outgoing.patches.drop(uid)
                 self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
                 facts.queue.done(uid)

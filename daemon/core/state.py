@@ -60,9 +60,9 @@ from daemon.core.queue.wakeups import GATED_BY_EVICTIONS, Wakeups
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
+from daemon.core.status_patches import StatusPatches
 from daemon.core.suspects import Suspects
 from daemon.core.syncs import Syncs
-from daemon.core.verdicts import PodVerdicts
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
 from shared.extenders.extender_config import EXTENDER
@@ -282,13 +282,13 @@ def _holdings(
     waiting = WaitingPods(plugins.permit, queue)
     waiting.introduce(plugins.everyone())
     snapshots = SnapshotLog(cache, epoch)
-    verdicts = PodVerdicts()
+    patches = StatusPatches()
     changes = ClusterChanges(
         cache,
         queue,
         snapshots,
         counters,
-        verdicts.add,
+        patches.add,
         settings.profiles,
         waiting.reject_deleted,
         groups,
@@ -302,7 +302,9 @@ def _holdings(
         syncs=Syncs(kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate),
         changes=changes,
         checker=Checker(cache.view, plugins.checked(frameworks)),
-        nominations=NominationBook(cache, queue, frameworks, epoch, waiting.preempt, evictions),
+        nominations=NominationBook(
+            cache, queue, frameworks, epoch, patches, waiting.preempt, evictions
+        ),
         waiting=waiting,
         groups=groups,
     )
@@ -313,7 +315,7 @@ def _holdings(
         announces=settings.announces_nodes,
         shared_claim_of=changes.shared_claim_of,
     )
-    return facts, _outgoing(epoch, settings, snapshots, suspects, binders, verdicts, counters)
+    return facts, _outgoing(epoch, settings, snapshots, suspects, binders, patches, counters)
 
 
 def _outgoing(
@@ -322,7 +324,7 @@ def _outgoing(
     snapshots: SnapshotLog,
     suspects: Suspects,
     binders: BinderPool,
-    verdicts: PodVerdicts,
+    patches: StatusPatches,
     counters: Counters,
 ) -> OutgoingWork:
     effects: list[Effect] = []
@@ -334,7 +336,7 @@ def _outgoing(
         scorers=scorers,
         suspects=suspects,
         binders=binders,
-        verdicts=verdicts,
+        patches=patches,
         counters=counters,
         times=AttemptTimes(counters),
         attempt_log=AttemptLog(effects, is_on=settings.logs_attempts),

@@ -33,7 +33,7 @@ from shared.messages.from_binder import (
     VictimReport,
 )
 from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
-from shared.messages.to_binder import BindPods, PodVerdict, PreemptPods, ReportPods
+from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, StatusPatch
 from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage, PodDeleted
 from shared.messages.to_scorer import SchedulePods, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
@@ -91,7 +91,7 @@ class Trial:
         """By uid: those that found a node here, whatever became of them."""
         self.evicted: dict[str, Evicted] = {}
         """By uid."""
-        self.verdicts: dict[str, PodVerdict] = {}
+        self.verdicts: dict[str, StatusPatch] = {}
         """By uid: what was last said of those that did not."""
         self._replica = Replica(0, decode_object)
         self._cycle = Cycle(
@@ -167,8 +167,8 @@ class Trial:
                 yield BinderSaid(_PEER, BindReport(_EPOCH, finished, []))
             case TellBinder(_, PreemptPods() as preempt):
                 yield from self._evict(preempt)
-            case TellBinder(_, ReportPods(verdicts=verdicts)):
-                self.verdicts |= {verdict.uid: verdict for verdict in verdicts}
+            case TellBinder(_, ReportPods(patches=patches)):
+                self.verdicts |= {patch.uid: patch for patch in patches if patch.reason}
             case _:
                 pass  # Of copies, logs and questions nobody here wants to know.
 

@@ -124,18 +124,19 @@ class BindPods(_Message, frozen=True, tag="bB"):
     election."""
 
 
-class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
-    """A pod that could not be scheduled, for the PodScheduled condition and the event; or what became
-    of a pod group, for its condition."""
+class StatusPatch(msgspec.Struct, array_like=True, frozen=True):
+    """What is to be written to a pending pod's status, together: that it could not be scheduled (the
+    PodScheduled condition, told by an event as well), where it is nominated, or both. Of a pod group:
+    what became of it."""
 
     profile: str
     namespace: str
     name: str
     uid: str
-    reason: str
-    """"Unschedulable", "SchedulingGated" or "SchedulerError"."""
-    message: str
-    write_event: bool
+    reason: str = ""
+    """"Unschedulable", "SchedulingGated" or "SchedulerError"; empty: the condition stays as it is."""
+    message: str = ""
+    write_event: bool = False
     """Gated pods get the condition only."""
     resource_version: str = ""
     """The pod's, as it was tried; named in the event. Empty: left out there."""
@@ -145,16 +146,28 @@ class PodVerdict(msgspec.Struct, array_like=True, frozen=True):
     is_scheduled: bool = False
     """Only of a group."""
     ticket: int = 0
-    """Of the attempt that failed; 0 for a pod that could not be tried."""
+    """Of the attempt that failed, or the last; 0 for a pod that could not be tried."""
     is_same_status: bool = False
     """Of a group whose condition had this status before: the time of its transition stays."""
+    nominated_node_name: str | None = None
+    """For status.nominatedNodeName; empty: the pod is not nominated any more. None: it stays."""
+
+    def over(self, older: "StatusPatch") -> "StatusPatch":
+        """With what an older one, that is not written, says and this one does not (Merge in
+        pkg/scheduler/framework/api_calls/pod_status_patch.go, v1.36.2)."""
+        nominated = self.nominated_node_name
+        if nominated is None:
+            nominated = older.nominated_node_name
+        says_why = self if self.reason else older
+        return msgspec.structs.replace(says_why, nominated_node_name=nominated)
 
 
 class ReportPods(_Message, frozen=True, tag="bR"):
-    """Write conditions and FailedScheduling events; best effort, never before binds."""
+    """Write statuses and FailedScheduling events; best effort. What says nothing of a nomination is
+    never written before binds."""
 
     epoch: int
-    verdicts: list[PodVerdict]
+    patches: list[StatusPatch]
     lease_term: int = 0
     """As in `BindPods`."""
 
@@ -183,18 +196,6 @@ class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
     """The preemptor is a pod group; `node_name` says "cluster" then."""
 
 
-class SetNomination(msgspec.Struct, array_like=True, frozen=True):
-    """Write status.nominatedNodeName of a pending pod; best effort."""
-
-    namespace: str
-    name: str
-    uid: str
-    node_name: str
-    """Empty: the pod is not nominated any more."""
-    ticket: int = 0
-    """Of the pod's attempt, or the last."""
-
-
 class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
     """Free a resource claim that nobody uses but the pod that could not be scheduled. Best effort."""
 
@@ -213,10 +214,9 @@ class PreemptPods(_Message, frozen=True, tag="bP"):
 
     epoch: int
     victims: list[DeleteVictim]
-    nominations: list[SetNomination]
+    releases: list[ReleaseClaim]
     lease_term: int = 0
     """As in `BindPods`."""
-    releases: list[ReleaseClaim] = []
 
 
 class Drain(_Message, frozen=True, tag="bX"):

@@ -16,7 +16,7 @@ from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.messages.from_binder import BindFailureReason
-from shared.messages.to_binder import BindPod, PodVerdict
+from shared.messages.to_binder import BindPod, StatusPatch
 from shared.rate_limit import RateLimit
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.waiting import HANG_S
@@ -233,8 +233,8 @@ async def recorder_of(
         recorder.close()
 
 
-def verdict(uid: str, name: str = "p", message: str = "0/1 nodes are available") -> PodVerdict:
-    return PodVerdict(
+def verdict(uid: str, name: str = "p", message: str = "0/1 nodes are available") -> StatusPatch:
+    return StatusPatch(
         "default-scheduler", "default", name, uid, "Unschedulable", message, write_event=True
     )
 
@@ -270,9 +270,9 @@ def test_condition_and_event_are_written_once(
 ) -> None:
     async def main() -> None:
         async with faulty_server(*rules) as server, recorder_of(server, monkeypatch) as recorder:
-            recorder.pod_failed(verdict(server.add_pod("p")))
+            recorder.patch_status(verdict(server.add_pod("p")))
             await recorder.drain(HANG_S)
-            assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (0, 0)
+            assert (recorder.events_dropped_count, recorder.patches_dropped_count) == (0, 0)
             assert not server.plan.is_active
             conditions = server.pod("p")["status"]["conditions"]
             assert [(c["type"], c["status"], c["reason"]) for c in conditions] == [
@@ -297,9 +297,9 @@ def test_what_is_refused_for_good_is_given_up_and_counted(
 
     async def main() -> None:
         async with faulty_server(*rules) as server, recorder_of(server, monkeypatch) as recorder:
-            recorder.pod_failed(verdict(server.add_pod("p")))
+            recorder.patch_status(verdict(server.add_pod("p")))
             await recorder.drain(HANG_S)
-            assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (1, 1)
+            assert (recorder.events_dropped_count, recorder.patches_dropped_count) == (1, 1)
             assert server.plan.ordered_counts == [1, 1]
 
     run(main)
@@ -308,8 +308,8 @@ def test_what_is_refused_for_good_is_given_up_and_counted(
 def test_a_pod_that_is_gone_gets_no_condition(monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with faulty_server() as server, recorder_of(server, monkeypatch) as recorder:
-            recorder.pod_failed(verdict("nobody's", "never-made"))
+            recorder.patch_status(verdict("nobody's", "never-made"))
             await recorder.drain(HANG_S)
-            assert recorder.conditions_dropped_count == 0
+            assert recorder.patches_dropped_count == 0
 
     run(main)

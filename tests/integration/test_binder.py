@@ -21,8 +21,8 @@ from shared.messages.from_binder import (
 )
 from shared.messages.to_binder import (
     Drain,
-    PodVerdict,
     ReportPods,
+    StatusPatch,
     Welcome,
 )
 from shared.runtime_options import RuntimeOptions
@@ -172,7 +172,7 @@ def test_without_its_supervisor_the_binder_stops(stage: Stage) -> None:
 def test_conditions_and_events_are_written_as_users_know_them(stage: Stage, world: World) -> None:
     uid = world.new_pod("stuck")
     message = "0/5 nodes are available: 5 Insufficient cpu."
-    verdict = PodVerdict(
+    verdict = StatusPatch(
         profile="default-scheduler",
         namespace="default",
         name="stuck",
@@ -206,7 +206,7 @@ def test_conditions_and_events_are_written_as_users_know_them(stage: Stage, worl
 
 def test_a_repeated_failure_becomes_a_series_of_one_event(stage: Stage, world: World) -> None:
     uid = world.new_pod("stuck")
-    verdict = PodVerdict("p", "default", "stuck", uid, "Unschedulable", "no", write_event=True)
+    verdict = StatusPatch("p", "default", "stuck", uid, "Unschedulable", "no", write_event=True)
     stage.say(ReportPods(EPOCH, [verdict]))
     world.wait(EVENTS, lambda events: len(events["items"]) == 1, "are about it")
     stage.say(ReportPods(EPOCH, [verdict]))
@@ -223,7 +223,7 @@ def test_a_condition_does_not_land_on_another_pod_of_the_same_name(
 ) -> None:
     world.new_pod("p")
     other = "00000000-0000-0000-0000-000000000000"
-    verdict = PodVerdict("p", "default", "p", other, "Unschedulable", "no", write_event=False)
+    verdict = StatusPatch("p", "default", "p", other, "Unschedulable", "no", write_event=False)
     stage.say(ReportPods(EPOCH, [verdict]))
     world.await_news(lambda: world.faults.seen["PATCH p"] == 1, lambda: "the condition is sent")
     assert stage.outcome(stage.order("q")) is None

@@ -122,5 +122,5 @@ def test_a_claim_that_the_owner_wants_freed_is_free(stage: Stage) -> None:
     claim, uid = add_claim(world), world.new_pod("p")
     assert stage.outcome(order(stage, "p", uid, work(claim))) is None
     release = ReleaseClaim("default", "gpu", claim, uid, is_generated=False)
-    stage.say(PreemptPods(EPOCH, [], [], releases=[release]))
+    stage.say(PreemptPods(EPOCH, [], [release]))
     world.wait(f"{CLAIMS}/gpu", lambda claim: not claim["status"], "is free")

@@ -7,7 +7,7 @@ import pytest
 from bench.apiserver import api_status as status
 from bench.apiserver.api_faults import Disconnect, Refuse
 from shared.messages.from_binder import VictimDone, VictimReport
-from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
+from shared.messages.to_binder import DeleteVictim, PreemptPods, ReportPods, StatusPatch
 from tests.support.binder_stage import EPOCH, Stage, World
 from tests.support.live_cluster import nominated_node
 
@@ -44,17 +44,23 @@ def is_marked(pod: dict[str, Any]) -> bool:
     )
 
 
+def nominated(uid: str, node_name: str) -> ReportPods:
+    patch = StatusPatch("default-scheduler", "default", "p", uid, nominated_node_name=node_name)
+    return ReportPods(EPOCH, [patch])
+
+
 def test_victims_are_marked_and_deleted_and_the_nomination_is_written(stage: Stage) -> None:
     world = stage.world
     uid, preemptor = running(world, "victim"), world.new_pod("p")
-    nomination = SetNomination("default", "p", preemptor, "n1")
-    stage.say(PreemptPods(EPOCH, [order(1, "victim", uid)], [nomination]))
+    stage.say(PreemptPods(EPOCH, [order(1, "victim", uid)], []))
+    stage.say(nominated(preemptor, "n1"))
     assert answers(stage, 1) == {1: VictimDone(1, "")}
     victim = world.pod("victim")
     # It is bound, so it has its grace period; nobody here plays the kubelet.
     assert is_marked(victim)
     assert victim["metadata"]["deletionTimestamp"]
-    stage.say(PreemptPods(EPOCH, [], [SetNomination("default", "p", preemptor, "")]))
+    world.wait_pod("p", lambda pod: nominated_node(pod) == "n1", "is nominated")
+    stage.say(nominated(preemptor, ""))
     world.wait_pod("p", lambda pod: not nominated_node(pod), "is not nominated")
 
 

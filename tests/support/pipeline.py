@@ -29,7 +29,7 @@ from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import with_method
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.feature_gates import parse_feature_gates
-from shared.framework.plugin_api import PermitPlugin
+from shared.framework.plugin_api import PermitPlugin, ReservePlugin
 from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
@@ -55,6 +55,7 @@ from shared.messages.to_binder import (
     DeleteVictim,
     PreemptPods,
     ReportPods,
+    StatusPatch,
 )
 from shared.messages.to_owner import (
     AdapterBatch,
@@ -105,6 +106,7 @@ class Pipeline:
         seed: int = 0,
         permit: Sequence[PermitPlugin] = (),
         *,
+        reserve: Sequence[ReservePlugin] = (),
         is_candidate: bool = False,
         extenders: tuple[ExtenderConfig, ...] = (),
         announces_nodes: bool = False,
@@ -120,7 +122,7 @@ class Pipeline:
         self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,
             pre_enqueue=dict.fromkeys(schedulers, with_method(built, "preEnqueue")),
-            reserve=dict.fromkeys(schedulers, built.plugins_at["reserve"]),
+            reserve=dict.fromkeys(schedulers, (*built.plugins_at["reserve"], *reserve)),
             permit=dict.fromkeys(schedulers, tuple(permit)),
             registrations=dict.fromkeys(schedulers, registrations_of(built.rejecting)),
         )
@@ -140,7 +142,8 @@ class Pipeline:
         self.scorers: dict[int, FakeScorer] = {}
         self.to_owner: deque[Event] = deque()
         self.orders: deque[BindPod] = deque()
-        self.verdicts: list[ReportPods] = []
+        self.patches: list[StatusPatch] = []
+        """Of statuses, as the binder was told."""
         self.victims: deque[DeleteVictim] = deque()
         """Pods that the owner wants deleted."""
         self.evicted: set[str] = set()
@@ -157,6 +160,11 @@ class Pipeline:
         self.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
         for index in range(worker_count):
             self.start_scorer(index)
+
+    @property
+    def verdicts(self) -> list[StatusPatch]:
+        """Those that say why a pod was not placed."""
+        return [patch for patch in self.patches if patch.reason]
 
     # The cluster ---------------------------------------------------------------------------------
 
@@ -214,11 +222,12 @@ class Pipeline:
                     scorer.inbox.append(effect)
             case TellBinder(_, BindPods(_, orders)):
                 self.orders.extend(orders)
-            case TellBinder(_, ReportPods() as report):
-                self.verdicts.append(report)
-            case TellBinder(_, PreemptPods(_, victims, nominations)):
+            case TellBinder(_, ReportPods(patches=patches)):
+                self.patches += patches
+                named = {each.uid: each.nominated_node_name for each in patches}
+                self.nominated |= {uid: node for uid, node in named.items() if node is not None}
+            case TellBinder(_, PreemptPods(victims=victims)):
                 self.victims.extend(victims)
-                self.nominated.update({each.uid: each.node_name for each in nominations})
             case Note():
                 self.notes.append(effect)
             case TellBinder() | TellAdapter() | AnswerAdmin():

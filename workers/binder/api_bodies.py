@@ -1,7 +1,7 @@
-"""The bodies of what the recorder writes: the PodScheduled condition and events.
+"""The bodies of what the recorder writes: statuses and events.
 
 Pure, and apart from the recorder so that they can be compared with what kube-scheduler writes, field
-by field: conditions as pkg/scheduler/schedule_one.go (updatePod), events as
+by field: statuses as pkg/scheduler/schedule_one.go (updatePod), events as
 client-go tools/events/event_recorder.go makes them for kube-scheduler, v1.36.2.
 """
 
@@ -14,7 +14,7 @@ from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from shared.kube.resources import POD_GROUPS
 from shared.kube.timestamps import micro_time, second_time
-from shared.messages.to_binder import POD_GROUP_SCHEDULED, BindPod, DeleteVictim, PodVerdict
+from shared.messages.to_binder import POD_GROUP_SCHEDULED, BindPod, DeleteVictim, StatusPatch
 
 EVENTS_API: Final = "events.k8s.io/v1"
 NOTE_BYTES_MAX: Final = 1024
@@ -54,8 +54,8 @@ class Series(ApiStruct):
     last_observed_time: str
 
 
-def pod_reference(pod: BindPod | DeleteVictim | PodVerdict) -> Regarding:
-    """Whom an order or a verdict is about, as events name it."""
+def pod_reference(pod: BindPod | DeleteVictim | StatusPatch) -> Regarding:
+    """Whom an order is about, as events name it."""
     return Regarding(
         kind="Pod",
         namespace=pod.namespace,
@@ -79,9 +79,9 @@ def waiting_for_devices_event(order: BindPod) -> Event:
     return _event(order, "BindingConditionsPending", "Scheduling", note)
 
 
-def failed_scheduling_event(verdict: PodVerdict) -> Event:
+def failed_scheduling_event(patch: StatusPatch) -> Event:
     """The event of a pod that fits nowhere."""
-    event = _event(verdict, "FailedScheduling", "Scheduling", verdict.message)
+    event = _event(patch, "FailedScheduling", "Scheduling", patch.message)
     return event._replace(type="Warning")
 
 
@@ -103,7 +103,7 @@ def preempted_event(order: DeleteVictim, *, is_deleted: bool) -> Event:
     return _event(order, "Preempted", "Preempting", note)._replace(related=preemptor)
 
 
-def _event(pod: BindPod | DeleteVictim | PodVerdict, reason: str, action: str, note: str) -> Event:
+def _event(pod: BindPod | DeleteVictim | StatusPatch, reason: str, action: str, note: str) -> Event:
     return Event(pod.profile, pod_reference(pod), "Normal", reason, action, cut_note(note))
 
 
@@ -117,12 +117,7 @@ def disruption_patch(order: DeleteVictim, wall_s: float) -> bytes:
         "message": f"{order.profile}: preempting to accommodate a higher priority {whom}",
         "lastTransitionTime": second_time(wall_s),
     }
-    return _condition_patch(order.uid, condition, order.observed_generation)
-
-
-def nomination_patch(uid: str, node_name: str) -> bytes:
-    """A strategic-merge patch of pods/status: where the pod waits for room; empty: nowhere."""
-    return _status_patch(uid, {"nominatedNodeName": node_name})
+    return _patch(order.uid, {"conditions": [_seen(condition, order.observed_generation)]})
 
 
 def delete_options(uid: str) -> bytes:
@@ -176,28 +171,34 @@ def series_patch(series: Series) -> bytes:
     return _encoder.encode({"series": series})
 
 
-def condition_patch(verdict: PodVerdict, transition_s: float | None) -> bytes:
-    """A strategic-merge patch of pods/status: PodScheduled is False, and why; or of podgroups/status.
+def status_patch(patch: StatusPatch, transition_s: float | None) -> bytes:
+    """A strategic-merge patch of pods/status: PodScheduled is False, and why, and where the pod waits
+    for room; or of podgroups/status.
 
     The UID is a precondition: the API server refuses the patch for another pod of the same name.
     `transition_s` None leaves lastTransitionTime as it is: the status was the same before.
     """
-    condition: dict[str, Any] = {
-        "type": POD_GROUP_SCHEDULED if verdict.is_group else "PodScheduled",
-        "status": "True" if verdict.is_scheduled else "False",
-        "reason": verdict.reason,
-        "message": verdict.message,
-    }
-    if transition_s is not None:
-        condition["lastTransitionTime"] = second_time(transition_s)
-    return _condition_patch(verdict.uid, condition, verdict.observed_generation)
+    status: dict[str, Any] = {}
+    if patch.nominated_node_name is not None:
+        status["nominatedNodeName"] = patch.nominated_node_name
+    if patch.reason:
+        condition: dict[str, Any] = {
+            "type": POD_GROUP_SCHEDULED if patch.is_group else "PodScheduled",
+            "status": "True" if patch.is_scheduled else "False",
+            "reason": patch.reason,
+            "message": patch.message,
+        }
+        if transition_s is not None:
+            condition["lastTransitionTime"] = second_time(transition_s)
+        status["conditions"] = [_seen(condition, patch.observed_generation)]
+    return _patch(patch.uid, status)
 
 
-def _condition_patch(uid: str, condition: dict[str, Any], observed_generation: int) -> bytes:
+def _seen(condition: dict[str, Any], observed_generation: int) -> dict[str, Any]:
     if observed_generation:
         condition["observedGeneration"] = observed_generation
-    return _status_patch(uid, {"conditions": [condition]})
+    return condition
 
 
-def _status_patch(uid: str, status: dict[str, Any]) -> bytes:
+def _patch(uid: str, status: dict[str, Any]) -> bytes:
     return _encoder.encode({"metadata": {"uid": uid}, "status": status})

@@ -49,7 +49,7 @@ from shared.messages.to_binder import (
     Drain,
     PreemptPods,
     ReportPods,
-    SetNomination,
+    StatusPatch,
     ToBinder,
     Welcome,
 )
@@ -194,8 +194,8 @@ class BinderLoop:
                     self._on_orders(message)
                 case ReportPods():
                     if message.epoch == self._epoch and self._hold.take(message.lease_term):
-                        for verdict in message.verdicts:
-                            self._recorder.pod_failed(verdict)
+                        for patch in message.patches:
+                            self._recorder.patch_status(patch)
                 case PreemptPods():
                     self._on_preempt(message)
                 case Welcome():
@@ -219,7 +219,7 @@ class BinderLoop:
         self._void()
         if epoch != self._last_epoch:
             # The new owner tries every pod itself. One that is the same has no reason to say it again.
-            self._recorder.forget_conditions()
+            self._recorder.forget_patches()
             self._last_epoch = epoch
         self._tell_ready()
 
@@ -230,7 +230,6 @@ class BinderLoop:
             self._log.warning("orders_void", epoch=self._epoch, **void)
         self._orders.clear()
         self._fences.void_all()
-        self._evictor.forget_nominations()
         self._report = None
         self._victims.clear()
         self._is_ready = self._is_clear = False
@@ -296,12 +295,7 @@ class BinderLoop:
         """`former`: what is in flight of the pod, of an order that is void."""
         if former is not None:
             await self._over(former, fence)
-        condition = self._recorder.pod_ordered(order.uid)
-        if condition is not None:
-            await asyncio.wait(
-                (condition,)
-            )  # To be cut here must not cancel the recorder's future.
-        await self._evictor.nominated(order.uid)  # What came after the binding would stay.
+        await self._say_no_more(order.uid)
         if self._logs_attempts:
             where = {"node": order.node_name, "look_first": order.look_first}
             self._log.debug("binding_begun", pod=order.pod, ticket=order.ticket, **where)
@@ -321,6 +315,12 @@ class BinderLoop:
                 self._recorder.pod_bound(order)
             return
         self._add_outcome(order, epoch, outcome)
+
+    async def _say_no_more(self, uid: str) -> None:
+        """What came after the binding would stay."""
+        writing = self._recorder.pod_ordered(uid)
+        if writing is not None:
+            await asyncio.wait((writing,))  # To be cut here must not cancel the recorder's future.
 
     async def _over(self, former: asyncio.Task[None], fence: Fence) -> None:
         """Waits for what is in flight of the same pod. Is not cut meanwhile: whoever comes next for the
@@ -349,7 +349,8 @@ class BinderLoop:
             self._preparing[order.uid] = task
             try:
                 self._begin_bindings()
-                is_announced = await self._announce(order)
+                is_announced = order.announces
+                await self._announce(order)
                 prepared = await self._cycle.prepare(order)
             except asyncio.CancelledError:
                 if task not in self._preempted:
@@ -365,6 +366,7 @@ class BinderLoop:
                 return prepared._replace(was_announced=is_announced)
             self._time("PreBind", order, begun_s, is_success=True)
             begun_s = self._clock.monotonic_s()
+            await self._say_no_more(order.uid)
         fence.is_cuttable = False
         outcome = await self._cycle.bind(order)
         self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
@@ -376,15 +378,21 @@ class BinderLoop:
             return outcome._replace(was_announced=True)
         return outcome
 
-    async def _announce(self, order: BindPod) -> bool:
-        """Has the pod's status say where it is going, where that is wanted. A failure is logged, and
-        keeps no pod from its node (bindingCycle in pkg/scheduler/schedule_one.go, v1.36)."""
+    async def _announce(self, order: BindPod) -> None:
+        """Has the pod's status say where it is going, where that is wanted. A failure keeps no pod from
+        its node (bindingCycle in pkg/scheduler/schedule_one.go, v1.36)."""
         if order.announces:
-            self._evictor.nominate(
-                SetNomination(order.namespace, order.name, order.uid, order.node_name, order.ticket)
+            self._recorder.patch_status(
+                StatusPatch(
+                    order.profile,
+                    order.namespace,
+                    order.name,
+                    order.uid,
+                    ticket=order.ticket,
+                    nominated_node_name=order.node_name,
+                )
             )
-            await self._evictor.nominated(order.uid)
-        return order.announces
+            await asyncio.wait((self._recorder.writing(order.uid),))
 
     def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> None:
         labels = (point, "Success" if is_success else "Error", order.profile)

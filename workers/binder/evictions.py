@@ -1,4 +1,4 @@
-"""What PostFilter ordered: victims are marked and deleted, nominations written, claims freed.
+"""What PostFilter ordered: victims are marked and deleted, claims freed.
 
 Deletions carry the victim's UID, which the API server checks, so that another pod of the same name is
 never deleted, and one that is repeated (by another binder, after ours was lost) does no harm. Each is
@@ -24,9 +24,9 @@ from shared.kube.api_errors import (
     TransportError,
 )
 from shared.messages.from_binder import VictimDone
-from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim, SetNomination
+from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
 from shared.telemetry.log import EventLog
-from workers.binder.api_bodies import delete_options, disruption_patch, nomination_patch
+from workers.binder.api_bodies import delete_options, disruption_patch
 from workers.binder.bind_call import Sleep
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
@@ -60,10 +60,6 @@ class Evictor:
         self._log = EventLog("binder.evictions")
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._nominations: dict[str, SetNomination] = {}
-        """By uid, those that wait to be written: the newest."""
-        self._writers: dict[str, asyncio.Task[None]] = {}
-        """By uid of the pod, who writes them."""
 
     def begin(self, message: PreemptPods, answer: Callable[[VictimDone], None]) -> None:
         """Starts on all of it; `answer` is called once for each victim."""
@@ -71,42 +67,21 @@ class Evictor:
             self._start(self._evict(order, answer))
         for claim in message.releases:
             self._start(self._release(claim))
-        for nomination in message.nominations:
-            self.nominate(nomination)
-
-    def nominate(self, nomination: SetNomination) -> None:
-        """Starts on it, in place of an older one of the pod that is not written yet."""
-        uid = nomination.uid
-        self._nominations[uid] = nomination
-        if uid not in self._writers:
-            writer = self._writers[uid] = self._start(self._write_nomination(uid))
-            writer.add_done_callback(lambda _: self._on_written(uid))
-
-    async def nominated(self, uid: str) -> None:
-        """Waits until all that was asked for about this pod is written, or was given up."""
-        while (writer := self._writers.get(uid)) is not None:
-            await asyncio.wait((writer,))
 
     @property
     def in_flight_count(self) -> int:
         return len(self._tasks)
 
-    def forget_nominations(self) -> None:
-        """What is not written yet is void."""
-        self._nominations.clear()
-
     def cancel(self) -> None:
         """Ends without finishing anything."""
-        self._nominations.clear()
         for task in self._tasks:
             task.cancel()
 
-    def _start(self, work: Coroutine[Any, Any, None]) -> asyncio.Task[None]:
+    def _start(self, work: Coroutine[Any, Any, None]) -> None:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         self._fences.guard(task, Fence())
         task.add_done_callback(self._on_over)
-        return task
 
     def _on_over(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -135,25 +110,6 @@ class Evictor:
         assert self._freer is not None, "a claim to be freed, and nobody to do it"
         async with self._slots:
             await self._freer.release(claim)
-
-    async def _write_nomination(self, uid: str) -> None:
-        """Writes the newest nomination of a pod, and again if another came up meanwhile."""
-        async with self._slots:
-            while (nomination := self._nominations.pop(uid, None)) is not None:
-                path = pod_path(nomination.namespace, nomination.name)
-                body = nomination_patch(uid, nomination.node_name)
-                written = partial(self._patch, path + "/status", body)
-                problem = await self._tried(written, path, uid)
-                if problem:
-                    pod = f"{nomination.namespace}/{nomination.name}"
-                    whose = {"pod": pod, "ticket": nomination.ticket}
-                    self._log.warning("nomination_not_written", problem=problem, **whose)
-
-    def _on_written(self, uid: str) -> None:
-        del self._writers[uid]
-        nomination = self._nominations.get(uid)
-        if nomination is not None:  # It came when its writer was void, or about to end.
-            self.nominate(nomination)
 
     async def _patch(self, path: str, body: bytes) -> None:
         await self._api.patch(path, body, timeout_s=TIMEOUT_S)

@@ -1,9 +1,13 @@
-"""The recorder: writes PodScheduled conditions and events, and never delays a binding.
+"""The recorder: writes what pods' statuses are to say and events, and never delays a binding.
 
 It has connections of its own, and while bindings are queued or under way it writes only a trickle;
 without bindings it writes at a limited rate, so that 10,000 pods that fit nowhere do not fill the API
 server. An event alone waits a little for as many as can be written side by side: each write wakes the
 process once to begin and once to end, and four together hardly more often than one.
+A status that says where the pod is nominated (or is no more) is written at once, its condition with it:
+room is kept for the pod by that word alone once the owner is gone, others wait for what is given up, and
+the cluster autoscaler counts by it. There are as many as pods make others go or wait before they are
+bound, and each of these is several requests anyway. What fails of it waits in line as the rest does.
 What waits is bounded: the oldest events go first, conditions only when there are no events left to
 drop, because a condition is state that tools act on (the cluster autoscaler looks for
 Unschedulable) and an event is a hint for people. What was dropped is counted.
@@ -38,20 +42,20 @@ from shared.kube.api_errors import (
 from shared.kube.resources import POD_GROUPS
 from shared.kube.timestamps import micro_time
 from shared.limits import CONDITIONS_MAX, EVENT_SERIES_MAX
-from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
+from shared.messages.to_binder import BindPod, DeleteVictim, StatusPatch
 from shared.rate_limit import RateLimit
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
     EVENTS_API,
     Event,
     Series,
-    condition_patch,
     event_body,
     event_name,
     failed_scheduling_event,
     preempted_event,
     scheduled_event,
     series_patch,
+    status_patch,
     waiting_for_devices_event,
 )
 from workers.binder.seen_pod import pod_path
@@ -64,6 +68,9 @@ TRIES_MAX: Final = 5
 BACKOFF_S: Final = 0.5
 BACKOFF_S_MAX: Final = 30.0
 TIMEOUT_S: Final = 10.0
+PATCHES_MAX: Final = 32
+"""Statuses under way at the same time, of those that are written at once; the others wait before their
+time begins to count."""
 
 
 class RecorderSettings(NamedTuple):
@@ -110,14 +117,14 @@ class _EventEntry:
         self.tries = 0
 
 
-class _ConditionWrite:
-    """A condition that is being written."""
+class _PatchWrite:
+    """A status that is being written."""
 
     __slots__ = ("done", "is_moot", "newer")
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self.done: asyncio.Future[None] = loop.create_future()
-        self.newer: PodVerdict | None = None
+        self.newer: StatusPatch | None = None
         """What came up for the same pod meanwhile; written after, so that none overtakes another."""
         self.is_moot = False
         """The pod is to be bound: not to be tried again."""
@@ -134,7 +141,7 @@ _SeriesKey = Event
 
 
 class EventRecorder:
-    """Takes verdicts and bound pods; writes when bindings leave room."""
+    """Takes what statuses are to say, and bound pods; writes when bindings leave room."""
 
     def __init__(
         self,
@@ -153,13 +160,14 @@ class EventRecorder:
         self._log = EventLog("binder.recorder")
         self.events_dropped_count = 0
         """Events that were never written: no room, or given up."""
-        self.conditions_dropped_count = 0
+        self.patches_dropped_count = 0
         self._events: deque[_EventEntry] = deque()
-        self._conditions: OrderedDict[str, tuple[PodVerdict, int]] = OrderedDict()
-        """UID -> the newest verdict and how often it was tried."""
+        self._patches: OrderedDict[str, tuple[StatusPatch, int]] = OrderedDict()
+        """UID -> what the status is to say, and how often that was tried."""
         self._series: OrderedDict[_SeriesKey, _EventEntry] = OrderedDict()
         self._written: OrderedDict[str, _WrittenCondition] = OrderedDict()
-        self._writing: dict[str, _ConditionWrite] = {}
+        self._writing: dict[str, _PatchWrite] = {}
+        self._slots = asyncio.Semaphore(PATCHES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_binding = False
         self._is_draining = False
@@ -174,7 +182,7 @@ class EventRecorder:
 
     @property
     def waiting_count(self) -> int:
-        return len(self._events) + len(self._conditions)
+        return len(self._events) + len(self._patches)
 
     @property
     def _is_idle(self) -> bool:
@@ -188,9 +196,11 @@ class EventRecorder:
             self._pump()
 
     def pod_ordered(self, uid: str) -> asyncio.Future[None] | None:
-        """A pod is to be bound: that it could not be scheduled must not be said any more, least of
-        all after the binding. The future, if any, ends when what is being written is through."""
-        self._conditions.pop(uid, None)
+        """A pod is to be bound: that it could not be scheduled, or where it is nominated, must not be
+        said any more, least of all after the binding, which ends any nomination at the API server. The
+        future, if any, ends when what is being written is through (`Relevances` in
+        pkg/scheduler/framework/api_calls/api_calls.go, v1.36.2)."""
+        self._patches.pop(uid, None)
         write = self._writing.get(uid)
         if write is None:
             return None
@@ -198,9 +208,13 @@ class EventRecorder:
         write.is_moot = True
         return write.done
 
-    def forget_conditions(self) -> None:
+    def writing(self, uid: str) -> asyncio.Future[None]:
+        """Ends when what is being written of the pod is through, as its nomination is at once."""
+        return self._writing[uid].done
+
+    def forget_patches(self) -> None:
         """They were another owner's: none must be written after a word of the new one."""
-        self._conditions.clear()
+        self._patches.clear()
         for write in self._writing.values():
             write.newer = None
             write.is_moot = True
@@ -223,15 +237,15 @@ class EventRecorder:
         self._wait_for_event(preempted_event(order, is_deleted=is_deleted), order.ticket)
         self._pump()
 
-    def pod_failed(self, verdict: PodVerdict) -> None:
-        """Writes the condition if it is news, and the FailedScheduling event."""
-        write = self._writing.get(verdict.uid)
+    def patch_status(self, patch: StatusPatch) -> None:
+        """Writes the nomination, the condition if it is news, and the FailedScheduling event."""
+        write = self._writing.get(patch.uid)
         if write is not None:
-            write.newer = verdict
+            write.newer = patch if write.newer is None else patch.over(write.newer)
         else:
-            self._wait_for_condition(verdict)
-        if verdict.write_event:
-            self._count_failure(verdict)
+            self._wait_for_patch(patch)
+        if patch.write_event:
+            self._count_failure(patch)
         self._make_room()
         self._pump()
 
@@ -257,9 +271,9 @@ class EventRecorder:
                 await self._emptied
         except TimeoutError:
             self.events_dropped_count += len(self._events)
-            self.conditions_dropped_count += len(self._conditions)
+            self.patches_dropped_count += len(self._patches)
             self._log.warning(
-                "recorder_gave_up", events=len(self._events), conditions=len(self._conditions)
+                "recorder_gave_up", events=len(self._events), statuses=len(self._patches)
             )
         finally:
             self.close()
@@ -268,26 +282,32 @@ class EventRecorder:
         """Stops at once; what waits is lost."""
         self._wakeup.cancel()
         self._events.clear()
-        self._conditions.clear()
+        self._patches.clear()
         for task in self._tasks:
             task.cancel()
 
     # What waits -----------------------------------------------------------------------------------
 
-    def _wait_for_condition(self, verdict: PodVerdict) -> None:
-        if self._written.get(verdict.uid) != _condition_of(verdict):
-            self._conditions[verdict.uid] = (verdict, 0)
+    def _wait_for_patch(self, patch: StatusPatch) -> None:
+        uid, is_urgent = patch.uid, patch.nominated_node_name is not None
+        older = self._patches.get(uid)
+        if older is not None:
+            patch = patch.over(older[0])
+        if patch.nominated_node_name is not None or self._written.get(uid) != _condition_of(patch):
+            self._patches[uid] = (patch, 0)
         else:
             # What waits, if anything, is older than what was written, which now holds again.
-            self._conditions.pop(verdict.uid, None)
+            self._patches.pop(uid, None)
+        if is_urgent:
+            self._start(self._next_patch(uid))
 
-    def _count_failure(self, verdict: PodVerdict) -> None:
+    def _count_failure(self, patch: StatusPatch) -> None:
         now_s = self._clock.wall_s()
-        event = failed_scheduling_event(verdict)
+        event = failed_scheduling_event(patch)
         key = _series_key(event)
         entry = self._series.get(key)
         if entry is None:
-            entry = self._series[key] = _EventEntry(event, now_s, verdict.ticket)
+            entry = self._series[key] = _EventEntry(event, now_s, patch.ticket)
             self._wait_to_write(entry)
             if len(self._series) > EVENT_SERIES_MAX:
                 _, oldest = self._series.popitem(last=False)
@@ -316,8 +336,8 @@ class EventRecorder:
             if self._events:
                 self._drop(self._events.popleft())
                 continue
-            self._conditions.popitem(last=False)
-            self.conditions_dropped_count += 1
+            self._patches.popitem(last=False)
+            self.patches_dropped_count += 1
 
     def _drop(self, entry: _EventEntry) -> None:
         entry.is_waiting = False
@@ -339,11 +359,14 @@ class EventRecorder:
             self._begin_trickle(now_s)
             if self._rate is not None:
                 self._rate.reserve(now_s)
-            task = self._loop.create_task(self._next_write())
-            self._tasks.add(task)
-            task.add_done_callback(self._on_written)
+            self._start(self._next_write())
         if self._emptied is not None and not self._emptied.done() and self._is_idle:
             self._emptied.set_result(None)
+
+    def _start(self, write: Coroutine[Any, Any, None]) -> None:
+        task = self._loop.create_task(write)
+        self._tasks.add(task)
+        task.add_done_callback(self._on_written)
 
     @property
     def _is_worth_it(self) -> bool:
@@ -362,7 +385,7 @@ class EventRecorder:
             return at_s
         if self._rate is not None:
             at_s = max(at_s, now_s + self._rate.wait_s(now_s))
-        if not (self._conditions or self._tasks or self._is_worth_it):
+        if not (self._patches or self._tasks or self._is_worth_it):
             at_s = max(at_s, self._events[0].since_s + self._settings.held_s)
         if self._is_binding:
             return max(at_s, self._next_trickle_s)
@@ -375,62 +398,66 @@ class EventRecorder:
             task.result()
 
     def _next_write(self) -> Coroutine[Any, Any, None]:
-        if self._conditions:
-            uid, (verdict, tries) = self._conditions.popitem(last=False)
-            write = self._writing[uid] = _ConditionWrite(self._loop)
-            return self._write_condition(verdict, tries, write)
+        if self._patches:
+            return self._next_patch(next(iter(self._patches)))
         entry = self._events.popleft()
         entry.is_waiting = False
         return self._write_event(entry)
 
-    async def _write_condition(
-        self, verdict: PodVerdict, tries: int, write: _ConditionWrite
-    ) -> None:
-        try:
-            await self._patch_condition(verdict, tries, write)
-        finally:
-            del self._writing[verdict.uid]
-            write.done.set_result(None)
-            if write.newer is not None:
-                self._wait_for_condition(write.newer)
+    def _next_patch(self, uid: str) -> Coroutine[Any, Any, None]:
+        patch, tries = self._patches.pop(uid)
+        write = self._writing[uid] = _PatchWrite(self._loop)
+        return self._write_patch(patch, tries, write)
 
-    async def _patch_condition(
-        self, verdict: PodVerdict, tries: int, write: _ConditionWrite
-    ) -> None:
-        before = self._written.get(verdict.uid)
-        is_turn = not verdict.is_same_status
-        if before is not None:
-            is_turn = before.is_scheduled is not verdict.is_scheduled
-        body = condition_patch(verdict, self._clock.wall_s() if is_turn else None)
-        path = pod_path(verdict.namespace, verdict.name) + "/status"
-        if verdict.is_group:
-            path = POD_GROUPS.object_path(verdict.namespace, verdict.name, "status")
+    async def _write_patch(self, patch: StatusPatch, tries: int, write: _PatchWrite) -> None:
         try:
-            await self._api.patch(path, body, timeout_s=TIMEOUT_S)
+            await self._send_patch(patch, tries, write)
+        finally:
+            del self._writing[patch.uid]
+            write.done.set_result(None)
+        if write.newer is not None:
+            self._wait_for_patch(write.newer)
+
+    async def _send_patch(self, patch: StatusPatch, tries: int, write: _PatchWrite) -> None:
+        before = self._written.get(patch.uid)
+        is_turn = not patch.is_same_status
+        if before is not None:
+            is_turn = before.is_scheduled is not patch.is_scheduled
+        body = status_patch(patch, self._clock.wall_s() if is_turn else None)
+        path = pod_path(patch.namespace, patch.name) + "/status"
+        if patch.is_group:
+            path = POD_GROUPS.object_path(patch.namespace, patch.name, "status")
+        try:
+            async with self._slots:
+                await self._api.patch(path, body, timeout_s=TIMEOUT_S)
         except (NotFound, Conflict):
-            self._written.pop(verdict.uid, None)  # The pod is gone, or another one has its name.
+            self._written.pop(patch.uid, None)  # The pod is gone, or another one has its name.
             self._failures_in_a_row = 0
         except TRANSIENT as error:
             self._pause(error)
             if tries + 1 >= TRIES_MAX:
-                self._give_up_condition(verdict, error)
-            elif write.newer is None and not write.is_moot:
-                self._conditions[verdict.uid] = (verdict, tries + 1)
-                self._conditions.move_to_end(verdict.uid, last=False)
+                self._give_up_patch(patch, error)
+            elif not write.is_moot:
+                self._patches[patch.uid] = (patch, tries + 1)
+                self._patches.move_to_end(patch.uid, last=False)
         except ApiError as error:
-            self._give_up_condition(verdict, error)
+            self._give_up_patch(patch, error)
         else:
             self._failures_in_a_row = 0
-            self._written[verdict.uid] = _condition_of(verdict)
-            self._written.move_to_end(verdict.uid)
-            if len(self._written) > CONDITIONS_MAX:
-                self._written.popitem(last=False)
+            if patch.reason:
+                self._remember(patch)
 
-    def _give_up_condition(self, verdict: PodVerdict, error: Exception) -> None:
-        self.conditions_dropped_count += 1
-        pod = f"{verdict.namespace}/{verdict.name}"
-        whose = {"pod": pod, "ticket": verdict.ticket}
-        self._log.warning("condition_not_written", error=str(error), **whose)
+    def _remember(self, patch: StatusPatch) -> None:
+        self._written[patch.uid] = _condition_of(patch)
+        self._written.move_to_end(patch.uid)
+        if len(self._written) > CONDITIONS_MAX:
+            self._written.popitem(last=False)
+
+    def _give_up_patch(self, patch: StatusPatch, error: Exception) -> None:
+        self.patches_dropped_count += 1
+        pod = f"{patch.namespace}/{patch.name}"
+        whose = {"pod": pod, "ticket": patch.ticket}
+        self._log.warning("status_not_written", error=str(error), **whose)
 
     async def _write_event(self, entry: _EventEntry) -> None:
         count = entry.count
@@ -491,9 +518,9 @@ class EventRecorder:
         self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
 
 
-def _condition_of(verdict: PodVerdict) -> _WrittenCondition:
-    said = verdict.reason, verdict.message, verdict.observed_generation
-    return _WrittenCondition(*said, verdict.is_scheduled)
+def _condition_of(patch: StatusPatch) -> _WrittenCondition:
+    said = patch.reason, patch.message, patch.observed_generation
+    return _WrittenCondition(*said, patch.is_scheduled)
 
 
 def _series_key(event: Event) -> _SeriesKey:

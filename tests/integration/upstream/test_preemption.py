@@ -7,6 +7,7 @@ it mirrors. There is no kubelet: a victim with a grace period stays, terminating
 Which victims the scheduler means is asked of it, so that "not preempted" is known and not waited for.
 """
 
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any, Final
@@ -41,9 +42,14 @@ class Held:
 
     def __init__(self) -> None:
         self.names: set[str] = set()
+        self.patched: Counter[str] = Counter()
+        """Pod -> how often its status was patched."""
 
     def before_request(self, request: Request) -> RequestFault | None:
-        name = request.target.partition("?")[0].rpartition("/")[2]
+        path = request.target.partition("?")[0]
+        name = path.rpartition("/")[2]
+        if request.method == "PATCH" and name == "status":
+            self.patched[path.split("/")[-2]] += 1
         if request.method == "DELETE" and name in self.names:
             return Refuse(status.internal("held by the test"))
         return None
@@ -110,6 +116,7 @@ def _add_budget(cluster: LiveCluster, label: str, allowed: int) -> None:
 def live(live: LiveBerth) -> Iterator[LiveBerth]:
     yield live
     HELD.names.clear()
+    HELD.patched.clear()
 
 
 def add(live: LiveBerth, name: str, priority: str, **given: Any) -> Json:
@@ -163,6 +170,20 @@ def no_nomination(live: LiveBerth, name: str) -> None:
     """Waits until the pod has lost its nomination."""
     live.wait_pod(name, lambda p: not nominated_node(p), "is not nominated")
     live.queue(lambda pods: not pods[name].nominated_node, f"{name} is not nominated in the queue")
+
+
+def test_why_a_pod_waits_and_where_it_is_nominated_is_one_request(live: LiveBerth) -> None:
+    """updatePod in pkg/scheduler/schedule_one.go."""
+    live.add_node("n1", cpu=1)
+    run(live, "victim", "low", cpu=1)
+    add(live, "preemptor", "high", cpu=1)
+    live.wait_pod(
+        "preemptor",
+        lambda p: nominated_node(p) == "n1" and condition_of(p)["reason"] == "Unschedulable",
+        "says why it waits, and where",
+    )
+    evicted(live, "victim")
+    assert HELD.patched == {"preemptor": 1, "victim": 1}
 
 
 # Basics -------------------------------------------------------------------------------------------

@@ -1,14 +1,16 @@
 """The null binder's answers, message by message."""
 
+import msgspec
+
 from bench.manual_clock import ManualClock
 from bench.null_binder import NullBinder
 from shared.messages.from_binder import BinderHello, BinderReady, BindFinished, BindReport
-from shared.messages.to_binder import BindPod, BindPods, Drain, PodVerdict, ReportPods, Welcome
+from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, StatusPatch, Welcome
 from shared.transport.connection import Connected
 
 EPOCH = 7
 ORDER = BindPod(3, "p", "default", "a", "uid-a", "n1", False)
-VERDICT = PodVerdict("p", "default", "b", "uid-b", "Unschedulable", "0/1 nodes", True)
+VERDICT = StatusPatch("p", "default", "b", "uid-b", "Unschedulable", "0/1 nodes", True)
 
 
 class Written:
@@ -43,6 +45,18 @@ def test_a_verdict_is_told() -> None:
     written = welcomed()
     assert written.binder.answers(ReportPods(EPOCH, [VERDICT])) == []
     assert written.data.startswith(b'{"type":"refused","uid":"uid-b","pod":"default/b"')
+
+
+def test_nominations_are_told_before_verdicts() -> None:
+    written = welcomed()
+    ended = StatusPatch("p", "default", "c", "uid-c", nominated_node_name="")
+    both = msgspec.structs.replace(VERDICT, nominated_node_name="n1")
+    assert written.binder.answers(ReportPods(EPOCH, [both, ended])) == []
+    assert [line[:40] for line in written.data.splitlines()] == [
+        b'{"type":"nominated","uid":"uid-b","pod":',
+        b'{"type":"nominated","uid":"uid-c","pod":',
+        b'{"type":"refused","uid":"uid-b","pod":"d',
+    ]
 
 
 def test_orders_of_another_epoch_are_neither_told_nor_answered() -> None:

@@ -8,6 +8,7 @@ import pytest
 from daemon.core.bindings import BinderPool
 from daemon.core.effects import TellBinder
 from daemon.core.events import BinderSaid
+from daemon.core.status_patches import StatusPatches, nomination_of, verdict_of
 from shared.framework.plugin_api import PermitResult, WaitingPod
 from shared.framework.status import SUCCESS
 from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
@@ -83,13 +84,16 @@ def test_the_binder_is_not_to_tell_again_what_the_owner_had_told() -> None:
     assert [order.announces for order in world.orders] == [False]
 
 
-def test_what_no_binder_knows_yet_is_recalled() -> None:
-    book = Announced().state.nominations
-    pod = make_pod("other", cpu="1")
-    book.announce(pod, "n1")
-    assert book.recall(pod.uid)
-    assert not book.recall(pod.uid)
-    assert book.flush(lambda _: b"binder-0") == []
+def test_what_no_binder_knows_yet_is_recalled_and_what_was_said_before_is_not() -> None:
+    patches, pod = StatusPatches(), make_pod("p")
+    verdict = verdict_of(1, pod, "default-scheduler", "no", is_error=False)
+    for said in ([], [verdict]):
+        for patch in (*said, nomination_of(2, pod, "n1")):
+            patches.add(patch)
+        assert len(patches) == 1
+        assert patches.recall(pod.uid)
+        assert not patches.recall(pod.uid)
+        assert patches.take() == said
 
 
 @pytest.mark.parametrize(

@@ -39,8 +39,7 @@ def failing(original: Callable[..., Any]) -> Callable[..., Any]:
 
 def verdicts_of(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
     """Of each pod the last."""
-    told = [verdict for report in pipeline.verdicts for verdict in report.verdicts]
-    return {verdict.name: (verdict.reason, verdict.message) for verdict in told}
+    return {verdict.name: (verdict.reason, verdict.message) for verdict in pipeline.verdicts}
 
 
 def schedule(bad: list[PodRecord], good: list[PodRecord]) -> Pipeline:

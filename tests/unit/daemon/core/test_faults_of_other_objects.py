@@ -100,7 +100,7 @@ def test_only_pods_that_need_its_kind_are_kept_away_and_only_while_it_fails(
         pipeline.run_until_quiet()
     pipeline.check()
     assert list(pipeline.bound) == [make_pod("light").uid]
-    verdicts = [one for report in pipeline.verdicts for one in report.verdicts]
+    verdicts = pipeline.verdicts
     assert {(one.name, one.reason) for one in verdicts} == {("heavy", "SchedulerError")}
     assert all("KeyError: 'nobody thought of that'" in one.message for one in verdicts)
     # What was worked out when it failed is not kept.

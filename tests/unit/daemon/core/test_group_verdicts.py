@@ -6,7 +6,7 @@ from typing import Any, Final
 import msgspec
 import pytest
 
-from daemon.core.verdicts import group_verdict
+from daemon.core.status_patches import group_verdict
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 
 SCHEDULED: Final = ("True", "Scheduled", "")

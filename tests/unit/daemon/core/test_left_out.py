@@ -146,7 +146,7 @@ def test_what_an_owner_died_of_is_left_out_and_named_until_it_changes() -> None:
     assert [note["where"] for note in left_out(pipeline)] == [
         *("node n1", "pod default/deadly", "services default/s"),
     ]
-    (verdict,) = [each for report in pipeline.verdicts for each in report.verdicts]
+    (verdict,) = pipeline.verdicts
     assert (verdict.name, verdict.reason, verdict.message) == ("deadly", "SchedulerError", WHY)
     pipeline.check()
     # The condition that follows from the verdict makes no other pod of it; an update does.

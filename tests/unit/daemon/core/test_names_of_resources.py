@@ -55,7 +55,7 @@ def test_a_pod_that_asks_for_too_many_is_refused_by_name() -> None:
     )
     pipeline.run_until_quiet()
     assert list(pipeline.bound) == [make_pod("other").uid]
-    ((verdict,),) = [report.verdicts for report in pipeline.verdicts]
+    (verdict,) = pipeline.verdicts
     assert (verdict.name, verdict.reason) == ("greedy", "SchedulerError")
     assert verdict.message == "asks for 257 different resources, and 256 at most are read"
     assert pipeline.state.counters[Count.OBJECTS_REJECTED] == 1

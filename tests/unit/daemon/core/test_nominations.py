@@ -17,6 +17,11 @@ def bound_pods(count: int, *, priority: int = 0, node: str = "n0") -> list[PodRe
     ]
 
 
+def told(pipeline: Pipeline) -> list[tuple[str, str | None]]:
+    """What statuses are to say, request by request."""
+    return [(patch.reason, patch.nominated_node_name) for patch in pipeline.patches]
+
+
 def test_victims_go_and_the_preemptor_takes_their_room() -> None:
     pipeline = Pipeline()
     pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
@@ -31,6 +36,29 @@ def test_victims_go_and_the_preemptor_takes_their_room() -> None:
     assert pipeline.state.cache.pod_count() == 3
     assert not len(pipeline.state.cache.view.nominations)
     pipeline.check()
+
+
+def test_why_a_pod_failed_and_where_it_is_nominated_is_written_together() -> None:
+    """updatePod in pkg/scheduler/schedule_one.go, v1.36.2."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    middle, high = (make_pod(n, cpu="4", priority=p) for n, p in (("middle", 5), ("high", 10)))
+    for pod in (middle, high):
+        pipeline.add_pod(pod)
+        while not pipeline.nominated.get(pod.uid):
+            assert pipeline.step_owner() or pipeline.step_scorer(0)
+    assert [patch.name for patch in pipeline.patches] == ["middle", "middle", "high"]
+    assert told(pipeline) == [("Unschedulable", "n0"), ("", ""), ("Unschedulable", "n0")]
+
+
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_preemptors_status_is_written_while_its_victims_are_asked_to_go(is_async: bool) -> None:
+    pipeline = Pipeline(preempts_async=is_async)
+    pipeline.sync([make_node("n0", cpu="4")], bound_pods(4))
+    pipeline.add_pod(make_pod("high", cpu="4", priority=10))
+    while not pipeline.victims:
+        assert pipeline.step_owner() or pipeline.step_scorer(0)
+    assert told(pipeline) == [("Unschedulable", "n0")]
 
 
 def test_the_queue_tells_of_all_victims_also_those_that_were_going_away() -> None:
@@ -92,7 +120,7 @@ def test_a_preemptor_waits_for_its_victims_instead_of_asking_for_more() -> None:
         pipeline.step_owner()
         pipeline.step_scorer(0)
     assert not pipeline.victims
-    messages = [v.message for report in pipeline.verdicts for v in report.verdicts]
+    messages = [v.message for v in pipeline.verdicts]
     assert "not eligible due to a terminating pod on the nominated node." in messages[-1]
 
 
@@ -339,7 +367,7 @@ def test_a_nomination_ends_with_a_binding_that_fails() -> None:
     pipeline.step_binder(fails=True)
     while pipeline.step_owner():
         pass
-    assert pipeline.nominated == {waiting.uid: ""}
+    assert told(pipeline) == [("", "")]
     assert pipeline.state.queue.nominator.node_of(waiting.uid) is None
     pipeline.check()
 
@@ -349,7 +377,7 @@ def test_a_nomination_ends_when_there_are_no_nodes() -> None:
     waiting = nominated_pod("n0")
     pipeline.sync([], [waiting])
     pipeline.run_until_quiet()
-    assert pipeline.nominated == {waiting.uid: ""}
+    assert told(pipeline) == [("Unschedulable", "")]
     pipeline.check()
 
 
@@ -379,7 +407,7 @@ def test_a_nomination_ends_where_nobody_looks_for_room() -> None:
     waiting = nominated_pod("n0")
     pipeline.sync([make_node("n0", cpu="2")], [waiting])
     pipeline.run_until_quiet()
-    assert pipeline.nominated == {waiting.uid: ""}
+    assert told(pipeline) == [("Unschedulable", "")]
     assert pipeline.state.queue.nominator.node_of(waiting.uid) is None
     pipeline.check()
 

@@ -24,7 +24,7 @@ from shared.kube.api.core_v1 import Node
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
-from shared.messages.to_binder import PodVerdict
+from shared.messages.to_binder import StatusPatch
 from shared.messages.to_owner import ObjectChanged, ObjectDeleted, PodChanged
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
@@ -148,8 +148,8 @@ class Gangs(Pipeline):
         last = [each for each in self._verdicts(group) if each.is_group][-1]
         return last.message.partition("; ")[2]
 
-    def _verdicts(self, name: str) -> list[PodVerdict]:
-        return [v for report in self.verdicts for v in report.verdicts if v.name == name]
+    def _verdicts(self, name: str) -> list[StatusPatch]:
+        return [v for v in self.verdicts if v.name == name]
 
     @staticmethod
     def _name(uid: str) -> str:
@@ -502,7 +502,7 @@ def test_groups_of_other_schedulers_are_placed_and_their_status_is_left_to_them(
     berth.add_group("pg1", 3)
     berth.add(*gang("p1", "p2", "p3"))
     assert berth.bound_names() == {"p1", "p2", "p3"}
-    assert not [v for report in berth.verdicts for v in report.verdicts if v.is_group]
+    assert not [v for v in berth.verdicts if v.is_group]
 
 
 def test_a_pod_that_comes_to_name_another_group_completes_that_one() -> None:

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from daemon.core import verdicts
+from daemon.core import status_patches
 from daemon.core.effects import AnswerAdmin
 from daemon.core.events import AdapterSaid, AdminAsked, BinderGone, BinderSaid, ScorerSaid
 from daemon.core.pod_groups import GroupSettings
@@ -39,9 +39,9 @@ def test_all_pods_that_fit_are_bound_once_and_the_rest_is_reported() -> None:
     pipeline.run_until_quiet()
     assert len(pipeline.bound) == 8
     assert all(len(nodes) == 1 for nodes in pipeline.bound.values())
-    reported = {verdict.name for report in pipeline.verdicts for verdict in report.verdicts}
+    reported = {verdict.name for verdict in pipeline.verdicts}
     assert len(reported) == 2
-    messages = {verdict.message for report in pipeline.verdicts for verdict in report.verdicts}
+    messages = {verdict.message for verdict in pipeline.verdicts}
     assert messages == {
         "0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 "
         "nodes are available: 2 No preemption victims found for incoming pod."
@@ -216,7 +216,7 @@ def test_kinds_that_are_not_listed_yet_are_named() -> None:
 def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(verdicts, "VERDICTS_MAX", 3)
+    monkeypatch.setattr(status_patches, "VERDICTS_MAX", 3)
     pipeline = Pipeline()
     pipeline.sync([make_node("n0", cpu="1")], [])
     pipeline.run_until_quiet()
@@ -232,8 +232,27 @@ def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
     assert pipeline.verdicts == []
     pipeline.handle(BinderSaid(BINDER, BinderHello(0)))
     pipeline.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
-    told = [verdict.name for report in pipeline.verdicts for verdict in report.verdicts]
+    told = [verdict.name for verdict in pipeline.verdicts]
     assert len(told) == len(set(told)) == 3
+
+
+def test_what_waits_for_a_binder_is_not_said_of_a_pod_that_is_to_be_bound() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="1")], [])
+    pipeline.run_until_quiet()
+    pipeline.handle(BinderGone(BINDER))
+    pod = make_pod("p", cpu="2")
+    pipeline.add_pod(pod)
+    pipeline.run_until_quiet()
+    pipeline.add_node(make_node("n1", cpu="2"))
+    pipeline.now_s += 5.0
+    pipeline.handle()
+    pipeline.run_until_quiet()
+    pipeline.handle(BinderSaid(BINDER, BinderHello(0)))
+    pipeline.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {pod.uid: ["n1"]}
+    assert pipeline.patches == []
 
 
 def test_that_a_pod_is_deleted_while_it_is_being_bound_is_nothing_to_warn_of() -> None:

@@ -78,7 +78,7 @@ def test_the_one_that_nobody_survives_is_found_and_parked(worker_count: int) -> 
     assert deadly.pipeline.bound.keys() == {pod.uid for pod in others}
     assert deadly.is_parked(guilty[0])
     assert not deadly.pipeline.state._outgoing.suspects.is_careful
-    (told,) = [v for report in deadly.pipeline.verdicts for v in report.verdicts]
+    (told,) = deadly.pipeline.verdicts
     assert (told.name, told.reason) == ("bad0", "SchedulerError")
     assert "again and again" in told.message
     assert deadly.pipeline.state.counters[Count.PODS_PARKED] == 1

@@ -214,7 +214,7 @@ def test_the_pod_is_told_and_tried_again_after_a_backoff(nominated_node: str) ->
     ]
     pipeline.sync(nodes, pods)
     pipeline.run_until_quiet()
-    told = {verdict.message for report in pipeline.verdicts for verdict in report.verdicts}
+    told = {verdict.message for verdict in pipeline.verdicts}
     assert told == {TOLD.format("ByLabel", 101)}
     assert not pipeline.bound
     pipeline.add_node(make_node("n0", labels={"score": "6"}))

@@ -95,8 +95,7 @@ def test_what_can_be_done_within_a_second_is_done(spec: dict[str, Any], crowd: C
 
 def outcomes(pipeline: Pipeline) -> dict[str, tuple[str, str]]:
     """Name of each pod that was not bound -> reason and message."""
-    verdicts = [each for report in pipeline.verdicts for each in report.verdicts]
-    return {each.name: (each.reason, each.message) for each in verdicts}
+    return {each.name: (each.reason, each.message) for each in pipeline.verdicts}
 
 
 def test_others_go_on_beside_a_pod_that_is_too_much() -> None:

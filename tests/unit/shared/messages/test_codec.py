@@ -44,8 +44,8 @@ from shared.messages.to_binder import (
     BindPod,
     BindPods,
     Drain,
-    PodVerdict,
     ReportPods,
+    StatusPatch,
     Welcome,
 )
 from shared.messages.to_owner import (
@@ -84,8 +84,9 @@ BINDER_MESSAGES = [
     (TO_BINDER, BindPods(1, [BindPod(1, "p", "ns", "n", "u", "node", look_first=True)])),
     (
         TO_BINDER,
-        ReportPods(1, [PodVerdict("p", "ns", "n", "u", "Unschedulable", "no", True, "7", 3)]),
+        ReportPods(1, [StatusPatch("p", "ns", "n", "u", "Unschedulable", "no", True, "7", 3)]),
     ),
+    (TO_BINDER, ReportPods(1, [StatusPatch("p", "ns", "n", "u", nominated_node_name="")])),
     (TO_BINDER, Welcome(9)),
     (TO_BINDER, Drain()),
 ]

@@ -5,7 +5,7 @@ from typing import Any
 
 from bench.manual_clock import ManualClock
 from shared.kube.api_errors import ApiError, TransportError
-from shared.messages.to_binder import BindPod, PodVerdict
+from shared.messages.to_binder import BindPod, StatusPatch
 
 Answer = bytes | ApiError | TransportError
 
@@ -83,8 +83,8 @@ def make_order(ticket: int = 0, *, uid: str = "u1", look_first: bool = False) ->
 
 def make_verdict(
     uid: str = "u1", message: str = "0/1 nodes are available.", *, write_event: bool = True
-) -> PodVerdict:
-    return PodVerdict(
+) -> StatusPatch:
+    return StatusPatch(
         profile="default-scheduler",
         namespace="ns",
         name=f"pod-{uid}",
@@ -94,4 +94,14 @@ def make_verdict(
         write_event=write_event,
         resource_version="17",
         observed_generation=1,
+    )
+
+
+def make_nomination(node_name: str, uid: str = "u1") -> StatusPatch:
+    return StatusPatch(
+        profile="default-scheduler",
+        namespace="ns",
+        name=f"pod-{uid}",
+        uid=uid,
+        nominated_node_name=node_name,
     )

@@ -8,7 +8,7 @@ import pytest
 
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api_errors import Forbidden
-from shared.messages.to_binder import BindPod, BindPods, PreemptPods, SetNomination
+from shared.messages.to_binder import BindPod, BindPods, ReportPods, StatusPatch
 from tests.unit.workers.binder.fake_api import Answer, make_order
 from tests.unit.workers.binder.test_loop import Stage
 from tests.unit.workers.binder.virtual_time import run_virtual
@@ -114,8 +114,8 @@ def test_no_binding_begins_before_what_the_owner_had_told_is_written() -> None:
             return await patch(path, body, timeout_s=timeout_s)
 
         stage.api.patch = held
-        told = PreemptPods(7, [], [SetNomination("default", "p1", "u1", "n1")])
-        await stage.peer.say(told, order(announces=False))
+        told = StatusPatch("p", "default", "p1", "u1", nominated_node_name="n1")
+        await stage.peer.say(ReportPods(7, [told]), order(announces=False))
         await asyncio.sleep(0.01)
         assert stage.binds.begun == []
         opened.set()

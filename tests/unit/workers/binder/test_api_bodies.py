@@ -8,12 +8,11 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.messages.to_binder import BindPod, DeleteVictim, PodVerdict
+from shared.messages.to_binder import BindPod, DeleteVictim, StatusPatch
 from workers.binder.api_bodies import (
     NOTE_BYTES_MAX,
     Event,
     Series,
-    condition_patch,
     cut_note,
     disruption_patch,
     event_body,
@@ -22,6 +21,7 @@ from workers.binder.api_bodies import (
     preempted_event,
     scheduled_event,
     series_patch,
+    status_patch,
 )
 
 EFFECTS = Path("tests/wire/kube-scheduler-effects.jsonl")
@@ -48,7 +48,7 @@ def our_event(recorded: dict[str, Any]) -> Event:
         return scheduled_event(BindPod(1, profile, *pod, node, False, resource_version=version))
     note = recorded["note"]
     return failed_scheduling_event(
-        PodVerdict(profile, *pod, "Unschedulable", note, True, resource_version=version)
+        StatusPatch(profile, *pod, "Unschedulable", note, True, resource_version=version)
     )
 
 
@@ -88,18 +88,18 @@ def test_a_name_that_would_be_too_long_is_replaced() -> None:
     assert len(event_name("p" * 237, 1.8e9)) == 36
 
 
-def _verdict(uid: str, message: str, generation: int) -> PodVerdict:
-    return PodVerdict(
+def _verdict(uid: str, message: str, generation: int) -> StatusPatch:
+    return StatusPatch(
         "p", "ns", "n", uid, "Unschedulable", message, True, observed_generation=generation
     )
 
 
 def test_the_condition_of_a_group_says_whether_it_is_scheduled() -> None:
-    verdict = PodVerdict(
+    verdict = StatusPatch(
         "", "ns", "g", "u", "Scheduled", "", False,
         observed_generation=3, is_group=True, is_scheduled=True,
     )  # fmt: skip
-    assert json.loads(condition_patch(verdict, 1795225036.9))["status"] == {
+    assert json.loads(status_patch(verdict, 1795225036.9))["status"] == {
         "conditions": [
             {
                 "type": "PodGroupScheduled",
@@ -118,7 +118,7 @@ def test_the_condition_has_the_fields_and_values_that_kube_scheduler_writes(name
     pod = PODS[name]
     recorded = pod["status"]["conditions"][0]
     patch = json.loads(
-        condition_patch(_verdict(pod["metadata"]["uid"], recorded["message"], 1), 1795225036.9)
+        status_patch(_verdict(pod["metadata"]["uid"], recorded["message"], 1), 1795225036.9)
     )
     assert patch["metadata"] == {"uid": pod["metadata"]["uid"]}
     ours = patch["status"]["conditions"][0]
@@ -127,7 +127,7 @@ def test_the_condition_has_the_fields_and_values_that_kube_scheduler_writes(name
 
 
 def test_a_later_condition_leaves_the_time_of_transition_alone() -> None:
-    patch = json.loads(condition_patch(_verdict("u", "m", 0), None))
+    patch = json.loads(status_patch(_verdict("u", "m", 0), None))
     assert patch["status"] == {
         "conditions": [
             {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "m"}

@@ -1,8 +1,7 @@
-"""Victims are marked, then deleted by uid; nominations are written, the newest last."""
+"""Victims are marked, then deleted by uid."""
 
 import asyncio
 from collections.abc import Callable
-from typing import Any
 
 import pytest
 
@@ -15,7 +14,7 @@ from shared.kube.api_errors import (
     TooManyRequests,
 )
 from shared.messages.from_binder import VictimDone
-from shared.messages.to_binder import DeleteVictim, PreemptPods, SetNomination
+from shared.messages.to_binder import DeleteVictim, PreemptPods
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime
 from workers.binder.evictions import IN_FLIGHT_MAX, TRIES_MAX, Evictor
 
@@ -144,19 +143,6 @@ def test_one_victim_that_fails_keeps_no_other() -> None:
     assert {done.order_id: bool(done.problem) for done in run.answers} == {1: True, 2: False}
 
 
-@pytest.mark.parametrize("node", ["n1", ""])
-def test_a_nomination_is_written_or_cleared(node: str) -> None:
-    run = Run(OK).of(PreemptPods(7, [], [SetNomination("ns", "v1", "u1", node)]))
-    assert run.api.requests == [("PATCH", POD + "/status")]
-    sent = {"metadata": {"uid": "u1"}, "status": {"nominatedNodeName": node}}
-    assert run.api.bodies == [sent]
-
-
-def test_a_nomination_that_cannot_be_written_is_let_be() -> None:
-    run = Run(DENIED).of(PreemptPods(7, [], [SetNomination("ns", "v1", "u1", "n1")]))
-    assert run.answers == []
-
-
 class HeldApi(FakeApi):
     """Answers when it is let."""
 
@@ -172,21 +158,6 @@ class HeldApi(FakeApi):
         self.held_count += 1
         await self.is_open.wait()
         return await super().patch(path, body, timeout_s=timeout_s)
-
-
-def test_the_newest_nomination_of_a_pod_is_written_last() -> None:
-    async def all_of_it() -> list[Any]:
-        api, time = HeldApi(), FakeTime()
-        evictor = Evictor(api, time.clock, lambda _: None, time.sleep)
-        for node in ("n1", "n2", "n3"):
-            nomination = SetNomination("ns", "v1", "u1", node)
-            evictor.begin(PreemptPods(7, [], [nomination]), lambda _: None)
-            await asyncio.sleep(0)
-        api.is_open.set()
-        await until(lambda: not evictor.in_flight_count)
-        return [body["status"]["nominatedNodeName"] for body in api.bodies]
-
-    assert asyncio.run(all_of_it()) == ["n1", "n3"]
 
 
 def test_so_many_at_a_time_and_cancelled_at_once() -> None:

@@ -5,9 +5,9 @@ import asyncio
 import msgspec
 
 from shared.messages.from_binder import BinderReady, BindFinished, BindReport, VictimReport
-from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, SetNomination, Welcome
+from shared.messages.to_binder import BindPods, ReportPods, Welcome
 from shared.transport.connection import Connected
-from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
+from tests.unit.workers.binder.fake_api import FakeApi, make_nomination, make_order, make_verdict
 from tests.unit.workers.binder.test_loop import Stage, orders, play
 from tests.unit.workers.binder.test_waiting_orders import preempting
 
@@ -127,8 +127,8 @@ def test_conditions_of_an_owner_that_is_gone_are_not_written() -> None:
 
 
 def test_a_nomination_that_is_void_is_followed_by_the_next_owners() -> None:
-    def nominated(epoch: int, node: str) -> PreemptPods:
-        return PreemptPods(epoch, [], [SetNomination("ns", "pod-u1", "u1", node)])
+    def nominated(epoch: int, node: str) -> ReportPods:
+        return ReportPods(epoch, [make_nomination(node)])
 
     async def scene(stage: Stage) -> None:
         api = with_held_patches(stage)

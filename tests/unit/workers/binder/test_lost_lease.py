@@ -6,7 +6,7 @@ from pathlib import Path
 
 import msgspec
 
-from shared.messages.to_binder import BindPods, PodVerdict, ReportPods
+from shared.messages.to_binder import BindPods, ReportPods, StatusPatch
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from tests.unit.workers.binder.test_loop import Stage, orders, play
 from workers.binder.binder_loop import TICK_S
@@ -91,7 +91,7 @@ def test_conditions_of_a_lost_term_are_not_recorded_and_those_of_the_open_one_op
     tmp_path: Path,
 ) -> None:
     async def scene(stage: Stage, gate: LeaseGate) -> None:
-        verdict = PodVerdict(
+        verdict = StatusPatch(
             "default-scheduler", "default", "p", "u", "Unschedulable", "no", write_event=False
         )
         await stage.peer.say(ReportPods(7, [verdict], lease_term=1))

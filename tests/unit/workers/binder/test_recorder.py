@@ -15,10 +15,17 @@ from shared.kube.api_errors import (
     ServerError,
     TooManyRequests,
 )
-from tests.unit.workers.binder.fake_api import Answer, FakeApi, make_order, make_verdict
+from shared.messages.to_binder import StatusPatch
+from tests.unit.workers.binder.fake_api import (
+    Answer,
+    FakeApi,
+    make_nomination,
+    make_order,
+    make_verdict,
+)
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder import recorder as recorder_module
-from workers.binder.recorder import EventRecorder, RecorderSettings
+from workers.binder.recorder import PATCHES_MAX, EventRecorder, RecorderSettings
 
 OK = b"{}"
 EVENTS = "/apis/events.k8s.io/v1/namespaces/ns/events"
@@ -66,7 +73,7 @@ def written(api: FakeApi) -> list[str]:
 class TestConditions:
     def test_a_verdict_writes_condition_then_event(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict(message="no"))
+            recorder.patch_status(make_verdict(message="no"))
             await settle()
 
         api = play(scene, OK, OK)
@@ -99,7 +106,7 @@ class TestConditions:
     def test_the_same_condition_is_not_written_again_and_another_is(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             for message in ("a", "a", "b", "a"):
-                recorder.pod_failed(make_verdict(message=message, write_event=False))
+                recorder.patch_status(make_verdict(message=message, write_event=False))
                 await settle()
 
         api = play(scene, OK, OK, OK)
@@ -122,7 +129,7 @@ class TestConditions:
 
         async def scene(recorder: EventRecorder) -> None:
             for each in (verdict, verdict, scheduled):
-                recorder.pod_failed(each)
+                recorder.patch_status(each)
                 await settle()
 
         api = play(scene, ConnectFailed("refused"), OK, OK)
@@ -135,9 +142,9 @@ class TestConditions:
 
     def test_only_the_newest_of_those_that_wait_is_written(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict("u0", "x", write_event=False))
+            recorder.patch_status(make_verdict("u0", "x", write_event=False))
             for message in ("a", "b", "c"):
-                recorder.pod_failed(make_verdict(message=message, write_event=False))
+                recorder.patch_status(make_verdict(message=message, write_event=False))
             await settle()
 
         assert written(play(scene, OK, OK)) == ["pod-u0: x", "pod-u1: c"]
@@ -161,9 +168,9 @@ class TestConditions:
             loop = asyncio.get_running_loop()
             settings = SETTINGS._replace(writes_max=4)
             recorder = EventRecorder(SlowApi(), settings, LoopClock(), "host", loop)
-            recorder.pod_failed(make_verdict(message="a", write_event=False))
+            recorder.patch_status(make_verdict(message="a", write_event=False))
             await asyncio.sleep(0.5)
-            recorder.pod_failed(make_verdict(message="b", write_event=False))
+            recorder.patch_status(make_verdict(message="b", write_event=False))
             await asyncio.sleep(1.0)
             assert written(api) == ["pod-u1: a"]
             await settle()
@@ -173,8 +180,8 @@ class TestConditions:
 
     def test_a_pod_that_is_to_be_bound_loses_its_waiting_condition(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict("u0", "x", write_event=False))
-            recorder.pod_failed(make_verdict(write_event=False))
+            recorder.patch_status(make_verdict("u0", "x", write_event=False))
+            recorder.patch_status(make_verdict(write_event=False))
             assert recorder.pod_ordered("u1") is None
             await settle()
 
@@ -184,7 +191,7 @@ class TestConditions:
         self,
     ) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict(write_event=False))
+            recorder.patch_status(make_verdict(write_event=False))
             writing = recorder.pod_ordered("u1")
             assert writing is not None
             await writing
@@ -196,9 +203,9 @@ class TestConditions:
     @pytest.mark.parametrize("error", [GONE, Conflict(409, "Conflict", "uid")])
     def test_a_pod_that_is_gone_needs_no_condition(self, error: Answer) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict(write_event=False))
+            recorder.patch_status(make_verdict(write_event=False))
             await settle()
-            assert recorder.conditions_dropped_count == 0
+            assert recorder.patches_dropped_count == 0
 
         play(scene, error)
 
@@ -207,17 +214,144 @@ class TestConditions:
 
         async def scene(recorder: EventRecorder) -> None:
             for uid in ("u1", "u2", "u3", "u3", "u1"):
-                recorder.pod_failed(make_verdict(uid, "m", write_event=False))
+                recorder.patch_status(make_verdict(uid, "m", write_event=False))
                 await settle()
 
         api = play(scene, *[OK] * 4)
         assert written(api) == ["pod-u1: m", "pod-u2: m", "pod-u3: m", "pod-u1: m"]
 
 
+def why(message: str, node: str | None = None) -> StatusPatch:
+    verdict = make_verdict(message=message, write_event=False)
+    return msgspec.structs.replace(verdict, nominated_node_name=node)
+
+
+def statuses(api: FakeApi) -> list[tuple[str | None, str | None]]:
+    """Of each request: the message of the condition, and the node."""
+    found = []
+    for body in api.bodies:
+        (condition,) = body["status"].get("conditions", [{}])
+        found.append((condition.get("message"), body["status"].get("nominatedNodeName")))
+    return found
+
+
+class TestNominations:
+    @pytest.mark.parametrize("node", ["n1", ""])
+    def test_why_a_pod_failed_and_where_it_is_nominated_is_one_request(self, node: str) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            recorder.patch_status(why("no", node))
+            await settle()
+
+        assert statuses(play(scene, OK)) == [("no", node)]
+
+    @pytest.mark.parametrize("node", ["n1", ""])
+    def test_a_nomination_alone_leaves_the_condition_as_it_is(self, node: str) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            recorder.patch_status(make_nomination(node))
+            await settle()
+
+        (body,) = play(scene, OK).bodies
+        assert body == {"metadata": {"uid": "u1"}, "status": {"nominatedNodeName": node}}
+
+    def test_it_is_written_at_once_whatever_waits_and_the_trickle_is_not_the_less_for_it(
+        self,
+    ) -> None:
+        api = FakeApi(*[OK] * 100)
+        counts: list[int] = []
+
+        async def main() -> None:
+            recorder = EventRecorder(api, SETTINGS, LoopClock(), "host", asyncio.get_running_loop())
+            recorder.set_binding(True)
+            for i in range(30):
+                recorder.patch_status(make_verdict(f"w{i}", write_event=False))
+            await asyncio.sleep(0.01)
+            for i in range(20):
+                recorder.patch_status(make_nomination("n1", f"u{i}"))
+            await asyncio.sleep(0.01)
+            counts.append(len(api.requests))
+            await asyncio.sleep(0.93)
+            counts.append(len(api.requests))
+            recorder.close()
+
+        run_virtual(main())
+        assert counts == [1 + 20, 10 + 20]
+
+    def test_the_newest_is_written_last_and_none_that_is_older_by_then(self) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            for node in ("n1", "n2", "n3"):
+                recorder.patch_status(make_nomination(node))
+            await settle()
+
+        assert statuses(play(scene, OK, OK)) == [(None, "n1"), (None, "n3")]
+
+    @pytest.mark.parametrize(
+        ("newer", "then"),
+        [
+            ([], ("a", "n1")),
+            ([why("b")], ("b", "n1")),
+            ([make_nomination("")], ("a", "")),
+            ([why("b"), make_nomination("n2")], ("b", "n2")),
+        ],
+    )
+    @pytest.mark.parametrize("is_under_way", [True, False])
+    def test_what_was_not_written_is_said_with_what_is_newer(
+        self, newer: list[StatusPatch], then: tuple[str, str], is_under_way: bool
+    ) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            recorder.patch_status(why("a", "n1"))
+            if not is_under_way:
+                await asyncio.sleep(0.1)
+            for each in newer:
+                recorder.patch_status(each)
+            await settle()
+
+        assert statuses(play(scene, BROKEN, OK)) == [("a", "n1"), then]
+
+    def test_a_condition_that_is_no_news_is_told_with_a_nomination_that_is(self) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            recorder.patch_status(why("a"))
+            await settle()
+            recorder.patch_status(why("a", "n1"))
+            await settle()
+            recorder.patch_status(why("a"))
+            await settle()
+
+        assert statuses(play(scene, OK, OK)) == [("a", None), ("a", "n1")]
+
+    def test_what_failed_of_it_is_not_said_of_a_pod_that_is_to_be_bound(self) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            recorder.patch_status(make_nomination("n1"))
+            await asyncio.sleep(0.1)
+            assert recorder.waiting_count == 1
+            assert recorder.pod_ordered("u1") is None
+            await settle()
+
+        play(scene, BROKEN)
+
+    def test_so_many_at_a_time(self) -> None:
+        class StuckApi(FakeApi):
+            async def patch(self, *_: object, **__: object) -> bytes:
+                self.requests.append(("PATCH", ""))
+                await asyncio.Event().wait()
+                raise AssertionError("it is stuck")
+
+        api = StuckApi()
+
+        async def scene() -> None:
+            recorder = EventRecorder(api, SETTINGS, LoopClock(), "host", asyncio.get_running_loop())
+            for i in range(2 * PATCHES_MAX):
+                recorder.patch_status(make_nomination("n1", f"u{i}"))
+            await asyncio.sleep(1)
+            recorder.close()
+
+        run_virtual(scene())
+        assert len(api.requests) == PATCHES_MAX
+
+
 class TestTrouble:
     def test_a_write_is_tried_again_after_growing_pauses(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict(write_event=False))
+            recorder.patch_status(make_verdict(write_event=False))
             await settle()
 
         api = play(scene, BROKEN, ConnectFailed("refused"), OK)
@@ -225,19 +359,19 @@ class TestTrouble:
 
     def test_it_is_given_up_in_the_end_and_counted(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict(write_event=False))
+            recorder.patch_status(make_verdict(write_event=False))
             recorder.pod_bound(make_order(uid="u2"))
             await settle(600)
-            assert recorder.conditions_dropped_count == 1
+            assert recorder.patches_dropped_count == 1
             assert recorder.events_dropped_count == 1
 
         play(scene, *[BROKEN] * 10)
 
     def test_what_is_forbidden_is_not_repeated(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
-            recorder.pod_failed(make_verdict())
+            recorder.patch_status(make_verdict())
             await settle()
-            assert recorder.conditions_dropped_count == 1
+            assert recorder.patches_dropped_count == 1
             assert recorder.events_dropped_count == 1
 
         forbidden = Forbidden(403, "Forbidden", "no role")
@@ -266,7 +400,7 @@ class TestSeries:
     def test_repeats_become_a_series_of_two_and_then_are_only_counted(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             for _ in range(5):
-                recorder.pod_failed(make_verdict(message="no"))
+                recorder.patch_status(make_verdict(message="no"))
                 await settle(1)
 
         api = play(scene, OK, OK, OK)
@@ -276,7 +410,7 @@ class TestSeries:
     def test_the_count_is_written_when_the_series_has_been_quiet(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             for _ in range(5):
-                recorder.pod_failed(make_verdict(message="no"))
+                recorder.patch_status(make_verdict(message="no"))
                 await settle(1)
             recorder.tick()
             await settle(360)
@@ -285,7 +419,7 @@ class TestSeries:
             recorder.tick()
             await settle(1)
             # It is over: the next is a first one again.
-            recorder.pod_failed(make_verdict(message="no"))
+            recorder.patch_status(make_verdict(message="no"))
             await settle(1)
 
         api = play(scene, *[OK] * 5)
@@ -294,7 +428,7 @@ class TestSeries:
     def test_a_series_that_goes_on_is_refreshed_every_half_hour(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             for _ in range(32):
-                recorder.pod_failed(make_verdict(message="no"))
+                recorder.patch_status(make_verdict(message="no"))
                 recorder.tick()
                 await settle(60)
 
@@ -305,7 +439,7 @@ class TestSeries:
         async def scene(recorder: EventRecorder) -> None:
             for message, version in (("a", "1"), ("b", "1"), ("c", "2"), ("c", "3")):
                 verdict = make_verdict(message=message)
-                recorder.pod_failed(msgspec.structs.replace(verdict, resource_version=version))
+                recorder.patch_status(msgspec.structs.replace(verdict, resource_version=version))
                 await settle(1)
 
         api = play(scene, *[OK] * 7)
@@ -315,7 +449,7 @@ class TestSeries:
     def test_repeats_before_the_first_was_written_are_one_event_with_a_series(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             for _ in range(3):
-                recorder.pod_failed(make_verdict(message="no"))
+                recorder.patch_status(make_verdict(message="no"))
             await settle(1)
 
         api = play(scene, OK, OK)
@@ -324,7 +458,7 @@ class TestSeries:
     def test_a_series_whose_event_has_expired_is_made_again(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             for _ in range(2):
-                recorder.pod_failed(make_verdict(message="no"))
+                recorder.patch_status(make_verdict(message="no"))
                 await settle(1)
 
         api = play(scene, OK, OK, GONE, OK)
@@ -387,7 +521,7 @@ class TestGivingWay:
 
         async def main() -> None:
             recorder = EventRecorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
-            recorder.pod_failed(make_verdict(message="no"))
+            recorder.patch_status(make_verdict(message="no"))
             await asyncio.sleep(0.001)
             assert api.requests[0][0] == "PATCH"
             recorder.close()
@@ -405,13 +539,13 @@ class TestGivingWay:
             loop = asyncio.get_running_loop()
             recorder = EventRecorder(api, settings, LoopClock(), "host", loop)
             for number in range(10_000):
-                recorder.pod_failed(make_verdict(uid=f"u{number}"))
+                recorder.patch_status(make_verdict(uid=f"u{number}"))
             for _ in range(3):
                 seen.append(len(api.requests))
                 await asyncio.sleep(10)
             await asyncio.sleep(60)
             assert recorder.waiting_count == 0
-            assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (0, 0)
+            assert (recorder.events_dropped_count, recorder.patches_dropped_count) == (0, 0)
             recorder.close()
 
         run_virtual(scene())
@@ -452,12 +586,12 @@ class TestGivingWay:
             recorder.pod_bound(make_order(uid="u0"))  # Written at once: the trickle.
             for number in range(1, 5):
                 recorder.pod_bound(make_order(uid=f"u{number}"))
-            recorder.pod_failed(make_verdict("c1", write_event=False))
-            recorder.pod_failed(make_verdict("c2", write_event=False))
+            recorder.patch_status(make_verdict("c1", write_event=False))
+            recorder.patch_status(make_verdict("c2", write_event=False))
             assert recorder.events_dropped_count == 3
-            recorder.pod_failed(make_verdict("c3", write_event=False))
-            recorder.pod_failed(make_verdict("c4", write_event=False))
-            assert (recorder.events_dropped_count, recorder.conditions_dropped_count) == (4, 1)
+            recorder.patch_status(make_verdict("c3", write_event=False))
+            recorder.patch_status(make_verdict("c4", write_event=False))
+            assert (recorder.events_dropped_count, recorder.patches_dropped_count) == (4, 1)
             await recorder.drain(10)
 
         api = play(scene, *[OK] * 4, settings=SETTINGS._replace(queue_max=3))
@@ -470,12 +604,12 @@ class TestGivingWay:
         async def scene(recorder: EventRecorder) -> None:
             recorder.set_binding(True)
             recorder.pod_bound(make_order(uid="u0"))
-            recorder.pod_failed(make_verdict("u1", "no"))
+            recorder.patch_status(make_verdict("u1", "no"))
             recorder.pod_bound(make_order(uid="u2"))
             assert recorder.events_dropped_count == 1
             recorder.set_binding(False)
             await settle(1)
-            recorder.pod_failed(make_verdict("u1", "no"))
+            recorder.patch_status(make_verdict("u1", "no"))
             await settle(1)
 
         api = play(scene, *[OK] * 4, settings=SETTINGS._replace(queue_max=2))

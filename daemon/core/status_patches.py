@@ -1,41 +1,59 @@
-"""What is told of a pod that was not placed (its PodScheduled condition and event), and of a pod group
-(its PodGroupScheduled condition)."""
+"""What is to be written to the status of pending pods (why one was not placed, where it is nominated),
+and of pod groups, until a binder is told.
+
+What a turn says of a pod is one patch, whoever says it, as it is one request upstream: `updatePod` in
+pkg/scheduler/schedule_one.go, v1.36.2.
+"""
 
 import msgspec
 
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.limits import VERDICT_LENGTH_MAX, VERDICTS_MAX
-from shared.messages.to_binder import POD_GROUP_SCHEDULED, PodVerdict
+from shared.messages.to_binder import POD_GROUP_SCHEDULED, StatusPatch
 
 
-class PodVerdicts:
-    """Those that no binder was told yet: the last of each pod."""
+class StatusPatches:
+    """Those that no binder was told yet: one of each pod."""
 
     def __init__(self) -> None:
-        self._by_uid: dict[str, PodVerdict] = {}
+        self.by_uid: dict[str, StatusPatch] = {}
 
     def __len__(self) -> int:
-        return len(self._by_uid)
+        return len(self.by_uid)
 
-    def add(self, verdict: PodVerdict) -> None:
-        self._by_uid.pop(verdict.uid, None)
-        self._by_uid[verdict.uid] = verdict
-        if len(self._by_uid) > VERDICTS_MAX:
-            del self._by_uid[next(iter(self._by_uid))]
+    def add(self, patch: StatusPatch) -> None:
+        older = self.by_uid.pop(patch.uid, None)
+        self.by_uid[patch.uid] = patch if older is None else patch.over(older)
+        if len(self.by_uid) > VERDICTS_MAX:
+            del self.by_uid[next(iter(self.by_uid))]
 
-    def take(self) -> list[PodVerdict]:
+    def drop(self, uid: str) -> None:
+        """The pod is gone, or on its way to a node: what is written after its binding would stay."""
+        self.by_uid.pop(uid, None)
+
+    def recall(self, uid: str) -> bool:
+        """Takes back that the pod is nominated; says whether there was something to be taken back."""
+        patch = self.by_uid.get(uid)
+        if patch is None or not patch.nominated_node_name:
+            return False
+        self.by_uid[uid] = msgspec.structs.replace(patch, nominated_node_name=None)
+        if not patch.reason:
+            del self.by_uid[uid]
+        return True
+
+    def take(self) -> list[StatusPatch]:
         """All of them, by age; they are somebody else's from now on."""
-        verdicts = list(self._by_uid.values())
-        self._by_uid.clear()
-        return verdicts
+        patches = list(self.by_uid.values())
+        self.by_uid.clear()
+        return patches
 
 
 def verdict_of(
     ticket: int, record: PodRecord, profile: str, message: str, *, is_error: bool
-) -> PodVerdict:
+) -> StatusPatch:
     """Of a pod that no node takes, or that could not be looked at."""
-    return PodVerdict(
+    return StatusPatch(
         profile=profile,
         namespace=record.namespace,
         name=record.name,
@@ -49,14 +67,26 @@ def verdict_of(
     )
 
 
+def nomination_of(ticket: int, record: PodRecord, node_name: str) -> StatusPatch:
+    """Of a pod that has room kept on a node; on none any more, if that is empty."""
+    return StatusPatch(
+        profile="",
+        namespace=record.namespace,
+        name=record.name,
+        uid=record.uid,
+        ticket=ticket,
+        nominated_node_name=node_name,
+    )
+
+
 def group_verdict(
     group: PodGroup, message: str, *, is_scheduled: bool, is_error: bool = False
-) -> PodVerdict | None:
+) -> StatusPatch | None:
     """Of a group that was tried. None where its condition says so already, or says that it was scheduled
     before, which later pods of it do not take back (updatePodGroupCondition in
     pkg/scheduler/schedule_one_podgroup.go, v1.36.2)."""
     meta = group.metadata
-    verdict = PodVerdict(
+    verdict = StatusPatch(
         profile="",
         namespace=meta.namespace,
         name=meta.name,
