@@ -14,7 +14,7 @@ that does not fit would be a matter of truth.
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -94,8 +94,8 @@ class Committer:
         scorer.proposal_sequence = proposals.proposal_sequence
         accepted_count = refused_count = 0
         for placements, preemption in in_order(proposals):
-            if placements.tickets:
-                judgement = self.judge(scorer, placements, proposals.generation)
+            for placed in self._in_turn(placements):
+                judgement = self.judge(scorer, placed, proposals.generation)
                 self.carry_out(scorer, judgement, now_s)
                 accepted_count += len(judgement.accepted) + len(judgement.not_reserved)
                 refused_count += len(judgement.rejected)
@@ -110,6 +110,14 @@ class Committer:
         for failure in proposals.failures:
             if failure.preemption is None:
                 self.settle_failure(scorer, failure, proposals.generation, now_s)
+
+    def _in_turn(self, placements: Placements) -> Iterable[Placements]:
+        """Those that are assumed before any of them is asked about: one at a time where Permit plugins
+        could see the next ones there (schedulingCycle in pkg/scheduler/schedule_one.go, v1.36.2)."""
+        if not any(self._facts.plugins.permit.values()):
+            return (placements,) if placements.tickets else ()
+        pairs = zip(placements.tickets, placements.node_rows, strict=True)
+        return [Placements([ticket], [row]) for ticket, row in pairs]
 
     def commit_checked(self, attempt: Attempt, node_row: int, now_s: float) -> None:
         """Settles a placement that nothing has happened since its check."""

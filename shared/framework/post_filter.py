@@ -144,7 +144,9 @@ class PostFilterResult(NamedTuple):
 
 
 class PostFilterPlugin(Protocol):
-    """May find a way to make room."""
+    """May find a way to make room. Asked for each pod that fits nowhere, with what PreFilter says of
+    that pod alone; where all PostFilter plugins of the profile have `answers_for_class = True`, once for
+    pods of a class in a batch for which nothing is found."""
 
     NAME: ClassVar[str]
 

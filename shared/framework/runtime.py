@@ -90,6 +90,11 @@ class Framework:
         self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
         self._derived: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
 
+    @property
+    def fails_by_class(self) -> bool:
+        """What PostFilter finds for a pod that fits nowhere it finds for all pods of the class."""
+        return all(getattr(plugin, "answers_for_class", False) for plugin in self.post_filters)
+
     def derived(self, make: Callable[..., Derived], *arguments: Hashable) -> Derived:
         """What `make(self, *arguments)` returns, made once. It is kept here, and not by the function, so
         that nobody keeps a framework, with all that its plugins refer to, which is not used any more."""

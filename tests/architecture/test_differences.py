@@ -19,11 +19,16 @@ LINES: Final[dict[str, str]] = {
     "choice among nodes of equal score": f"{SAMPLE}::test_among_equals_the_heap_decides",
     "batches of equal pods (OpportunisticBatching)": THEIRS,
     "several scoring workers (`--workers` above 1)": ("properties/test_pipeline_machine.py"),
+    "plugins of your own, PreFilter to Score": "properties/test_declared_dependence.py",
     "errors of a Filter on several nodes": (
         "unit/shared/plugins/devices/test_dynamic_resources.py::test_an_error_names_the_device_of_each_node"
     ),
     "where the search for victims begins, and equal candidates": (
         "unit/daemon/core/test_state.py::test_equal_events_and_seed_give_equal_decisions"
+    ),
+    "where SchedulerAsyncPreemption is off: a preemptor's status": (
+        "unit/daemon/core/test_nominations.py"
+        "::test_a_preemptors_status_is_written_while_its_victims_are_asked_to_go"
     ),
     "other feature gates than": (
         "unit/shared/framework/test_feature_gates.py"

@@ -172,8 +172,10 @@ class Cycle:
         if not self._replica.view.node_count:
             # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
             failure = Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
-        elif known is not None and not (
-            placed.is_wide and known.placed_count < len(answers.placements.tickets)
+        elif (
+            known is not None
+            and placed.framework.fails_by_class
+            and not (placed.is_wide and known.placed_count < len(answers.placements.tickets))
         ):
             # Within a batch nodes only fill up: what fitted nowhere still does, and neither will
             # there be more that could go. But whoever came may be whom an affinity was waiting for, and

@@ -32,6 +32,7 @@ from shared.framework.post_filter import (
 from shared.framework.prepared_pod import (
     PreFilterExtensions,
     PreparedPod,
+    prepared,
     run_filters_with_nominated,
 )
 from shared.framework.status import SUCCESS, Code, Status
@@ -63,14 +64,18 @@ def post_filter(
 ) -> PostFilterResult:
     """Whether room can be made for a pod of a class that fits nowhere; `filtered` (None: what the
     filters said) and `refused` as in `FailedAttempt`."""
+    pod, framework = evaluation.pod, evaluation.pod.framework
+    if not (framework.fails_by_class or pod.own_uid):
+        # What a plugin leaves in a state is not for the next pod of the class.
+        pod = prepared(framework, pod.info, pod.cluster)
     attempt = FailedAttempt(
-        evaluation.pod,
+        pod,
         engine.filtered(evaluation) if filtered is None else filtered,
         PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation)),
         refused,
         forbidden,
     )
-    return run_post_filters(evaluation.pod.framework.post_filters, attempt)
+    return run_post_filters(framework.post_filters, attempt)
 
 
 class PreemptionEvaluator(NamedTuple):

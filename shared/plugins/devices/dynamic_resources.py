@@ -123,6 +123,7 @@ class DynamicResources(DefaultNormalizeScore):
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
     reserve_filters: ClassVar[bool] = True
+    answers_for_class: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
     followed_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)

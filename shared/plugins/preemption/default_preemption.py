@@ -50,6 +50,7 @@ class DefaultPreemption:
     """PostFilter."""
 
     NAME: ClassVar[str] = DEFAULT_PREEMPTION
+    answers_for_class: ClassVar[bool] = True
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
         self._args = args

@@ -53,7 +53,7 @@ class Waited(Pipeline):
         return self.state.cache.is_assumed_pod(self.pod.uid)
 
     def messages(self) -> list[str]:
-        return [verdict.message for report in self.verdicts for verdict in report.verdicts]
+        return [verdict.message for verdict in self.verdicts]
 
     def settle(self) -> None:
         self.handle()
@@ -76,6 +76,38 @@ def test_a_pod_is_bound_when_all_have_allowed_it() -> None:
     world.settle()
     assert world.bound == {world.pod.uid: ["n1"]}
     assert first.handle.waiting_pod(world.pod.uid) is None
+
+
+class Notes(Asks):
+    """A Reserve plugin as well, that notes what it is asked; refuses the pod "p0"."""
+
+    def __init__(self) -> None:
+        super().__init__("Notes")
+        self.noted: list[str] = []
+
+    def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
+        self.noted.append(f"reserve {record.name}")
+        return SUCCESS
+
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
+        self.noted.append(f"unreserve {record.name}")
+
+    def permit(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Any:
+        self.noted.append(f"permit {record.name}")
+        is_refused = record.name == "p0"
+        return PermitResult(Status(Code.UNSCHEDULABLE, ("no",)) if is_refused else SUCCESS, 0.0)
+
+
+def test_a_pod_is_reserved_and_permitted_before_the_next_one_is() -> None:
+    """schedulingCycle in pkg/scheduler/schedule_one.go, v1.36.2."""
+    plugin = Notes()
+    world = Pipeline(permit=[plugin], reserve=[plugin])
+    world.sync([make_node("n0", cpu="4")], [make_pod(f"p{i}", cpu="1") for i in range(3)])
+    world.run_until_quiet()
+    assert plugin.noted == [
+        *("reserve p0", "permit p0", "unreserve p0"),
+        *("reserve p1", "permit p1", "reserve p2", "permit p2"),
+    ]
 
 
 def test_who_asks_is_told_what_a_pod_waits_for_and_where() -> None:
