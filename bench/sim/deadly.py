@@ -1,21 +1,28 @@
 """A plugin that does not survive some pods: what no boundary inside a process contains.
 
 A pod says by its label whose death it is: the owner's, as soon as it is told of the pod (PreEnqueue), or
-that of each worker that looks at it (PreFilter).
+that of each worker that looks at it (PreFilter). Of a pod that only waits for such things an owner dies
+when it is told of a node, or of another object, that is one by its name.
 """
 
 from importlib import metadata
 from typing import Any, ClassVar, Final
 
+from bench.sim.poison import PREFIX
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.registry import ENTRY_POINT_GROUP
-from shared.framework.status import SUCCESS, Status
+from shared.framework.status import SUCCESS, Code, Status
 
 DEADLY: Final = "example.com/deadly-for"
 OWNER: Final = "owner"
 SCORER: Final = "scorer"
+WHOEVER_SEES: Final = "whoever-sees"
+SIGHT: Final = f"{PREFIX}sight"
+"""How the names begin of nodes and drivers that no owner survives while such a pod waits for them."""
 
 
 class Death(BaseException):
@@ -31,12 +38,15 @@ class SimulatedDeath:
     def __init__(self, _: dict[str, Any]) -> None:
         """There is nothing to set."""
 
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return tuple(ClusterEventWithHint(each, (Action.ADD,)) for each in _SEEN)
+
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
         """The owner's end."""
-        del cluster
-        if pod.labels.get(DEADLY) == OWNER:
+        deadly_for = pod.labels.get(DEADLY)
+        if deadly_for == OWNER or (deadly_for == WHOEVER_SEES and _sees_one(cluster)):
             raise Death
-        return SUCCESS
+        return _WAITS if deadly_for == WHOEVER_SEES else SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """A worker's end."""
@@ -44,6 +54,16 @@ class SimulatedDeath:
         if pod.labels.get(DEADLY) == SCORER:
             raise Death
         return PreFilterResult()
+
+
+_SEEN: Final = (Resource.NODE, Resource.CSI_DRIVER)
+_WAITS: Final = Status(Code.UNSCHEDULABLE, ("nothing has been seen",))
+
+
+def _sees_one(cluster: ClusterView) -> bool:
+    nodes = cluster.nodes
+    names = [nodes.name_of(row) for row in nodes.present_rows().tolist()]
+    return any(name.startswith(SIGHT) for name in (*names, *cluster.objects.all("csidrivers")))
 
 
 PLUGIN: Final = metadata.EntryPoint(

@@ -3,7 +3,7 @@
 from typing import Final
 
 from bench.sim import plan_claims
-from bench.sim.deadly import DEADLY, OWNER, SCORER
+from bench.sim.deadly import DEADLY, OWNER, SCORER, SIGHT, WHOEVER_SEES
 from bench.sim.draw import STARTS_S, Action, Draw, Json
 from bench.sim.extender import LICENCE, SEAT
 from bench.sim.permit import GROUP
@@ -247,6 +247,22 @@ def deadly(draw: Draw) -> list[Action]:
         labels = {DEADLY: draw.rng.choice((OWNER, SCORER))}
         what = {"namespace": "default", "name": f"{PREFIX}deadly-{number}", "labels": labels}
         made.append(Action(draw.time_s(), "create_pod", {**what, "spec": spec}))
+    return made
+
+
+def seen(draw: Draw) -> list[Action]:
+    """Nodes and drivers that an owner does not survive while certain pods wait, which fit nowhere."""
+    rng, made = draw.rng, []
+    spec = {"nodeSelector": {"nowhere": "x"}, "containers": [{"name": "c", "image": "i"}]}
+    for number in draw.some(2):
+        named = {"namespace": "default", "name": f"{PREFIX}watches-{number}"}
+        what = {**named, "labels": {DEADLY: WHOEVER_SEES}, "spec": spec}
+        made.append(Action(draw.time_s(), "create_pod", what))
+    room = {"cpu": "0", "memory": "0", "pods": "0"}
+    objects: dict[str, Json] = {"nodes": {"status": {"allocatable": room}}, "csidrivers": {}}
+    for plural in rng.sample(sorted(objects), rng.choice((1, 2))):
+        body = {"metadata": {"name": f"{SIGHT}-{plural}"}, **objects[plural]}
+        made.append(Action(draw.time_s(), "put_raw", {"plural": plural, "body": body}))
     return made
 
 

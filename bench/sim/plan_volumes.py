@@ -16,20 +16,14 @@ def static(draw: Draw) -> list[Action]:
     """More than are wanted, or less; some are meant for a claim; some change, or go, or cannot be
     written to for a while."""
     rng = draw.rng
-    provided: Json = {"provisioner": NO_PROVISIONER, "volumeBindingMode": "WaitForFirstConsumer"}
-    made = [create(f"{STORAGE}/storageclasses", CLASS, **provided)]
+    made = [_class()]
     claims = [f"static-{number}" for number in draw.some(5)]
     volumes = [f"volume-{number}" for number in draw.some(6)]
     for name, claim in zip_longest(volumes, claims[: len(volumes)]):
         at_s = rng.choice((0.0, 0.0, draw.time_s()))
         made.append(create(VOLUMES, name, at_s, spec=_volume(draw, claim)))
     for name in claims:
-        requests = {"storage": rng.choice(("1Gi", "3Gi"))}
-        spec = {
-            "storageClassName": CLASS,
-            "accessModes": [MODE],
-            "resources": {"requests": requests},
-        }
+        spec = _claim(rng.choice(("1Gi", "3Gi")))
         made.append(create(DISKS, name, draw.late_s(draw.time_s()), spec=spec))
     for _ in draw.some(6):
         wanted = [
@@ -41,6 +35,42 @@ def static(draw: Draw) -> list[Action]:
     if not {"volumes", "devices"} & draw.features:
         made.append(controllers(draw))
     return made
+
+
+def remade(draw: Draw) -> list[Action]:
+    """Claims that are deleted and made again while volumes are being taken for them, and the binder is
+    kept waiting for the claim."""
+    rng, made = draw.rng, [_class()]
+    for number in draw.some(3):
+        at_s, name = draw.time_s(), f"remade-{number}"
+        made.append(create(VOLUMES, f"volume-{name}", spec=_volume(draw, None)))
+        made.append(create(DISKS, name, at_s - 0.1, spec=_claim("1Gi")))
+        wanted = [{"name": name, "persistentVolumeClaim": {"claimName": name}}]
+        spec = {**rng.choice(draw.shapes)["spec"], "volumes": wanted}
+        pod: Json = {"namespace": "default", "name": f"p{len(draw.pods)}"}
+        draw.pods.append(pod)
+        made.append(Action(at_s, "create_pod", {**pod, "labels": {"app": "a"}, "spec": spec}))
+        late: Json = {"at": "request", "do": "delay", "delay_s": 1.5, "method": "GET"}
+        made.append(Action(at_s, "api_fault", late | {"path": f"*/persistentvolumeclaims/{name}"}))
+        gone_s = at_s + 10 ** rng.uniform(-1, 0)
+        made.append(Action(gone_s, "delete", {"path": f"{DISKS}/{name}"}))
+        made.append(create(DISKS, name, gone_s + 10 ** rng.uniform(-3, -1), spec=_claim("1Gi")))
+    if not {"volumes", "devices"} & draw.features:
+        made.append(controllers(draw))
+    return made
+
+
+def _class() -> Action:
+    provided: Json = {"provisioner": NO_PROVISIONER, "volumeBindingMode": "WaitForFirstConsumer"}
+    return create(f"{STORAGE}/storageclasses", CLASS, **provided)
+
+
+def _claim(size: str) -> Json:
+    return {
+        "storageClassName": CLASS,
+        "accessModes": [MODE],
+        "resources": {"requests": {"storage": size}},
+    }
 
 
 def _volume(draw: Draw, claim: str | None) -> Json:

@@ -52,6 +52,8 @@ LATER: Final = {
     "changes": {"altered": 0.1, "declared": 0.1},
     "refused": {"refused": 0.1},
     "torn": {"torn": 0.1},
+    "seen": {"seen": 0.03},
+    "remade": {"remade": 0.05},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -148,12 +150,14 @@ def configurations(features: Container[str]) -> tuple[str, ...]:
         "groups": SimulatedGroup.NAME,
         "deadly": SimulatedDeath.NAME,
         "refused": SimulatedRefusal.NAME,
+        "seen": SimulatedDeath.NAME,
     }
-    enabled = [f"{{name: {name}}}" for feature, name in plugins.items() if feature in features]
+    names = dict.fromkeys(name for feature, name in plugins.items() if feature in features)
+    enabled = [f"{{name: {name}}}" for name in names]
     if enabled or "torn" in features:
         told = f"plugins: {{multiPoint: {{enabled: [{', '.join(enabled)}]}}}}"
-        names = PROFILES if "torn" in features else PROFILES[:1]
-        profiles = [f"{{schedulerName: {name}, {told}}}" for name in names]
+        schedulers = PROFILES if "torn" in features else PROFILES[:1]
+        profiles = [f"{{schedulerName: {each}, {told}}}" for each in schedulers]
         first += f"profiles: [{', '.join(profiles)}]\n"
     if "extenders" in features:
         first += CONFIGURATION
@@ -226,4 +230,6 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "refused": plan_cluster.refused,
     "torn": plan_groups.torn,
     "declared": plan_changes.declared,
+    "seen": plan_cluster.seen,
+    "remade": plan_volumes.remade,
 }

@@ -1,8 +1,10 @@
 """The table of what no seed has reached, and why."""
 
+import re
 from collections import Counter
 from collections.abc import Sequence
-from fnmatch import fnmatch
+from fnmatch import translate
+from functools import cache
 from typing import Final
 
 from bench.sim.coverage import (
@@ -208,15 +210,17 @@ REASONS: Final[dict[str, Sequence[str]]] = {
 
 def why(function: Function, line: str) -> str:
     """What is known of a line of it."""
-    place = f"{function.file}:{function.name}"
+    place = f"{function.file}:{function.name}:{line.strip()}"
     for reason, patterns in REASONS.items():
-        if any(fnmatch(f"{place}:{line.strip()}", _whole(pattern)) for pattern in patterns):
+        if any(_compiled(pattern).match(place) for pattern in patterns):
             return reason
     return UNKNOWN
 
 
-def _whole(pattern: str) -> str:
-    return pattern if pattern.count(":") > 1 else f"{pattern}:*"
+@cache
+def _compiled(pattern: str) -> re.Pattern[str]:
+    """One that names no line means all of the function."""
+    return re.compile(translate(pattern if pattern.count(":") > 1 else f"{pattern}:*"))
 
 
 def stale() -> list[str]:
@@ -225,7 +229,7 @@ def stale() -> list[str]:
         f"{each.file}:{each.name}:{line}" for each in functions() for line in texts(each).values()
     ]
     patterns = [pattern for several in REASONS.values() for pattern in several]
-    return [one for one in patterns if not any(fnmatch(place, _whole(one)) for place in places)]
+    return [one for one in patterns if not any(map(_compiled(one).match, places))]
 
 
 def table(reached: Lines, seeds: str) -> str:
