@@ -110,7 +110,7 @@ def _pool(
 ) -> Pool | None:
     """None for a pool of which the node's slices are out of date."""
     found.sort(key=lambda each: each.name)
-    wanted = found[0].slice_count
+    wanted = _told_count(found)
     if len(found) == wanted:
         return _checked(pool_id, found, ())
     generation = found[0].generation
@@ -122,6 +122,13 @@ def _pool(
         return Pool(pool_id, is_incomplete=True)
     names = {each.name for each in found}
     return _checked(pool_id, found, [each for each in current if each.name not in names])
+
+
+def _told_count(found: Sequence[SliceView]) -> int:
+    """How many slices the pool has by those that are there. Of several numbers that of the node's own
+    counts, which upstream reads before those of counters and of several nodes."""
+    own = (each for each in found if each.node_name and not each.counter_sets)
+    return next(own, found[0]).slice_count
 
 
 def _checked(pool_id: PoolId, found: list[SliceView], others: Iterable[SliceView]) -> Pool:

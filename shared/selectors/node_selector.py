@@ -123,7 +123,8 @@ def _parse_label(requirement: NodeSelectorRequirement) -> tuple[str, LabelRequir
     if operator in (Operator.GREATER, Operator.LESS):
         number = parse_int64(values[0])
         if number is None:
-            return f"values[0]: {values[0]!r} is not an integer, as {operator.value} needs", None
+            told = "for 'Gt', 'Lt' operators, the value must be an integer"
+            return f'values[0]: Invalid value: "{values[0]}": {told}', None
         bound = number
     return "", LabelRequirement(requirement.key, operator, values, bound)
 

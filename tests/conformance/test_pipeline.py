@@ -31,6 +31,7 @@ FAMILIES = [
     "ports",
     "preemption",
     "preemption-found",
+    "found",
     "preemption-pdb",
     "profiles",
     "resources-aggregate",

@@ -17,6 +17,7 @@ from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.dry_runs import DryRuns
 from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
+from shared.errors import as_one_error
 from shared.framework.cluster_view import ClusterView
 from shared.framework.diagnosis import FitError
 from shared.framework.filter_outcomes import FilterOutcome
@@ -181,8 +182,8 @@ def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bo
     """The answer where nothing helps, and whether that ends the pod's nomination."""
     errors = failed.errors
     if errors:
-        text = errors[0] if len(errors) == 1 else f"[{', '.join(errors)}]"
-        return Status(Code.ERROR, (f"preemption: {text}",), DEFAULT_PREEMPTION), False
+        text = f"preemption: {as_one_error(errors)}"
+        return Status(Code.ERROR, (text,), DEFAULT_PREEMPTION), False
     reasons = failed.reasons()
     node_count = cluster.node_count
     if len(failed) < node_count:

@@ -38,6 +38,7 @@ from shared.dra.pod_claims import (
 from shared.dra.requests import allocation_of, claim_key
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.durations import parse_duration
+from shared.errors import as_one_error
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import (
@@ -180,7 +181,7 @@ class DynamicResources(DefaultNormalizeScore):
                 terms = None if selector is None else parse_selector(selector)
                 errors = [error for term in terms or () for error in term.errors]
                 if errors:
-                    return PreFilterResult(Status(Code.ERROR, (f"[{', '.join(errors)}]",)))
+                    return PreFilterResult(Status(Code.ERROR, (as_one_error(errors),)))
                 state.available.append((claim, terms))
         return PreFilterResult(state=state)
 

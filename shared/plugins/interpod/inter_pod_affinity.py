@@ -17,6 +17,7 @@ from shared.columns.class_values import ClassValues
 from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
+from shared.errors import as_one_error
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_SCORES,
@@ -374,9 +375,7 @@ class InterPodAffinity:
 
 
 def _unreadable(pod: PodInfo) -> Status:
-    text = f"parsing pod: {pod.pod_terms.errors[0]}"
-    if len(pod.pod_terms.errors) > 1:
-        text = f"parsing pod: [{', '.join(pod.pod_terms.errors)}]"
+    text = f"parsing pod: {as_one_error(list(pod.pod_terms.errors))}"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 

@@ -9,7 +9,7 @@ import numpy as np
 
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
-from shared.errors import ObjectError
+from shared.errors import ObjectError, as_one_error
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
@@ -149,7 +149,7 @@ class NodeAffinity(DefaultNormalizeScore):
             return SKIP_SCORE
         terms, errors = _parse_preferences(preferred or [])
         if errors:
-            return PreScoreResult(Status(Code.ERROR, (f"[{', '.join(errors)}]",)))
+            return PreScoreResult(Status(Code.ERROR, (as_one_error(errors),)))
         return PreScoreResult(state=self._added_preferences + terms)
 
     def score(

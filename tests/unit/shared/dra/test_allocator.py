@@ -209,6 +209,17 @@ def test_partitions_share_counters() -> None:
     assert given([two], slices, taken=taken) is None
 
 
+def test_a_pool_is_as_large_as_the_slices_of_the_node_say() -> None:
+    """Not as the slice of counters says, whatever it is called."""
+    counters = [{"name": "card", "counters": {"memory": {"value": "80"}}}]
+    for of_counters, found in ((1, [[("r0", "gpu")]]), (2, None)):
+        slices = [
+            make_slice(NODE, name="a", count=of_counters, sharedCounters=counters),
+            make_slice(NODE, [device("gpu")], name="b", count=3 - of_counters),
+        ]
+        assert given([make_claim()], slices) == found
+
+
 def test_counters_that_do_not_exist_make_a_pool_invalid() -> None:
     slices = counted(("a", "10"))
     alone = make_slice(NODE, [], name="lonely")

@@ -110,8 +110,8 @@ def test_a_parsed_selector_sees_values_that_come_later() -> None:
     ("operator", "values", "problem"),
     [
         ("Gt", ["-5"], "cannot be the value of a label"),
-        ("Gt", ["5.0"], "is not an integer"),
-        ("Lt", ["9223372036854775808"], "is not an integer"),
+        ("Gt", ["5.0"], "must be an integer"),
+        ("Lt", ["9223372036854775808"], "must be an integer"),
         ("Lt", ["1", "2"], "exactly one"),
         ("In", [], "at least one"),
         ("NotIn", ["-"], "cannot be the value of a label"),

@@ -119,6 +119,20 @@ def test_a_preference_that_makes_no_sense_is_an_error_of_the_attempt() -> None:
     assert "[0].matchExpressions[0].values[0]: '-5'" in status.message
 
 
+def test_a_preference_that_asks_for_no_number_is_told_in_the_words_of_upstream() -> None:
+    large = {"matchExpressions": [label("size", "Gt", "large")]}
+    problem = (
+        '[{}].matchExpressions[0].values[0]: Invalid value: "large": '
+        "for 'Gt', 'Lt' operators, the value must be an integer"
+    )
+    view = cluster_of([]).view
+    assert plugin().pre_score(preferring((1, large)), view, rows_of()).status.reasons == (
+        problem.format(0),
+    )
+    twice = plugin().pre_score(preferring((1, large), (2, large)), view, rows_of()).status
+    assert twice.reasons == (f"[{problem.format(0)}, {problem.format(1)}]",)
+
+
 def test_a_required_term_that_makes_no_sense_only_fails_to_match() -> None:
     cache = cluster_of([make_node("n0", labels={"size": "1"}), make_node("n1")])
     pod = requiring(
