@@ -27,12 +27,14 @@ from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.status_patches import StatusPatches, nomination_of
 from shared.columns.nomination_columns import Nomination
 from shared.faults import reading
+from shared.framework.cluster_event import ASSIGNED_POD_DELETE
 from shared.framework.prepared_pod import prepared
 from shared.framework.runtime import Framework
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
+from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import NEVER
 from shared.plugins.preemption.victim_selector import fits_without, victims_on
 
@@ -89,9 +91,9 @@ class Evictions:
             self._preemptors[victim_uid][preemptor.uid] = key
             self.victims.setdefault(preemptor.uid, set()).add(victim_uid)
 
-    def end(self, victim_uid: str, *, is_failed: bool) -> list[str]:
-        """Returns the pods (uids) that wait for nobody any more, and for which not all have gone."""
-        failed: list[str] = []
+    def end(self, victim_uid: str, *, is_failed: bool) -> dict[str, bool]:
+        """The pods (uids) that wait for nobody any more, and whether one of theirs did not go."""
+        ended: dict[str, bool] = {}
         for uid, group_key in self._preemptors.pop(victim_uid, {}).items():
             if is_failed:
                 self._failed.add(uid)
@@ -99,10 +101,10 @@ class Evictions:
             if self.victims[uid]:
                 continue
             del self.victims[uid]
-            if uid in self._failed:
-                self._failed.discard(uid)
-                failed += self._groups.uids(group_key) if group_key else (uid,)
-        return failed
+            uids = self._groups.uids(group_key) if group_key else (uid,)
+            ended |= dict.fromkeys(uids, uid in self._failed)
+            self._failed.discard(uid)
+        return ended
 
     def holds_back(self, record: PodRecord) -> bool:
         """Whether a victim of the pod, or its group, is still there as if nothing had been asked of it
@@ -368,14 +370,21 @@ class NominationBook:
     # Binders -------------------------------------------------------------------------------------
 
     def settle(self, order_id: int, problem: str, now_s: float) -> DeleteVictim | None:
-        """A deletion was carried out, or failed for good: then whoever waits for it is tried again."""
+        """A deletion was carried out, or failed for good: then whoever waits for it is tried again. So
+        is who was kept out while something happened that helps: who goes last need not help him."""
         victim = self._victims.pop(order_id, None)
         if victim is None:
             return None
         if problem:
             self._cache.mark_evicted(victim.order.uid, is_evicted=False)
-        for uid in self._evictions.end(victim.order.uid, is_failed=bool(problem)):
-            self._queue.fail(uid, now_s)
+        for uid, is_failed in self._evictions.end(
+            victim.order.uid, is_failed=bool(problem)
+        ).items():
+            if is_failed:
+                self._queue.fail(uid, now_s)
+            else:
+                label = ASSIGNED_POD_DELETE.label
+                self._queue.let_in((uid,), DEFAULT_PREEMPTION, label, now_s)
         return victim.order
 
     def lose_binder(self, peer: bytes) -> None:

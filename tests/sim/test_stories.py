@@ -394,6 +394,33 @@ def test_who_says_that_it_is_nominated_is_believed_also_where_others_go_for_anot
     assert kind_of_failure(plan, "bench.sim.judged_orders", told, "False") == "eviction in vain"
 
 
+def test_what_helps_a_preemptor_while_its_victims_are_asked_to_go_is_not_lost() -> None:
+    """Whose port it needs is gone before the other is asked; of that one's going NodePorts, which alone
+    rejected it, says that it does not help."""
+    with_port, near, preemptor = pod(2.0, "with-port", 2), pod(2.0, "near", 1), pod(5.0, "high", 9)
+    for each in (with_port, preemptor):
+        each.what["spec"]["containers"][0]["ports"] = [{"containerPort": 80, "hostPort": 80}]
+    near.what["labels"] = {"app": "x"}
+    near.what["spec"]["terminationGracePeriodSeconds"] = 1
+    apart = {
+        "labelSelector": {"matchLabels": {"app": "x"}},
+        "topologyKey": "kubernetes.io/hostname",
+    }
+    required = {"requiredDuringSchedulingIgnoredDuringExecution": [apart]}
+    preemptor.what["spec"]["affinity"] = {"podAntiAffinity": required}
+    there = node("n0", cpu="9")
+    there.what["labels"] = {"kubernetes.io/hostname": "n0"}
+    slow = {"method": "PATCH", "path": "*/near/status", "times": 1}
+    later = Action(4.0, "api_fault", {**slow, "at": "answer", "do": "delay", "delay_s": 0.3})
+    plan = story(there, with_port, near, later, preemptor)
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 3
+    lets_in = "self._queue.let_in((uid,), DEFAULT_PREEMPTION, label, now_s)"
+    kind = kind_of_failure(plan, "daemon.core.nominations", lets_in, "pass")
+    assert kind == "waits though it fits"
+
+
 def test_who_is_kept_away_from_a_zone_is_not_told_that_a_node_leaves_it() -> None:
     """The hint of InterPodAffinity looks at the pod's own terms, and another's kept it away."""
     nodes = [node("n0"), node("n1", unschedulable=True)]
