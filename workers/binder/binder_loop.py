@@ -295,6 +295,8 @@ class BinderLoop:
         """`former`: what is in flight of the pod, of an order that is void."""
         if former is not None:
             await self._over(former, fence)
+            # It may have bound the pod: nobody was told what became of it.
+            order = msgspec.structs.replace(order, look_first=True)
         await self._say_no_more(order.uid)
         if self._logs_attempts:
             where = {"node": order.node_name, "look_first": order.look_first}

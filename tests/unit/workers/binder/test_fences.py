@@ -5,11 +5,12 @@ import asyncio
 import msgspec
 
 from shared.messages.from_binder import BinderReady, BindFinished, BindReport, VictimReport
-from shared.messages.to_binder import BindPods, ReportPods, Welcome
+from shared.messages.to_binder import BindPod, BindPods, ReportPods, Welcome
 from shared.transport.connection import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_nomination, make_order, make_verdict
 from tests.unit.workers.binder.test_loop import Stage, orders, play
 from tests.unit.workers.binder.test_waiting_orders import preempting
+from workers.binder.bind_call import Outcome
 
 
 class HeldApi(FakeApi):
@@ -59,6 +60,27 @@ def test_an_order_waits_for_what_is_in_flight_of_its_pod_and_no_other_does() -> 
         assert report == BindReport(8, [BindFinished(2), BindFinished(101)], [])
 
     play(scene)
+
+
+def test_an_order_for_a_pod_that_a_former_one_may_have_bound_looks_first() -> None:
+    """Of one owner too: the pod was deleted, and is there again, as the API server was restored."""
+    bound: list[BindPod] = []
+
+    async def scene(stage: Stage) -> None:
+        bind = stage.binds.bind
+
+        async def noted(order: BindPod) -> Outcome:
+            bound.append(order)
+            return await bind(order)
+
+        stage.binds.bind = noted
+        await stage.welcome()
+        await stage.peer.say(orders(1), BindPods(7, [make_order(101, uid="u1")]))
+        await stage.binds.end(1)
+        await stage.binds.end(101)
+
+    play(scene)
+    assert [(order.ticket, order.look_first) for order in bound] == [(1, False), (101, True)]
 
 
 def test_void_requests_that_hang_take_no_place_of_the_next_owners_orders() -> None:
