@@ -145,6 +145,10 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_nominations.py"
         "::test_a_victim_that_cannot_be_deleted_gives_the_preemptor_another_try"
     ),
+    "what helps a preemptor while its victims are being asked to go": (
+        "sim/test_stories.py"
+        "::test_what_helps_a_preemptor_while_its_victims_are_asked_to_go_is_not_lost"
+    ),
     "the outcome of a binding that nobody knows (the connection broke)": (
         "integration/test_extender_calls.py::test_an_order_that_was_lost_is_looked_up_first"
     ),
