@@ -24,7 +24,7 @@ from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import Lifeline, StopSignals, add_options
 
 PLAN_NAME: Final = "children.json"
-PLAN_VERSION: Final = 4
+PLAN_VERSION: Final = 5
 """Greater with each change of what is in the file: a child of an installation that was replaced under a
 running berth says so, instead of taking a default for what is missing."""
 

@@ -8,6 +8,7 @@ from typing import Final
 import msgspec
 
 from shared.framework.feature_gates import GANG_SCHEDULING, parse_feature_gates
+from shared.kube.custom_resources import custom_kind
 from shared.kube.foreign_groups import FOREIGN_GROUPS, kinds_with
 from shared.kube.resources import ResourceKind
 from shared.limits import DRAIN_S, MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
@@ -101,6 +102,8 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`Name=true,Name=false`, as kube-scheduler's; see `shared/framework/feature_gates.py`."""
     pod_groups: str = ""
     """Whose pod groups are gangs (`shared/kube/foreign_groups.py`); empty: those of Kubernetes."""
+    custom_kinds: tuple[str, ...] = ()
+    """Resources that berth does not know and plugins want to hear of; the configuration names them."""
     gang_reservation_s: float = 0.0
     """How long a gang waits before room is held for it, and for how long that is at most; 0: never."""
     seed: int = 0
@@ -148,7 +151,8 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
         """What is listed and watched."""
         gates = parse_feature_gates(self.feature_gates)
         kinds = kinds_with(self.pod_groups)
-        return [kind for kind in kinds if not kind.feature_gate or gates[kind.feature_gate]]
+        known = [kind for kind in kinds if not kind.feature_gate or gates[kind.feature_gate]]
+        return known + [custom_kind(name) for name in self.custom_kinds]
 
     def problems(self) -> list[str]:
         """What cannot work, each with its option."""

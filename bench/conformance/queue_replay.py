@@ -33,7 +33,6 @@ from shared.framework.queueing_hints import (
     PodView,
     QueueingHint,
     queue_if,
-    registrations_of,
 )
 from shared.kube.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from shared.kube.api.resource_v1 import DeviceClass
@@ -239,7 +238,7 @@ def wakeups_of(objects: ObjectStore) -> Wakeups:
     """What the default profile's plugins register, with these objects to look up."""
     built = InTreeRegistry(entry_points=()).build(ProfileConfig())
     cluster = ClusterView(NodeTable(), objects, PodTable(), {}, Journal())
-    return Wakeups({built.scheduler_name: registrations_of(built.rejecting)}, cluster)
+    return Wakeups({built.scheduler_name: built.registrations}, cluster)
 
 
 # hints --------------------------------------------------------------------------------------------

@@ -152,7 +152,8 @@ class KindFeed:
 
     def _is_named(self, item: ApiObject) -> bool:
         meta = item.metadata
-        if meta.name and meta.uid and bool(meta.namespace) == self._kind.is_namespaced:
+        is_namespaced = bool(meta.namespace)
+        if meta.name and meta.uid and self._kind.is_namespaced in (is_namespaced, None):
             return True
         where = _key(item) or "an object without a name"
         problem = "metadata.name, metadata.uid or metadata.namespace is not as the kind demands"

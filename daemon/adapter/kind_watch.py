@@ -6,7 +6,8 @@
     |     |-- continue token expired: list anew, then without pages                 |
     |     |-- as a watch that sends the list, if the server knows how: else pages   |
     |     |-- not served: the older version that has it, if there is one             |
-    |     '-- neither, or forbidden: report once, try again rarely (optional)       |
+    |     |-- neither, or forbidden: report once, try again rarely (optional)       |
+    |     '-- a plugin's own kind fails otherwise: report it, go on trying          |
     '-------------------------------------------------------------------------------'
 
 Every list is told as a whole (`SyncStarted` ... `SyncFinished`), so the owner takes the difference and
@@ -48,6 +49,7 @@ from shared.kube.api_errors import (
     NotFound,
     TransportError,
 )
+from shared.kube.custom_resources import is_custom
 from shared.kube.decode import UnreadableListError
 from shared.kube.http_connection import HttpStream
 from shared.kube.line_splitter import LineSplitter
@@ -68,6 +70,11 @@ an older state (etcd restored) has nothing to say after our version."""
 
 _BUSY_WATCH_S: Final = 1.0
 """A watch that ends sooner without having brought anything counts as a failure."""
+
+
+_CUSTOM_FAILURES_MAX: Final = 3
+"""Failures to list a kind that only a plugin knows, before pods wait for it no longer: a webhook that is
+to convert its objects may be down for days."""
 
 
 class WatchSettings(msgspec.Struct, frozen=True):
@@ -124,6 +131,7 @@ class KindWatch:
         self._version_index = 0
         self._can_watch_list = settings.use_watch_list
         self._unfinished_count = 0
+        self._unlisted_count = 0
         self._silent_count = 0
         self._is_doubtful = False
         """Something failed, and nothing has come since: the server may be another than it was."""
@@ -147,15 +155,22 @@ class KindWatch:
             if await self._watch():
                 return 0.0
             return self._backoff.next_s()
-        except ApiError as error:
-            self._is_doubtful = True
-            return self._on_api_error(error)
-        except (DamagedStreamError, UnreadableListError) as error:
-            return self._on_lost_base(error)
         except OperationalError as error:
-            self._is_doubtful = True
-            log.debug("connection_failed", kind=self._kind.plural, error=str(error))
-            return self._backoff.next_s()
+            delay_s = self._on_error(error)
+            if not self._feed.resource_version and is_custom(self._kind.plural):
+                self._unlisted_count += 1
+                if self._unlisted_count == _CUSTOM_FAILURES_MAX:
+                    self._tell_unavailable(error)
+            return delay_s
+
+    def _on_error(self, error: OperationalError) -> float:
+        if isinstance(error, DamagedStreamError | UnreadableListError):
+            return self._on_lost_base(error)
+        self._is_doubtful = True
+        if isinstance(error, ApiError):
+            return self._on_api_error(error)
+        log.debug("connection_failed", kind=self._kind.plural, error=str(error))
+        return self._backoff.next_s()
 
     def _on_api_error(self, error: ApiError) -> float:
         if isinstance(error, NotFound | Forbidden):
@@ -179,16 +194,20 @@ class KindWatch:
         """404 or 403: the kind is not served, or not to us."""
         if isinstance(error, NotFound) and self._has_other_version():
             return 0.0
-        is_news, self._is_reported_unavailable = not self._is_reported_unavailable, True
-        if is_news:
-            self._unavailable.add(self._kind, error)
+        self._tell_unavailable(error)
         if self._kind.is_required:
             return self._backoff.next_s()
         self._feed.forget_version()
-        if is_news:
+        return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
+
+    def _tell_unavailable(self, error: OperationalError) -> None:
+        if self._is_reported_unavailable:
+            return
+        self._is_reported_unavailable = True
+        self._unavailable.add(self._kind, error)
+        if not self._kind.is_required:
             self._record("unavailable", str(error).encode())
             self._feed.unavailable(str(error))
-        return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
 
     def _has_other_version(self) -> bool:
         """Turns to the next version of the kind; False after the last, from where it begins anew."""
@@ -352,7 +371,7 @@ class KindWatch:
     def _path(self, query: dict[str, str | int]) -> str:
         if self._kind.field_selector:
             query["fieldSelector"] = self._kind.field_selector
-        path = f"{self._kind.api_paths[self._version_index]}/{self._kind.plural}"
+        path = f"{self._kind.api_paths[self._version_index]}/{self._kind.path_name}"
         return f"{path}?{urlencode(query)}" if query else path
 
     def _record(self, what: str, content: bytes) -> None:

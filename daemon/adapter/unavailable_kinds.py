@@ -4,8 +4,9 @@ one another, mostly for the same reason, and eighteen lines would hide it."""
 import asyncio
 from typing import Final
 
-from shared.kube.api_errors import ApiError
+from shared.errors import OperationalError
 from shared.kube.connection_problems import remedy_of
+from shared.kube.custom_resources import is_custom
 from shared.kube.resources import ResourceKind
 from shared.telemetry.log import EventLog
 
@@ -13,16 +14,19 @@ log: Final = EventLog("adapter")
 
 TELL_AFTER_S: Final = 1.0
 NOTHING_SCHEDULED: Final = "nothing is scheduled until it can be listed"
+_CUSTOM_REMEDY: Final = (
+    "install the CustomResourceDefinition, and let berth list and watch it as docs/plugins.md says"
+)
 
 
 class UnavailableKinds:
     """Belongs to one event loop."""
 
     def __init__(self) -> None:
-        self._untold: dict[str, list[tuple[ResourceKind, ApiError]]] = {}
+        self._untold: dict[str, list[tuple[ResourceKind, OperationalError]]] = {}
         """By kind of error."""
 
-    def add(self, kind: ResourceKind, error: ApiError) -> None:
+    def add(self, kind: ResourceKind, error: OperationalError) -> None:
         """To be told soon, with what follows."""
         if not self._untold:
             asyncio.get_running_loop().call_later(TELL_AFTER_S, self._tell)
@@ -36,6 +40,8 @@ class UnavailableKinds:
             }
             error = refused[0][1]
             remedy = remedy_of(error) or "check the server's version"
+            if all(is_custom(plural) for plural in consequences):
+                remedy = _CUSTOM_REMEDY
             is_fatal = any(kind.is_required for kind, _ in refused)
             (log.error if is_fatal else log.warning)(
                 "kinds_unavailable", error=str(error), consequences=consequences, remedy=remedy

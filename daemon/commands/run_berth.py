@@ -20,6 +20,7 @@ from daemon.supervisor.plan import Plan
 from shared.config import SchedulerConfiguration, overridden, read_text
 from shared.errors import ConfigurationError
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
+from shared.framework.queueing_hints import custom_resources
 from shared.kube.kubeconfig import find_access
 from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
@@ -78,7 +79,10 @@ def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
     text, checked = read_configuration(options)
     configuration, built = checked
     refuse_foreign_name(options, configuration)
-    effective = with_configuration(options, configuration)
+    effective = msgspec.structs.replace(
+        with_configuration(options, configuration),
+        custom_kinds=custom_resources(profile.registrations for profile in built),
+    )
     # Children that cannot use it would end berth as a whole.
     find_access(server=effective.server, kubeconfig=effective.kubeconfig)
     if options.workers_address:

@@ -110,6 +110,8 @@ def status_lines(status: BerthStatus) -> list[str]:
         lines.append(f"API server  {_words(owner, status.at_s)}")
     if owner is not None and owner.awaited_kinds:
         lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
+    if owner is not None:
+        lines += [f"not listed  {kind}: {why}" for kind, why in owner.unavailable_kinds.items()]
     if owner is not None and owner.last_error:
         lines.append(f"last error  {owner.last_error}")
     if owner is not None and owner.foreign_pods_by_node:

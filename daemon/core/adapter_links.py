@@ -161,8 +161,8 @@ class AdapterLinks:
             case SyncFinished(kind, _):
                 self._finish_sync(kind, now_s)
                 self._permit.drop_gone(self._facts.waiting.uids())
-            case KindUnavailable(kind):
-                syncs.settle(kind)  # The adapter's log names it.
+            case KindUnavailable(kind, reason):
+                syncs.settle(kind, reason)  # The adapter's log names it.
             case ObjectRejected(kind, where, problem):
                 self._reject(f"{kind} {where}", problem)
             case AdapterMeasured(measured, told_s, heard_s):

@@ -104,6 +104,7 @@ def status_of(facts: ClusterFacts, outgoing: OutgoingWork, *, is_standby: bool) 
         awaited_kinds=facts.syncs.awaited_kinds,
         adapter_told_s=facts.syncs.adapter_told_s,
         api_heard_s=facts.syncs.api_heard_s,
+        unavailable_kinds=facts.syncs.unavailable,
         last_error=counters.last_error,
         scorer_lags={each.index: each.lag for each in outgoing.scorers.ready()},
     )

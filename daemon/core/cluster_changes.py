@@ -32,10 +32,12 @@ from shared.framework.cluster_event import (
     UNSCHEDULED_POD_UPDATE,
     Action,
     ClusterEvent,
+    EventResource,
     Resource,
 )
 from shared.framework.queueing_hints import ChangedObject, PodView
 from shared.kube.api.core_v1 import Node
+from shared.kube.custom_resources import is_custom
 from shared.kube.object_codec import decode_object
 from shared.kube.pod_group_rules import quorum
 from shared.kube.pod_record import PodRecord, scheduler_name_of
@@ -58,7 +60,11 @@ _RESOURCES: Final = {
     "deviceclasses": Resource.DEVICE_CLASS,
     POD_GROUPS.plural: Resource.POD_GROUP,
 }
-"""Kinds whose changes may wake pods."""
+"""Kinds whose changes may wake pods, beside those that plugins name."""
+
+
+def _resource_of(kind: str) -> EventResource | None:
+    return kind if is_custom(kind) else _RESOURCES.get(kind)
 
 
 class ClusterChanges:
@@ -291,7 +297,7 @@ class ClusterChanges:
         old = self._cache.objects.get(kind, key)
         self._cache.put_object(kind, key, body, value)
         self._snapshots.note_object(kind, key, body)
-        resource = _RESOURCES.get(kind)
+        resource = _resource_of(kind)
         action = Action.ADD if old is None else Action.UPDATE
         if resource is not None:
             self._wake(ClusterEvent(resource, action), old, value, now_s)
@@ -304,7 +310,7 @@ class ClusterChanges:
         if not self._cache.remove_object(kind, key):
             return
         self._snapshots.note_object(kind, key, None)
-        resource = _RESOURCES.get(kind)
+        resource = _resource_of(kind)
         if resource is not None:
             self._wake(ClusterEvent(resource, Action.DELETE), old, None, now_s)
 

@@ -28,5 +28,7 @@ class Settings(msgspec.Struct, frozen=True):
     groups: GroupSettings = NO_GROUPS
     logs_attempts: bool = False
     """Each step of each attempt is a line of the log."""
+    custom_kinds: tuple[str, ...] = ()
+    """As in the runtime options."""
     configuration: str = ""
     """What workers of other hosts must have too (`shared/config.py`)."""

@@ -70,7 +70,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime import Framework
 from shared.in_hand import InHand
-from shared.kube.resources import ALL_KINDS
+from shared.kube.custom_resources import custom_kind
+from shared.kube.resources import ALL_KINDS, ResourceKind
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.telemetry.metrics import Count
@@ -299,7 +300,7 @@ def _holdings(
         plugins=plugins,
         cache=cache,
         queue=queue,
-        syncs=Syncs(kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate),
+        syncs=Syncs(_watched(settings)),
         changes=changes,
         checker=Checker(cache.view, plugins.checked(frameworks)),
         nominations=NominationBook(
@@ -316,6 +317,12 @@ def _holdings(
         shared_claim_of=changes.shared_claim_of,
     )
     return facts, _outgoing(epoch, settings, snapshots, suspects, binders, patches, counters)
+
+
+def _watched(settings: Settings) -> list[ResourceKind]:
+    """What the adapter lists."""
+    known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
+    return known + [custom_kind(name) for name in settings.custom_kinds]
 
 
 def _outgoing(

@@ -17,6 +17,8 @@ class Syncs:
         self._seen: dict[str, set[str]] = {}
         """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
         self.adapter_told_s = 0.0
+        self.unavailable: dict[str, str] = {}
+        """Kinds that the server did not list, and what it said."""
         self.api_heard_s: dict[str, float] = {}
         """As in `StatusAnswer`."""
 
@@ -55,6 +57,9 @@ class Syncs:
     def is_awaited(self, kind: str) -> bool:
         return kind in self._awaited
 
-    def settle(self, kind: str) -> None:
+    def settle(self, kind: str, why_not: str = "") -> None:
         """The kind was listed, or is not available."""
         self._awaited.discard(kind)
+        self.unavailable.pop(kind, None)
+        if why_not:
+            self.unavailable[kind] = why_not

@@ -24,7 +24,6 @@ from shared.framework.feature_gates import (
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.plugin_times import IN_OWNER
 from shared.framework.profiles import CARRIED_OUT_BY_NAME
-from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
 from shared.plugin_names import (
     DEFAULT_PREEMPTION,
@@ -68,13 +67,14 @@ def make_state(
         groups=_group_settings(built, gates, options),
         logs_attempts=options.log_level == "debug",
         configuration=scoring_digest(config, gates),
+        custom_kinds=options.custom_kinds,
     )
     plugins = OwnerPlugins(
         queue_sort=_queue_sort(built),
         pre_enqueue={p.scheduler_name: with_method(p, "preEnqueue") for p in built},
         reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
         permit={p.scheduler_name: with_method(p, "permit") for p in built},
-        registrations={p.scheduler_name: registrations_of(p.rejecting) for p in built},
+        registrations={p.scheduler_name: p.registrations for p in built},
     )
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
     state = SchedulerState(epoch, settings, frameworks, plugins, now_s, in_hand, stopwatch)

@@ -37,6 +37,7 @@ from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import UnreadableListError
+from shared.kube.custom_resources import custom_kind, is_custom_name
 from shared.kube.foreign_groups import kinds_with
 from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions
@@ -117,7 +118,8 @@ def moments(recording: Path, pod_groups: str = "") -> Iterator[tuple[float, list
 
     def feed_of(plural: str) -> KindFeed:
         if plural not in feeds:
-            feeds[plural] = KindFeed(kinds[plural], lambda message, _: messages.append(message))
+            kind = custom_kind(plural) if is_custom_name(plural) else kinds[plural]
+            feeds[plural] = KindFeed(kind, lambda message, _: messages.append(message))
         return feeds[plural]
 
     def moment(entry: RecordedInput) -> float:
@@ -125,7 +127,7 @@ def moments(recording: Path, pod_groups: str = "") -> Iterator[tuple[float, list
 
     for at_s, entries in groupby(read_recording(recording), moment):
         for entry in entries:
-            if entry.kind not in kinds:
+            if entry.kind not in kinds and not is_custom_name(entry.kind):
                 continue  # Of a berth that watches more than this one.
             # What a failure led to (waiting, listing anew) comes next in the recording.
             with suppress(ApiError, DamagedStreamError, UnreadableListError):

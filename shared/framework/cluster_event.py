@@ -36,6 +36,10 @@ class Resource(enum.StrEnum):
     """Not a change of the cluster: the queue or a plugin wants pods to be tried again."""
 
 
+EventResource = str
+"""A `Resource`, or the name of one that berth does not know (`shared/kube/custom_resources.py`)."""
+
+
 class Action(enum.StrEnum):
     """How it changed. The special updates are said instead of `UPDATE` when one of them applies."""
 
@@ -62,7 +66,7 @@ class Action(enum.StrEnum):
 class ClusterEvent(NamedTuple):
     """One concrete thing that happened."""
 
-    resource: Resource
+    resource: EventResource
     action: Action
 
     @property
@@ -116,7 +120,7 @@ _BASIC: Final = frozenset({Action.ADD, Action.DELETE, Action.UPDATE})
 _PODS: Final = (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
 
 
-def actions_of(resource: Resource) -> frozenset[Action]:
+def actions_of(resource: EventResource) -> frozenset[Action]:
     """Every action that can happen to a concrete resource."""
     match resource:
         case Resource.NODE:
@@ -132,7 +136,7 @@ def actions_of(resource: Resource) -> frozenset[Action]:
 class Registration(NamedTuple):
     """What a plugin asks to be told about: it may be general."""
 
-    resource: Resource
+    resource: EventResource
     action: Action
 
     def covers(self) -> list[ClusterEvent]:

@@ -15,9 +15,16 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from shared.errors import ConfigurationError
-from shared.framework.cluster_event import Action, ClusterEvent, Resource, actions_of
+from shared.framework.cluster_event import (
+    Action,
+    ClusterEvent,
+    EventResource,
+    Resource,
+    actions_of,
+)
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
+from shared.kube.custom_resources import is_custom_name
 from shared.kube.pod_record import PodRecord
 
 
@@ -83,7 +90,7 @@ ClassesFn = Callable[[Change, ClusterView], Collection[int] | None]
 class ClusterEventWithHint(NamedTuple):
     """One line of a plugin's registrations."""
 
-    resource: Resource
+    resource: EventResource
     actions: tuple[Action, ...]
     hint: QueueingHintFn | None = None
     """None: the event always may help."""
@@ -123,12 +130,28 @@ def registrations_of(plugins: Iterable[Any]) -> Registrations:
         if isinstance(plugin, EnqueueExtensions):
             lines = tuple(plugin.events_to_register())
         problems = [
-            f"events_to_register: there is no {line.resource.value} {action.value}"
-            for line in lines
-            for action in line.actions
-            if action not in actions_of(line.resource)
+            f"events_to_register: {problem}" for line in lines for problem in _line_problems(line)
         ]
         if problems:
             raise ConfigurationError(f"plugin {plugin.NAME}", problems)
         found[plugin.NAME] = lines
     return found
+
+
+def _line_problems(line: ClusterEventWithHint) -> list[str]:
+    if not isinstance(line.resource, Resource) and not is_custom_name(line.resource):
+        return [
+            f"{line.resource!r} is no resource; name a member of Resource,"
+            " or plural.version.group as in foos.v1.example.com"
+        ]
+    return [
+        f"there is no {line.resource} {action}"
+        for action in line.actions
+        if action not in actions_of(line.resource)
+    ]
+
+
+def custom_resources(profiles: Iterable[Registrations]) -> tuple[str, ...]:
+    """The resources that are listed and watched for plugins' sake, sorted."""
+    each = (line.resource for plugins in profiles for lines in plugins.values() for line in lines)
+    return tuple(sorted({resource for resource in each if not isinstance(resource, Resource)}))

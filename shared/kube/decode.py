@@ -12,8 +12,9 @@ import msgspec
 
 from shared.errors import ObjectError
 from shared.faults import UNDECODABLE
-from shared.kube.api.core_v1 import ApiObject
+from shared.kube.api.core_v1 import ApiObject, NamedObject
 from shared.kube.api_errors import ApiError, ApiStatus, error_from_status
+from shared.kube.custom_resources import CustomObject
 from shared.kube.resources import ResourceKind
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -121,7 +122,8 @@ class KindDecoder:
 
     def __init__(self, kind: ResourceKind) -> None:
         self._kind = kind
-        struct_type = kind.struct_type
+        self._keeps_content = kind.struct_type is CustomObject
+        struct_type = NamedObject if self._keeps_content else kind.struct_type
         self._object_decoder: msgspec.json.Decoder[ApiObject] = msgspec.json.Decoder(struct_type)
         self._page_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
             msgspec.defstruct(
@@ -138,6 +140,8 @@ class KindDecoder:
 
     def page(self, body: bytes) -> ListPage:
         """The objects of one list page; raises `UnreadableListError` when it is not a list."""
+        if self._keeps_content:
+            return self._page_one_by_one(body)
         try:
             page = self._page_decoder.decode(body)
         except UNDECODABLE:
@@ -163,6 +167,8 @@ class KindDecoder:
 
     def line(self, line: bytes) -> WatchEvent:
         """One line of a watch. Never raises: what cannot be read is `RejectedObject`."""
+        if self._keeps_content:
+            return self._unusual_line(line)
         try:
             return self._event_decoder.decode(line)
         except UNDECODABLE:
@@ -203,10 +209,13 @@ class KindDecoder:
 
     def _one(self, raw: msgspec.Raw, unnamed: str) -> ApiObject | RejectedObject:
         try:
-            return self._object_decoder.decode(raw)
+            item = self._object_decoder.decode(raw)
         except UNDECODABLE as error:
             where, version = _identity(raw, unnamed)
             return RejectedObject(where, str(error), version)
+        if self._keeps_content:
+            return CustomObject(metadata=item.metadata, content=bytes(raw))
+        return item
 
 
 def _bookmark(raw: msgspec.Raw) -> Bookmark | RejectedObject:

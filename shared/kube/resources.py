@@ -1,7 +1,7 @@
 """The kinds of objects that berth watches, once: names, paths, types.
 
 Everything that speaks of a kind (watches, decoding, `ObjectChanged.kind`, logs) names it by its
-plural as it stands here.
+plural as it stands here; those that plugins name are in `custom_resources.py`.
 """
 
 from types import MappingProxyType
@@ -40,7 +40,8 @@ class ResourceKind(msgspec.Struct, frozen=True):
     api_path: str
     """Path of the group and version, e.g. "/apis/apps/v1"."""
     struct_type: type[ApiObject]
-    is_namespaced: bool
+    is_namespaced: bool | None
+    """None: nobody knows (`custom_resources.py`)."""
     without_it: str = ""
     """What follows where the server does not serve the kind, or not to us: berth decides as if there
     were no such objects, and says this (`KindUnavailable`). Empty: nothing is scheduled without it."""
@@ -50,6 +51,11 @@ class ResourceKind(msgspec.Struct, frozen=True):
     """Group and version that older servers serve in its place, where what berth reads is the same."""
     feature_gate: str = ""
     """Watched only where this is on."""
+
+    @property
+    def path_name(self) -> str:
+        """What it is called in paths."""
+        return self.plural.partition(".")[0]
 
     @property
     def is_required(self) -> bool:

@@ -106,6 +106,8 @@ class StatusAnswer(_Message, frozen=True, tag="as"):
     """When the adapter last said how it is, by the machine's monotonic clock; 0: not yet."""
     api_heard_s: dict[str, float] = {}
     """Kind -> when the API server last said anything about it, by the same clock."""
+    unavailable_kinds: dict[str, str] = {}
+    """Kinds that the server did not list, and what it said; berth goes on without them."""
     last_error: str = ""
     """Of the last attempt that ended with an error: the pod, and what was told of it."""
     scorer_lags: dict[int, int] = {}

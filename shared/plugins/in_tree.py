@@ -19,6 +19,7 @@ from shared.framework.plugin_api import ON_NODE, Dependence, PreScorePlugin, Pre
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import Plugin, ProfileConfig
+from shared.framework.queueing_hints import Registrations, registrations_of
 from shared.framework.registry import Args, Registry
 from shared.framework.runtime import Framework, ScoreEntry
 from shared.framework.status import SKIP
@@ -143,6 +144,8 @@ class BuiltProfile(NamedTuple):
     notes: tuple[str, ...]
     """Settings that were accepted and have no effect, each with the reason."""
     percentage_of_nodes_to_score: int | None
+    registrations: Registrations
+    """The events that help pods which its plugins refused."""
 
     @property
     def rejecting(self) -> list[Plugin]:
@@ -195,7 +198,10 @@ class InTreeRegistry(Registry):
             samples_compatibly=self._samples_compatibly,
         )
         percentage = profile.percentage_of_nodes_to_score
-        return BuiltProfile(profile.scheduler_name, framework, plugins_at, notes, percentage)
+        built = BuiltProfile(
+            profile.scheduler_name, framework, plugins_at, notes, percentage, registrations={}
+        )
+        return built._replace(registrations=registrations_of(built.rejecting))
 
 
 def _score_entries(

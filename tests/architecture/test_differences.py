@@ -109,6 +109,10 @@ LINES: Final[dict[str, str]] = {
         "unit/shared/plugins/test_small_plugins.py"
         "::test_nodes_that_have_an_image_are_counted_as_they_are_now"
     ),
+    "a resource of a plugin's events that is not served": (
+        "integration/test_custom_resources.py"
+        "::test_a_resource_that_is_not_served_keeps_nobody_waiting_and_is_named"
+    ),
     "a quantity beyond 64 bits": "unit/shared/kube/test_quantity.py::test_values_stay_within_64_bits",
     "several pods": (
         "unit/workers/scorer/test_extended_pods.py"

@@ -14,6 +14,7 @@ from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.process import Adapter
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
+from shared.kube.custom_resources import custom_kind, is_custom
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.to_owner import (
     AdapterMeasured,
@@ -198,7 +199,7 @@ async def watching(
         collector = Collector()
         client = ApiClient(access_by_url(server.url))
         watch = KindWatch(
-            KINDS_BY_PLURAL[plural],
+            custom_kind(plural) if is_custom(plural) else KINDS_BY_PLURAL[plural],
             client,
             collector,
             random.Random(1),
@@ -641,6 +642,21 @@ def test_a_server_without_watch_lists_is_listed(status: int) -> None:
         async with watching(steps, use_watch_list=True) as w:
             await w.told("sync", "+a", "synced 10", "+b")
             assert w.delays == []
+
+    run(main)
+
+
+def test_a_kind_that_only_a_plugin_knows_keeps_nobody_waiting_though_its_lists_fail() -> None:
+    async def main() -> None:
+        failure = {"kind": "Status", "code": 500, "message": "conversion webhook failed"}
+        fails = [refuses(500, failure)] * 5
+        steps = script(*fails, lists("a"), watches(since="10", then="hang"))
+        async with watching(steps, "foos.v1.example.com") as w:
+            await w.told("unavailable", "sync", "ObjectChanged", "synced 10")
+            assert {one.path for one in w.server.requests} == {"/apis/example.com/v1/foos"}
+            # It was tried again as of any other kind.
+            assert len(w.delays) == len(fails)
+            assert max(w.delays) <= 30
 
     run(main)
 

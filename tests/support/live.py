@@ -141,8 +141,10 @@ class LiveBerth(LiveCluster):
         before: Callable[[LiveCluster], object] = lambda _: None,
         log_level: str = "warning",
         gang_reservation_s: float = 0.0,
+        custom_kinds: tuple[str, ...] = (),
     ) -> None:
         """`plugins`: entry points (name -> "module:object") to install for the processes;
+        `custom_kinds`: what they register that berth does not know;
         `plugin_path`: folders with packages that are installed already; `before`: makes what is
         there when the processes start, and stays after `reset`."""
         super().__init__(disabled_admission=disabled_admission, faults=faults)
@@ -165,6 +167,7 @@ class LiveBerth(LiveCluster):
             feature_gates=feature_gates,
             log_level=log_level,
             gang_reservation_s=gang_reservation_s,
+            custom_kinds=custom_kinds,
         )
         plan = ChildPlan(options=options, breaks_ties_by_name=True)
         self._processes = UnsupervisedProcesses(self._folder, plan, environment)

@@ -124,7 +124,7 @@ class Pipeline:
             pre_enqueue=dict.fromkeys(schedulers, with_method(built, "preEnqueue")),
             reserve=dict.fromkeys(schedulers, (*built.plugins_at["reserve"], *reserve)),
             permit=dict.fromkeys(schedulers, tuple(permit)),
-            registrations=dict.fromkeys(schedulers, registrations_of(built.rejecting)),
+            registrations=dict.fromkeys(schedulers, built.registrations),
         )
         settings = Settings(
             profiles=frozenset(self.frameworks),

@@ -7,7 +7,7 @@ from daemon.core.cache import Cache
 from daemon.core.queue.wakeups import Wakeups
 from shared.framework.cluster_view import ClusterView
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME, ProfileConfig
-from shared.framework.queueing_hints import Registrations, registrations_of
+from shared.framework.queueing_hints import Registrations
 from shared.plugins.in_tree import InTreeRegistry
 
 
@@ -27,4 +27,4 @@ def registrations_with(
 ) -> Registrations:
     """The same with plugins that have these arguments."""
     registry = registry or InTreeRegistry(entry_points=())
-    return registrations_of(registry.build(ProfileConfig(plugin_config=args)).rejecting)
+    return registry.build(ProfileConfig(plugin_config=args)).registrations

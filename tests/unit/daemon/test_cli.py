@@ -6,8 +6,9 @@ import signal
 import subprocess
 import sys
 from collections.abc import Sequence
+from importlib import metadata
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -23,7 +24,13 @@ from daemon.commands.run_berth import (
 from shared import exit_codes
 from shared.config import load_configuration, parse_configuration
 from shared.errors import ConfigurationError
+from shared.framework.cluster_event import Action
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
 from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
+from shared.framework.queueing_hints import ClusterEventWithHint
+from shared.framework.registry import ENTRY_POINT_GROUP
+from shared.framework.status import Status
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -120,6 +127,51 @@ def test_a_name_of_its_own_needs_no_permission(tmp_path: Path) -> None:
         server="http://a", config=str(path), overrides={"leaderElection.leaderElect": False}
     )
     assert not make_plan(overridden)[0].election.leader_elect
+
+
+class Listens:
+    """A plugin that wants to hear of what it is told to."""
+
+    NAME: ClassVar[str] = "Listens"
+
+    def __init__(self, given: dict[str, str]) -> None:
+        self._resource = given["resource"]
+
+    def events_to_register(self) -> list[ClusterEventWithHint]:
+        return [ClusterEventWithHint(self._resource, (Action.ADD,))]
+
+    def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
+        raise AssertionError("nothing is scheduled")
+
+
+def listening(path: Path, resource: str, monkeypatch: pytest.MonkeyPatch) -> RuntimeOptions:
+    point = metadata.EntryPoint("Listens", f"{__name__}:Listens", ENTRY_POINT_GROUP)
+    monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
+    path.write_text(
+        f"{HEAD}profiles:\n- schedulerName: berth\n  plugins: {{multiPoint: {{enabled: [name: Listens]}}}}\n"
+        f"  pluginConfig: [{{name: Listens, args: {{resource: '{resource}'}}}}]\n"
+    )
+    return RuntimeOptions(server="http://a", config=str(path))
+
+
+def test_resources_that_plugins_name_are_in_the_plan(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    options = listening(tmp_path / "own.yaml", "foos.v1.example.com", monkeypatch)
+    plan, _ = make_plan(options)
+    assert plan.options.custom_kinds == ("foos.v1.example.com",)
+    assert plan.options.kinds[-1].api_path == "/apis/example.com/v1"
+
+
+def test_a_resource_that_cannot_be_is_refused_with_its_place_and_the_remedy(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "own.yaml"
+    listening(path, "foos.v1", monkeypatch)
+    assert cli.main(["check-config", str(path)]) == exit_codes.UNUSABLE
+    told = capsys.readouterr().err
+    assert "plugin Listens: events_to_register" in told
+    assert "'foos.v1' is no resource; name a member of Resource, or plural.version.group" in told
 
 
 def test_files_of_the_endpoints_are_checked_before_anything_starts(tmp_path: Path) -> None:

@@ -16,6 +16,7 @@ from shared.framework.cluster_event import (
     NODE_DELETE,
     Action,
     ClusterEvent,
+    EventResource,
     Resource,
     actions_of,
 )
@@ -39,7 +40,7 @@ class Silent:
 class Says:
     NAME: ClassVar[str] = "Says"
 
-    def __init__(self, *events: tuple[Resource, Action]) -> None:
+    def __init__(self, *events: tuple[EventResource, Action]) -> None:
         self._events = events
 
     def events_to_register(self) -> list[ClusterEventWithHint]:
@@ -76,6 +77,22 @@ def test_what_can_never_happen_is_refused_with_the_plugins_name(
 ) -> None:
     with pytest.raises(ConfigurationError, match=r"plugin Says.*there is no"):
         registrations_of([Says(event)])
+
+
+def test_a_resource_that_berth_does_not_know_wakes_whom_its_name_was_said_by() -> None:
+    foos = "foos.v1.example.com"
+    table = wakeups(Says((foos, Action.UPDATE)), Silent())
+    event = ClusterEvent(foos, Action.UPDATE)
+    assert event.label == "foos.v1.example.comUpdate"
+    assert table.interested[event] == ("Says",)
+    assert ClusterEvent(foos, Action.ADD) not in table.interested
+
+
+@pytest.mark.parametrize("name", ["foos.v1", "Pod", "foo", "foos/v1.example.com"])
+def test_a_resource_without_version_or_group_is_refused_with_the_remedy(name: str) -> None:
+    told = rf"plugin Says: events_to_register: '{name}' is no resource; .*foos.v1.example.com"
+    with pytest.raises(ConfigurationError, match=told):
+        registrations_of([Says((name, Action.ADD))])
 
 
 def test_only_plugins_that_may_reject_a_pod_are_asked() -> None:
