@@ -290,7 +290,7 @@ def hint_differences(scenario: Json, expected: Json) -> list[str]:
         change = change_of(event)
         if isinstance(change.new, PodView) and not change.new.record.node_name:
             pending[change.new.record.key] = queued(change.new)
-        taken_for = [(e.resource.value, e.action.value) for e in change.events]
+        taken_for = [(str(e.resource), e.action.value) for e in change.events]
         wanted = [(e["resource"], e["action"]) for e in recorded["cluster_events"]]
         if taken_for != wanted:
             found.append(f"event {index}: expected {wanted}, got {taken_for}")

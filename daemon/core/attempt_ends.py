@@ -48,9 +48,10 @@ class AttemptEnds:
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
-        view = self._facts.cache.view
-        row = self._facts.cache.nodes.row_of(node_name)
-        volumes = volume_work(self._facts.plugins, info, view, row)
+        cache = self._facts.cache
+        view, row, held = cache.view, cache.nodes.row_of(node_name), cache.node_info(node_name)
+        node = None if held is None else held.node
+        volumes = volume_work(self._facts.plugins, info, view, row, node)
         claims = claim_work(self._facts.plugins, record, info, view, row)
         return BindingWork(volumes, tuple(claims))
 

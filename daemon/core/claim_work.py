@@ -19,6 +19,7 @@ from shared.dra.pod_claims import is_used_by_none_but
 from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
+from shared.kube.api.core_v1 import Node
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodRecord
 from shared.kube.volume_names import BOUND_BY_CONTROLLER
@@ -124,9 +125,10 @@ def _work(
 
 
 def volume_work(
-    plugins: OwnerPlugins, pod: PodInfo, cluster: ClusterView, row: int
+    plugins: OwnerPlugins, pod: PodInfo, cluster: ClusterView, row: int, node: Node | None
 ) -> VolumeWork | None:
-    """For a pod that was reserved a place on the row; None where all volumes are bound."""
+    """For a pod that was reserved a place on the row, which is the node's; None where all volumes are
+    bound."""
     if not pod.claim_uses:
         return None
     for plugin in plugins.reserve.get(pod.spec.scheduler_name, ()):
@@ -149,5 +151,6 @@ def volume_work(
                 MakeVolume(meta.namespace, meta.name, meta.resource_version, meta.uid)
                 for meta in (claim.metadata for claim in found.provisions)
             ]
-            return VolumeWork(take, make, plugin.bind_timeout_s)
+            labels = {} if node is None else node.metadata.labels or {}
+            return VolumeWork(take, make, plugin.bind_timeout_s, labels)
     return None

@@ -122,9 +122,10 @@ def metrics_answer(
     """All that is counted. Costs a walk over the queue, so it is made when it is asked for only."""
     rejected: Counter[tuple[str, str]] = Counter()
     for pod in queue:
-        if pod.unschedulable_plugins:
-            profile = pod.pod_class.profile
-            rejected.update((plugin, profile) for plugin in pod.unschedulable_plugins)
+        # A plugin that said Pending counts as well (AddUnschedulableIfNotPresent, v1.36.2).
+        profile = pod.pod_class.profile
+        plugins = pod.unschedulable_plugins | pod.pending_plugins
+        rejected.update((plugin, profile) for plugin in plugins)
     incoming = [
         LabelledCount("queue_incoming", list(labels), count)
         for labels, count in queue.incoming.items()

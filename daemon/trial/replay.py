@@ -36,8 +36,8 @@ from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.kube.api_errors import ApiError
-from shared.kube.decode import UnreadableListError
 from shared.kube.custom_resources import custom_kind, is_custom_name
+from shared.kube.decode import UnreadableListError
 from shared.kube.foreign_groups import kinds_with
 from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions

@@ -30,7 +30,7 @@ from shared.kube.api.resource_v1 import (
     ResourceSliceSpec,
 )
 from shared.kube.quantity import ExactQuantity, QuantityError, parse
-from shared.selectors.node_selector import Terms, parse_selector
+from shared.selectors.node_terms import Terms, parse_selector
 
 ANSWERS_MAX: Final = 64
 """Selectors of which a device remembers what they say of it. Most devices meet one or two."""

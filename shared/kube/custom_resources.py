@@ -13,7 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from shared.kube.api.core_v1 import NamedObject
+from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.resources import ResourceKind
 
 _LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"

@@ -12,7 +12,8 @@ import msgspec
 
 from shared.errors import ObjectError
 from shared.faults import UNDECODABLE
-from shared.kube.api.core_v1 import ApiObject, NamedObject
+from shared.kube.api.core_v1 import ApiObject
+from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import ApiError, ApiStatus, error_from_status
 from shared.kube.custom_resources import CustomObject
 from shared.kube.resources import ResourceKind
@@ -213,7 +214,7 @@ class KindDecoder:
         except UNDECODABLE as error:
             where, version = _identity(raw, unnamed)
             return RejectedObject(where, str(error), version)
-        if self._keeps_content:
+        if self._keeps_content and isinstance(item, NamedObject):
             return CustomObject(metadata=item.metadata, content=bytes(raw))
         return item
 

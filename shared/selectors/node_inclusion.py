@@ -13,14 +13,8 @@ from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable, TaintTuple
 from shared.kube.api.core_v1 import PodSpec
-from shared.selectors.node_selector import (
-    Term,
-    Terms,
-    match_any,
-    match_term,
-    parse_selector,
-    selector_from_labels,
-)
+from shared.selectors.node_selector import match_any, match_term
+from shared.selectors.node_terms import Term, Terms, parse_selector, selector_from_labels
 
 
 class RequiredNodeAffinity(NamedTuple):

@@ -86,6 +86,9 @@ LINES: Final[dict[str, str]] = {
     ),
     'events on the Lease ("became leader")': THEIRS,
     "events that cannot be written as fast as they come": ("unit/workers/binder/test_recorder.py"),
+    "pods that a gate held for more than five minutes": (
+        "unit/daemon/core/queue/test_scheduling_queue.py::test_the_flush_of_leftovers_does_not_open_gates"
+    ),
     "times of extension points and plugins": (
         "unit/workers/scorer/test_point_times.py"
         "::test_each_pod_counts_once_at_each_point_that_it_came_to"
@@ -103,6 +106,13 @@ LINES: Final[dict[str, str]] = {
     ),
     "`/metrics/resources`": (
         "unit/daemon/adapter/test_kind_feed.py::test_finished_pods_are_deleted_pods"
+    ),
+    "a volume that somebody has given to the pod's claim": (
+        "unit/workers/binder/test_volume_bind.py::test_an_order_that_comes_again_finds_its_own_words"
+    ),
+    "while a pod's volumes are being bound": (
+        "unit/workers/binder/test_volume_bind.py"
+        "::test_how_volumes_of_in_tree_plugins_are_reached_is_left_to_others"
     ),
     "victims of equal priority that started in the same second": "properties/test_preemption.py",
     "ImageLocality: nodes that have an image": (

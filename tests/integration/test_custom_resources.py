@@ -91,9 +91,9 @@ def test_a_pod_waits_for_what_its_plugin_says_of_an_object_before_and_after(
     live.add_node("n1")
     live.add_pod("p")
     assert "the door is shut" in live.unschedulable("p")
-    live.create(PATH, door("shut"))
+    live.create(PATH, "Lease", door("shut"))
     live.wait_call("Door", f"{DOORS}Add", "none shut")
-    live.ask("PUT", f"{PATH}/door", door("open"))
+    live.update(f"{PATH}/door", lambda found: found["spec"].update(holderIdentity="open"))
     assert live.bound("p") == "n1"
     assert live.calls("Door", f"{DOORS}Update") == ["shut open"]
     assert live.moves(f"{DOORS}Update", 1) == 1
@@ -102,12 +102,12 @@ def test_a_pod_waits_for_what_its_plugin_says_of_an_object_before_and_after(
 
 def test_a_deletion_is_told_with_the_object_that_was(live: LiveBerth) -> None:
     live.add_node("n1")
-    live.create(PATH, door("shut"))
+    live.create(PATH, "Lease", door("shut"))
     live.add_pod("p")
     live.unschedulable("p")
     live.ask("DELETE", f"{PATH}/door")
     live.wait_call("Door", f"{DOORS}Delete", "shut none")
-    live.create(PATH, door("open"))
+    live.create(PATH, "Lease", door("open"))
     assert live.bound("p") == "n1"
 
 
@@ -116,6 +116,7 @@ def test_a_resource_that_is_not_served_keeps_nobody_waiting_and_is_named(live: L
     assert status.synced
     assert DOORS not in status.unavailable_kinds
     assert status.unavailable_kinds[UNKNOWN].startswith("404")
+    live.await_news(lambda: live.grep("kinds_unavailable"), lambda: "the adapter names it")
     (line,) = live.grep("kinds_unavailable")
     assert UNKNOWN in line
     assert "CustomResourceDefinition" in line

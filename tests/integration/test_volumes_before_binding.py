@@ -80,6 +80,7 @@ def test_a_pod_is_bound_when_its_volumes_are(stage: Stage) -> None:
     # Others are bound meanwhile.
     assert stage.outcome(stage.order("other")) is None
     finish(world, "taking", "pv")
+    add_volume(world, "made")
     finish(world, "making", "made")
     assert stage.outcome(ticket) is None
     assert world.node_of("p") == "n1"
@@ -92,6 +93,7 @@ def test_an_order_that_was_lost_half_way_is_carried_on(stage: Stage) -> None:
     world.wait(f"{CLAIMS}/making", lambda c: c["metadata"]["annotations"], "has its node")
     again = order(stage, "p", uid, work, look_first=True)
     finish(world, "taking", "pv")
+    add_volume(world, "made")
     finish(world, "making", "made")
     assert set(stage.outcomes(2).values()) == {None}
     assert again

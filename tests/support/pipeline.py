@@ -31,7 +31,6 @@ from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.feature_gates import parse_feature_gates
 from shared.framework.plugin_api import PermitPlugin, ReservePlugin
 from shared.framework.profiles import ProfileConfig
-from shared.framework.queueing_hints import registrations_of
 from shared.in_hand import InHand
 from shared.kube.api.core_v1 import Node
 from shared.kube.object_codec import decode_object

@@ -6,8 +6,9 @@ the decision was made on, so that nobody's newer word is overwritten. A refusal 
 order that comes again (its first binder was lost) finds its own words there, and goes on.
 
 Rules: BindPodVolumes and checkBindings in
-pkg/scheduler/framework/plugins/volumebinding/binder.go, v1.36.2. One departure: that a new volume is
-within reach of the node is left to the provisioner, who was told the node.
+pkg/scheduler/framework/plugins/volumebinding/binder.go, and CheckNodeAffinity in
+staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go, v1.36.2. One departure: whether
+the node can reach volumes of in-tree plugins is not looked at; their drivers name zones their own way.
 """
 
 import asyncio
@@ -15,16 +16,22 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api_client import MERGE_PATCH, Api
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
+from shared.kube.csi_translation import in_tree_plugin
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
+from shared.selectors.node_terms import parse_selector, selects_node
 from workers.binder.seen_pod import pod_path
 
 POLL_S: Final = 1.0
 """As kube-scheduler looks."""
 
+_OUT_OF_REACH: Final = (
+    'pv "{}" node affinity doesn\'t match node "{}": no matching NodeSelectorTerms'
+)
 _REPLACED: Final = 'PVC "{}" was deleted and made again in the meantime'
 
 _encoder: Final = msgspec.json.Encoder()
@@ -115,9 +122,11 @@ class VolumeBinder:
     async def _look(self, order: BindPod, work: VolumeWork) -> tuple[str | None, bool]:
         """What went wrong for good, and whether all is done."""
         await self._api.get(pod_path(order.namespace, order.name))
+        node = Node(metadata=ObjectMeta(labels=work.node_labels))
         for take in work.take:
-            path = volume_path(take.volume_name)
-            volume = read_answer(_volume_decoder, await self._api.get(path))
+            volume = await self._volume(take.volume_name)
+            if not _is_within_reach(volume, node):
+                return _OUT_OF_REACH.format(take.volume_name, order.node_name), False
             reference = volume.spec.claim_ref
             if reference is None or not reference.uid:
                 return f'ClaimRef got reset for pv "{take.volume_name}"', False
@@ -135,7 +144,24 @@ class VolumeBinder:
                 return f'provisioning failed for PVC "{make.claim_name}"', False
             if not _is_bound(claim):
                 return None, False
+            made = await self._volume_if_there(claim.spec.volume_name)
+            if made is None:
+                return (
+                    None,
+                    False,
+                )  # The claim will not be bound for long, or the volume is seen soon.
+            if not _is_within_reach(made, node):
+                return _OUT_OF_REACH.format(claim.spec.volume_name, order.node_name), False
         return None, True
+
+    async def _volume(self, name: str) -> PersistentVolume:
+        return read_answer(_volume_decoder, await self._api.get(volume_path(name)))
+
+    async def _volume_if_there(self, name: str) -> PersistentVolume | None:
+        try:
+            return await self._volume(name)
+        except NotFound:
+            return None
 
     async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
         return read_answer(_claim_decoder, await self._api.get(claim_path(namespace, name)))
@@ -144,6 +170,14 @@ class VolumeBinder:
 def _is_bound(claim: PersistentVolumeClaim) -> bool:
     annotations = claim.metadata.annotations or {}
     return bool(claim.spec.volume_name) and BIND_COMPLETED in annotations
+
+
+def _is_within_reach(volume: PersistentVolume, node: Node) -> bool:
+    """Whether pods on a node with these labels can use the volume."""
+    affinity = volume.spec.node_affinity
+    if affinity is None or affinity.required is None or in_tree_plugin(volume.spec) is not None:
+        return True
+    return selects_node(parse_selector(affinity.required), node)
 
 
 def volume_path(name: str) -> str:

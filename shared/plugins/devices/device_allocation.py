@@ -24,7 +24,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api.resource_v1 import DeviceClaim, ResourceClaim, ResourceClaimSpec
-from shared.selectors.node_selector import Terms
+from shared.selectors.node_terms import Terms
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
 

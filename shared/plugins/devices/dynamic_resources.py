@@ -78,7 +78,8 @@ from shared.plugins.devices.device_allocation import (
     provided_by_devices,
     scalars_of,
 )
-from shared.selectors.node_selector import Terms, match_any, parse_selector
+from shared.selectors.node_selector import match_any
+from shared.selectors.node_terms import Terms, parse_selector
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 CANNOT_FIT: Final = "cannot fit resource"

@@ -35,13 +35,11 @@ from shared.kube.api.core_v1 import Node, NodeSelectorTerm, PreferredSchedulingT
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.plugin_names import NODE_AFFINITY
 from shared.selectors.node_inclusion import RequiredNodeAffinity
-from shared.selectors.node_selector import (
+from shared.selectors.node_selector import SelectedColumns, match_any, match_term
+from shared.selectors.node_terms import (
     NAME_FIELD,
-    SelectedColumns,
     Term,
     is_empty,
-    match_any,
-    match_term,
     parse_selector,
     parse_term,
     selects_node,

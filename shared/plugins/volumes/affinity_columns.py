@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
-from shared.selectors.node_selector import LabelRequirement, Operator, Terms, match_any
+from shared.selectors.node_selector import match_any
+from shared.selectors.node_terms import LabelRequirement, Operator, Terms
 
 Places = NDArray[np.intp]
 """Positions in a list of things, the first in line first."""

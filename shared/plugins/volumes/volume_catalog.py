@@ -19,7 +19,7 @@ from shared.kube.api.storage_v1 import CsiStorageCapacity
 from shared.plugins.volumes.affinity_columns import AffinityColumns
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
 from shared.plugins.volumes.volume_rules import selector_terms, volume_class, volume_size_max
-from shared.selectors.node_selector import Terms
+from shared.selectors.node_terms import Terms
 
 VOLUMES: Final = "persistentvolumes"
 CAPACITIES: Final = "csistoragecapacities"

@@ -27,7 +27,7 @@ from shared.plugins.volumes.volume_rules import (
     storage_nanos,
 )
 from shared.selectors.label_selector import Selector
-from shared.selectors.node_selector import Terms
+from shared.selectors.node_terms import Terms
 
 Slots = Places
 """Numbers of volumes in a pool; NONE for no volume."""

@@ -19,14 +19,8 @@ from shared.kube.api.meta_v1 import LabelSelector, Quantity, ResourceList
 from shared.kube.api.storage_v1 import CsiStorageCapacity, TopologySelectorTerm
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from shared.kube.volume_names import BIND_COMPLETED, SELECTED_NODE
-from shared.selectors.node_selector import (
-    LabelRequirement,
-    Operator,
-    Term,
-    Terms,
-    match_term,
-    parse_selector,
-)
+from shared.selectors.node_selector import match_term
+from shared.selectors.node_terms import LabelRequirement, Operator, Term, Terms, parse_selector
 
 BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"

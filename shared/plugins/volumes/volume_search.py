@@ -35,7 +35,7 @@ from shared.plugins.volumes.volume_rules import (
     selected_node,
 )
 from shared.selectors.label_selector import EVERYTHING, SelectorError, parse_label_selector
-from shared.selectors.node_selector import Terms
+from shared.selectors.node_terms import Terms
 
 REASON_NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"

@@ -148,7 +148,8 @@ def listening(path: Path, resource: str, monkeypatch: pytest.MonkeyPatch) -> Run
     point = metadata.EntryPoint("Listens", f"{__name__}:Listens", ENTRY_POINT_GROUP)
     monkeypatch.setattr(metadata, "entry_points", lambda **_: [point])
     path.write_text(
-        f"{HEAD}profiles:\n- schedulerName: berth\n  plugins: {{multiPoint: {{enabled: [name: Listens]}}}}\n"
+        f"{HEAD}profiles:\n- schedulerName: berth\n"
+        "  plugins: {multiPoint: {enabled: [name: Listens]}}\n"
         f"  pluginConfig: [{{name: Listens, args: {{resource: '{resource}'}}}}]\n"
     )
     return RuntimeOptions(server="http://a", config=str(path))

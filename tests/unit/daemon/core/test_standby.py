@@ -4,6 +4,7 @@ from daemon.core.dump import cache_answer, metrics_answer
 from daemon.core.events import LeaseTaken
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
+from tests.unit.daemon.core.queue.builders import Bench
 
 
 def test_nothing_is_given_out_before_the_lease_is_taken_and_then_at_once() -> None:
@@ -67,3 +68,14 @@ def test_metrics_tell_who_rejected_what_waits() -> None:
     assert incoming["active", "UnschedulablePodAdd"] == 2
     attempts = {tuple(one.labels): sum(one.counts) for one in answer.histograms}
     assert attempts["scheduled", "default-scheduler"] == 1
+
+
+def test_a_plugin_that_said_pending_counts_among_those_that_rejected() -> None:
+    bench = Bench()
+    bench.park("a", ["NodeResourcesFit"], pending=["DynamicResources"])
+    state = Pipeline().state
+    answer = metrics_answer(state.status(), state.counters, bench.queue)
+    assert [(one.labels[0], one.count) for one in answer.unschedulable] == [
+        ("DynamicResources", 1),
+        ("NodeResourcesFit", 1),
+    ]

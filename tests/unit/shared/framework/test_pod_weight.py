@@ -14,6 +14,7 @@ from shared.messages.to_owner import ObjectChanged
 from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs
 from shared.selectors import node_selector
 from shared.selectors.label_selector import Labels
+from shared.selectors.node_terms import parse_int64
 from shared.selectors.pod_terms import PodTerm
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with
@@ -157,11 +158,10 @@ def test_terms_share_the_numbers_that_they_compare_with(monkeypatch: pytest.Monk
     pod: PodInfo = pod_info(make_pod("p", spec=node_terms("Gt", 50)))
     cache = cluster_of([make_node(f"n{i}", labels={"number": str(i)}) for i in range(40)])
     state = NodeAffinity(NodeAffinityArgs()).pre_filter(pod, cache.view).state
-    parse = node_selector.parse_int64
 
     def noted(text: str) -> int | None:
         read.append(text)
-        return parse(text)
+        return parse_int64(text)
 
     monkeypatch.setattr(node_selector, "parse_int64", noted)
     found = NodeAffinity(NodeAffinityArgs()).filter(

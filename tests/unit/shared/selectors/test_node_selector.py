@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from shared.columns.rows import row_index
 from shared.kube.api.core_v1 import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from shared.selectors import node_selector
+from shared.selectors import node_selector, node_terms
 from shared.selectors.label_match import numbers_in, value_in
 from tests.support import slow_twins
 from tests.support.builders import table_of
@@ -62,7 +62,7 @@ def test_a_node_matches_if_one_term_holds_as_a_whole(
 ) -> None:
     nodes = table_of(labels)
     selector = NodeSelector(node_selector_terms=[term_of(*term) for term in terms])
-    parsed = node_selector.parse_selector(selector)
+    parsed = node_terms.parse_selector(selector)
     rows = np.arange(len(labels))
     got = node_selector.match_any(parsed, nodes, row_index(rows), len(rows))
     wanted = [
@@ -92,14 +92,14 @@ def test_a_missing_label_is_never_asked_about(count: int) -> None:
 def test_many_nodes_with_many_values_compare_as_numbers() -> None:
     labels = [{"disk": str(i)} for i in range(40)] + [{"disk": "many"}, {}]
     nodes = table_of(labels)
-    term = node_selector.parse_term(term_of([("disk", "Gt", ["36"])], []), "t")
+    term = node_terms.parse_term(term_of([("disk", "Gt", ["36"])], []), "t")
     got = node_selector.match_term(term, nodes, slice(0, 42), 42)
     assert np.flatnonzero(got).tolist() == [37, 38, 39]
 
 
 def test_a_parsed_selector_sees_values_that_come_later() -> None:
     nodes = table_of([{"zone": "a"}])
-    parsed = node_selector.parse_term(term_of([("zone", "In", ["new"])], []), "t")
+    parsed = node_terms.parse_term(term_of([("zone", "In", ["new"])], []), "t")
     assert node_selector.match_term(parsed, nodes, slice(0, 1), 1).tolist() == [False]
     nodes.reserve(2)
     nodes.write_labels(np.array([1]), [{"zone": "new"}])
@@ -125,7 +125,7 @@ def test_a_term_that_makes_no_sense_matches_nothing_and_says_why(
 ) -> None:
     nodes = table_of([{"zone": "5"}])
     term = term_of([("absent", "DoesNotExist", []), ("zone", operator, values)], [])
-    parsed = node_selector.parse_selector(NodeSelector(node_selector_terms=[term]), "required.")
+    parsed = node_terms.parse_selector(NodeSelector(node_selector_terms=[term]), "required.")
     assert parsed[0].errors[0].startswith("required.nodeSelectorTerms[0].matchExpressions[1].")
     assert problem in parsed[0].errors[0]
     assert not node_selector.match_any(parsed, nodes, slice(0, 1), 1).any()
@@ -144,7 +144,7 @@ def test_fields_other_than_one_name_are_refused(
     key: str, operator: str, values: list[str], problem: str
 ) -> None:
     requirement = NodeSelectorRequirement(key=key, operator=operator, values=values)
-    parsed = node_selector.parse_term(NodeSelectorTerm(match_fields=[requirement]), "t")
+    parsed = node_terms.parse_term(NodeSelectorTerm(match_fields=[requirement]), "t")
     assert problem in parsed.errors[0]
     assert parsed.errors[0].startswith("t.matchFields[0].")
 
@@ -155,4 +155,4 @@ def test_fields_other_than_one_name_are_refused(
      ("٣", None), ("0x5", None), ("-9223372036854775808", -(2**63))],
 )  # fmt: skip
 def test_integers_are_read_as_go_reads_them(text: str, number: int | None) -> None:
-    assert node_selector.parse_int64(text) == number == slow_twins.go_int64(text)
+    assert node_terms.parse_int64(text) == number == slow_twins.go_int64(text)

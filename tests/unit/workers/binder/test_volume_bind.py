@@ -4,6 +4,8 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import pytest
+
 from shared.kube.api_client import MERGE_PATCH
 from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
@@ -72,7 +74,7 @@ def bind(cluster: FakeCluster, *parts: TakeVolume | MakeVolume, timeout_s: float
     """The problem, or nothing."""
     take = [part for part in parts if isinstance(part, TakeVolume)]
     make = [part for part in parts if isinstance(part, MakeVolume)]
-    work = VolumeWork(take, make, timeout_s)
+    work = VolumeWork(take, make, timeout_s, {"zone": "a"})
     failed = run_virtual(VolumeBinder(cluster).bind(make_order(), work))
     return "" if failed is None else failed.message
 
@@ -164,6 +166,41 @@ def test_a_claim_that_is_another_one_by_now_is_not_bound_in_place_of_the_reserve
     selected = {"volume.kubernetes.io/selected-node": "n1"}
     cluster.on_get = after(4, lambda c: c.replace("making", **selected))
     assert bind(cluster, MAKE) == told.format("making")
+
+
+def reached_from(zone: str, **source: Any) -> dict[str, Any]:
+    """A volume's spec."""
+    here = [{"key": "zone", "operator": "In", "values": [zone]}]
+    terms = {"nodeSelectorTerms": [{"matchExpressions": here}]}
+    return {"nodeAffinity": {"required": terms}, **source}
+
+
+@pytest.mark.parametrize("part", [TAKE, MAKE])
+def test_a_volume_that_the_node_cannot_reach_ends_it(part: TakeVolume | MakeVolume) -> None:
+    reason = 'node affinity doesn\'t match node "n1": no matching NodeSelectorTerms'
+    for zone, expected in (("a", ""), ("b", f'binding volumes: pv "pv" {reason}')):
+        cluster = FakeCluster()
+        cluster.objects[volume_path("pv")]["spec"].update(reached_from(zone))
+        cluster.bind("taking")
+        cluster.bind("making")
+        assert bind(cluster, part) == expected
+
+
+def test_how_volumes_of_in_tree_plugins_are_reached_is_left_to_others() -> None:
+    cluster = FakeCluster()
+    disk = {"gcePersistentDisk": {"pdName": "disk"}}
+    cluster.objects[volume_path("pv")]["spec"].update(reached_from("b", **disk))
+    cluster.bind("taking")
+    assert bind(cluster, TAKE) == ""
+
+
+def test_a_new_volume_that_cannot_be_seen_yet_is_waited_for() -> None:
+    cluster = FakeCluster()
+    cluster.bind("making")
+    volume = cluster.objects.pop(volume_path("pv"))
+    cluster.on_get = after(6, lambda c: c.objects.setdefault(volume_path("pv"), volume))
+    assert bind(cluster, MAKE) == ""
+    assert cluster.gets >= 6
 
 
 def test_a_pod_that_is_gone_is_not_waited_for() -> None:

@@ -180,7 +180,7 @@ def test_the_table_registers_what_kube_scheduler_registers() -> None:
         }
     actual = {
         plugin: {
-            (line.resource.value.rpartition("/")[2], action.value)
+            (line.resource.rpartition("/")[2], action.value)
             for line in with_implied_taint(lines)
             for action in line.actions
         }

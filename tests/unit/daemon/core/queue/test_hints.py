@@ -25,7 +25,7 @@ from shared.kube.api.storage_v1 import CsiDriver, VolumeAttachment
 from shared.kube.pod_record import split_pod
 from shared.plugins.in_tree import InTreeRegistry
 from shared.selectors import node_inclusion
-from shared.selectors.node_selector import Terms, parse_selector
+from shared.selectors.node_terms import Terms, parse_selector
 from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import default_registrations, registrations_with, wakeups_of
 from tests.unit.daemon.core.queue.builders import Bench, view_of

@@ -650,6 +650,7 @@ def test_the_flush_of_leftovers_does_not_open_gates() -> None:
     assert asked == ["old"], "nobody opens a gate by waiting"
     assert bench.queue.incoming == moved | {("active", "UnschedulableTimeout"): 1}
     assert bench.places() == {"p": "gated", "old": "active"}
+    assert {pod.record.name for pod in bench.queue if pod.was_flushed} == {"old"}
     assert bench.queue.next_wakeup_s() == 1020.0
 
 

@@ -1,0 +1,199 @@
+"""Node selectors (nodeSelector, node affinity terms): parsed once, asked of single nodes.
+
+Apart from `node_selector.py`, which asks whole columns, because a binder asks too, which has no
+columns. A parsed selector keeps strings, not ids, so it stays right while dictionaries grow.
+
+Rules: staging/src/k8s.io/component-helpers/scheduling/corev1/nodeaffinity/nodeaffinity.go and
+apimachinery's pkg/labels/selector.go, v1.36. Of a term that cannot be parsed (a Gt with "-5", an In
+without values) upstream says that it matches nothing; who must refuse it looks at `errors`.
+"""
+
+import re
+from collections.abc import Sequence
+from enum import Enum
+from typing import Final, NamedTuple, assert_never
+
+from shared.kube.api.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.kube.quantity import INT64_MAX
+
+NAME_FIELD: Final = "metadata.name"
+LABEL_VALUE_LENGTH_MAX: Final = 63
+_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+
+
+class Operator(Enum):
+    IN = "In"
+    NOT_IN = "NotIn"
+    EXISTS = "Exists"
+    DOES_NOT_EXIST = "DoesNotExist"
+    GREATER = "Gt"
+    LESS = "Lt"
+
+
+class LabelRequirement(NamedTuple):
+    key: str
+    operator: Operator
+    values: tuple[str, ...]
+    bound: int = 0
+    """The number that Gt and Lt compare with."""
+
+
+class NameRequirement(NamedTuple):
+    """A requirement on metadata.name, the only field that can be selected by."""
+
+    name: str
+    is_equal: bool
+
+
+class Term(NamedTuple):
+    """All requirements must hold. With errors, the term matches nothing."""
+
+    labels: tuple[LabelRequirement, ...]
+    names: tuple[NameRequirement, ...]
+    errors: tuple[str, ...]
+
+
+Terms = tuple[Term, ...]
+
+
+# Parsing ------------------------------------------------------------------------------------------
+
+
+def parse_selector(selector: NodeSelector, path: str = "") -> Terms:
+    """The terms of a selector, of which one must match; empty terms match nothing and are left out."""
+    terms = selector.node_selector_terms or ()
+    return tuple(
+        parse_term(term, f"{path}nodeSelectorTerms[{i}]")
+        for i, term in enumerate(terms)
+        if not is_empty(term)
+    )
+
+
+def is_empty(term: NodeSelectorTerm) -> bool:
+    """Whether the term has no requirement at all; such a term matches nothing."""
+    return not term.match_expressions and not term.match_fields
+
+
+def parse_term(term: NodeSelectorTerm, path: str) -> Term:
+    """One term; what is wrong with it is listed in its errors, each with its path."""
+    labels: list[LabelRequirement] = []
+    names: list[NameRequirement] = []
+    errors: list[str] = []
+    for i, requirement in enumerate(term.match_expressions or ()):
+        where = f"{path}.matchExpressions[{i}]"
+        error, parsed = _parse_label(requirement)
+        if parsed is None:
+            errors.append(f"{where}.{error}")
+        else:
+            labels.append(parsed)
+    for i, requirement in enumerate(term.match_fields or ()):
+        where = f"{path}.matchFields[{i}]"
+        name_error, name = _parse_name(requirement)
+        if name is None:
+            errors.append(f"{where}.{name_error}")
+        else:
+            names.append(name)
+    return Term(tuple(labels), tuple(names), tuple(errors))
+
+
+def selector_from_labels(labels: dict[str, str]) -> Term:
+    """spec.nodeSelector: every label must be there with exactly this value."""
+    requirements = (LabelRequirement(key, Operator.IN, (value,)) for key, value in labels.items())
+    return Term(tuple(requirements), (), ())
+
+
+def _parse_label(requirement: NodeSelectorRequirement) -> tuple[str, LabelRequirement | None]:
+    values = tuple(requirement.values or ())
+    try:
+        operator = Operator(requirement.operator)
+    except ValueError:
+        known = ", ".join(o.value for o in Operator)
+        return f"operator: {requirement.operator!r} is not one of {known}", None
+    error = _value_count_error(operator, len(values)) or _label_values_error(values)
+    if error:
+        return error, None
+    bound = 0
+    if operator in (Operator.GREATER, Operator.LESS):
+        number = parse_int64(values[0])
+        if number is None:
+            told = "for 'Gt', 'Lt' operators, the value must be an integer"
+            return f'values[0]: Invalid value: "{values[0]}": {told}', None
+        bound = number
+    return "", LabelRequirement(requirement.key, operator, values, bound)
+
+
+def _value_count_error(operator: Operator, count: int) -> str:
+    match operator:
+        case Operator.IN | Operator.NOT_IN:
+            return "" if count else f"values: {operator.value} needs at least one"
+        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+            return f"values: {operator.value} takes none" if count else ""
+        case Operator.GREATER | Operator.LESS:
+            return "" if count == 1 else f"values: {operator.value} needs exactly one"
+        case _:
+            assert_never(operator)
+
+
+def _label_values_error(values: Sequence[str]) -> str:
+    for i, value in enumerate(values):
+        if len(value) > LABEL_VALUE_LENGTH_MAX or _LABEL_VALUE.fullmatch(value) is None:
+            return f"values[{i}]: {value!r} cannot be the value of a label"
+    return ""
+
+
+def _parse_name(requirement: NodeSelectorRequirement) -> tuple[str, NameRequirement | None]:
+    values = requirement.values or ()
+    if requirement.key != NAME_FIELD:
+        return f"key: {requirement.key!r} is not {NAME_FIELD}, the only field there is", None
+    if requirement.operator not in ("In", "NotIn"):
+        return f"operator: {requirement.operator!r} is not one of In, NotIn", None
+    if len(values) != 1:
+        return "values: exactly one is needed", None
+    return "", NameRequirement(values[0], requirement.operator == "In")
+
+
+def parse_int64(text: str) -> int | None:
+    """As Go's strconv.ParseInt(text, 10, 64); None where that fails."""
+    if _INTEGER.fullmatch(text) is None:
+        return None
+    number = int(text)
+    return number if -INT64_MAX - 1 <= number <= INT64_MAX else None
+
+
+# A single node ------------------------------------------------------------------------------------
+
+
+def selects_node(terms: Terms, node: Node) -> bool:
+    """Whether one of the terms picks a node that is in no table."""
+    return any(_picks(term, node) for term in terms)
+
+
+def _picks(term: Term, node: Node) -> bool:
+    if term.errors:
+        return False
+    labels = node.metadata.labels or {}
+    return all(
+        _holds(requirement, labels.get(requirement.key)) for requirement in term.labels
+    ) and all((node.metadata.name == name.name) is name.is_equal for name in term.names)
+
+
+def _holds(requirement: LabelRequirement, value: str | None) -> bool:
+    match requirement.operator:
+        case Operator.IN:
+            return value in requirement.values
+        case Operator.NOT_IN:
+            return value not in requirement.values
+        case Operator.EXISTS:
+            return value is not None
+        case Operator.DOES_NOT_EXIST:
+            return value is None
+        case Operator.GREATER | Operator.LESS:
+            number = parse_int64(value) if value is not None else None
+            if number is None:
+                return False
+            if requirement.operator is Operator.GREATER:
+                return number > requirement.bound
+            return number < requirement.bound
+        case _:
+            assert_never(requirement.operator)
