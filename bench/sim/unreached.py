@@ -121,6 +121,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/cycle.py:Cycle._among:*first_by_name*",
     ),
     "Only a plugin of somebody else leads there": (
+        "workers/scorer/evaluator.py:post_filter:pod = prepared(*",
         "shared/framework/diagnosis.py:*_error",
         "shared/framework/diagnosis.py:_told",
         "shared/framework/filter_outcomes.py:PreScoreError.*",
