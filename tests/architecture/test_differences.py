@@ -73,6 +73,10 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_claim_work.py"
         "::test_what_an_earlier_owner_left_for_a_pod_is_freed_and_the_pod_tried_again"
     ),
+    "DRA: an extended resource that a node states as 0": (
+        "unit/shared/plugins/devices/test_dynamic_resources.py"
+        "::test_an_extended_resource_that_a_node_states_as_0_counts_as_not_stated"
+    ),
     "DRA: devices that an earlier attempt was given": (
         "unit/workers/binder/test_claim_bind.py"
         "::test_devices_that_an_earlier_scheduler_gave_and_that_do_not_get_ready_are_given_back"

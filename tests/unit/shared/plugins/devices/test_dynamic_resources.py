@@ -358,6 +358,19 @@ def test_reserve_rejects_nodes_out_of_reach_of_what_was_allocated_and_amounts_of
     assert plugin().reserve(far, pod_info(far), cache.view, 1).is_success
 
 
+def test_an_extended_resource_that_a_node_states_as_0_counts_as_not_stated() -> None:
+    other = "example.com/other"
+    cache = cluster(
+        make_class("gpus", extendedResourceName=GPU),
+        make_slice("n0", [device("a")]),
+        nodes=1,
+        extra={other: "0"},
+    )
+    both = {"requests": {GPU: "1", other: "1"}}
+    pod = make_pod("p", spec={"containers": [{"name": "c", "resources": both}]})
+    assert verdicts(cache, pod_info(pod)) == [CANNOT_FIT]
+
+
 def test_nodes_that_have_the_same_left_are_searched_once_however_many_devices_are_given_away(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
