@@ -30,6 +30,10 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_nominations.py"
         "::test_a_preemptors_status_is_written_while_its_victims_are_asked_to_go"
     ),
+    "a plugin that is enabled for Score, but not for the PreScore": (
+        "unit/bench/conformance/test_engine_evaluator.py"
+        "::test_a_plugin_that_is_enabled_for_score_alone_prepares_its_score"
+    ),
     "other feature gates than": (
         "unit/shared/framework/test_feature_gates.py"
         "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
