@@ -215,13 +215,17 @@ def _get(
     return answer
 
 
+_PARTS: Final = ("", "status", "resize")
+"""What is read and patched: the object, or that part of it."""
+
+
 def _read(
     cluster: Cluster, target: Target, request: Request, query: Mapping[str, str]
 ) -> Answer | WatchStart:
     metadata_only = wants_metadata_only(request.accept)
     resource = target.resource
     watches = is_true(query.get("watch"))
-    if target.subresource not in ("", "status"):
+    if target.subresource not in _PARTS:
         raise status.method_not_allowed()
     if target.name is not None and not watches:
         namespace = target.namespace or ""
@@ -250,7 +254,7 @@ def _put(cluster: Cluster, target: Target, request: Request, now_s: float) -> An
 
 
 def _patch(cluster: Cluster, target: Target, request: Request, now_s: float) -> Answer:
-    if target.name is None or target.subresource not in ("", "status"):
+    if target.name is None or target.subresource not in _PARTS:
         raise status.method_not_allowed()
     wants_metadata_only(request.accept)
     return patch(

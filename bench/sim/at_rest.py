@@ -187,7 +187,7 @@ class AtRest:
             if has_all(scorer, owner) and not scorer.loop.replica.is_settled:
                 raise SimulatedFailure("kept", f"{scorer.name}: a proposal that is judged long ago")
         for node, what in overcommitted(cluster):
-            if node not in self._world.spoilt_nodes and not self._world.was_restored:
+            if not self._world.may_be_spoilt(node):
                 raise SimulatedFailure("overcommitted", f"{node}: {what}")
 
     def _objects(self) -> dict[str, dict[str, Json]]:

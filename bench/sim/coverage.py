@@ -112,11 +112,9 @@ def _is_log_call(node: ast.AST) -> bool:
     called = (
         node.value.func if isinstance(node, ast.Expr) and isinstance(node.value, ast.Call) else None
     )
-    return (
-        isinstance(called, ast.Attribute)
-        and isinstance(called.value, ast.Name)
-        and called.value.id == "log"
-    )
+    if not isinstance(called, ast.Attribute):
+        return False
+    return ast.unparse(called.value) in ("log", "self._log")
 
 
 def _functions_of(code: CodeType, file: str) -> Iterator[Function]:

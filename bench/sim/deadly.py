@@ -2,7 +2,8 @@
 
 A pod says by its label whose death it is: the owner's, as soon as it is told of the pod (PreEnqueue), or
 that of each worker that looks at it (PreFilter). Of a pod that only waits for such things an owner dies
-when it is told of a node, or of another object, that is one by its name.
+when it is told of a node, or of another object, that is one by its name. Others nobody dies of: workers
+cannot make sense of them, or the plugin has something against them whatever the nodes are.
 """
 
 from importlib import metadata
@@ -23,6 +24,14 @@ SCORER: Final = "scorer"
 WHOEVER_SEES: Final = "whoever-sees"
 SIGHT: Final = f"{PREFIX}sight"
 """How the names begin of nodes and drivers that no owner survives while such a pod waits for them."""
+
+FAILS_AS: Final = "example.com/fails-as"
+EXCEPTION: Final = "exception"
+FAILURES: Final = {
+    "error": Code.ERROR,
+    "never": Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
+    "no": Code.UNSCHEDULABLE,
+}
 
 
 class Death(BaseException):
@@ -49,11 +58,14 @@ class SimulatedDeath:
         return _WAITS if deadly_for == WHOEVER_SEES else SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """A worker's end."""
+        """A worker's end, or what is to be said of the pod."""
         del cluster
         if pod.labels.get(DEADLY) == SCORER:
             raise Death
-        return PreFilterResult()
+        fails_as = pod.labels.get(FAILS_AS, "")
+        if fails_as == EXCEPTION:
+            raise ValueError("made up")
+        return PreFilterResult(Status(FAILURES.get(fails_as, Code.SUCCESS)))
 
 
 _SEEN: Final = (Resource.NODE, Resource.CSI_DRIVER)

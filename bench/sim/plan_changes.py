@@ -37,6 +37,11 @@ def declared(draw: Draw) -> list[Action]:
     return made
 
 
+def started(draw: Draw) -> list[Action]:
+    """Pods that run, since some time."""
+    return [Action(draw.time_s(), "start_pod", draw.pod()) for _ in draw.some(8)]
+
+
 def _change(at_s: float, path: str, body: Json) -> Action:
     return Action(at_s, "change", {"path": path, "body": body})
 

@@ -3,7 +3,16 @@
 from typing import Final
 
 from bench.sim import plan_claims
-from bench.sim.deadly import DEADLY, OWNER, SCORER, SIGHT, WHOEVER_SEES
+from bench.sim.deadly import (
+    DEADLY,
+    EXCEPTION,
+    FAILS_AS,
+    FAILURES,
+    OWNER,
+    SCORER,
+    SIGHT,
+    WHOEVER_SEES,
+)
 from bench.sim.draw import STARTS_S, Action, Draw, Json
 from bench.sim.extender import LICENCE, SEAT
 from bench.sim.permit import GROUP
@@ -263,6 +272,28 @@ def seen(draw: Draw) -> list[Action]:
     for plural in rng.sample(sorted(objects), rng.choice((1, 2))):
         body = {"metadata": {"name": f"{SIGHT}-{plural}"}, **objects[plural]}
         made.append(Action(draw.time_s(), "put_raw", {"plural": plural, "body": body}))
+    return made
+
+
+def faulty(draw: Draw) -> list[Action]:
+    """Pods that a plugin fails on or refuses from the start, and one that workers die of until it is
+    made another; and one that matters more all of a sudden. They fit nowhere, if anybody gets so far."""
+    rng, made = draw.rng, []
+    spec = {"nodeSelector": {"nowhere": "x"}, "containers": [{"name": "c", "image": "i"}]}
+    for kind in rng.sample((EXCEPTION, *FAILURES), rng.choice((1, 2))):
+        at_s = draw.time_s()
+        for number in draw.some(3):
+            named = {"namespace": "default", "name": f"{PREFIX}{kind}-{number}"}
+            what = {**named, "labels": {FAILS_AS: kind}, "spec": spec}
+            made.append(Action(at_s, "create_pod", what))
+    for at_s, priority in ((0.0, 1), (draw.rng.uniform(0.2, 1.0), 2)):
+        meta = {"namespace": "default", "name": f"{PREFIX}promoted"}
+        ours = {"schedulerName": "default-scheduler", "priority": priority}
+        body = {"metadata": meta, "spec": spec | ours}
+        made.append(Action(at_s, "put_raw", {"plural": "pods", "body": body}))
+    named = {"namespace": "default", "name": f"{PREFIX}reformed"}
+    made.append(Action(0.0, "create_pod", {**named, "labels": {DEADLY: SCORER}, "spec": spec}))
+    made.append(Action(draw.time_s() + 4, "label_pod", {**named, "labels": {DEADLY: "nobody"}}))
     return made
 
 

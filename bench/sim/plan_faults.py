@@ -164,6 +164,25 @@ def clock(draw: Draw) -> list[Action]:
     return [Action(draw.time_s(), "set_clock", {"berth": berth, "by_s": by_s})]
 
 
+def stubborn(draw: Draw) -> list[Action]:
+    """An API server that does not let pods be bound or deleted, for good or when it is asked again much
+    later, and pods for which others have to go meanwhile."""
+    rng, made = draw.rng, []
+    for number in draw.some(4):
+        at_s = draw.time_s()
+        method, path = rng.choice(
+            (("DELETE", "*/pods/*"), ("DELETE", "*/pods/*"), ("POST", "*/binding"))
+        )
+        fault: Json = {"at": "request", "do": "refuse", "method": method, "path": path}
+        fault |= rng.choice(({"code": 403}, {"code": 422}, {"code": 429, "retry_after_s": 2}))
+        made.append(Action(at_s, "api_fault", fault | {"times": rng.randint(1, 3)}))
+        spec = {**rng.choice(draw.shapes)["spec"], "priority": 2000 + number}
+        pod: Json = {"namespace": "default", "name": f"p{len(draw.pods)}"}
+        draw.pods.append(pod)
+        made.append(Action(at_s, "create_pod", {**pod, "labels": {"app": "a"}, "spec": spec}))
+    return made
+
+
 def asleep(draw: Draw) -> list[Action]:
     """A machine sleeps for a while; longer than a lease lasts, sometimes."""
     rng = draw.rng

@@ -23,12 +23,12 @@ OTHER_PROFILE: Final = "other-scheduler"
 
 def feature_gates(seed: int, features: Container[str]) -> str:
     """Those that a plan with pod groups has on."""
-    if not ("pod_groups" in features or "torn" in features):
+    if not any(each in features for each in ("pod_groups", "torn", "raided")):
         return ""
     rng = random.Random(f"plan/{seed}/gates")
     drawn = [each for each in SOMETIMES if rng.random() < 0.5]
-    gates = [*ALWAYS, *drawn, *(() if TOPOLOGY in drawn or "torn" not in features else (TOPOLOGY,))]
-    return ",".join(f"{gate}=true" for gate in gates)
+    needed = [gate for each, gate in (("torn", TOPOLOGY), ("raided", AWARE)) if each in features]
+    return ",".join(f"{gate}=true" for gate in dict.fromkeys((*ALWAYS, *drawn, *needed)))
 
 
 def waits(seed: int, features: Container[str]) -> bool:
@@ -105,6 +105,48 @@ def torn(draw: Draw) -> list[Action]:
     for _ in draw.some(2):
         path = f"{NODES}/{rng.choice(draw.nodes)}"
         made.append(Action(draw.time_s(), "change", {"path": path, "body": labels}))
+    return made
+
+
+def raided(draw: Draw) -> list[Action]:
+    """Groups that go as a whole, gangs that matter more, and mates of the former that come or go while
+    it is found out who has to make room."""
+    rng, made = draw.rng, []
+    for _ in draw.some(3):
+        at_s, name = draw.time_s(), f"g{len(draw.pods)}"
+        raid_s = at_s + rng.uniform(0.5, 3)
+        mates = _alike(draw, name, at_s, rng.randint(1, 3), 0)
+        made += mates
+        made.append(_group(name, at_s, {"policy": {"basic": {}}, "priority": 0}))
+        gang = f"g{len(draw.pods)}"
+        count = rng.randint(1, 3)
+        made += _alike(draw, gang, raid_s, count, 1000)
+        policy = {"gang": {"minCount": rng.randint(1, count)}}
+        made.append(_group(gang, raid_s, {"policy": policy, "priority": 1000}))
+        soon_s = raid_s + 10 ** rng.uniform(-3, -1)
+        if rng.random() < 0.5:
+            made += _alike(draw, name, soon_s, 1, 0)
+        else:
+            gone = {"namespace": "default", "name": rng.choice(mates).what["name"]}
+            made.append(Action(soon_s, "delete_pod", gone))
+    return made
+
+
+def _group(name: str, at_s: float, spec: Json) -> Action:
+    policy = {"schedulingPolicy": spec["policy"], "priority": spec["priority"]}
+    body = {"metadata": {"name": name}, "spec": policy | {"disruptionMode": "PodGroup"}}
+    return Action(at_s, "create", {"path": GROUPS, "body": body})
+
+
+def _alike(draw: Draw, group: str, at_s: float, count: int, priority: int) -> list[Action]:
+    """Pods of a group, of one shape."""
+    spec = {**draw.rng.choice(draw.shapes)["spec"], "priority": priority}
+    spec["schedulingGroup"] = {"podGroupName": group}
+    made = []
+    for _ in range(count):
+        pod = {"namespace": "default", "name": f"p{len(draw.pods)}"}
+        draw.pods.append(pod)
+        made.append(Action(at_s, "create_pod", {**pod, "labels": {"app": "a"}, "spec": spec}))
     return made
 
 

@@ -6,9 +6,10 @@ from typing import Final
 
 from bench.sim.draw import Action, Draw, Json, create
 from bench.sim.plan_claims import DISKS, NO_PROVISIONER, STORAGE, VOLUMES, alike, controllers
-from bench.sim.sim_objects import on_node
+from bench.sim.sim_objects import DRIVER, on_node
 
 CLASS: Final = "static"
+MADE_CLASS: Final = "made"
 MODE: Final = "ReadWriteOnce"
 
 
@@ -38,23 +39,33 @@ def static(draw: Draw) -> list[Action]:
 
 
 def remade(draw: Draw) -> list[Action]:
-    """Claims that are deleted and made again while volumes are being taken for them, and the binder is
-    kept waiting for the claim."""
-    rng, made = draw.rng, [_class()]
+    """Claims that are deleted and made again while volumes are being taken or made for them, and volumes
+    that are taken away again, while the binder is kept waiting for what it asks."""
+    rng, mode = draw.rng, "WaitForFirstConsumer"
+    path = f"{STORAGE}/storageclasses"
+    made = [_class(), create(path, MADE_CLASS, provisioner=DRIVER, volumeBindingMode=mode)]
     for number in draw.some(3):
         at_s, name = draw.time_s(), f"remade-{number}"
-        made.append(create(VOLUMES, f"volume-{name}", spec=_volume(draw, None)))
-        made.append(create(DISKS, name, at_s - 0.1, spec=_claim("1Gi")))
+        volume = f"volume-{name}"
+        made.append(create(VOLUMES, volume, spec=_volume(draw, None)))
+        claim = _claim("1Gi") | rng.choice(({}, {"storageClassName": MADE_CLASS}))
+        made.append(create(DISKS, name, at_s - 0.1, spec=claim))
         wanted = [{"name": name, "persistentVolumeClaim": {"claimName": name}}]
         spec = {**rng.choice(draw.shapes)["spec"], "volumes": wanted}
         pod: Json = {"namespace": "default", "name": f"p{len(draw.pods)}"}
         draw.pods.append(pod)
         made.append(Action(at_s, "create_pod", {**pod, "labels": {"app": "a"}, "spec": spec}))
         late: Json = {"at": "request", "do": "delay", "delay_s": 1.5, "method": "GET"}
-        made.append(Action(at_s, "api_fault", late | {"path": f"*/persistentvolumeclaims/{name}"}))
         gone_s = at_s + 10 ** rng.uniform(-1, 0)
+        if rng.random() < 0.3:
+            made.append(Action(at_s, "api_fault", late | {"path": f"*/persistentvolumes/{volume}"}))
+            what = {"path": f"{VOLUMES}/{volume}", "body": {"spec": {"claimRef": None}}}
+            made.append(Action(gone_s, "change", what))
+            continue
+        path = f"*/persistentvolumeclaims/{name}"
+        made.append(Action(at_s, "api_fault", late | {"path": path}))
         made.append(Action(gone_s, "delete", {"path": f"{DISKS}/{name}"}))
-        made.append(create(DISKS, name, gone_s + 10 ** rng.uniform(-3, -1), spec=_claim("1Gi")))
+        made.append(create(DISKS, name, gone_s + 10 ** rng.uniform(-3, -1), spec=claim))
     if not {"volumes", "devices"} & draw.features:
         made.append(controllers(draw))
     return made

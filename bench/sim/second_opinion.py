@@ -7,6 +7,7 @@ what it assumes, what it refuses, whom it has go. A decision that the oracle doe
 from collections.abc import Callable
 from typing import Any, Final
 
+from bench.sim.deadly import FAILS_AS
 from bench.sim.extended_opinion import ExtendedOpinion
 from bench.sim.oracle import OracleCluster, OraclePod, why_not
 from bench.sim.schedule import SimulatedFailure, outspoken
@@ -170,11 +171,12 @@ class ScorerOpinion:
             raise SimulatedFailure("fits though it was refused", f"{told}, on {', '.join(fits)}")
         plugins = sorted({verdict.plugin for verdict in verdicts.values() if verdict is not None})
         has_early_say = pod.spec.get("volumes") or pod.spec.get("resourceClaims")
+        has_early_say = has_early_say or FAILS_AS in pod.labels
         names_nodes = "matchFields" in str(pod.spec.get("affinity"))
         if is_first and plugins != failure.plugins and not (has_early_say or names_nodes):
-            # By volumes and claims PreFilter may have rejected it, before all others had a say; and of
-            # nodes that NodeAffinity leaves out there (`PreFilter` in nodeaffinity/node_affinity.go,
-            # v1.36.2) nobody else is asked.
+            # By volumes, claims and a plugin of somebody else PreFilter may have rejected it, before all
+            # others had a say; and of nodes that NodeAffinity leaves out there (`PreFilter` in
+            # nodeaffinity/node_affinity.go, v1.36.2) nobody else is asked.
             raise SimulatedFailure("other reasons", f"{told}; not by {plugins}")
 
     def _judge_preemption(

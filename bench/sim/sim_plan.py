@@ -54,6 +54,10 @@ LATER: Final = {
     "torn": {"torn": 0.1},
     "seen": {"seen": 0.03},
     "remade": {"remade": 0.05},
+    "faulty": {"faulty": 0.03},
+    "stubborn": {"stubborn": 0.05},
+    "started": {"started": 0.05},
+    "raided": {"raided": 0.03},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -151,6 +155,7 @@ def configurations(features: Container[str]) -> tuple[str, ...]:
         "deadly": SimulatedDeath.NAME,
         "refused": SimulatedRefusal.NAME,
         "seen": SimulatedDeath.NAME,
+        "faulty": SimulatedDeath.NAME,
     }
     names = dict.fromkeys(name for feature, name in plugins.items() if feature in features)
     enabled = [f"{{name: {name}}}" for name in names]
@@ -232,4 +237,8 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "declared": plan_changes.declared,
     "seen": plan_cluster.seen,
     "remade": plan_volumes.remade,
+    "faulty": plan_cluster.faulty,
+    "stubborn": plan_faults.stubborn,
+    "started": plan_changes.started,
+    "raided": plan_groups.raided,
 }

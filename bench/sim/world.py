@@ -32,6 +32,7 @@ from bench.sim.sim_objects import NODES
 from bench.sim.sim_processes import ScorerProcess, new_process, start_api_server
 from bench.sim.slow_pods import amount
 from bench.sim.virtual_loop import Network, VirtualLoop
+from shared.kube.timestamps import second_time
 
 _OFF: Final = frozenset([DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLUGIN, TOPOLOGY_LABELS_PLUGIN])
 """They would only make the stories longer."""
@@ -262,6 +263,13 @@ class World:
         pod = self.pod(namespace, name)
         if pod is not None and pod["spec"].get("nodeName"):
             self.patch(_pod(namespace, name) + "/status", {"status": {"phase": "Succeeded"}})
+
+    def start_pod(self, namespace: str, name: str) -> None:
+        """Its node has begun with it."""
+        pod = self.pod(namespace, name)
+        if pod is not None and pod["spec"].get("nodeName"):
+            started = second_time(EPOCH_WALL_S + self.simulation.now_s)
+            self.patch(_pod(namespace, name) + "/status", {"status": {"startTime": started}})
 
     def open_gates(self, namespace: str, name: str) -> None:
         self.patch(_pod(namespace, name), {"spec": {"schedulingGates": None}})

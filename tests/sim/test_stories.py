@@ -485,3 +485,21 @@ def test_who_is_kept_away_by_pods_that_permit_refuses_each_time_has_its_turn() -
     counts = "self.try_again(failed, now_s, is_refused=False)"
     kind = kind_of_failure(plan, "daemon.core.committer", counts, "self.try_again(failed, now_s)")
     assert kind == "no rest"
+
+
+def test_a_pod_that_is_resized_in_place_makes_room_or_takes_it() -> None:
+    """Of its own node, whatever there is on that."""
+    named = {"namespace": "default", "name": "p"}
+    plan = story(
+        node("n0", "1500m"),
+        pod(2.0, "p"),
+        pod(3.0, "q"),
+        Action(5.0, "resize_pod", {**named, "cpu": "100m"}),
+        Action(9.0, "resize_pod", {**named, "cpu": "2"}),
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 2
+    looks = "if not self._world.may_be_spoilt(node):"
+    kind = kind_of_failure(plan, "bench.sim.at_rest", looks, "if node not in ():")
+    assert kind == "overcommitted"

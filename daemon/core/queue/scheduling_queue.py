@@ -340,7 +340,7 @@ class SchedulingQueue:
                     count += place is Place.ACTIVE
                 case Place.BACKOFF:
                     self._backoff.remove(pod)
-                    self._end_backoff(pod, now_s, FORCE_ACTIVATE.label)
+                    self._end_backoff(pod, FORCE_ACTIVATE.label)
                     count += 1
                 case Place.IN_FLIGHT:
                     attempt = self._in_flight.get(uid)
@@ -370,10 +370,8 @@ class SchedulingQueue:
         woken: list[tuple[QueuedPod, Strategy]] = []
         interested = self._wakeups.interested.get(event)
         if interested is None:
-            if not event.is_wildcard:
-                return 0
-            woken = [(pod, Strategy.AFTER_BACKOFF) for pod in self._parked if not pod.is_gated]
-        elif self._parked.count:
+            return 0
+        if self._parked.count:
             woken = woken_by(change, interested, self._parked, self._wakeups)
         moved_count = 0
         for pod, strategy in woken:
@@ -416,7 +414,7 @@ class SchedulingQueue:
         """
         completed = self._backoff.pop_completed(now_s)
         for pod in completed:
-            self._end_backoff(pod, now_s, BACKOFF_COMPLETE)
+            self._end_backoff(pod, BACKOFF_COMPLETE)
         return len(completed) + self._flush_leftovers(now_s)
 
     # Checks ---------------------------------------------------------------------------------------
@@ -551,10 +549,8 @@ class SchedulingQueue:
             pod.initial_attempt_s = now_s
         return place
 
-    def _end_backoff(self, pod: QueuedPod, now_s: float, label: str) -> None:
-        """Makes a pod active that PreEnqueue has let in before."""
-        if pod.initial_attempt_s is None:
-            pod.initial_attempt_s = now_s
+    def _end_backoff(self, pod: QueuedPod, label: str) -> None:
+        """Makes a pod active that PreEnqueue has let in before, and that was tried before."""
         self._active.push(pod)
         self.incoming[pod.place.value, label] += 1
 

@@ -436,6 +436,10 @@ def test_a_resize_changes_amounts_and_nothing_else(api: ApiCaller) -> None:
     assert (container["image"], container["resources"]) == ("i", amounts)
     assert "labels" not in resized["metadata"]
     assert resized["metadata"]["generation"] == 2
+    patch = {"metadata": {"labels": {"new": "yes"}}, "spec": {"containers": [larger]}}
+    patched = api.call("PATCH", path, patch, content_type="application/merge-patch+json").body
+    assert patched["spec"] == resized["spec"]
+    assert "labels" not in patched["metadata"]
     assert api.call("PUT", path, pod("a", containers=[IDLE, {"name": "d"}])).code == 400
 
 

@@ -49,8 +49,10 @@ def test_one_line_of_a_function_may_have_a_reason_of_its_own(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     handle = next(each for each in functions() if each.name == "AdapterLinks._apply")
-    monkeypatch.setitem(REASONS, "Made up", ("daemon/core/adapter_links.py:*._apply:case *Hello*",))
-    assert why(handle, "case AdapterHello():") == "Made up"
+    monkeypatch.setitem(
+        REASONS, "Made up", ("daemon/core/adapter_links.py:*._apply:case *Measured*",)
+    )
+    assert why(handle, "case AdapterMeasured():") == "Made up"
     assert why(handle, "case Heartbeat():") == UNKNOWN
 
 
