@@ -146,10 +146,8 @@ class VolumeBinder:
                 return None, False
             made = await self._volume_if_there(claim.spec.volume_name)
             if made is None:
-                return (
-                    None,
-                    False,
-                )  # The claim will not be bound for long, or the volume is seen soon.
+                # The claim will not be bound for long, or the volume is seen soon.
+                return None, False
             if not _is_within_reach(made, node):
                 return _OUT_OF_REACH.format(claim.spec.volume_name, order.node_name), False
         return None, True
