@@ -29,7 +29,15 @@ from shared.cel.cel_costs import (
     Cost,
     fixed,
 )
-from shared.cel.cel_functions import FUNCTIONS, NAMESPACES, REGEX_FUNCTIONS, Signature, regex_work
+from shared.cel.cel_functions import (
+    FUNCTIONS,
+    NAMESPACES,
+    REGEX_FUNCTIONS,
+    Signature,
+    contains_constant,
+    overload_error,
+    regex_work,
+)
 from shared.cel.cel_syntax import (
     Call,
     Ident,
@@ -47,6 +55,7 @@ from shared.cel.cel_values import (
     CelCompileError,
     CelError,
     DefaultMap,
+    NoOverloadError,
     Optional,
     as_optional,
     key_of,
@@ -88,11 +97,22 @@ class Expression:
             # What an evaluation was ended for was not done.
             work.add_evaluation(scope.limit - max(scope.left, 0) + scope.more)
         if not isinstance(value, bool):
-            raise CelError(
-                f"CEL result of type {type_name(value)} could not be converted to bool: "
-                f"type conversion error from '{type_name(value)}' to 'bool'"
-            )
+            raise _no_answer(type_name(value))
         return value
+
+
+def _no_answer(kind: str) -> CelError:
+    """A selector came to something else than true or false."""
+    why = _NO_BOOL.get(
+        kind, f"type conversion error from '{kind.removeprefix('kubernetes.')}' to 'bool'"
+    )
+    return CelError(f"CEL result of type {kind} could not be converted to bool: {why}")
+
+
+_NO_BOOL: Final[Mapping[str, str]] = {
+    "string": "unsupported native conversion from string to 'bool'",
+    "int": "unsupported type conversion from 'int' to bool",
+}
 
 
 @functools.lru_cache(maxsize=CEL_EXPRESSIONS_MAX)
@@ -296,7 +316,10 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
             values = [part(scope) for part in parts]
             scope.charge(COSTS[function](*values))
             scope.add(regex_work(*values))
-            return implementation(*values)
+            try:
+                return implementation(*values)
+            except NoOverloadError:
+                raise overload_error(function, values) from None
 
         return search
     cost: Cost = COSTS.get(function, fixed)
@@ -306,16 +329,37 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
         def two(scope: CelScope) -> Any:
             a, b = first(scope), second(scope)
             scope.charge(cost(a, b))
-            return implementation(a, b)
+            try:
+                return implementation(a, b)
+            except NoOverloadError:
+                raise overload_error(function, (a, b)) from None
 
         return two
 
     def many(scope: CelScope) -> Any:
         values = [part(scope) for part in parts]
         scope.charge(cost(*values))
-        return implementation(*values)
+        try:
+            return implementation(*values)
+        except NoOverloadError:
+            raise overload_error(function, values) from None
 
     return many
+
+
+def _membership(node: Call, names: frozenset[str]) -> Evaluate | None:
+    """`in` with a list of constants; other containers are left to the general way."""
+    container = node.args[1]
+    if not isinstance(container, ListNode) or not container.elements:
+        return None
+    for element, is_optional in container.elements:
+        is_constant = isinstance(element, Literal) and isinstance(element.value, _HASHED)
+        if is_optional or not is_constant:
+            return None
+    return _applied("@in", contains_constant, [_compiled(each, names) for each in node.args])
+
+
+_HASHED: Final = (str, bool, int, float)
 
 
 # Operators and macros that do not evaluate all of their arguments -------------------------------------
@@ -395,9 +439,7 @@ def _has(node: Call, names: frozenset[str]) -> Evaluate:
             value = value.value
         if isinstance(value, DefaultMap):
             return True
-        if not isinstance(value, dict):
-            raise no_overload()
-        return field in value
+        return isinstance(value, dict) and field in value
 
     return evaluate
 
@@ -447,7 +489,9 @@ def _alternative(node: Call, names: frozenset[str]) -> Evaluate:
     is_value = node.function == "orValue"
 
     def evaluate(scope: CelScope) -> Any:
-        value = as_optional(target(scope))
+        value = target(scope)
+        if not isinstance(value, Optional):
+            return value  # Of a value that is only known at run time; cel-go takes it as it is.
         if not value.is_present:
             return other(scope) if is_value else as_optional(other(scope))
         return value.value if is_value else value
@@ -548,6 +592,7 @@ _SPECIAL: Final[Mapping[tuple[str, bool, int], Special]] = {
     ("_&&_", False, 2): _and,
     ("_||_", False, 2): _or,
     ("_?_:_", False, 3): _choice,
+    ("@in", False, 2): _membership,
     ("has", False, 1): _has,
     ("bind", True, 3): _bind,
     ("optMap", True, 2): _opt_map,

@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
 from typing import Any, Final, NamedTuple
 
@@ -31,10 +31,12 @@ from shared.cel.cel_values import (
     checked_int,
     compare,
     equals,
+    is_equal,
     is_number,
     no_overload,
     normalized_semver,
     parse_semver,
+    type_name,
 )
 from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
@@ -166,7 +168,7 @@ def _to_int(value: Any) -> int:
     if not isinstance(value, str):
         raise no_overload()
     if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
-        raise CelError(f"type conversion error from '{value}' to 'int'")
+        raise CelError("type conversion error from 'string' to 'int'")
     return int(value)
 
 
@@ -175,7 +177,7 @@ def _to_uint(value: Any) -> Uint:
         raise no_overload()
     if isinstance(value, str):
         if _INTEGER.fullmatch(value) is None or value[0] in "+-" or int(value) > UINT_MAX:
-            raise CelError(f"type conversion error from '{value}' to 'uint'")
+            raise CelError("type conversion error from 'string' to 'uint'")
         return Uint(value)
     if not 0 <= value <= UINT_MAX:  # Nor is NaN.
         raise CelError("unsigned integer overflow")
@@ -190,7 +192,7 @@ def _to_double(value: Any) -> float:
     found = _FLOAT.fullmatch(value)
     number = math.nan if found is None else float(value)
     if found is None or (math.isinf(number) and not found["named"]):
-        raise CelError(f"type conversion error from '{value}' to 'double'")
+        raise CelError("type conversion error from 'string' to 'double'")
     return number
 
 
@@ -233,7 +235,7 @@ def _to_bool(value: Any) -> bool:
         return True
     if value in ("0", "f", "F", "false", "FALSE", "False"):
         return False
-    raise CelError(f"type conversion error from '{value}' to 'bool'")
+    raise CelError("type conversion error from 'string' to 'bool'")
 
 
 def _to_bytes(value: Any) -> bytes:
@@ -609,7 +611,7 @@ def _globals() -> dict[Signature, Function]:
         ("_%_", 2): _modulo,
         ("-_", 1): _negate,
         ("!_", 1): _not,
-        ("_==_", 2): equals,
+        ("_==_", 2): is_equal,
         ("_!=_", 2): lambda a, b: not equals(a, b),
         ("_<_", 2): lambda a, b: compare(a, b) < 0,
         ("_<=_", 2): lambda a, b: compare(a, b) <= 0,
@@ -639,6 +641,37 @@ def _globals() -> dict[Signature, Function]:
         ("optional.ofNonZeroValue", 1): _of_non_zero,
     }
     return {Signature(name, False, count): function for (name, count), function in table.items()}
+
+
+_ADDED: Final = frozenset({"int", "uint", "double", "string", "bytes", "list"})
+_COMPUTED: Final = frozenset({"int", "uint", "double", "string"})
+_COMPARED: Final = frozenset({"int", "uint", "double", "string", "bytes", "bool"})
+_OPERANDS: Final[Mapping[str, frozenset[str]]] = {
+    "_+_": _ADDED, "_-_": _COMPUTED, "_*_": _COMPUTED, "_/_": _COMPUTED,
+    "_%_": _COMPUTED - {"double"}, "-_": _COMPUTED - {"uint"} | {"bool"},
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _COMPARED), "size": frozenset(),
+}  # fmt: skip
+"""Operator -> types that have it; where the first operand has not, cel-go names the operator."""
+_UNNAMED: Final = frozenset({"_==_", "_!=_", "!_", "@in", "contains", "startsWith", "endsWith",
+                             "matches", "find", "findAll"})  # fmt: skip
+
+
+def overload_error(function: str, values: Sequence[Any]) -> CelError:
+    """A function was called with values of types that it does not take: as cel-go tells it."""
+    if function in _OPERANDS:
+        is_known = type_name(values[0]) in _OPERANDS[function]
+        return CelError("no such overload" if is_known else f"no such overload: {function}")
+    if function in _UNNAMED:
+        return CelError("no such overload")
+    types = ", ".join(map(type_name, values))
+    return CelError(f"no such overload: {function}({types})")
+
+
+def contains_constant(element: Any, constants: Any) -> bool:
+    """`in` with a list of plain constants, which cel-go looks up by hash; a version has none."""
+    if isinstance(element, Semver):
+        raise CelError("internal error: runtime error: hash of unhashable type cel.Semver")
+    return _contains(element, constants)
 
 
 REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})

@@ -132,9 +132,13 @@ def device_object(
     }
 
 
-def no_overload() -> CelError:
+class NoOverloadError(CelError):
+    """Arguments of types that a function does not take. Who calls it tells its name."""
+
+
+def no_overload() -> NoOverloadError:
     """The error for arguments of types that the function does not take."""
-    return CelError("no such overload")
+    return NoOverloadError("no such overload")
 
 
 def is_number(value: Any) -> bool:
@@ -145,17 +149,33 @@ def is_number(value: Any) -> bool:
 _NUMBERS: Final = (int, float)
 
 
+def is_equal(a: Any, b: Any) -> bool:
+    """The operator ==. A version or quantity on its left has an overload for its own kind alone."""
+    if _has_no_equality(a, b):
+        raise no_overload()
+    return equals(a, b)
+
+
+def _has_no_equality(a: Any, b: Any) -> bool:
+    return isinstance(a, Semver | CelQuantity) and b is not None and type(a) is not type(b)
+
+
+def _are_equal_inside(a: Any, b: Any) -> bool:
+    """Of the elements of two lists or maps; cel-go takes an error for equal there."""
+    return equals(a, b) or _has_no_equality(a, b)
+
+
 def equals(a: Any, b: Any) -> bool:
-    """CEL's ==: numbers of different types compare by value, anything else of different types is
-    not equal."""
+    """Whether values are the same: numbers of different types compare by value, anything else of
+    different types is not."""
     if type(a) is str or type(a) is bool:
         return type(a) is type(b) and bool(a == b)
     if is_number(a) and is_number(b):
         return bool(a == b)
     if isinstance(a, list) and isinstance(b, list):
-        return len(a) == len(b) and all(equals(x, y) for x, y in zip(a, b, strict=True))
+        return len(a) == len(b) and all(map(_are_equal_inside, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
-        return len(a) == len(b) and all(k in b and equals(v, b[k]) for k, v in a.items())
+        return len(a) == len(b) and all(k in b and _are_equal_inside(v, b[k]) for k, v in a.items())
     if isinstance(a, CelQuantity) and isinstance(b, CelQuantity):
         return a.nanos == b.nanos
     if isinstance(a, Optional) and isinstance(b, Optional):
@@ -240,7 +260,7 @@ def member(value: Any, key: Any) -> Any:
         return _element(value, key)
     if isinstance(value, Optional):
         return optional_member(value, key)
-    raise no_overload()
+    raise CelError(f"no such key: {_shown(key)}")
 
 
 def _element(values: list[Any], index: Any) -> Any:

@@ -105,6 +105,11 @@ def evaluate(source: str) -> bool:
         ("isQuantity('1ki') || isSemver('1.0.0-99999999999999999999999')", False),
         ("has(dyn(device).foo) || 'foo' in dyn(device)", False),
         ("dyn(device).size() == 4 && quantity('1e400').asApproximateFloat() > 1.0", True),
+        ("dyn(semver('1.0.0')) != 'a'", True),
+        ("dyn('a') == semver('1.0.0')", False),
+        ("[dyn(semver('1.0.0'))] == ['a']", True),
+        ("has(dyn(1).a)", False),
+        ("dyn(1).orValue(2) == 1", True),
     ],
 )
 def test_a_selector_selects(source: str, expected: bool) -> None:
@@ -136,7 +141,13 @@ def test_a_selector_selects(source: str, expected: bool) -> None:
         ("int('1_0') == 10", "type conversion error"),
         ("double('1e400') > 1.0", "type conversion error"),
         ("int(1e30) > 1", "integer overflow"),
-        ("'a'.split(',', dyn(1u)) == []", "no such overload"),
+        ("'a'.split(',', dyn(1u)) == []", "no such overload: split(string, string, uint)"),
+        ("dyn(semver('1.0.0')) == 'a'", "no such overload"),
+        ("dyn(quantity('1')) == 1", "no such overload"),
+        ("dyn(semver('1.0.0')) in ['a']", "hash of unhashable type cel.Semver"),
+        ("dyn(1).isGreaterThan(semver('1.0.0'))", "isGreaterThan(int, kubernetes.Semver)"),
+        ("dyn(true) + 1 == 2", "no such overload: _+_"),
+        ("dyn(1).a == 1", "no such key: a"),
     ],
 )
 def test_a_runtime_error_says_what_is_wrong(source: str, text: str) -> None:
