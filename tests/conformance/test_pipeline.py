@@ -68,7 +68,7 @@ def test_the_processes_decide_as_kube_scheduler_does(
     report = run([CORPUS / f"{family}.jsonl.gz"], evaluator, Filters(scenarios=names))
     (result,) = report.families
     assert [(failure.name, failure.details[:3]) for failure in result.failures] == []
-    assert result.passed == SAMPLE
+    assert result.passed == len(names) > 0
 
 
 def test_a_decision_that_is_not_that_of_the_corpus_is_noticed(

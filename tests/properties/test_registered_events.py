@@ -9,7 +9,7 @@ import pytest
 from daemon.core.queue.queued_pod import Place
 from shared.framework.queueing_hints import ClusterEventWithHint, Registrations
 from tests.support import pipeline
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import Pipeline, default_profile
 from tests.support.wakeup_cases import NAME, WAKEUPS, Wakeup
 from tests.support.wakeups import default_registrations
 
@@ -60,8 +60,9 @@ def test_a_pod_is_woken_by_the_event_and_by_no_other_plugin(
     assert is_bound(case)
     line = case.plugin, case.event
 
-    table = without(default_registrations(), line)
-    monkeypatch.setattr(pipeline, "registrations_of", lambda _: table)
+    built = default_profile()
+    without_line = built._replace(registrations=without(built.registrations, line))
+    monkeypatch.setattr(pipeline, "default_profile", lambda _: without_line)
     assert not is_bound(case)
 
 

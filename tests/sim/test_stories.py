@@ -269,8 +269,10 @@ def test_a_disk_that_is_made_counts_as_the_claim_did_for_which_it_is() -> None:
         "resources": {"requests": {"storage": "1Gi"}},
     }
     limit = {"name": "disk.csi.azure.com", "nodeID": "n0", "allocatable": {"count": 1}}
+    there = node("n0", "2")
+    there.what["labels"] = {"kubernetes.io/hostname": "n0"}
     plan = story(
-        node("n0", "2"),
+        there,
         create(f"{STORAGE}/storageclasses", "disks", provisioner=plugin, volumeBindingMode=mode),
         create(f"{STORAGE}/csinodes", "n0", spec={"drivers": [limit]}),
         create(DISKS, "fresh", spec=wanted),
