@@ -28,7 +28,7 @@ PLANTS = {
         "workers.scorer.replica",
         "message.epoch != self.epoch or message.sequence != self.sequence + 1",
         "message.epoch != self.epoch",
-        found_by=3,
+        found_by=2,
     ),
     "a binding is posted again after a timeout": Plant(
         "workers.binder.bind_call",
@@ -58,7 +58,7 @@ PLANTS = {
         "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=82,
+        found_by=192,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",
