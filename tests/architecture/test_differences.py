@@ -77,6 +77,10 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_claim_work.py"
         "::test_what_an_earlier_owner_left_for_a_pod_is_freed_and_the_pod_tried_again"
     ),
+    "DRA: a pod with claims of its own on a node that has the extended resource": (
+        "unit/bench/conformance/test_engine_evaluator.py"
+        "::test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_class"
+    ),
     "DRA: an extended resource that a node states as 0": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_an_extended_resource_that_a_node_states_as_0_counts_as_not_stated"

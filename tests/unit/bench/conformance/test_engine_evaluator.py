@@ -32,3 +32,40 @@ def test_a_plugin_that_is_enabled_for_score_alone_prepares_its_score() -> None:
     (decision,) = outcome.decisions
     assert decision["result"] == "scheduled"
     assert decision["scores"]["plugins"]["TaintToleration"]["weight"] == 7
+
+
+def test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_class() -> None:
+    own = node("a")
+    own["status"] = {"allocatable": {**ALLOCATABLE, "example.com/gpu": "1"}}
+    request = {"name": "r", "exactly": {"deviceClassName": "gpus", "count": 1}}
+    resources = {"requests": {"example.com/gpu": "1"}}
+    pod = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+        "spec": {
+            "containers": [{"name": "c", "resources": resources}],
+            "resourceClaims": [{"name": "c", "resourceClaimName": "one"}],
+        },
+    }
+    pool = {"name": "a", "generation": 1, "resourceSliceCount": 1}
+    pieces = {"driver": "d", "pool": pool, "nodeName": "a", "devices": [{"name": "d0"}]}
+    document = {
+        "name": "s",
+        "objects": {
+            "nodes": [own],
+            "deviceclasses": [
+                {"metadata": {"name": "gpus"}, "spec": {"extendedResourceName": "example.com/gpu"}}
+            ],
+            "resourceclaims": [
+                {
+                    "metadata": {"name": "one", "namespace": "default", "uid": "one"},
+                    "spec": {"devices": {"requests": [request]}},
+                }
+            ],
+            "resourceslices": [{"metadata": {"name": "s"}, "spec": pieces}],
+        },
+        "pending": [pod],
+    }
+    outcome = EngineEvaluator().run(msgspec.convert(document, Scenario), is_compact=False)
+    (decision,) = outcome.decisions
+    assert decision["result"] == "scheduled"
+    assert decision["claims"]["one"][0]["device"] == "d0"
