@@ -102,6 +102,8 @@ class VolumeIndex:
         self._attachments_of: dict[str, dict[str, None]] = {}
         """The same the other way round."""
         self._named: dict[str, Counter[int]] = {}
+        self._name_uses: Counter[str] = Counter()
+        """The same by the names of claims alone."""
         self._disks: dict[tuple[str, ...], Counter[tuple[int, int]]] = {}
         self._problems: dict[int, Counter[str]] = {}
         self.attached = AttachCounts()
@@ -111,6 +113,10 @@ class VolumeIndex:
     def claim_rows(self, claim_key: str) -> Counter[int]:
         """Node row -> volumes of pods there that name the claim outright. Read only."""
         return self._named.get(claim_key, _NOBODY)
+
+    def uses_of_name(self, name: str) -> int:
+        """How many volumes of pods name a claim of this name outright, in whatever namespace."""
+        return self._name_uses[name]
 
     def conflict_rows(self, disk: Disk) -> list[int]:
         """Nodes with a pod whose disk must not be together with this one."""
@@ -165,6 +171,9 @@ class VolumeIndex:
         for use in volumes.claims:
             if not use.is_ephemeral:
                 _change(self._named, use.key, row, count)
+                self._name_uses[use.name] += count
+                if not self._name_uses[use.name]:
+                    del self._name_uses[use.name]
             ref = ClaimRef(use.key, class_id if use.is_ephemeral else 0)
             self._change_claim(ref, row, count)
         for disk in volumes.disks:

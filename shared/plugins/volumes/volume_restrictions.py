@@ -44,7 +44,8 @@ class Restrictions(NamedTuple):
     used_count: int
     """How many of these are in use. Above 0, no node will do."""
     use_count: int
-    """Volumes of pods that are one of these claims."""
+    """Volumes of pods with claims of these names: pods that only come or go in thought count by name
+    alone, as upstream, whatever their namespace."""
 
 
 _NONE: Final = Restrictions((), frozenset(), 0, 0)
@@ -132,7 +133,7 @@ class VolumeRestrictions:
 
     def depends_on_class(self, state: Restrictions, class_id: int, cluster: ClusterView) -> bool:
         info = cluster.classes.get(class_id)
-        return info is None or not state.exclusive.isdisjoint(info.claim_keys)
+        return info is None or not _names(state.exclusive).isdisjoint(_names(info.claim_keys))
 
 
 def _result(found: Restrictions) -> PreFilterResult:
@@ -140,16 +141,16 @@ def _result(found: Restrictions) -> PreFilterResult:
     return PreFilterResult(SUCCESS if may_reject else SKIP, state=found)
 
 
+def _names(claim_keys: Iterable[str]) -> set[str]:
+    return {key.rpartition("/")[2] for key in claim_keys}
+
+
 def _count(claim_keys: Iterable[str], cluster: ClusterView) -> tuple[int, int]:
-    """How many of the claims are used by pods, and by how many volumes of pods all in all.
+    """How many of the claims are used by pods, and how many volumes of pods are claims of these names.
 
     A claim is in use where a pod on a real node has it: ghosts do not count, as upstream.
     """
     index = cluster.derived(VolumeIndex)
     present = cluster.nodes.present
-    used = uses = 0
-    for key in claim_keys:
-        by_row = index.claim_rows(key)
-        used += any(present[row] for row in by_row)
-        uses += by_row.total()
-    return used, uses
+    used = sum(any(present[row] for row in index.claim_rows(key)) for key in claim_keys)
+    return used, sum(map(index.uses_of_name, _names(claim_keys)))
