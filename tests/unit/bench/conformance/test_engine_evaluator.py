@@ -69,3 +69,51 @@ def test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_
     (decision,) = outcome.decisions
     assert decision["result"] == "scheduled"
     assert decision["claims"]["one"][0]["device"] == "d0"
+
+
+def test_a_node_whose_volumes_cannot_be_counted_keeps_no_pod_from_others() -> None:
+    claim = {
+        "metadata": {"name": "broken-v", "namespace": "default", "uid": "broken-v"},
+        "spec": {"volumeName": "pv"},
+    }
+    own = {
+        "metadata": {
+            "name": "own", "namespace": "default", "uid": "own",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {"volumeName": "pv"},
+    }  # fmt: skip
+    driver = {"name": "d", "nodeID": "x", "allocatable": {"count": 3}}
+    broken = {
+        "metadata": {"name": "broken", "namespace": "default", "uid": "broken"},
+        "spec": {
+            "nodeName": "a",
+            "containers": [{"name": "c"}],
+            "volumes": [{"name": "v", "ephemeral": {}}],
+        },
+    }
+    pod = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+        "spec": {
+            "containers": [{"name": "c"}],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "own"}}],
+        },
+    }
+    volume = {"metadata": {"name": "pv"}, "spec": {"csi": {"driver": "d", "volumeHandle": "h"}}}
+    document = {
+        "name": "s",
+        "objects": {
+            "nodes": [node("a"), node("b")],
+            "pods": [broken],
+            "pvs": [volume],
+            "pvcs": [claim, own],
+            "csinodes": [
+                {"metadata": {"name": name}, "spec": {"drivers": [driver]}} for name in "ab"
+            ],
+        },
+        "pending": [pod],
+    }
+    outcome = EngineEvaluator().run(msgspec.convert(document, Scenario), is_compact=False)
+    (decision,) = outcome.decisions
+    assert decision["filter"]["a"]["code"] == "Error"
+    assert (decision["result"], decision["node"]) == ("scheduled", "b")
