@@ -10,6 +10,7 @@ from collections import Counter
 from typing import Any
 
 from bench.sim.draw import Json
+from bench.sim.extender import is_asked_about
 from bench.sim.oracle import OracleCluster, OraclePod, pod_of, where_it_fits
 from bench.sim.permit import GROUP
 from bench.sim.schedule import SimulatedFailure
@@ -86,12 +87,15 @@ def _key_of(pod: Json) -> str:
 
 
 def _can_be_told(spec: Json, waiting: list[OraclePod], cluster: OracleCluster) -> bool:
-    """Of pods that name two profiles not one is tried: their specs are not alike."""
+    """Of pods that name two profiles not one is tried: their specs are not alike. Neither is one that
+    extenders would have to be asked about."""
     if spec.get("schedulingConstraints") or any(_looks_around(pod) for pod in cluster.pods):
         return False
     shapes: list[Any] = []
     for pod in waiting:
         if _looks_around(pod) or GROUP in pod.labels or pod.spec.get("schedulingGates"):
+            return False
+        if is_asked_about(pod.spec):
             return False
         if pod.spec not in shapes:
             shapes.append(pod.spec)
