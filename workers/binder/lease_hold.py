@@ -2,8 +2,9 @@
 
 Asked when orders come, when each binding begins, and by the API client right before a request leaves
 (`ApiClient(may_write=...)`), after every wait: so a binder that was stopped in the middle of its work
-and goes on after the lease has lapsed sends nothing more. What had left before has until the lease's
-end to arrive (leaseDuration - renewDeadline, 5 s by default).
+and goes on after the lease has lapsed sends nothing more; but for one request at most, whose turn was
+between that question and the sending. What had left before has until the lease's end to arrive
+(leaseDuration - renewDeadline, 5 s by default).
 """
 
 from shared.transport.lease_gate import LeaseGate
