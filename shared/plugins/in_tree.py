@@ -148,15 +148,15 @@ class BuiltProfile(NamedTuple):
     """The events that help pods which its plugins refused."""
 
     @property
-    def rejecting(self) -> list[Plugin]:
-        """The plugins that may keep a pod from being scheduled, each once, in the order in which they
-        run (shouldHaveEnqueueExtensions upstream)."""
-        points = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
-        return list(dict.fromkeys(plugin for point in points for plugin in self.plugins_at[point]))
-
-    @property
     def queue_sort(self) -> Plugin:
         return self.plugins_at["queueSort"][0]
+
+
+def rejecting(plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[Plugin]:
+    """The plugins that may keep a pod from being scheduled, each once, in the order in which they
+    run (shouldHaveEnqueueExtensions upstream)."""
+    points = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+    return list(dict.fromkeys(plugin for point in points for plugin in plugins_at[point]))
 
 
 def _bound(make: Factory, gates: FeatureGates) -> Callable[[Args], Plugin]:
@@ -197,11 +197,14 @@ class InTreeRegistry(Registry):
             ],
             samples_compatibly=self._samples_compatibly,
         )
-        percentage = profile.percentage_of_nodes_to_score
-        built = BuiltProfile(
-            profile.scheduler_name, framework, plugins_at, notes, percentage, registrations={}
+        return BuiltProfile(
+            profile.scheduler_name,
+            framework,
+            plugins_at,
+            notes,
+            profile.percentage_of_nodes_to_score,
+            registrations_of(rejecting(plugins_at)),
         )
-        return built._replace(registrations=registrations_of(built.rejecting))
 
 
 def _score_entries(

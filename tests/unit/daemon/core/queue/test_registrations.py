@@ -27,7 +27,7 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     registrations_of,
 )
-from shared.plugins.in_tree import InTreeRegistry
+from shared.plugins.in_tree import InTreeRegistry, rejecting
 from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import registrations_with, wakeups_of
 from tests.unit.daemon.core.queue.builders import Bench, view_of
@@ -97,7 +97,7 @@ def test_a_resource_without_version_or_group_is_refused_with_the_remedy(name: st
 
 def test_only_plugins_that_may_reject_a_pod_are_asked() -> None:
     built = InTreeRegistry(entry_points=()).build(ProfileConfig())
-    names = [plugin.NAME for plugin in built.rejecting]
+    names = [plugin.NAME for plugin in rejecting(built.plugins_at)]
     assert len(names) == len(set(names))
     assert {"SchedulingGates", "NodeResourcesFit", "DynamicResources"} <= set(names)
     assert not {"ImageLocality", "DefaultBinder", "PrioritySort"} & set(names)
