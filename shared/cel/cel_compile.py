@@ -14,7 +14,7 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, v1.36.
 """
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
 from shared.cel.cel_costs import (
@@ -316,10 +316,7 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
             values = [part(scope) for part in parts]
             scope.charge(COSTS[function](*values))
             scope.add(regex_work(*values))
-            try:
-                return implementation(*values)
-            except NoOverloadError:
-                raise overload_error(function, values) from None
+            return _called(function, implementation, values)
 
         return search
     cost: Cost = COSTS.get(function, fixed)
@@ -329,22 +326,23 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
         def two(scope: CelScope) -> Any:
             a, b = first(scope), second(scope)
             scope.charge(cost(a, b))
-            try:
-                return implementation(a, b)
-            except NoOverloadError:
-                raise overload_error(function, (a, b)) from None
+            return _called(function, implementation, (a, b))
 
         return two
 
     def many(scope: CelScope) -> Any:
         values = [part(scope) for part in parts]
         scope.charge(cost(*values))
-        try:
-            return implementation(*values)
-        except NoOverloadError:
-            raise overload_error(function, values) from None
+        return _called(function, implementation, values)
 
     return many
+
+
+def _called(function: str, implementation: Callable[..., Any], values: Sequence[Any]) -> Any:
+    try:
+        return implementation(*values)
+    except NoOverloadError:
+        raise overload_error(function, values) from None
 
 
 def _membership(node: Call, names: frozenset[str]) -> Evaluate | None:
