@@ -9,6 +9,7 @@ from typing import NamedTuple
 
 from bench.sim.berth import Berth
 from bench.sim.copies import has_all
+from bench.sim.door import DOORS
 from bench.sim.draw import Json
 from bench.sim.extender import is_asked_about
 from bench.sim.gang_rules import is_in_group, judge_groups
@@ -194,8 +195,9 @@ class AtRest:
         """Of other kinds, by kind and key."""
         found: dict[str, dict[str, Json]] = {}
         for table in self._world.server.cluster.store.tables():
-            if table.resource.plural in OTHER_KINDS:
-                found[table.resource.plural] = {
+            kind = DOORS if table.resource.plural == "leases" else table.resource.plural
+            if kind in OTHER_KINDS:
+                found[kind] = {
                     key: table.objects[key].decoded()
                     for key in table.sorted_keys()
                     if not is_poison(table.objects[key].name)

@@ -35,6 +35,7 @@ from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.feature_gates import parse_feature_gates
+from shared.framework.queueing_hints import custom_resources
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import EndpointOptions, RuntimeOptions
@@ -157,14 +158,17 @@ class Berth:
         prefix = "" if number == 0 else f"{number}/"
         gate_path = runtime_dir / f"{number}-{GATE_NAME}"
         gates = parse_feature_gates(feature_gates)
+        registry = InTreeRegistry(gates, entry_points=PLUGINS)
+        built = [registry.build(profile) for profile in first.profiles]
         self.machine = Machine(
             simulation=simulation,
             network=network,
             links=self.links,
             clock=MachineClock(simulation),
-            registry=InTreeRegistry(gates, entry_points=PLUGINS),
+            registry=registry,
             gates=gates,
             kinds=kinds,
+            custom_kinds=custom_resources(profile.registrations for profile in built),
             prefix=prefix,
             binder_count=binder_count,
             gang_reservation_s=gang_reservation_s,

@@ -12,10 +12,10 @@ import numpy as np
 from bench.sim.berth import Berth
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess, ScorerProcess
+from bench.sim.states import OTHER_KINDS
 from daemon.core.cache import Cache
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.columns.table import NodeTable
-from shared.kube.resources import ALL_KINDS
 from workers.scorer.replica import Replica
 
 NAMED: Final[dict[str, Callable[[NodeTable], Any]]] = {
@@ -142,10 +142,9 @@ def _pod_differences(cache: Cache, replica: Replica) -> list[str]:
 
 def _object_differences(cache: Cache, replica: Replica) -> list[str]:
     found = []
-    for kind in ALL_KINDS:
-        if cache.objects.all(kind.plural) != replica.objects.all(kind.plural):
-            found.append(kind.plural)
-        mine, other = cache.objects.assumed(kind.plural), replica.objects.assumed(kind.plural)
-        if mine != other:
-            found.append(f"what is assumed of {kind.plural}")
+    for plural in OTHER_KINDS:
+        if cache.objects.all(plural) != replica.objects.all(plural):
+            found.append(plural)
+        if cache.objects.assumed(plural) != replica.objects.assumed(plural):
+            found.append(f"what is assumed of {plural}")
     return found

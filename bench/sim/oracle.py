@@ -16,6 +16,7 @@ import msgspec
 
 from bench.sim import slow_pods, slow_storage
 from bench.sim import slow_topology as slow
+from bench.sim.door import DOOR, DOORS, SHUT, SimulatedDoor, is_open
 from bench.sim.extender import LICENCE, SEAT, is_refused
 from bench.sim.slow_claims import backing_class, claims_verdict, shared_devices
 from bench.sim.slow_pods import Amounts, Verdict
@@ -214,6 +215,7 @@ def _why_not(
         or _topology(pod, node, cluster, before)
         or claims_verdict(pod.uid, pod.namespace, pod.spec, pod.status, node, cluster)
         or _features(pod, node)
+        or _door(pod, cluster)
         or _extender(pod, node)
     )
 
@@ -378,6 +380,12 @@ def _features(pod: OraclePod, node: OracleNode) -> Verdict | None:
     if wanted <= set(node.features):
         return None
     return Verdict("NodeDeclaredFeatures", "a feature is not there", is_final=True)
+
+
+def _door(pod: OraclePod, cluster: OracleCluster) -> Verdict | None:
+    name = pod.labels.get(DOOR)
+    door = cluster.told.get(DOORS, {}).get(f"{pod.namespace}/{name}")
+    return None if name is None or is_open(door) else Verdict(SimulatedDoor.NAME, SHUT)
 
 
 def _extender(pod: OraclePod, node: OracleNode) -> Verdict | None:

@@ -1,9 +1,12 @@
 """Objects of a plan that stay and become others: what nodes say of themselves, what pods ask for."""
 
+from bench.sim.door import DOOR, STATES
 from bench.sim.draw import Action, Draw, Json
 from bench.sim.plan_claims import alike
 from bench.sim.plan_cluster import EXISTS
 from bench.sim.sim_objects import NODES
+
+LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
 
 FEATURES = ("RestartAllContainersOnContainerExits", "UserNamespacesHostNetworkSupport")
 """What a node may declare, and a pod need."""
@@ -59,4 +62,23 @@ def altered(draw: Draw) -> list[Action]:
         else:
             cpu = rng.choice(("50m", "100m", "400m", "1", "2", "4"))
             made.append(Action(at_s, "resize_pod", {**draw.pod(), "cpu": cpu}))
+    return made
+
+
+def doors(draw: Draw) -> list[Action]:
+    """Pods that wait for doors, which come, open, shut and go; nobody may know of one yet."""
+    rng, made = draw.rng, []
+    small = {"containers": [{"name": "c", "image": "i", "resources": {"requests": {"cpu": "10m"}}}]}
+    for door in ("front", "back"):
+        for _ in draw.some(6):
+            body = {
+                "metadata": {"namespace": "default", "name": door},
+                "spec": {"holderIdentity": rng.choice(STATES)},
+            }
+            made.append(Action(draw.time_s(), "put_raw", {"plural": "leases", "body": body}))
+        path = {"path": f"{LEASES}/{door}"}
+        made += [Action(draw.time_s(), "delete", path) for _ in draw.some(2)]
+        for _ in draw.some(4):
+            spec = rng.choice((small, rng.choice(draw.shapes)["spec"]))
+            made += alike(draw, spec, **{DOOR: door})
     return made

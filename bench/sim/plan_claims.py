@@ -283,11 +283,13 @@ def _devices_of_class(draw: Draw, name: str, **fields: str) -> list[Action]:
     return made
 
 
-def alike(draw: Draw, spec: Json) -> list[Action]:
+def alike(draw: Draw, spec: Json, **labels: str) -> list[Action]:
     """A few pods of one spec at a time."""
     at_s, made = draw.time_s(), []
     for _ in draw.some(3):
         pod: Json = {"namespace": "default", "name": f"p{len(draw.pods)}"}
         draw.pods.append(pod)
-        made.append(Action(at_s, "create_pod", {**pod, "labels": {"app": "a"}, "spec": spec}))
+        made.append(
+            Action(at_s, "create_pod", {**pod, "labels": {"app": "a", **labels}, "spec": spec})
+        )
     return made

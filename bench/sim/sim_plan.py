@@ -18,6 +18,7 @@ from bench.sim import (
     plan_volumes,
 )
 from bench.sim.deadly import SimulatedDeath
+from bench.sim.door import SimulatedDoor
 from bench.sim.draw import Action, Draw
 from bench.sim.extender import CONFIGURATION
 from bench.sim.permit import SimulatedGroup
@@ -58,6 +59,7 @@ LATER: Final = {
     "stubborn": {"stubborn": 0.05},
     "started": {"started": 0.05},
     "raided": {"raided": 0.03},
+    "doors": {"doors": 0.05},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -156,6 +158,7 @@ def configurations(features: Container[str]) -> tuple[str, ...]:
         "refused": SimulatedRefusal.NAME,
         "seen": SimulatedDeath.NAME,
         "faulty": SimulatedDeath.NAME,
+        "doors": SimulatedDoor.NAME,
     }
     names = dict.fromkeys(name for feature, name in plugins.items() if feature in features)
     enabled = [f"{{name: {name}}}" for name in names]
@@ -235,6 +238,7 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "refused": plan_cluster.refused,
     "torn": plan_groups.torn,
     "declared": plan_changes.declared,
+    "doors": plan_changes.doors,
     "seen": plan_cluster.seen,
     "remade": plan_volumes.remade,
     "faulty": plan_cluster.faulty,

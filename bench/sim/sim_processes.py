@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
 from bench.apiserver.http_server import ApiServer
-from bench.sim import deadly, permit, refusal
+from bench.sim import deadly, door, permit, refusal
 from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
 from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
@@ -34,6 +34,7 @@ from shared.errors import OperationalError
 from shared.framework.feature_gates import FeatureGates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import ClusterAccess, access_by_url
+from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.leader_election import LeaderElection
 from shared.messages.to_owner import KindUnavailable
@@ -56,7 +57,7 @@ from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8
-PLUGINS: Final = (permit.PLUGIN, deadly.PLUGIN, refusal.PLUGIN)
+PLUGINS: Final = (permit.PLUGIN, deadly.PLUGIN, refusal.PLUGIN, door.PLUGIN)
 """Of packages that are not ours, as it were."""
 
 
@@ -95,6 +96,8 @@ class Machine:
     gang_reservation_s: float = 0.0
     kinds: Collection[str] = tuple(KINDS_BY_PLURAL)
     """Which the API server serves."""
+    custom_kinds: tuple[str, ...] = ()
+    """Which plugins want to hear of beside."""
 
 
 class Life(NamedTuple):
@@ -148,7 +151,9 @@ class OwnerProcess(LoopProcess):
         super().__init__(machine, life)
         self.epoch = int(self.clock.wall_s() * 1e9)
         options = RuntimeOptions(
-            binders=machine.binder_count, gang_reservation_s=machine.gang_reservation_s
+            binders=machine.binder_count,
+            gang_reservation_s=machine.gang_reservation_s,
+            custom_kinds=machine.custom_kinds,
         )
         self.state = make_state(
             life.config,
@@ -372,6 +377,7 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
         kind for kind in ALL_KINDS if not kind.feature_gate or machine.gates[kind.feature_gate]
     ]
     kinds = [kind for kind in wanted if kind.plural in machine.kinds]
+    kinds += map(custom_kind, machine.custom_kinds)
     missing = [kind.plural for kind in wanted if kind.plural not in machine.kinds]
 
     def open_end(_: Endpoints, identity: str) -> Any:

@@ -10,6 +10,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from bench.sim.door import DOORS
 from bench.sim.oracle import (
     OracleCluster,
     OracleNode,
@@ -21,6 +22,7 @@ from bench.sim.oracle import (
 from daemon.core.cache import Cache
 from daemon.core.pod_lifecycle import CachedPod
 from shared.columns.nomination_columns import NO_NODE, Nomination
+from shared.kube.custom_resources import CustomObject
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from workers.scorer.replica import Replica
@@ -28,7 +30,10 @@ from workers.scorer.replica import Replica
 Json = dict[str, Any]
 TENTATIVE: Final = "tentative"
 """How uids begin of pods that a worker has placed and nobody has confirmed."""
-OTHER_KINDS: Final = [kind.plural for kind in ALL_KINDS if kind.plural not in ("pods", "nodes")]
+OTHER_KINDS: Final = [
+    *(kind.plural for kind in ALL_KINDS if kind.plural not in ("pods", "nodes")),
+    DOORS,
+]
 
 
 class ClassText(NamedTuple):
@@ -117,7 +122,11 @@ class States:
     def _as_plain(self, value: object) -> Json:
         found = self._plain.get(id(value))
         if found is None:
-            found = self._plain[id(value)] = value, msgspec.to_builtins(value)
+            if isinstance(value, CustomObject):
+                plain: Json = value.decoded()
+            else:
+                plain = msgspec.to_builtins(value)
+            found = self._plain[id(value)] = value, plain
         return found[1]
 
     def _node(self, node: object) -> OracleNode:

@@ -36,6 +36,12 @@ PLANTS = {
         "                self._problem = str(error)\n                return _Next.POST\n",
         found_by=24,
     ),
+    "nobody is told of objects that berth does not know": Plant(
+        "daemon.core.cluster_changes",
+        "    return kind if is_custom(kind) else _RESOURCES.get(kind)\n",
+        "    return _RESOURCES.get(kind)\n",
+        found_by=161,
+    ),
     "held orders are reversed": Plant(
         "daemon.core.bindings",
         "sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]",
