@@ -23,10 +23,6 @@ LINES: Final[dict[str, str]] = {
     "errors of a Filter on several nodes": (
         "unit/shared/plugins/devices/test_dynamic_resources.py::test_an_error_names_the_device_of_each_node"
     ),
-    "NodeVolumeLimits, VolumeBinding: an error on some nodes": (
-        "unit/bench/conformance/test_engine_evaluator.py"
-        "::test_a_node_whose_volumes_cannot_be_counted_keeps_no_pod_from_others"
-    ),
     "where the search for victims begins, and equal candidates": (
         "unit/daemon/core/test_state.py::test_equal_events_and_seed_give_equal_decisions"
     ),

@@ -31,6 +31,14 @@ from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex, attachable_
 REASON: Final = "node(s) exceed max volume count"
 
 
+class _Counting:
+    """The PreFilter state, in which Filter notes what it came to."""
+
+    def __init__(self) -> None:
+        self.has_failed = False
+        """Volumes could not be counted on some node."""
+
+
 class NodeVolumeLimits:
     """What pods attach is counted per node as they come and go (`VolumeIndex`)."""
 
@@ -51,7 +59,7 @@ class NodeVolumeLimits:
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not any(may_attach(volume) for volume in pod.spec.volumes or ()):
             return NEVER_FILTERS
-        return PreFilterResult()
+        return PreFilterResult(state=_Counting())
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """The drivers of its volumes. Where pods have one already it takes no further place, which makes
@@ -87,11 +95,20 @@ class NodeVolumeLimits:
                 return None
         return tuple(drivers)
 
-    def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
+    def filter(
+        self, state: _Counting | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
         check = _Check(cluster, rows)
         check.read_volumes(pod)
         check.count()
-        return check.verdicts()
+        verdicts = check.verdicts()
+        if state is not None and (verdicts.codes == Code.ERROR).any():
+            state.has_failed = True
+        return verdicts
+
+    def has_failed(self, state: _Counting | None) -> bool:
+        """Whether volumes could not be counted on some node; see `FailingFilter`."""
+        return state is not None and state.has_failed
 
 
 class _Check:

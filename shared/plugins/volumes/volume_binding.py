@@ -150,7 +150,8 @@ class VolumeBinding:
     def filter(
         self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        search = VolumeSearch(state or _claims_of(pod, cluster), cluster, rows)
+        claims = state or _claims_of(pod, cluster)
+        search = VolumeSearch(claims, cluster, rows)
         if search.passes.all():
             return all_pass(len(rows))
         reasons = search.node_conflict.astype(np.int64)
@@ -159,9 +160,14 @@ class VolumeBinding:
         codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
         told = ReasonBits(TEXTS)
         for where, text in search.errors:
+            claims.has_failed = True
             codes[where] = Code.ERROR
             reasons[where] = told.mask(text)
         return Verdicts(codes, reasons, told.texts)
+
+    def has_failed(self, state: PodVolumeClaims | None) -> bool:
+        """Whether Filter came to an error on some node; see `FailingFilter`."""
+        return state is not None and state.has_failed
 
     # Score -----------------------------------------------------------------------------------------
 
@@ -304,12 +310,9 @@ def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodVolumeClaims | Status:
 def _claims_of(pod: PodInfo, cluster: ClusterView) -> PodVolumeClaims:
     """Without PreFilter's checks: what is wrong with the claims is no matter of nodes."""
     if not pod.claim_uses or _claims_problem(pod, cluster.objects) is not None:
-        return _NO_CLAIMS
+        return PodVolumeClaims()
     claims = _sorted_out(pod, cluster.objects)
-    return _NO_CLAIMS if isinstance(claims, Status) else claims
-
-
-_NO_CLAIMS: Final = PodVolumeClaims((), ())
+    return PodVolumeClaims() if isinstance(claims, Status) else claims
 
 
 # Score ------------------------------------------------------------------------------------------------

@@ -46,12 +46,19 @@ REASON_LOST_VOLUME: Final = (
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
-class PodVolumeClaims(NamedTuple):
+class PodVolumeClaims:
     """The claims of a pod as far as its node matters."""
 
-    bound: tuple[PersistentVolumeClaim, ...]
-    waiting: tuple[PersistentVolumeClaim, ...]
-    """They get their volumes once the pod has a node."""
+    def __init__(
+        self,
+        bound: tuple[PersistentVolumeClaim, ...] = (),
+        waiting: tuple[PersistentVolumeClaim, ...] = (),
+    ) -> None:
+        self.bound = bound
+        self.waiting = waiting
+        """They get their volumes once the pod has a node."""
+        self.has_failed = False
+        """Filter came to an error on some node."""
 
 
 class VolumeChoice(NamedTuple):

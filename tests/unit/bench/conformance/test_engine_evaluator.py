@@ -71,7 +71,7 @@ def test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_
     assert decision["claims"]["one"][0]["device"] == "d0"
 
 
-def test_a_node_whose_volumes_cannot_be_counted_keeps_no_pod_from_others() -> None:
+def test_a_node_whose_volumes_cannot_be_counted_fails_the_attempt() -> None:
     claim = {
         "metadata": {"name": "broken-v", "namespace": "default", "uid": "broken-v"},
         "spec": {"volumeName": "pv"},
@@ -115,5 +115,44 @@ def test_a_node_whose_volumes_cannot_be_counted_keeps_no_pod_from_others() -> No
     }
     outcome = EngineEvaluator().run(msgspec.convert(document, Scenario), is_compact=False)
     (decision,) = outcome.decisions
-    assert decision["filter"]["a"]["code"] == "Error"
-    assert (decision["result"], decision["node"]) == ("scheduled", "b")
+    assert decision["result"] == "error"
+    assert decision["message"] == (
+        'running "NodeVolumeLimits" filter plugin: '
+        "PVC default/broken-v was not created for pod default/broken (pod is not owner)"
+    )
+
+
+def test_a_node_where_a_volume_cannot_be_translated_fails_the_attempt() -> None:
+    claim = {
+        "metadata": {
+            "name": "own", "namespace": "default", "uid": "own",
+            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+        },
+        "spec": {"volumeName": "pv"},
+    }  # fmt: skip
+    volume = {
+        "metadata": {"name": "pv"},
+        "spec": {"awsElasticBlockStore": {"volumeID": "aws://x"}},
+    }
+    taken_over = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
+    pod = {
+        "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+        "spec": {
+            "containers": [{"name": "c"}],
+            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "own"}}],
+        },
+    }
+    document = {
+        "name": "s",
+        "objects": {
+            "nodes": [node("a"), node("b"), node("c")],
+            "pvs": [volume],
+            "pvcs": [claim],
+            "csinodes": [{"metadata": {"name": "b", "annotations": taken_over}, "spec": {}}],
+        },
+        "pending": [pod],
+    }
+    outcome = EngineEvaluator().run(msgspec.convert(document, Scenario), is_compact=False)
+    (decision,) = outcome.decisions
+    assert decision["result"] == "error"
+    assert decision["message"].startswith('running "VolumeBinding" filter plugin: could not tran')
