@@ -2,9 +2,9 @@
 
 Where every pod asks for another amount, or has a volume or devices of its own, every pod is a class of
 its own, though nearly all else about them is equal. Plugins say whether they ignore requests
-(`RequestsIgnorer`) and whether they read claims (`ClaimsReader`); what those say that look at neither is
-the same for a whole family, and is kept for it as it is for a class.
-Only the others are asked for each pod, and about claims only where it has some.
+(`ignores_requests`) and whether they read claims (`reads_claims`); what those say that look at neither
+is the same for a whole family, and is kept for it as it is for a class. Only the others are
+asked for each pod, and about claims only where it has some.
 """
 
 from collections.abc import Callable, Hashable, Sequence

@@ -2,8 +2,8 @@
 
 In a large cluster few nodes differ in what is allocatable and what is requested; a new class of pods
 asks the same of hundreds of equal nodes. Here equal rows share a *state*, and the states form a
-table of their own: a plugin that promises to read nothing else (`ResourceReader`) is asked about the
-rows of that table, and every node gets the answer of its state.
+table of their own: a plugin that promises to read nothing else (`reads_resources_only`) is asked about
+the rows of that table, and every node gets the answer of its state.
 
 The simple way, a key for each row at each question, costs more than it saves; states follow the
 journal instead.
@@ -111,7 +111,7 @@ class RowStates:
         return of_state[of_row] + rated(others, pod, self._cluster, rows)
 
     def can_answer(self, plugin: FilterPlugin | ScorePlugin, pod: PodInfo) -> bool:
-        """Whether it is enough to ask the plugin about states: it is a `ResourceReader`."""
+        """Whether it is enough to ask the plugin about states: it reads resources only."""
         says = getattr(plugin, "reads_resources_only", False)
         return bool(says(pod, self._cluster) if callable(says) else says)
 

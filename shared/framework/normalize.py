@@ -4,7 +4,7 @@ If some plugin gives a node that takes the pod less than 0 or more than 100, the
 error, whichever node would have been the best. To ask that of every node for every pod would cost more
 than placing it. So a score like that is carried along as INVALID, which no total reaches otherwise: it
 comes to the top by itself, and who takes the best total looks at that number alone. Plugins that cannot
-leave the range (`RangeKeeper`) are not looked at.
+leave the range (`scores_within_range`) are not looked at.
 
 Rules: pkg/scheduler/framework/plugins/helper/{normalize_score,shape_score}.go, and RunScorePlugins in
 pkg/scheduler/framework/runtime/framework.go, v1.36.2.

@@ -103,11 +103,42 @@ NEVER_FILTERS = PreFilterResult(SKIP, is_final=True)
 NEVER_SCORES = PreScoreResult(SKIP, is_final=True)
 
 
-@runtime_checkable
-class QueueSortPlugin(Protocol):
-    """Orders the active queue. All profiles must have the same one."""
-
+class HasName(Protocol):
     NAME: ClassVar[str]
+
+
+class Promises(Protocol):
+    """What a plugin may say of itself with a class attribute; what it does not state is False. Nobody is
+    asked whether it is one of these: each attribute is looked up by its name."""
+
+    reads_resources_only: ClassVar[bool]
+    """Of the cluster, its filter or score reads nothing but the columns of `cluster.nodes` about
+    resources: requested, allocatable, pod counts. Nodes that are equal in these get one answer, found
+    on a table that has these columns only. What depends on more goes into the state. Where it is so for
+    some pods, this is a method that is given pod and cluster."""
+    ignores_requests: ClassVar[bool]
+    """It reads nothing of what a pod asks for, in containers or as a whole, but extended resources: of
+    two pods that differ in the rest alone it says the same. Neither do volumes and resource claims
+    matter to it, unless it `reads_claims`."""
+    reads_claims: ClassVar[bool]
+    """It looks at a pod's volumes or resource claims, or at what devices provide to it. Of a pod that
+    has none of these it says nothing."""
+    normalizes_by_extremes: ClassVar[bool]
+    """Its `normalization` looks at nothing but the lowest and the highest raw score and at whether
+    there are any. It is not asked again while all nodes have the same raw score."""
+    scores_within_range: ClassVar[bool]
+    """Its scores are within 0..SCORE_MAX once they are normalised, whatever the pods and nodes are
+    like. Of others, a score out of that range fails the attempt."""
+    answers_for_class: ClassVar[bool]
+    """What its PostFilter does not find for a pod it does not find for others of the class either."""
+    reserve_filters: ClassVar[bool]
+    """Its Reserve rejects whatever its Filter rejects: the owner does not ask its Filter about
+    placements then, and a pod that it rejects is tried again at once."""
+
+
+@runtime_checkable
+class QueueSortPlugin(HasName, Protocol):
+    """Orders the active queue. All profiles must have the same one."""
 
     def queue_key(self, priority: int, queued_at_s: float) -> tuple[float, ...]:
         """Pods are taken in ascending order of this key."""
@@ -115,23 +146,20 @@ class QueueSortPlugin(Protocol):
 
 
 @runtime_checkable
-class PreEnqueuePlugin(Protocol):
+class PreEnqueuePlugin(HasName, Protocol):
     """Keeps a pod out of the active queue; asked whenever the pod could enter it.
 
     One that lets most pods in may have `may_gate(pod) -> bool`, which is asked once for a class of them:
     False where `pre_enqueue` says Success, whatever the cluster.
     """
 
-    NAME: ClassVar[str]
-
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status: ...
 
 
 @runtime_checkable
-class PreFilterPlugin(Protocol):
+class PreFilterPlugin(HasName, Protocol):
     """Looks at the pod once, before any node. Every Filter plugin may leave it out."""
 
-    NAME: ClassVar[str]
     pre_filter_depends: ClassVar[Dependence | None]
     """None: on the pod alone."""
 
@@ -146,8 +174,6 @@ class WhatIfPlugin(Protocol):
     PreFilter runs again for that, unless a plugin has this method (AddPod and RemovePod upstream,
     which may come to another result than counting again).
     """
-
-    NAME: ClassVar[str]
 
     def pre_filter_what_if(self, state: Any, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """`state` is PreFilter's, of before the pods in the view were changed."""
@@ -177,8 +203,6 @@ class FilterWithoutPods(Protocol):
     Preemption asks that of thousands of nodes, each question about the pods of that node alone.
     """
 
-    NAME: ClassVar[str]
-
     def filter_without_pods(
         self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
     ) -> Verdicts:
@@ -188,20 +212,17 @@ class FilterWithoutPods(Protocol):
 
 
 @runtime_checkable
-class FilterPlugin(Protocol):
+class FilterPlugin(HasName, Protocol):
     """Says which nodes cannot take the pod, and why."""
 
-    NAME: ClassVar[str]
     filter_depends: ClassVar[Dependence]
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts: ...
 
 
 @runtime_checkable
-class FailingFilter(Protocol):
+class FailingFilter(HasName, Protocol):
     """A filter that may come to an error: then the attempt is one, wherever else the pod fits."""
-
-    NAME: ClassVar[str]
 
     def has_failed(self, state: Any) -> bool:
         """Whether `filter` came to an error with this state."""
@@ -209,10 +230,9 @@ class FailingFilter(Protocol):
 
 
 @runtime_checkable
-class PreScorePlugin(Protocol):
+class PreScorePlugin(HasName, Protocol):
     """Looks at the pod and its feasible nodes once, before scoring."""
 
-    NAME: ClassVar[str]
     pre_score_depends: ClassVar[Dependence | None]
     """None: on the pod alone. What depends on which nodes are feasible reads all that filters do."""
 
@@ -220,10 +240,9 @@ class PreScorePlugin(Protocol):
 
 
 @runtime_checkable
-class ScorePlugin(Protocol):
+class ScorePlugin(HasName, Protocol):
     """Rates nodes: more is better. Raw scores may have any range if the plugin normalises."""
 
-    NAME: ClassVar[str]
     score_depends: ClassVar[Dependence]
 
     def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s: ...
@@ -238,27 +257,9 @@ class NormalizeScorePlugin(Protocol):
     rows that did not change keep their normalised score.
     """
 
-    NAME: ClassVar[str]
-
     def normalization(self, state: Any, raw: Int64s) -> Hashable: ...
 
     def normalize(self, raw: Int64s, normalization: Any) -> Int64s: ...
-
-
-@runtime_checkable
-class ExtremesNormalizer(Protocol):
-    """A plugin whose `normalization` looks at nothing but the lowest and the highest raw score and at
-    whether there are any. It is not asked again while all nodes have the same raw score."""
-
-    normalizes_by_extremes: ClassVar[bool]
-
-
-@runtime_checkable
-class RangeKeeper(Protocol):
-    """A score plugin whose scores are within 0..SCORE_MAX once they are normalised, whatever the pods
-    and nodes are like. Of others, a score out of that range fails the attempt."""
-
-    scores_within_range: ClassVar[bool]
 
 
 @runtime_checkable
@@ -280,10 +281,8 @@ class Delta(NamedTuple):
 
 
 @runtime_checkable
-class UpdatableFilter(Protocol):
+class UpdatableFilter(HasName, Protocol):
     """A filter of wide scope whose state follows changes, so that it need not be made again."""
-
-    NAME: ClassVar[str]
 
     def update_filter(
         self, state: Any, pod: PodInfo, cluster: ClusterView, delta: Delta
@@ -295,10 +294,8 @@ class UpdatableFilter(Protocol):
 
 
 @runtime_checkable
-class UpdatableScore(Protocol):
+class UpdatableScore(HasName, Protocol):
     """The same for a score."""
-
-    NAME: ClassVar[str]
 
     def update_score(
         self,
@@ -320,8 +317,6 @@ class ClassDiscerning(Protocol):
     """An updatable filter or score that knows of which classes the pods matter to it. The others are
     told of every pod."""
 
-    NAME: ClassVar[str]
-
     def depends_on_class(self, state: Any, class_id: int, cluster: ClusterView) -> bool:
         """Whether a pod of the class that comes or goes may change anything. `state` is of the filter
         or of the score; the answer holds as long as it lives."""
@@ -329,41 +324,9 @@ class ClassDiscerning(Protocol):
 
 
 @runtime_checkable
-class ResourceReader(Protocol):
-    """A filter or score that reads nothing of the cluster but the columns of `cluster.nodes` about
-    resources: requested, allocatable, pod counts. Nodes that are equal in these get one answer, found
-    on a table that has these columns only. What depends on more goes into the state. Where it is so for
-    some pods, it is a method that is given pod and cluster."""
-
-    NAME: ClassVar[str]
-    reads_resources_only: ClassVar[bool]
-
-
-@runtime_checkable
-class RequestsIgnorer(Protocol):
-    """A plugin that reads nothing of what a pod asks for, in containers or as a whole, but extended
-    resources: of two pods that differ in the rest alone it says the same. Neither do volumes and
-    resource claims matter to it, unless it says that it `reads_claims` (`ClaimsReader`)."""
-
-    NAME: ClassVar[str]
-    ignores_requests: ClassVar[bool]
-
-
-@runtime_checkable
-class ClaimsReader(Protocol):
-    """A plugin that looks at a pod's volumes or resource claims, or at what devices provide to it. Of a
-    pod that has none of these it says nothing."""
-
-    NAME: ClassVar[str]
-    reads_claims: ClassVar[bool]
-
-
-@runtime_checkable
 class ClaimsLikener(Protocol):
-    """A `ClaimsReader` that can tell which claims come to the same. Without it, each pod with claims is
-    looked at by itself."""
-
-    NAME: ClassVar[str]
+    """A plugin that `reads_claims` and can tell which of them come to the same. Without it, each pod
+    with claims is looked at by itself."""
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Of pods that differ in the names of their claims alone, the plugin says the same of every node
@@ -374,11 +337,10 @@ class ClaimsLikener(Protocol):
 
 
 @runtime_checkable
-class ObjectFollower(Protocol):
+class ObjectFollower(HasName, Protocol):
     """A filter that knows which nodes objects of some kinds are about that are not the pod's own.
     It is asked again about these, and about those that pods come to."""
 
-    NAME: ClassVar[str]
     followed_kinds: ClassVar[frozenset[str]]
 
     def rows_of_objects(self, state: Any, cluster: ClusterView) -> Rows | None:
@@ -388,21 +350,16 @@ class ObjectFollower(Protocol):
 
 
 @runtime_checkable
-class ReservePlugin(Protocol):
+class ReservePlugin(HasName, Protocol):
     """Keeps book in the owner of what a placement takes beside the node's columns.
 
     `reserve` is called when a placement was accepted, just before the pod is assumed; after a rejection
     it is not, and the pod is unschedulable by this plugin. `unreserve` undoes it, must not fail, and may
     be called for a pod that was never reserved here.
 
-    One with `reserve_filters = True` rejects whatever its Filter rejects: the owner does not ask its
-    Filter about placements then, and a pod that it rejects is tried again at once.
-
     One that has nothing to reserve for most pods may have `reserves_for(pod) -> bool`, which is asked
     once for a class of them: False where both do nothing, whatever the node.
     """
-
-    NAME: ClassVar[str]
 
     def reserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
@@ -428,7 +385,7 @@ WAIT = Status(Code.WAIT)
 
 
 @runtime_checkable
-class PermitPlugin(Protocol):
+class PermitPlugin(HasName, Protocol):
     """Says in the owner whether a pod that was reserved a place may be bound, perhaps later.
 
     A pod that waits keeps its place and is in nobody's way. It goes on when every plugin that asked it
@@ -436,19 +393,15 @@ class PermitPlugin(Protocol):
     unschedulable by that plugin. See `Handle` for how to decide about pods that wait.
     """
 
-    NAME: ClassVar[str]
-
     def permit(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
     ) -> PermitResult: ...
 
 
 @runtime_checkable
-class WaitingReviewer(Protocol):
+class WaitingReviewer(HasName, Protocol):
     """A Permit plugin that decides about waiting pods by what happens in the cluster: called after
     each batch of events while one of its pods waits."""
-
-    NAME: ClassVar[str]
 
     def review_waiting(self, cluster: ClusterView) -> None: ...
 
@@ -515,10 +468,8 @@ class RoomAsked(NamedTuple):
 
 
 @runtime_checkable
-class RoomFilter(Protocol):
+class RoomFilter(HasName, Protocol):
     """A filter that lets a pod pass where there is room for it, and never rejects it as a whole."""
-
-    NAME: ClassVar[str]
 
     def room_asked(self, pod: PodInfo, cluster: ClusterView) -> RoomAsked | None:
         """None: for this pod the filter looks at more."""
@@ -542,8 +493,6 @@ class KeptScore(NamedTuple):
 @runtime_checkable
 class ScoreKeeper(Protocol):
     """A score that depends on requests and on what the node has and has given away, not normalised."""
-
-    NAME: ClassVar[str]
 
     def keep_score(self) -> KeptScore | None:
         """None: the plugin's arguments ask for more."""

@@ -10,7 +10,6 @@ import msgspec
 from shared.kube.api.core_v1 import PodSpec
 from shared.kube.pod_record import PodTemplate, decode_template, split_template
 from shared.kube.pod_resources import (
-    FitScoreRequests,
     PodRequests,
     fit_filter_requests,
     fit_score_requests,
@@ -18,7 +17,6 @@ from shared.kube.pod_resources import (
     is_plain,
     plain_score_requests,
     pod_requests,
-    referenced_claim_names,
 )
 from shared.kube.pod_volumes import ClaimUse, claim_uses
 from shared.kube.term_counts import TermCounts, term_counts
@@ -74,7 +72,7 @@ class PodInfo:
         return fit_filter_requests(self.template)
 
     @_OfKin
-    def fit_score_requests(self) -> FitScoreRequests:
+    def fit_score_requests(self) -> dict[str, int]:
         if is_plain(self.template):
             return plain_score_requests(self.requests)
         return fit_score_requests(self.template)
@@ -82,12 +80,17 @@ class PodInfo:
     @_OfKin
     def host_ports(self) -> frozenset[tuple[str, str, int]]:
         """(host IP, protocol, port) that the pod wants; see `shared.columns.table.PortTuple`."""
-        return frozenset((p.ip, p.protocol, p.port) for p in host_ports(self.template))
+        return host_ports(self.template)
 
     @_OfKin
     def claim_keys(self) -> tuple[str, ...]:
-        """`namespace/claim` of each volume that names a claim outright."""
-        return tuple(f"{self.namespace}/{name}" for name in referenced_claim_names(self.template))
+        """`namespace/claim` of each volume that names a claim outright: what a node's claim counts count
+        (updatePVCRefCounts in pkg/scheduler/framework/types.go, v1.36)."""
+        return tuple(
+            f"{self.namespace}/{volume.persistent_volume_claim.claim_name}"
+            for volume in self.spec.volumes or ()
+            if volume.persistent_volume_claim is not None
+        )
 
     @cached_property
     def claim_uses(self) -> tuple[ClaimUse, ...]:

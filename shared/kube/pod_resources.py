@@ -1,4 +1,4 @@
-"""What a pod asks for: requests summed as kube-scheduler sums them, host ports, claims.
+"""What a pod asks for: requests summed as kube-scheduler sums them, and host ports.
 
 Pure functions of a pod's template. kube-scheduler has not one but three sums, and they differ for
 some pods; each has its own function here:
@@ -71,26 +71,6 @@ class PodRequests(msgspec.Struct, frozen=True):
                 return self.scalars.get(resource, 0)
 
 
-class FitScoreRequests(msgspec.Struct, frozen=True):
-    """What NodeResourcesFit's score takes the pod to ask for."""
-
-    amounts: dict[str, int]
-    """Resource name -> amount; cpu in milli units, all others in whole ones."""
-
-    def of(self, resource: str) -> int:
-        """The amount that the score uses for one resource; 0 when it is not asked for."""
-        return self.amounts.get(resource, 0)
-
-
-class HostPort(msgspec.Struct, frozen=True, order=True):
-    """A port of the node that a pod occupies."""
-
-    protocol: str
-    ip: str
-    """"0.0.0.0" stands for every address."""
-    port: int
-
-
 class _Rules(msgspec.Struct, frozen=True):
     """Which parts of a pod count, by the caller's purpose."""
 
@@ -117,8 +97,9 @@ def fit_filter_requests(template: PodTemplate) -> PodRequests:
     return _requests(template, _FIT_FILTER)
 
 
-def fit_score_requests(template: PodTemplate) -> FitScoreRequests:
-    """What NodeResourcesFit's score (all strategies) adds for a pod that is to be scheduled."""
+def fit_score_requests(template: PodTemplate) -> dict[str, int]:
+    """What NodeResourcesFit's score (all strategies) adds for a pod that is to be scheduled: cpu in
+    milli units, all others in whole ones."""
     if is_plain(template):
         _, total = _plain_totals(template)
     else:
@@ -126,19 +107,17 @@ def fit_score_requests(template: PodTemplate) -> FitScoreRequests:
     amounts = {name: quantity.value_of_nanos(amount) for name, amount in total.items()}
     if CPU in total:
         amounts[CPU] = quantity.milli_value_of_nanos(total[CPU])
-    return FitScoreRequests(amounts)
+    return amounts
 
 
-def plain_score_requests(requests: PodRequests) -> FitScoreRequests:
+def plain_score_requests(requests: PodRequests) -> dict[str, int]:
     """The same of a plain pod (`is_plain`), whose requests have been added up before."""
-    return FitScoreRequests(
-        {
-            CPU: requests.nonzero_milli_cpu,
-            MEMORY: requests.nonzero_memory_bytes,
-            EPHEMERAL_STORAGE: requests.ephemeral_storage_bytes,
-            **requests.scalars,
-        }
-    )
+    return {
+        CPU: requests.nonzero_milli_cpu,
+        MEMORY: requests.nonzero_memory_bytes,
+        EPHEMERAL_STORAGE: requests.ephemeral_storage_bytes,
+        **requests.scalars,
+    }
 
 
 def exact_requests(template: PodTemplate) -> Nanos:
@@ -163,46 +142,20 @@ def _container_limits(container: Container, *, can_be_resized: bool) -> Nanos:  
     return _to_nanos(container.resources.limits if container.resources is not None else None)
 
 
-def host_ports(template: PodTemplate) -> list[HostPort]:
-    """The host ports of containers and sidecars, each once; ordinary init containers do not count.
+def host_ports(template: PodTemplate) -> frozenset[tuple[str, str, int]]:
+    """The host ports of containers and sidecars, as (host IP, protocol, port), where "0.0.0.0" stands
+    for every address; ordinary init containers do not count.
 
     Rules: pkg/scheduler/util/utils.go GetHostPorts and HostPortInfo.sanitize, v1.36.
     """
     spec = template.spec
     sidecars = [c for c in spec.init_containers or () if _is_sidecar(c)]
-    found: dict[HostPort, None] = {}
-    for container in (*sidecars, *spec.containers):
-        for port in container.ports or ():
-            if port.host_port > 0:
-                key = HostPort(port.protocol or "TCP", port.host_ip or "0.0.0.0", port.host_port)  # noqa: S104  # An API value, nothing is bound to it here.
-                found[key] = None
-    return list(found)
-
-
-def referenced_claim_names(template: PodTemplate) -> list[str]:
-    """The claims that volumes name outright, once per volume: what a node's claim counts count.
-
-    Rule: pkg/scheduler/framework/types.go updatePVCRefCounts, v1.36; ephemeral volumes do not count.
-    """
-    return [
-        volume.persistent_volume_claim.claim_name
-        for volume in template.spec.volumes or ()
-        if volume.persistent_volume_claim is not None
-    ]
-
-
-def claim_names(template: PodTemplate, pod_name: str) -> list[str]:
-    """Names of the PersistentVolumeClaims that the pod mounts, ephemeral volumes included.
-
-    Rule: staging/src/k8s.io/component-helpers/storage/ephemeral/ephemeral.go VolumeClaimName, v1.36.
-    """
-    names: dict[str, None] = {}
-    for volume in template.spec.volumes or ():
-        if volume.persistent_volume_claim is not None:
-            names[volume.persistent_volume_claim.claim_name] = None
-        elif volume.ephemeral is not None:
-            names[f"{pod_name}-{volume.name}"] = None
-    return list(names)
+    return frozenset(
+        (port.host_ip or "0.0.0.0", port.protocol or "TCP", port.host_port)  # noqa: S104  # An API value, nothing is bound to it here.
+        for container in (*sidecars, *spec.containers)
+        for port in container.ports or ()
+        if port.host_port > 0
+    )
 
 
 # Sums ---------------------------------------------------------------------------------------------

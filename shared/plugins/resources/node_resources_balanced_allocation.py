@@ -55,7 +55,7 @@ class NodeResourcesBalancedAllocation:
         self._counts_devices = any(can_be_backed(name) for name in self._resources)
 
     def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
-        """See `ResourceReader`, and NodeResourcesFit, of which the same is true."""
+        """See `Promises`, and NodeResourcesFit, of which the same is true."""
         return not self._counts_devices or not may_be_devices(self._state(pod)[0], cluster)
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:

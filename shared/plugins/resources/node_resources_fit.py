@@ -115,7 +115,7 @@ class NodeResourcesFit:
         self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
 
     def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
-        """See `ResourceReader`. Not where devices may count: which there are on a node is no column.
+        """See `Promises`. Not where devices may count: which there are on a node is no column.
         (When those change, DynamicResources has pods that ask for them evaluated anew.)"""
         if not self._counts_devices:
             return True
@@ -232,7 +232,7 @@ class NodeResourcesFit:
         for resource in self._resources:
             name, total = resource.name, topology.by_domain()
             for info, counts in asked:
-                total += counts * info.fit_score_requests.of(name)
+                total += counts * info.fit_score_requests.get(name, 0)
             (taken,), (capacity,) = nonzero_used(cluster.nodes, (name,), row_index(rows))
             size = sum_by_domain(domains, slots, capacity)
             if not counts_in_score(name, 0):
@@ -252,14 +252,14 @@ class NodeResourcesFit:
     def amounts_asked(self, pod: PodInfo) -> Sequence[int]:
         """See `ScoreKeeper`."""
         requests = pod.fit_score_requests
-        return [requests.of(resource.name) for resource in self._resources]
+        return [requests.get(resource.name, 0) for resource in self._resources]
 
     def _score_state(self, pod: PodInfo) -> ScoredRequests:
         requests = pod.fit_score_requests
         counted = [
-            (resource.name, requests.of(resource.name), resource.weight)
+            (resource.name, requests.get(resource.name, 0), resource.weight)
             for resource in self._resources
-            if counts_in_score(resource.name, requests.of(resource.name))
+            if counts_in_score(resource.name, requests.get(resource.name, 0))
         ]
         names, amounts, weights = zip(*counted, strict=True) if counted else ((), (), ())
         return ScoredRequests(names, amounts, weights)

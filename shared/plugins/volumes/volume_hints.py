@@ -27,7 +27,6 @@ from shared.kube.api.storage_v1 import (
     VolumeAttachment,
 )
 from shared.kube.csi_translation import in_tree_plugin
-from shared.kube.pod_resources import claim_names
 from shared.kube.pod_volumes import disks, disks_conflict, may_attach
 from shared.plugins.volumes.csi_node_columns import migrated_plugins
 from shared.plugins.volumes.volume_rules import (
@@ -43,9 +42,10 @@ def after_own_claim(pod: PodView, change: Change, cluster: ClusterView) -> Queue
     """VolumeBinding, NodeVolumeLimits: a claim of the pod changed. Ephemeral volumes have claims that
     are named after the pod."""
     claim = as_kind(PersistentVolumeClaim, change.new)
-    if claim is None or claim.metadata.namespace != pod.record.namespace:
+    if claim is None:
         return QueueingHint.SKIP
-    return queue_if(claim.metadata.name in claim_names(pod.info.template, pod.record.name))
+    key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    return queue_if(any(use.key == key for use in pod.info.claim_uses))
 
 
 def after_named_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:

@@ -9,19 +9,17 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.framework.pod_info import PodInfo
 from shared.kube.api.core_v1 import Node, Pod
 from shared.kube.node_resources import node_allocatable
 from shared.kube.pod_record import PodTemplate, decode_template, split_pod
 from shared.kube.pod_resources import (
     DEFAULT_MEMORY_BYTES,
-    HostPort,
     PodRequests,
-    claim_names,
     fit_filter_requests,
     fit_score_requests,
     host_ports,
     pod_requests,
-    referenced_claim_names,
 )
 from shared.kube.quantity import QuantityError
 
@@ -110,9 +108,10 @@ def test_ports_claims_and_allocatable_of_nodes_are_those_of_kube_scheduler() -> 
             ports, claims = set(), Counter[str]()
             for key in stated.get("pods", []):
                 namespace, _, _ = key.partition("/")
-                ports |= {f"{p.protocol}/{p.ip}/{p.port}" for p in host_ports(by_key[key])}
-                names = referenced_claim_names(by_key[key])
-                claims.update(f"{namespace}/{name}" for name in names)
+                ports |= {
+                    f"{protocol}/{ip}/{port}" for ip, protocol, port in host_ports(by_key[key])
+                }
+                claims.update(PodInfo(namespace, by_key[key]).claim_keys)
             assert ports == set(stated.get("used_ports", [])), where
             assert claims == Counter(stated.get("pvc_refs", {})), where
             allocatable, expected = node_allocatable(nodes[node_name]), stated["allocatable"]
@@ -164,7 +163,7 @@ def test_overhead_is_added_to_everything() -> None:
     assert requests.milli_cpu == 1250
     assert requests.memory_bytes == 2**20
     assert requests.nonzero_memory_bytes == DEFAULT_MEMORY_BYTES + 2**20
-    assert fit_score_requests(template).of("cpu") == 1250
+    assert fit_score_requests(template)["cpu"] == 1250
 
 
 def test_pod_level_requests_replace_the_sum_except_in_the_fit_score() -> None:
@@ -172,7 +171,7 @@ def test_pod_level_requests_replace_the_sum_except_in_the_fit_score() -> None:
     assert pod_requests(template).milli_cpu == 3000
     assert pod_requests(template).of("example.com/gpu") == 0
     assert fit_filter_requests(template).milli_cpu == 3000
-    assert fit_score_requests(template).of("cpu") == 1000
+    assert fit_score_requests(template)["cpu"] == 1000
 
 
 def test_with_pod_level_requests_only_what_nobody_states_has_a_default() -> None:
@@ -204,7 +203,7 @@ def test_an_infeasible_resize_leaves_the_wish_out() -> None:
     assert pod_requests(template).milli_cpu == 2000
     # A pod that is to be scheduled is judged by what it wants.
     assert fit_filter_requests(template).milli_cpu == 4000
-    assert fit_score_requests(template).of("cpu") == 4000
+    assert fit_score_requests(template)["cpu"] == 4000
 
 
 def test_allocated_resources_alone_do_not_count() -> None:
@@ -231,7 +230,7 @@ def test_an_unreadable_quantity_is_named() -> None:
         pod_requests(pod_of(asking(cpu="4 cores")))
 
 
-# Ports and claims ---------------------------------------------------------------------------------
+# Ports --------------------------------------------------------------------------------------------
 
 
 def test_host_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> None:
@@ -244,21 +243,8 @@ def test_host_ports_of_sidecars_count_and_those_of_init_containers_do_not() -> N
         {"name": "e", "ports": [{"containerPort": 81}]},
         initContainers=[with_port("i", 90), with_port("s", 91, restartPolicy="Always")],
     )
-    assert sorted(host_ports(template)) == [
-        HostPort("TCP", "0.0.0.0", 80),
-        HostPort("TCP", "0.0.0.0", 91),
-        HostPort("UDP", "10.0.0.1", 53),
-    ]
-
-
-def test_claims_of_ephemeral_volumes_are_named_after_the_pod() -> None:
-    template = pod_of(
-        volumes=[
-            {"name": "data", "persistentVolumeClaim": {"claimName": "disk"}},
-            {"name": "again", "persistentVolumeClaim": {"claimName": "disk"}},
-            {"name": "scratch", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}},
-            {"name": "text", "configMap": {"name": "x"}},
-        ]
-    )
-    assert claim_names(template, "web-0") == ["disk", "web-0-scratch"]
-    assert referenced_claim_names(template) == ["disk", "disk"]
+    assert host_ports(template) == {
+        ("0.0.0.0", "TCP", 80),
+        ("0.0.0.0", "TCP", 91),
+        ("10.0.0.1", "UDP", 53),
+    }

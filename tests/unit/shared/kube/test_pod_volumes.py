@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from shared.framework.pod_info import PodInfo
 from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
 from shared.kube.pod_record import PodTemplate, decode_template
 from shared.kube.pod_volumes import (
@@ -71,6 +72,14 @@ def test_pods_with_ephemeral_volumes_are_classes_of_their_own() -> None:
     assert [use.key for use in claim_uses("ns", first)] == ["ns/a-v0"]
     plain = {"persistentVolumeClaim": {"claimName": "c"}}
     assert template(plain, name="a") == template(plain, name="b")
+
+
+def test_a_claim_is_named_outright_or_after_pod_and_volume() -> None:
+    named = {"persistentVolumeClaim": {"claimName": "disk"}}
+    others: list[dict[str, Any]] = [{"ephemeral": {}}, {"configMap": {"name": "x"}}]
+    pod = PodInfo("ns", template(named, named, *others, name="web-0"))
+    assert [use.key for use in pod.claim_uses] == ["ns/disk", "ns/disk", "ns/web-0-v2"]
+    assert pod.claim_keys == ("ns/disk", "ns/disk")
 
 
 def test_an_ephemeral_claim_must_belong_to_the_pod() -> None:
