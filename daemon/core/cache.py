@@ -17,16 +17,16 @@ import msgspec
 import numpy as np
 
 from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, NodeInfo, take_rows
-from daemon.core.grouped_pods import GroupedPods, group_id_of
 from daemon.core.pod_classes import PodClass, PodClasses
 from daemon.core.pod_lifecycle import NEVER, CachedPod, Cause, PodPhase, Story
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
-from shared.columns.pod_table import PodTable, name_hash, start_time_s
+from shared.columns.pod_table import PodTable, group_id_of, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.usage import add_usage, add_usages
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
+from shared.grouped import Grouped
 from shared.kube.pod_record import PodRecord
 
 RUN_LENGTH_MIN: Final = 4
@@ -57,7 +57,9 @@ class Cache(CachedNodes):
         self.nomination_news: dict[str, Nomination] = {}
         """By uid, the same; written by `daemon.core.nominations`."""
         self._ttl_s = assumed_pod_ttl_s if assumed_pod_ttl_s > 0 else NEVER
-        self.grouped = GroupedPods()
+        self.grouped = Grouped[str, str, CachedPod]()
+        """Pods on nodes by group and uid, assumed ones included, so that nobody has to look through all
+        pods of a group for them."""
         self._pods: dict[str, CachedPod] = {}
         self._assumed: dict[str, CachedPod] = {}
         """Invariant: a subset of `_pods`."""
@@ -103,7 +105,7 @@ class Cache(CachedNodes):
             self._assumed[record.uid] = pod
             self._node_infos[node_name].pods[record.uid] = pod
             if record.group:
-                self.grouped.add(pod)
+                self.grouped.put(pod.record.group_key, pod.record.uid, pod)
         self.classes.retain(pod_class, count)
         node_rows = np.array(rows, np.intp)
         add_usages(self.nodes, node_rows, usage)
@@ -388,7 +390,7 @@ class Cache(CachedNodes):
             (info,) = self._new_node_infos([pod.node_name])
         info.pods[pod.record.uid] = pod
         if pod.record.group:
-            self.grouped.add(pod)
+            self.grouped.put(pod.record.group_key, pod.record.uid, pod)
         add_usage(self.nodes, info.row, pod.pod_class.usage)
         ports = pod.pod_class.usage.ports
         if ports:
@@ -420,7 +422,7 @@ class Cache(CachedNodes):
         info = self._node_infos[pod.node_name]
         del info.pods[pod.record.uid]
         if pod.record.group:
-            self.grouped.remove(pod)
+            self.grouped.drop(pod.record.group_key, pod.record.uid)
         add_usage(self.nodes, info.row, pod.pod_class.usage, -1)
         ports = pod.pod_class.usage.ports
         if ports:

@@ -4,9 +4,9 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import NodeInfo
-from daemon.core.grouped_pods import group_id_of
 from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
+from shared.columns.pod_table import group_id_of
 
 
 def problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
@@ -42,8 +42,10 @@ def _group_problems(cache: Cache) -> list[str]:
             by_key.setdefault(pod.record.group_key, []).append(pod.record.uid)
         if cache.pod_table.group_id[pod.row] != group_id_of(pod.record):
             found.append(f"pod {pod.record.key}: the table has it in another group")
-    keys = by_key.keys() | set(cache.grouped.keys)
-    wrong = [key for key in keys if sorted(cache.grouped.of(key)) != sorted(by_key.get(key, ()))]
+    keys = by_key.keys() | cache.grouped.keys()
+    wrong = [
+        key for key in keys if sorted(cache.grouped.get(key, ())) != sorted(by_key.get(key, ()))
+    ]
     return found + [f"group {key}: not the pods that are on nodes" for key in sorted(wrong)]
 
 

@@ -188,7 +188,7 @@ class PodGroups:
         """Where the pods of a group are that have a node (getScheduledPodsTopologyDomain upstream); or
         why that cannot be said."""
         domain: str | None = None
-        for held in self._cache.grouped.of(key).values():
+        for held in self._cache.grouped.get(key, {}).values():
             info = self._cache.node_info(held.node_name)
             if info is None or info.node is None:
                 problem = f'nodeinfo not found for node name "{held.node_name}"'
@@ -265,7 +265,7 @@ class PodGroups:
 
     def scheduled_count(self, key: str) -> int:
         """Pods of a group that are on a node, or assumed."""
-        return len(self._cache.grouped.of(key))
+        return len(self._cache.grouped.get(key, {}))
 
     def settled(self, key: str) -> list[QueuedPod]:
         """A group is not out with a worker any more. Returns the pods that waited for that."""

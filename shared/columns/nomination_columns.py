@@ -12,6 +12,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.grouped import Grouped
 
 FIRST_CAPACITY: Final = 64
 NO_NODE: Final = -1
@@ -38,7 +39,7 @@ class Nominations:
         self.priority: Int64s = np.zeros(FIRST_CAPACITY, np.int64)
         self._by_uid: dict[str, Nomination] = {}
         self._slot_by_uid: dict[str, int] = {}
-        self._uids_by_row: dict[int, dict[str, None]] = {}
+        self._uids_by_row = Grouped[int, str, None]()
         self._free: list[int] = list(range(FIRST_CAPACITY - 1, -1, -1))
 
     def __len__(self) -> int:
@@ -70,7 +71,7 @@ class Nominations:
         self.priority[slot] = nomination.priority
         self._slot_by_uid[nomination.uid] = slot
         self._by_uid[nomination.uid] = nomination
-        self._uids_by_row.setdefault(nomination.node_row, {})[nomination.uid] = None
+        self._uids_by_row.put(nomination.node_row, nomination.uid, None)
 
     def remove(self, uid: str) -> Nomination | None:
         """Ends a pod's nomination, if it has one."""
@@ -80,10 +81,7 @@ class Nominations:
         slot = self._slot_by_uid.pop(uid)
         self.node_row[slot] = NO_NODE
         self._free.append(slot)
-        uids = self._uids_by_row[nomination.node_row]
-        del uids[uid]
-        if not uids:
-            del self._uids_by_row[nomination.node_row]
+        self._uids_by_row.drop(nomination.node_row, uid)
         return nomination
 
     def clear(self) -> None:

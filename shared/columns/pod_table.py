@@ -17,6 +17,7 @@ import numpy as np
 
 from shared.columns.pod_log import PodLog
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
+from shared.kube.pod_record import PodRecord
 from shared.kube.timestamps import seconds_since_1970
 
 FIRST_CAPACITY: Final = 256
@@ -42,6 +43,11 @@ def name_hash(name: str) -> int:
 def group_id(key: str) -> int:
     """What the table holds of a pod's group (`namespace/name`), which nobody takes for another one's."""
     return int.from_bytes(blake2b(key.encode(), digest_size=8).digest()) >> 1
+
+
+def group_id_of(record: PodRecord) -> int:
+    """The same of a pod; 0 for one that is in no group."""
+    return group_id(record.group_key) if record.group else 0
 
 
 class PodTable:

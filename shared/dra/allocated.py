@@ -3,14 +3,12 @@
 Rules: pkg/scheduler/framework/plugins/dynamicresources/allocateddevices.go, v1.36.2.
 """
 
-from collections.abc import Hashable, Iterable, Sequence
-from typing import TypeVar
+from collections.abc import Iterable, Sequence
 
 from shared.dra.resource_slices import DeviceId, PoolId
+from shared.grouped import tally, tally_in
 from shared.kube.api.resource_v1 import AllocatedDevice, ResourceClaim
 from shared.kube.quantity import QuantityError, parse
-
-Key = TypeVar("Key", bound=Hashable)
 
 
 class AllocatedState:
@@ -74,20 +72,13 @@ class AllocatedState:
                 continue  # Watches over the device without taking it.
             device = (result.driver, result.pool, result.device)
             touched.append(device)
-            self._note_in_pool(device, sign)
+            tally_in(self._in_pool, device[:2], device[2], sign)
             if result.share_id is None:
-                _step(self._exclusive, device, sign)
+                tally(self._exclusive, device, sign)
                 continue
-            _step(self._shares, device, sign)
+            tally(self._shares, device, sign)
             self._consume(device, result, sign)
         return touched
-
-    def _note_in_pool(self, device: DeviceId, sign: int) -> None:
-        pool = device[:2]
-        names = self._in_pool.setdefault(pool, {})
-        _step(names, device[2], sign)
-        if not names:
-            del self._in_pool[pool]
 
     def _consume(self, device: DeviceId, result: AllocatedDevice, sign: int) -> None:
         if result.consumed_capacity is None:
@@ -110,9 +101,3 @@ def results_of(claim: ResourceClaim) -> Iterable[AllocatedDevice]:
     """The devices of an allocated claim; none otherwise."""
     allocation = claim.status.allocation
     return () if allocation is None else allocation.devices.results or ()
-
-
-def _step(counts: dict[Key, int], key: Key, sign: int) -> None:
-    counts[key] = counts.get(key, 0) + sign
-    if counts[key] <= 0:
-        del counts[key]

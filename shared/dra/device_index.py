@@ -30,6 +30,7 @@ from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
+from shared.grouped import Grouped, tally
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim
 from shared.selectors.node_selector import match_any
 
@@ -92,17 +93,17 @@ class DeviceIndex:
         self.state = AllocatedState()
         self.by_resource: dict[str, DeviceClass] = {}
         """Extended resource -> the class that stands for it."""
-        self.special_claims: dict[str, set[str]] = {}
+        self.special_claims = Grouped[str, str, None]()
         """Pod uid -> keys of the claims that a scheduler made for its extended resources."""
         self._counted: dict[str, ResourceClaim] = {}
         self._slices: dict[str, SliceView] = {}
-        self._by_node: dict[str, dict[str, SliceView]] = {}
+        self._by_node = Grouped[str, str, SliceView]()
         self._shared: dict[str, SliceView] = {}
         self._far_counters: dict[PoolId, int] = {}
         """Pools with slices of counters that name a node, and how many. Every node sees those."""
         self._far_pools: list[Pool] | None = None
         """Of these pools, as who has no devices of them sees them, those that keep a pod out."""
-        self._by_pool: dict[PoolId, dict[str, SliceView]] = {}
+        self._by_pool = Grouped[PoolId, str, SliceView]()
         self._matches: list[NodeMatch] | None = None
         self._pools: dict[tuple[str, tuple[bool, ...] | None], list[Pool]] = {}
         """As `_gathered` found them, as long as no slice changes."""
@@ -173,29 +174,19 @@ class DeviceIndex:
         touched: list[DeviceId] = []
         if counted is not None:
             touched += self.state.remove(counted)
-            self._note_special(counted, key, is_there=False)
+            if pod_uid_of(counted):
+                self.special_claims.drop(pod_uid_of(counted), key)
         # One that was made for extended resources and never allocated is left over as well.
         if claim is not None and (claim.status.allocation is not None or pod_uid_of(claim)):
             self._counted[key] = claim
             touched += self.state.add(claim)
-            self._note_special(claim, key, is_there=True)
+            if pod_uid_of(claim):
+                self.special_claims.put(pod_uid_of(claim), key, None)
         for driver, pool, _ in touched:
             self._log += self._mark_pool((driver, pool))
         if len(self._log) > LOG_MAX:
             self._log_base += len(self._log)
             self._log.clear()
-
-    def _note_special(self, claim: ResourceClaim, key: str, *, is_there: bool) -> None:
-        uid = pod_uid_of(claim)
-        if not uid:
-            return
-        keys = self.special_claims.setdefault(uid, set())
-        if is_there:
-            keys.add(key)
-        else:
-            keys.discard(key)
-        if not keys:
-            del self.special_claims[uid]
 
     def _see_slice(self, key: str) -> None:
         self._pools.clear()
@@ -204,15 +195,22 @@ class DeviceIndex:
         old = self._slices.pop(key, None)
         if old is not None:
             self._note_far(old, -1)
-            self._leave_place(old, key)
+            self._by_pool.drop(old.pool_id, key)
+            if old.match.node_name:
+                self._by_node.drop(old.match.node_name, key)
+            else:
+                del self._shared[key]
             self._mark_pool(old.pool_id)
             self._mark(old)
         new = self._objects.get(SLICES, key)
         if new is not None:
             view = self._slices[key] = SliceView(new, self._facts)
             self._note_far(view, 1)
-            self._place(view)[key] = view
-            self._by_pool.setdefault(view.pool_id, {})[key] = view
+            self._by_pool.put(view.pool_id, key, view)
+            if view.match.node_name:
+                self._by_node.put(view.match.node_name, key, view)
+            else:
+                self._shared[key] = view
             self._mark_pool(view.pool_id)
             self._mark(view)
 
@@ -220,24 +218,7 @@ class DeviceIndex:
         """A slice comes or goes."""
         self._far_pools = None
         if view.match.node_name and view.counter_sets:
-            count = self._far_counters.get(view.pool_id, 0) + change
-            self._far_counters[view.pool_id] = count
-            if not count:
-                del self._far_counters[view.pool_id]
-
-    def _place(self, view: SliceView) -> dict[str, SliceView]:
-        if view.match.node_name:
-            return self._by_node.setdefault(view.match.node_name, {})
-        return self._shared
-
-    def _leave_place(self, view: SliceView, key: str) -> None:
-        """Nothing is left of a node or a pool that is gone."""
-        place, pool = self._place(view), self._by_pool[view.pool_id]
-        del place[key], pool[key]
-        if not place and view.match.node_name:
-            del self._by_node[view.match.node_name]
-        if not pool:
-            del self._by_pool[view.pool_id]
+            tally(self._far_counters, view.pool_id, change)
 
     def _mark_pool(self, pool_id: PoolId) -> set[str]:
         """Nodes with slices of the pool, which are returned, may offer something else than before."""

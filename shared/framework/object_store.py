@@ -11,6 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shared.grouped import Grouped
 from shared.kube.api.resource_v1 import ResourceClaim
 
 CHANGES_MAX: Final = 1 << 16
@@ -56,9 +57,9 @@ class ObjectStore:
 
     def __init__(self) -> None:
         self._by_kind: dict[str, dict[str, Any]] = {}
-        self._by_namespace: dict[tuple[str, str], dict[str, Any]] = {}
+        self._by_namespace = Grouped[tuple[str, str], str, Any]()
         self._assumed: dict[str, dict[str, Assumed]] = {}
-        self._assumed_for: dict[tuple[str, str], dict[str, Any]] = {}
+        self._assumed_for = Grouped[tuple[str, str], str, Any]()
         """The same by kind and uid of the pod: however many pods are assumed, one is asked about."""
         self._told: dict[tuple[str, str], Assumed] = {}
         """In a worker's copy, by kind and key: what the owner assumes. It lies below what the worker
@@ -79,7 +80,7 @@ class ObjectStore:
         of_kind = self._by_kind.setdefault(kind, {})
         old = of_kind.get(key)
         of_kind[key] = value
-        self._by_namespace.setdefault((kind, _namespace(key)), {})[key] = value
+        self._by_namespace.put((kind, _namespace(key)), key, value)
         assumed = self._assumed.get(kind, {}).get(key)
         if assumed is not None and _overtakes(value, assumed.value):
             self._drop_assumed(kind, key)
@@ -89,10 +90,7 @@ class ObjectStore:
 
     def remove(self, kind: str, key: str) -> None:
         if self._by_kind.get(kind, {}).pop(key, None) is not None:
-            siblings = self._by_namespace[kind, _namespace(key)]
-            del siblings[key]
-            if not siblings:
-                del self._by_namespace[kind, _namespace(key)]
+            self._by_namespace.drop((kind, _namespace(key)), key)
             if key in self._assumed.get(kind, {}):
                 self._drop_assumed(kind, key)
             self._note(kind, key)
@@ -126,7 +124,7 @@ class ObjectStore:
         """Has an assumption last as long as any pod needs it, and this is one more of them."""
         held = self._assumed[kind][key]
         self._assumed[kind][key] = Assumed(held.value, (*held.pod_uids, pod_uid))
-        self._assumed_for.setdefault((kind, pod_uid), {})[key] = held.value
+        self._assumed_for.put((kind, pod_uid), key, held.value)
         self.assumption_news[kind, key] = None
 
     @contextmanager
@@ -176,7 +174,7 @@ class ObjectStore:
             if not others:
                 self.forget_assumed(kind, key)
                 continue
-            self._leave(kind, key, pod_uid)
+            self._assumed_for.drop((kind, pod_uid), key)
             self._assumed[kind][key] = Assumed(held.value, others)
             self.assumption_news[kind, key] = None
 
@@ -208,14 +206,8 @@ class ObjectStore:
 
     def _drop_assumed(self, kind: str, key: str) -> None:
         for pod_uid in self._assumed[kind].pop(key).pod_uids:
-            self._leave(kind, key, pod_uid)
+            self._assumed_for.drop((kind, pod_uid), key)
         self.assumption_news[kind, key] = None
-
-    def _leave(self, kind: str, key: str, pod_uid: str) -> None:
-        of_pod = self._assumed_for[kind, pod_uid]
-        del of_pod[key]
-        if not of_pod:
-            del self._assumed_for[kind, pod_uid]
 
     def _note(self, kind: str, key: str) -> None:
         self._changes.append((kind, key))

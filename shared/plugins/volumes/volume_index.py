@@ -10,14 +10,15 @@ CSINode object, but without one a node has no limits, and nobody asks.
 """
 
 from collections import Counter
-from collections.abc import Iterable
-from typing import Final, NamedTuple, TypeVar
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
 
 from shared.columns.pod_log import PodChange
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
+from shared.grouped import Grouped, tally, tally_in
 from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.storage_v1 import VolumeAttachment
 from shared.kube.csi_translation import (
@@ -73,7 +74,7 @@ class _Claim:
     __slots__ = ("attachable", "depends", "problem", "rows")
 
     def __init__(self) -> None:
-        self.rows: Counter[int] = Counter()
+        self.rows: dict[int, int] = {}
         """Node row -> uses."""
         self.attachable: Attachable | None = None
         self.problem: str | None = None
@@ -91,32 +92,32 @@ class VolumeIndex:
     def _start_over(self) -> None:
         self._topology_version = -1
         self._classes: dict[int, _ClassVolumes] = {}
-        self._class_counts: Counter[int] = Counter()
+        self._class_counts: dict[int, int] = {}
         self._claims: dict[ClaimRef, _Claim] = {}
-        self._users_of: dict[ObjectKey, dict[ClaimRef, None]] = {}
+        self._users_of = Grouped[ObjectKey, ClaimRef, None]()
         """Object -> claims that stand for something else when it changes."""
         self._placed: dict[str, tuple[Attachable, int]] = {}
         """Attachment object -> what it attaches, and to which node."""
         self._attaches: dict[str, str] = {}
         """Attachment object -> the persistent volume that it names."""
-        self._attachments_of: dict[str, dict[str, None]] = {}
+        self._attachments_of = Grouped[str, str, None]()
         """The same the other way round."""
-        self._named: dict[str, Counter[int]] = {}
-        self._name_uses: Counter[str] = Counter()
+        self._named: dict[str, dict[int, int]] = {}
+        self._name_uses: dict[str, int] = {}
         """The same by the names of claims alone."""
-        self._disks: dict[tuple[str, ...], Counter[tuple[int, int]]] = {}
-        self._problems: dict[int, Counter[str]] = {}
+        self._disks: dict[tuple[str, ...], dict[tuple[int, int], int]] = {}
+        self._problems: dict[int, dict[str, int]] = {}
         self.attached = AttachCounts()
 
     # Questions -----------------------------------------------------------------------------------
 
-    def claim_rows(self, claim_key: str) -> Counter[int]:
+    def claim_rows(self, claim_key: str) -> Mapping[int, int]:
         """Node row -> volumes of pods there that name the claim outright. Read only."""
-        return self._named.get(claim_key, _NOBODY)
+        return self._named.get(claim_key, {})
 
     def uses_of_name(self, name: str) -> int:
         """How many volumes of pods name a claim of this name outright, in whatever namespace."""
-        return self._name_uses[name]
+        return self._name_uses.get(name, 0)
 
     def conflict_rows(self, disk: Disk) -> list[int]:
         """Nodes with a pod whose disk must not be together with this one."""
@@ -126,7 +127,7 @@ class VolumeIndex:
             if any(disks_conflict(disk, other) for other in self._classes[class_id].disks)
         ]
 
-    def problems(self) -> dict[int, Counter[str]]:
+    def problems(self) -> Mapping[int, Mapping[str, int]]:
         """Node row -> what is wrong with volumes of pods there. Read only; usually empty."""
         return self._problems
 
@@ -162,27 +163,25 @@ class VolumeIndex:
                 if info is None or not info.spec.volumes:
                     continue
                 volumes = self._classes[class_id] = _class_volumes(info)
-            self._class_counts[class_id] += count
+            tally(self._class_counts, class_id, count)
             self._change_class(class_id, volumes, row, count)
-            if not self._class_counts[class_id]:
-                del self._class_counts[class_id], self._classes[class_id]
+            if class_id not in self._class_counts:
+                del self._classes[class_id]
 
     def _change_class(self, class_id: int, volumes: _ClassVolumes, row: int, count: int) -> None:
         for use in volumes.claims:
             if not use.is_ephemeral:
-                _change(self._named, use.key, row, count)
-                self._name_uses[use.name] += count
-                if not self._name_uses[use.name]:
-                    del self._name_uses[use.name]
+                tally_in(self._named, use.key, row, count)
+                tally(self._name_uses, use.name, count)
             ref = ClaimRef(use.key, class_id if use.is_ephemeral else 0)
             self._change_claim(ref, row, count)
         for disk in volumes.disks:
-            _change(self._disks, disk.key, (class_id, row), count)
+            tally_in(self._disks, disk.key, (class_id, row), count)
         for volume in volumes.inline:
             if isinstance(volume, Attachable):
                 self.attached.change_pods(volume, row, count)
             else:
-                _change(self._problems, row, volume.problem, count)
+                tally_in(self._problems, row, volume.problem, count)
 
     # Claims --------------------------------------------------------------------------------------
 
@@ -191,9 +190,7 @@ class VolumeIndex:
         if claim is None:
             claim = self._claims[ref] = _Claim()
             self._resolve(ref, claim)
-        claim.rows[row] += count
-        if not claim.rows[row]:
-            del claim.rows[row]
+        tally(claim.rows, row, count)
         self._count_claim(claim, row, count)
         if not claim.rows:
             self._let_go(ref, claim)
@@ -203,7 +200,7 @@ class VolumeIndex:
         if claim.attachable is not None:
             self.attached.change_pods(claim.attachable, row, count)
         if claim.problem is not None:
-            _change(self._problems, row, claim.problem, count)
+            tally_in(self._problems, row, claim.problem, count)
 
     def _resolve(self, ref: ClaimRef, claim: _Claim) -> None:
         """Finds out what the claim stands for, and what that depends on."""
@@ -218,14 +215,11 @@ class VolumeIndex:
                 claim.attachable, more = _resolved(found, self._cluster.objects)
                 claim.depends += more
         for object_key in claim.depends:
-            self._users_of.setdefault(object_key, {})[ref] = None
+            self._users_of.put(object_key, ref, None)
 
     def _let_go(self, ref: ClaimRef, claim: _Claim) -> None:
         for object_key in claim.depends:
-            users = self._users_of[object_key]
-            del users[ref]
-            if not users:
-                del self._users_of[object_key]
+            self._users_of.drop(object_key, ref)
 
     # Objects -------------------------------------------------------------------------------------
 
@@ -287,13 +281,10 @@ class VolumeIndex:
             return
         if before is not None:
             del self._attaches[key]
-            siblings = self._attachments_of[before]
-            del siblings[key]
-            if not siblings:
-                del self._attachments_of[before]
+            self._attachments_of.drop(before, key)
         if named is not None:
             self._attaches[key] = named
-            self._attachments_of.setdefault(named, {})[key] = None
+            self._attachments_of.put(named, key, None)
 
 
 def _class_volumes(info: PodInfo) -> _ClassVolumes:
@@ -362,20 +353,3 @@ def _without_phase(changes: Iterable[PodChange]) -> Counter[tuple[int, int]]:
     for class_id, row, _, count in changes:
         counts[class_id, row] += count
     return Counter({pair: count for pair, count in counts.items() if count})
-
-
-K = TypeVar("K")
-E = TypeVar("E")
-
-
-def _change(counts: dict[K, Counter[E]], key: K, entry: E, change: int) -> None:
-    """Counts an entry under a key; what comes to 0 is forgotten."""
-    by_entry = counts.setdefault(key, Counter())
-    by_entry[entry] += change
-    if not by_entry[entry]:
-        del by_entry[entry]
-        if not by_entry:
-            del counts[key]
-
-
-_NOBODY: Final[Counter[int]] = Counter()

@@ -16,6 +16,7 @@ import numpy as np
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
+from shared.grouped import Grouped
 from shared.kube.api.core_v1 import ObjectReference, PersistentVolume, PersistentVolumeClaim
 from shared.plugins.volumes.affinity_columns import NONE, AffinityColumns, Places, match_affinity
 from shared.plugins.volumes.volume_rules import (
@@ -71,7 +72,7 @@ class VolumePool:
         self._candidates: list[VolumeCandidate | None] = []
         self._slot_of: dict[str, int] = {}
         self._free_slots: list[int] = []
-        self._claimed: dict[tuple[str, str], dict[int, None]] = {}
+        self._claimed = Grouped[tuple[str, str], int, None]()
         """(namespace, name) of a claim -> the volumes that are given to it."""
         self._signatures: dict[VolumeKind, int] = {}
         self._is_stale = True
@@ -100,18 +101,18 @@ class VolumePool:
             slot = self._slot_of[name] = self._new_slot()
         old = self._candidates[slot]
         self._candidates[slot] = new
-        if old is not None:
-            self._unclaim(slot, old.volume.spec.claim_ref)
-        reference = new.volume.spec.claim_ref
-        if reference is not None:
-            self._claimed.setdefault(_key(reference), {})[slot] = None
+        if old is not None and old.volume.spec.claim_ref is not None:
+            self._claimed.drop(_key(old.volume.spec.claim_ref), slot)
+        if new.volume.spec.claim_ref is not None:
+            self._claimed.put(_key(new.volume.spec.claim_ref), slot, None)
         self._place(slot, old, new)
 
     def remove(self, name: str) -> None:
         """A volume is gone; it must have been here."""
         slot = self._slot_of.pop(name)
         old = self.candidate(slot)
-        self._unclaim(slot, old.volume.spec.claim_ref)
+        if old.volume.spec.claim_ref is not None:
+            self._claimed.drop(_key(old.volume.spec.claim_ref), slot)
         self._candidates[slot] = None
         self._free_slots.append(slot)
         if slot in self._place_of:
@@ -125,14 +126,6 @@ class VolumePool:
             return self._free_slots.pop()
         self._candidates.append(None)
         return len(self._candidates) - 1
-
-    def _unclaim(self, slot: int, reference: ObjectReference | None) -> None:
-        if reference is None:
-            return
-        slots = self._claimed[_key(reference)]
-        del slots[slot]
-        if not slots:
-            del self._claimed[_key(reference)]
 
     def _place(self, slot: int, old: VolumeCandidate | None, new: VolumeCandidate) -> None:
         """Flags a volume as usable or not; one that has no place yet, or another, needs an order."""

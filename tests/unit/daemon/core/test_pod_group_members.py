@@ -32,11 +32,11 @@ class Members(Gangs):
         return {self._name(uid) for uid in self.state._facts.groups.uids(key)}
 
     def scheduled(self, key: str = KEY) -> set[str]:
-        return {self._name(uid) for uid in self.state.cache.grouped.of(key)}
+        return {self._name(uid) for uid in self.state.cache.grouped.get(key, {})}
 
     def assumed(self, key: str = KEY) -> set[str]:
         cache = self.state.cache
-        return {self._name(uid) for uid in cache.grouped.of(key) if cache.is_assumed_pod(uid)}
+        return {self._name(uid) for uid in cache.grouped.get(key, {}) if cache.is_assumed_pod(uid)}
 
     def counts(self, key: str = KEY) -> Counts:
         scheduled, assumed = self.scheduled(key), self.assumed(key)
@@ -46,7 +46,7 @@ class Members(Gangs):
         return Counts(len(unscheduled), len(assumed), len(scheduled - assumed))
 
     def group_count(self) -> int:
-        return len({*self.state._facts.groups._pods, *self.state.cache.grouped.keys})
+        return len({*self.state._facts.groups._pods, *self.state.cache.grouped})
 
     def on_the_copy(self, key: str = KEY) -> int:
         """Pods of the group that a worker knows on nodes, once it has read everything."""
@@ -107,7 +107,7 @@ def test_pod_group_state_scheduled_pods() -> None:
     berth.add_pod(pod("p3", "node2"))
     berth.assume(pod("p2"))
     berth.add_pod(pod("p1"))
-    held = berth.state.cache.grouped.of(KEY).values()
+    held = berth.state.cache.grouped[KEY].values()
     assert {each.record.name: each.node_name for each in held} == {"p2": "node", "p3": "node2"}
     assert berth.on_the_copy() == 2
 
