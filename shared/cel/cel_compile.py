@@ -33,7 +33,6 @@ from shared.cel.cel_functions import (
     FUNCTIONS,
     NAMESPACES,
     REGEX_FUNCTIONS,
-    Signature,
     contains_constant,
     overload_error,
     regex_work,
@@ -302,7 +301,7 @@ def _call(node: Call, names: frozenset[str]) -> Evaluate:
     function, target = node.function, node.target
     if isinstance(target, Ident) and target.name in NAMESPACES and target.name not in names:
         function, target = f"{target.name}.{function}", None
-    implementation = FUNCTIONS.get(Signature(function, target is not None, len(node.args)))
+    implementation = FUNCTIONS.get((function, target is not None, len(node.args)))
     if implementation is None:
         raise CelCompileError(f"undeclared reference to '{function}' (in container '')")
     nodes = node.args if target is None else (target, *node.args)
@@ -361,14 +360,6 @@ _HASHED: Final = (str, bool, int, float)
 
 
 # Operators and macros that do not evaluate all of their arguments -------------------------------------
-
-
-def _and(node: Call, names: frozenset[str]) -> Evaluate:
-    return _logic(node, names, decisive=False)
-
-
-def _or(node: Call, names: frozenset[str]) -> Evaluate:
-    return _logic(node, names, decisive=True)
 
 
 def _logic(node: Call, names: frozenset[str], *, decisive: bool) -> Evaluate:
@@ -542,17 +533,9 @@ def _rounds(value: Any, variables: list[str], scope: CelScope, cost: int) -> Ite
 Rounds = Iterator[Any]
 
 
-def _quantified(scope: CelScope, rounds: Rounds, body: Evaluate, *, decisive: bool) -> bool:
+def _quantified(scope: CelScope, rounds: Rounds, bodies: list[Evaluate], *, decisive: bool) -> bool:
     # Each round sets the variable that the body reads.
-    return _decided(scope, (body for _ in rounds), decisive=decisive)
-
-
-def _all(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
-    return _quantified(scope, rounds, bodies[0], decisive=False)
-
-
-def _exists(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
-    return _quantified(scope, rounds, bodies[0], decisive=True)
+    return _decided(scope, (bodies[0] for _ in rounds), decisive=decisive)
 
 
 def _exists_one(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
@@ -575,8 +558,8 @@ def _is_true(value: Any) -> bool:
 
 
 _RUNS: Final[Mapping[str, Callable[[CelScope, Rounds, list[Evaluate]], Any]]] = {
-    "all": _all,
-    "exists": _exists,
+    "all": functools.partial(_quantified, decisive=False),
+    "exists": functools.partial(_quantified, decisive=True),
     "exists_one": _exists_one,
     "existsOne": _exists_one,
     "filter": _filter,
@@ -587,8 +570,8 @@ _QUANTIFIERS: Final = frozenset({"all", "exists", "existsOne"})
 
 Special = Callable[[Call, frozenset[str]], Evaluate | None]
 _SPECIAL: Final[Mapping[tuple[str, bool, int], Special]] = {
-    ("_&&_", False, 2): _and,
-    ("_||_", False, 2): _or,
+    ("_&&_", False, 2): functools.partial(_logic, decisive=False),
+    ("_||_", False, 2): functools.partial(_logic, decisive=True),
     ("_?_:_", False, 3): _choice,
     ("@in", False, 2): _membership,
     ("has", False, 1): _has,

@@ -14,7 +14,7 @@ import math
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from decimal import Decimal
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import re2
 
@@ -41,16 +41,6 @@ from shared.cel.cel_values import (
 from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
 from shared.limits import CEL_PATTERNS_MAX
-
-
-class Signature(NamedTuple):
-    """How a function is called."""
-
-    name: str
-    is_method: bool
-    argument_count: int
-    """Without the target."""
-
 
 Function = Callable[..., Any]
 
@@ -423,18 +413,9 @@ def _extreme(values: list[Any], sign: int, name: str) -> Any:
     return best
 
 
-def _list_index_of(values: list[Any], wanted: Any) -> int:
-    return next((i for i, value in enumerate(values) if equals(value, wanted)), -1)
-
-
-def _list_last_index_of(values: list[Any], wanted: Any) -> int:
-    found = [i for i, value in enumerate(values) if equals(value, wanted)]
-    return found[-1] if found else -1
-
-
 def _some_index_of(target: Any, wanted: Any) -> int:
     if isinstance(target, list):
-        return _list_index_of(target, wanted)
+        return next((i for i, value in enumerate(target) if equals(value, wanted)), -1)
     if isinstance(target, str) and isinstance(wanted, str):
         return _index_of(target, wanted)
     raise no_overload()
@@ -442,7 +423,7 @@ def _some_index_of(target: Any, wanted: Any) -> int:
 
 def _some_last_index_of(target: Any, wanted: Any) -> int:
     if isinstance(target, list):
-        return _list_last_index_of(target, wanted)
+        return max((i for i, value in enumerate(target) if equals(value, wanted)), default=-1)
     if isinstance(target, str) and isinstance(wanted, str):
         return _last_index_of(target, wanted)
     raise no_overload()
@@ -549,99 +530,89 @@ def _of_non_zero(value: Any) -> Optional:
     return NONE if is_zero else Optional(True, value)
 
 
-def _methods() -> dict[Signature, Function]:
-    text: Final = str
-    quantity: Final = CelQuantity
-    table: dict[tuple[str, int], Function] = {
-        ("contains", 1): _typed(lambda t, p: p in t, text, text),
-        ("startsWith", 1): _typed(str.startswith, text, text),
-        ("endsWith", 1): _typed(str.endswith, text, text),
-        ("matches", 1): _typed(_matches, text, text),
-        ("find", 1): _typed(_find, text, text),
-        ("findAll", 1): _typed(_find_all, text, text),
-        ("findAll", 2): _typed(_find_all, text, text, int),
-        ("size", 0): _size,
-        ("charAt", 1): _typed(_char_at, text, int),
-        ("indexOf", 1): _some_index_of,
-        ("indexOf", 2): _typed(_index_of, text, text, int),
-        ("lastIndexOf", 1): _some_last_index_of,
-        ("lastIndexOf", 2): _typed(_last_index_of, text, text, int),
-        ("lowerAscii", 0): _typed(lambda t: t.translate(_LOWER), text),
-        ("upperAscii", 0): _typed(lambda t: t.translate(_UPPER), text),
-        ("replace", 2): _typed(_replace, text, text, text),
-        ("replace", 3): _typed(_replace, text, text, text, int),
-        ("split", 1): _typed(_split, text, text),
-        ("split", 2): _typed(_split, text, text, int),
-        ("substring", 1): _typed(_substring, text, int),
-        ("substring", 2): _typed(_substring, text, int, int),
-        ("trim", 0): _typed(lambda t: t.strip(_WHITE), text),
-        ("reverse", 0): _typed(lambda t: t[::-1], text),
-        ("join", 0): _typed(_join, list),
-        ("join", 1): _typed(_join, list, text),
-        ("isSorted", 0): _typed(_is_sorted, list),
-        ("sum", 0): _typed(_sum, list),
-        ("min", 0): _typed(lambda v: _extreme(v, -1, "min"), list),
-        ("max", 0): _typed(lambda v: _extreme(v, 1, "max"), list),
-        ("includes", 1): _includes,
-        ("isGreaterThan", 1): lambda a, b: _order(a, b) > 0,
-        ("isLessThan", 1): lambda a, b: _order(a, b) < 0,
-        ("compareTo", 1): _order,
-        ("isInteger", 0): _typed(lambda q: q.is_integer, quantity),
-        ("asInteger", 0): _typed(_as_integer, quantity),
-        ("asApproximateFloat", 0): _typed(_as_approximate_float, quantity),
-        ("sign", 0): _typed(_sign, quantity),
-        ("add", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, 1),
-        ("sub", 1): lambda a, b: _typed(_shifted, quantity, object, int)(a, b, -1),
-        ("major", 0): _typed(lambda v: v.major, Semver),
-        ("minor", 0): _typed(lambda v: v.minor, Semver),
-        ("patch", 0): _typed(lambda v: v.patch, Semver),
-        ("hasValue", 0): _typed(lambda o: o.is_present, Optional),
-        ("value", 0): _typed(_value, Optional),
-    }
-    return {Signature(name, True, count): function for (name, count), function in table.items()}
-
-
-def _globals() -> dict[Signature, Function]:
-    text: Final = str
-    table: dict[tuple[str, int], Function] = {
-        ("_+_", 2): _add,
-        ("_-_", 2): _subtract,
-        ("_*_", 2): _multiply,
-        ("_/_", 2): _divide,
-        ("_%_", 2): _modulo,
-        ("-_", 1): _negate,
-        ("!_", 1): _not,
-        ("_==_", 2): is_equal,
-        ("_!=_", 2): lambda a, b: not equals(a, b),
-        ("_<_", 2): lambda a, b: compare(a, b) < 0,
-        ("_<=_", 2): lambda a, b: compare(a, b) <= 0,
-        ("_>_", 2): lambda a, b: compare(a, b) > 0,
-        ("_>=_", 2): lambda a, b: compare(a, b) >= 0,
-        ("@in", 2): _contains,
-        ("size", 1): _size,
-        ("int", 1): _to_int,
-        ("uint", 1): _to_uint,
-        ("double", 1): _to_double,
-        ("string", 1): _to_string,
-        ("bool", 1): _to_bool,
-        ("bytes", 1): _to_bytes,
-        ("dyn", 1): lambda value: value,
-        ("matches", 2): _typed(_matches, text, text),
-        ("quantity", 1): _typed(_quantity, text),
-        ("isQuantity", 1): _typed(_is_quantity, text),
-        ("semver", 1): _typed(_semver, text),
-        ("semver", 2): _semver,
-        ("isSemver", 1): _typed(_is_semver, text),
-        ("isSemver", 2): _typed(_is_semver, text, bool),
-        ("sets.contains", 2): _typed(_set_contains, list, list),
-        ("sets.intersects", 2): _typed(_set_intersects, list, list),
-        ("sets.equivalent", 2): _typed(_set_equivalent, list, list),
-        ("optional.of", 1): lambda value: Optional(True, value),
-        ("optional.none", 0): lambda: NONE,
-        ("optional.ofNonZeroValue", 1): _of_non_zero,
-    }
-    return {Signature(name, False, count): function for (name, count), function in table.items()}
-
+_METHODS: Final[Mapping[tuple[str, int], Function]] = {
+    ("contains", 1): _typed(lambda t, p: p in t, str, str),
+    ("startsWith", 1): _typed(str.startswith, str, str),
+    ("endsWith", 1): _typed(str.endswith, str, str),
+    ("matches", 1): _typed(_matches, str, str),
+    ("find", 1): _typed(_find, str, str),
+    ("findAll", 1): _typed(_find_all, str, str),
+    ("findAll", 2): _typed(_find_all, str, str, int),
+    ("size", 0): _size,
+    ("charAt", 1): _typed(_char_at, str, int),
+    ("indexOf", 1): _some_index_of,
+    ("indexOf", 2): _typed(_index_of, str, str, int),
+    ("lastIndexOf", 1): _some_last_index_of,
+    ("lastIndexOf", 2): _typed(_last_index_of, str, str, int),
+    ("lowerAscii", 0): _typed(lambda t: t.translate(_LOWER), str),
+    ("upperAscii", 0): _typed(lambda t: t.translate(_UPPER), str),
+    ("replace", 2): _typed(_replace, str, str, str),
+    ("replace", 3): _typed(_replace, str, str, str, int),
+    ("split", 1): _typed(_split, str, str),
+    ("split", 2): _typed(_split, str, str, int),
+    ("substring", 1): _typed(_substring, str, int),
+    ("substring", 2): _typed(_substring, str, int, int),
+    ("trim", 0): _typed(lambda t: t.strip(_WHITE), str),
+    ("reverse", 0): _typed(lambda t: t[::-1], str),
+    ("join", 0): _typed(_join, list),
+    ("join", 1): _typed(_join, list, str),
+    ("isSorted", 0): _typed(_is_sorted, list),
+    ("sum", 0): _typed(_sum, list),
+    ("min", 0): _typed(lambda v: _extreme(v, -1, "min"), list),
+    ("max", 0): _typed(lambda v: _extreme(v, 1, "max"), list),
+    ("includes", 1): _includes,
+    ("isGreaterThan", 1): lambda a, b: _order(a, b) > 0,
+    ("isLessThan", 1): lambda a, b: _order(a, b) < 0,
+    ("compareTo", 1): _order,
+    ("isInteger", 0): _typed(lambda q: q.is_integer, CelQuantity),
+    ("asInteger", 0): _typed(_as_integer, CelQuantity),
+    ("asApproximateFloat", 0): _typed(_as_approximate_float, CelQuantity),
+    ("sign", 0): _typed(_sign, CelQuantity),
+    ("add", 1): lambda a, b: _typed(_shifted, CelQuantity, object, int)(a, b, 1),
+    ("sub", 1): lambda a, b: _typed(_shifted, CelQuantity, object, int)(a, b, -1),
+    ("major", 0): _typed(lambda v: v.major, Semver),
+    ("minor", 0): _typed(lambda v: v.minor, Semver),
+    ("patch", 0): _typed(lambda v: v.patch, Semver),
+    ("hasValue", 0): _typed(lambda o: o.is_present, Optional),
+    ("value", 0): _typed(_value, Optional),
+}
+_GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
+    ("_+_", 2): _add,
+    ("_-_", 2): _subtract,
+    ("_*_", 2): _multiply,
+    ("_/_", 2): _divide,
+    ("_%_", 2): _modulo,
+    ("-_", 1): _negate,
+    ("!_", 1): _not,
+    ("_==_", 2): is_equal,
+    ("_!=_", 2): lambda a, b: not equals(a, b),
+    ("_<_", 2): lambda a, b: compare(a, b) < 0,
+    ("_<=_", 2): lambda a, b: compare(a, b) <= 0,
+    ("_>_", 2): lambda a, b: compare(a, b) > 0,
+    ("_>=_", 2): lambda a, b: compare(a, b) >= 0,
+    ("@in", 2): _contains,
+    ("size", 1): _size,
+    ("int", 1): _to_int,
+    ("uint", 1): _to_uint,
+    ("double", 1): _to_double,
+    ("string", 1): _to_string,
+    ("bool", 1): _to_bool,
+    ("bytes", 1): _to_bytes,
+    ("dyn", 1): lambda value: value,
+    ("matches", 2): _typed(_matches, str, str),
+    ("quantity", 1): _typed(_quantity, str),
+    ("isQuantity", 1): _typed(_is_quantity, str),
+    ("semver", 1): _typed(_semver, str),
+    ("semver", 2): _semver,
+    ("isSemver", 1): _typed(_is_semver, str),
+    ("isSemver", 2): _typed(_is_semver, str, bool),
+    ("sets.contains", 2): _typed(_set_contains, list, list),
+    ("sets.intersects", 2): _typed(_set_intersects, list, list),
+    ("sets.equivalent", 2): _typed(_set_equivalent, list, list),
+    ("optional.of", 1): lambda value: Optional(True, value),
+    ("optional.none", 0): lambda: NONE,
+    ("optional.ofNonZeroValue", 1): _of_non_zero,
+}
 
 _ADDED: Final = frozenset({"int", "uint", "double", "string", "bytes", "list"})
 _COMPUTED: Final = frozenset({"int", "uint", "double", "string"})
@@ -675,6 +646,10 @@ def contains_constant(element: Any, constants: Any) -> bool:
 
 
 REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
-FUNCTIONS: Final[Mapping[Signature, Function]] = {**_methods(), **_globals()}
+FUNCTIONS: Final[Mapping[tuple[str, bool, int], Function]] = {
+    **{(name, True, count): function for (name, count), function in _METHODS.items()},
+    **{(name, False, count): function for (name, count), function in _GLOBALS.items()},
+}
+"""Name, whether it is called as a method, and count of arguments without the target -> function."""
 NAMESPACES: Final = frozenset({"sets", "optional", "cel"})
 """Names before a dot that belong to a function's name."""

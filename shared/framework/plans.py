@@ -94,9 +94,7 @@ class FilterPlans:
         self,
         pre_filters: Sequence[PreFilterPlugin],
         filters: Sequence[FilterPlugin],
-        updatable: Sequence[UpdatableFilter],
     ) -> None:
-        """`updatable`: those that bring their state up to date."""
         self._pre_filters = pre_filters
         self._filters = filters
         # Looked up once: asking a Protocol what an object can do takes several microseconds.
@@ -110,7 +108,9 @@ class FilterPlans:
             for index, plugin in enumerate(filters)
             if isinstance(plugin, ObjectFollower)
         }
-        self._follows = {plugin.NAME for plugin in updatable}
+        self._follows = {
+            plugin.NAME for plugin in pre_filters if isinstance(plugin, UpdatableFilter)
+        }
         self._plans: dict[tuple[tuple[str, ...], frozenset[str], int], FilterPlan] = {}
 
     def of(self, outcome: PreFilterOutcome) -> FilterPlan:
@@ -211,11 +211,8 @@ def as_scoring_plugin(plugin: ScorePlugin, weight: int) -> ScoringPlugin:
     )
 
 
-class ScorePlan(NamedTuple):
-    """Of prepared scores; as the fields of `PreparedScores` that are called so."""
-
-    stale_by: Reads
-    object_kinds: frozenset[str] | None
+ScorePlan = tuple[Reads, frozenset[str] | None]
+"""`stale_by` and `object_kinds` of `PreparedScores`."""
 
 
 def score_plan(scorers: Sequence[ScoringPlugin], are_final: Sequence[bool]) -> ScorePlan:
@@ -232,7 +229,7 @@ def score_plan(scorers: Sequence[ScoringPlugin], are_final: Sequence[bool]) -> S
         is_reader = _reads_objects(plugin.score_depends) or _reads_objects(depends)
         if is_reader and not is_final:
             readers.append(plugin)
-    return ScorePlan(stale_by, _kinds_read(readers))
+    return stale_by, _kinds_read(readers)
 
 
 def _as_pod_counting(index: int, plugin: FilterPlugin) -> PodCountingFilter | None:

@@ -86,7 +86,7 @@ class Framework:
             for i, plugin in enumerate(self.filters)
             if isinstance(plugin, FilterWithoutPods)
         }
-        self._filter_plans = FilterPlans(self.pre_filters, self.filters, self._updatable_filters)
+        self._filter_plans = FilterPlans(self.pre_filters, self.filters)
         self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
         self._derived: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
 
@@ -276,8 +276,8 @@ class Framework:
                 are_final.append(False)
             prepared.active.append(ActiveScore(plugin, weight, state, normalizer))
             prepared.updatable.append(updatable)
-        plan = self._score_plan(tuple(are_final))
-        return prepared._replace(stale_by=plan.stale_by, object_kinds=plan.object_kinds)
+        stale_by, object_kinds = self._score_plan(tuple(are_final))
+        return prepared._replace(stale_by=stale_by, object_kinds=object_kinds)
 
     def _score_plan(self, are_final: tuple[bool, ...]) -> ScorePlan:
         plan = self._score_plans.get(are_final)
