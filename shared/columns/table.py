@@ -93,7 +93,7 @@ class NodeTable:
         """Shape (resource, row)."""
         self.label_keys = Interner[str]()
         self.label_values = Interner[str](("",))
-        """Id 0 is "no such label", not the empty value; see `value_id`."""
+        """Id 0 is "no such label", not the empty value: texts of values stand here after a "="."""
         self.labels: Int32s = np.zeros((4, self.capacity), np.int32)
         """Shape (label key, row); value id, 0 where the node has no such label."""
         self.names = Interner[str]()
@@ -293,10 +293,6 @@ class NodeTable:
             room[: len(lines)] = lines
             self._rooms[matrix] = room
         setattr(self, matrix, room[:count])
-
-    def value_id(self, value: str) -> int:
-        """Id of a label value, never 0."""
-        return self.label_values.id_of("=" + value)
 
     def find_value_id(self, value: str) -> int:
         """Id of a label value, or -1 if no node has it."""
