@@ -50,10 +50,9 @@ from shared.transport.scorer_sockets import ScorerSockets
 from workers.binder.binder_assembly import BinderLife, Surroundings
 from workers.binder.binder_limits import limits_of
 from workers.binder.binding_profiles import plugins_by_profile
-from workers.binder.recorder import RecorderSettings
 from workers.scorer.extender_calls import ExtenderCaller, ExtenderDesk
 from workers.scorer.extender_questions import ExtenderAnswer, Question
-from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
+from workers.scorer.scorer_assembly import make_loop
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8
@@ -235,16 +234,18 @@ class ScorerProcess(LoopProcess):
         self.caller: SimulatedCaller | None = None
         if asks is None and any(each.is_asked_by_scorers for each in life.config.extenders):
             self.caller = SimulatedCaller(machine, life, self.wake)
-        identity = ScorerIdentity(life.place, f"{self.name}-{life.number}", self.simulation.seed)
-        self.sockets = ScorerEnd(machine.links, self, identity.instance)
+        instance = f"{self.name}-{life.number}"
+        self.sockets = ScorerEnd(machine.links, self, instance)
         self.loop = make_loop(
             cast("ScorerSockets", self.sockets),
             life.config,
             machine.registry,
-            identity,
             self.clock,
             life.heartbeat,
             asks or cast("ExtenderCaller | None", self.caller),
+            worker_index=life.place,
+            instance=instance,
+            seed=self.simulation.seed,
         )
         self.wake()
 
@@ -414,7 +415,6 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
         around = Surroundings(access_by_url(ADDRESS, {}), clock, process, "simulated", gate)
         connection = life.config.client_connection
         limits = limits_of(connection.qps, connection.burst, machine.binder_count)
-        settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
         name = f"{process.name}-{life.number}"
         binder = BinderLife(
             life.place,
@@ -422,7 +422,6 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
             around,
             limits,
             MAX_IN_FLIGHT,
-            settings,
             partial(plugins_by_profile, life.config, None, entry_points=PLUGINS),
         )
         process.add_signal_handler(signal.SIGTERM, binder.drain)

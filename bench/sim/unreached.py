@@ -206,9 +206,9 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/scorer_loop.py:ScorerLoop._beat:*_tell_of_absence*",
     ),
     "Devices are ready at once": (
-        "workers/binder/binding_cycle.py:ClaimPreBind.pre_bind:await self._freer.undo(*",
-        "workers/binder/claim_bind.py:ClaimBinder.bind:self._on_waiting(order)",
-        "workers/binder/claim_bind.py:ClaimBinder.bind:return await self._devices.ready(*",
+        "workers/binder/claim_bind.py:ClaimBinder.pre_bind:await self.freer.undo(*",
+        "workers/binder/claim_bind.py:ClaimBinder.pre_bind:self._on_waiting(order)",
+        "workers/binder/claim_bind.py:ClaimBinder.pre_bind:end = await self._devices.end(*",
         "workers/binder/api_bodies.py:waiting_for_devices_event",
         "workers/binder/claim_ready.py:*",
         "workers/binder/recorder.py:*.pod_waits_for_devices",

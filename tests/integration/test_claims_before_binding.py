@@ -24,7 +24,7 @@ from shared.messages.to_binder import (
 )
 from tests.support.binder_stage import EPOCH, Stage, World
 from tests.support.waiting import HANG_S
-from workers.binder.claim_bind import FINALIZER
+from workers.binder.claim_lines import FINALIZER
 
 pytestmark = pytest.mark.integration
 

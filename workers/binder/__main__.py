@@ -28,7 +28,6 @@ from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from workers.binder.binder_assembly import BinderLife, MakeProfiles, Surroundings
 from workers.binder.binder_limits import BinderLimits, limits_of
-from workers.binder.recorder import RecorderSettings
 
 if TYPE_CHECKING:
     from shared.config import SchedulerConfiguration
@@ -42,8 +41,6 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
     heartbeat.keep(loop)
     clock = SystemClock()
     configuration = _configuration(options.config)
-    limits = _limits(configuration, options.binders)
-    settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     gate = start.gate(clock)
     around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
@@ -54,9 +51,8 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
             start.number,
             peer,
             around,
-            limits,
+            _limits(configuration, options.binders),
             options.max_in_flight,
-            settings,
             _make_profiles(configuration, problems),
         )
 

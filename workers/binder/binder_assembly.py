@@ -18,13 +18,7 @@ from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binder_limits import BinderLimits
 from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop, OwnerPeer
-from workers.binder.binding_cycle import (
-    BindingCycle,
-    BindingPlugins,
-    ClaimPreBind,
-    PreBinder,
-    VolumePreBind,
-)
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins, PreBinder
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import ClaimLines
@@ -62,11 +56,11 @@ class BinderLife:
         around: Surroundings,
         limits: BinderLimits,
         in_flight_max: int,
-        settings: RecorderSettings,
         make_profiles: MakeProfiles | None = None,
     ) -> None:
         """`make_profiles`: with a configuration; without, every profile binds by DefaultBinder."""
         hold, fences, tally = LeaseHold(around.gate), Fences(), Tally()
+        settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
 
         def client(connections_max: int, rate_limit: RateLimit | None = None) -> FencedClient:
             return FencedClient(
@@ -88,13 +82,8 @@ class BinderLife:
         lines = ClaimLines()
         default = DefaultBinder(bind_api, clock=clock)
         pre_binders = (
-            VolumePreBind(VolumeBinder(bind_api)),
-            ClaimPreBind(
-                ClaimBinder(
-                    bind_api, self._recorder.pod_waits_for_devices, lines, clock, tally=tally
-                ),
-                ClaimFreer(bind_api, lines),
-            ),
+            VolumeBinder(bind_api),
+            ClaimBinder(bind_api, self._recorder.pod_waits_for_devices, lines, clock, tally=tally),
         )
         by_profile = make_profiles(bind_api, default, pre_binders) if make_profiles else {}
         plain = BindingPlugins((default,), pre_binders)

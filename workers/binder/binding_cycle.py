@@ -11,7 +11,7 @@ pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 
 import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 from shared.framework.binding_api import (
     ALLOWED,
@@ -23,11 +23,10 @@ from shared.framework.binding_api import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-from shared.plugin_names import DYNAMIC_RESOURCES, VOLUME_BINDING
 from shared.telemetry.log import EventLog
 from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.claim_bind import ClaimBinder
-from workers.binder.claim_free import ClaimFreer
+from workers.binder.claim_lines import Unknown
 from workers.binder.volume_bind import VolumeBinder
 
 PREEMPTED: Final = "preempted while it was being prepared for its binding"
@@ -40,69 +39,18 @@ Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
 
 
 class PreBinder(Protocol):
-    """A PreBind plugin, somebody else's or one of those below."""
+    """A PreBind plugin, somebody else's or one of ours."""
 
     @property
     def NAME(self) -> str: ...  # noqa: N802  # As all plugins call it.
 
-    async def pre_bind(self, order: BindPod) -> "Allowed | Refused | Unknown": ...
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown: ...
 
 
 class PodBinder(Protocol):
     """A way of binding; `custom_bind.CustomBind` makes one of a plugin of somebody else."""
 
     async def bind(self, order: BindPod) -> Outcome | Skipped: ...
-
-
-class VolumePreBind:
-    """VolumeBinding's part: gives volumes to claims, and waits until those to be made are there."""
-
-    NAME: ClassVar[str] = VOLUME_BINDING
-    ALLOWS_PARALLEL: ClassVar[bool] = True
-
-    def __init__(self, binder: VolumeBinder) -> None:
-        self._binder = binder
-
-    def pre_flight(self, order: BindPod) -> bool:
-        return order.volumes is not None
-
-    async def pre_bind(self, order: BindPod) -> Allowed | Refused:
-        assert order.volumes is not None, "asked by pre_flight"
-        failed = await self._binder.bind(order, order.volumes)
-        return ALLOWED if failed is None else Refused(failed.message)
-
-
-class Unknown(NamedTuple):
-    """Nobody knows what was done: the order has to be given again."""
-
-    message: str
-
-
-class ClaimPreBind:
-    """DynamicResources' part: has claims allocated, and reserved for the pod."""
-
-    NAME: ClassVar[str] = DYNAMIC_RESOURCES
-    ALLOWS_PARALLEL: ClassVar[bool] = True
-
-    def __init__(self, binder: ClaimBinder, freer: ClaimFreer) -> None:
-        self._binder = binder
-        self._freer = freer
-
-    def pre_flight(self, order: BindPod) -> bool:
-        return bool(order.claims)
-
-    async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown:
-        failed = await self._binder.bind(order)
-        if failed is None:
-            return ALLOWED
-        if failed.unready is not None:
-            # Else each attempt would wait for the devices that an earlier one was given, in vain.
-            await self._freer.undo(order, failed.unready)
-        return Unknown(failed.message) if failed.is_unknown else Refused(failed.message)
-
-    async def undo(self, order: BindPod) -> None:
-        """The pod is not bound after all."""
-        await self._freer.undo(order)
 
 
 class BindingPlugins(NamedTuple):
@@ -172,8 +120,8 @@ class BindingCycle:
 
     async def _undo(self, order: BindPod) -> None:
         for plugin in self._plugins(order).pre_binds:
-            if isinstance(plugin, ClaimPreBind) and plugin.pre_flight(order):
-                await plugin.undo(order)
+            if isinstance(plugin, ClaimBinder) and plugin.pre_flight(order):
+                await plugin.freer.undo(order)
 
     async def _together(
         self, group: Sequence[PreBinder], order: BindPod
@@ -198,7 +146,7 @@ class BindingCycle:
         return group[0], ALLOWED
 
     async def _pre_bind(self, plugin: PreBinder, order: BindPod) -> Allowed | Refused | Unknown:
-        limits_itself = isinstance(plugin, VolumePreBind | ClaimPreBind)
+        limits_itself = isinstance(plugin, VolumeBinder | ClaimBinder)
         try:
             async with asyncio.timeout(None if limits_itself else self._plugin_timeout_s):
                 return await plugin.pre_bind(order)

@@ -18,12 +18,13 @@ and extendeddynamicresources.go, v1.36.2.
 
 import asyncio
 from collections.abc import Callable, Sequence
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 
 from shared.clock import Clock
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
+from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.resource_v1 import AllocationResult
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
@@ -36,12 +37,15 @@ from shared.kube.api_errors import (
 )
 from shared.kube.timestamps import second_time
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
+from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
 from workers.binder.bind_call import Sleep
+from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import (
+    FINALIZER,
     ClaimLine,
     ClaimLines,
-    ClaimsFailed,
+    Unknown,
     Wish,
     read_claim,
     resource_claim_path,
@@ -49,7 +53,6 @@ from workers.binder.claim_lines import (
 from workers.binder.claim_ready import DeviceWait, needs_preparing
 from workers.binder.seen_pod import pod_path
 
-FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 TRIES_MAX: Final = 5
 """Reads of one claim while others keep changing it."""
 RESERVED_FOR_MAX: Final = 256
@@ -72,7 +75,10 @@ class _Refused(Exception):  # noqa: N818  # Never leaves this module: a step's w
 
 
 class ClaimBinder:
-    """Binds the claims of pods, any number at a time."""
+    """DynamicResources' PreBind: binds the claims of pods, any number at a time."""
+
+    NAME: ClassVar[str] = DYNAMIC_RESOURCES
+    ALLOWS_PARALLEL: ClassVar[bool] = True
 
     def __init__(
         self,
@@ -85,6 +91,8 @@ class ClaimBinder:
     ) -> None:
         """`on_waiting` is told of each pod that has to wait for its devices, once an order. `lines`:
         those of everybody in this process who writes to claims. `tally`: what the process counts."""
+        self.freer = ClaimFreer(api, lines)
+        """For the claims of pods that are not bound after all."""
         self._api = api
         self._lines = lines
         self._on_waiting = on_waiting
@@ -93,37 +101,45 @@ class ClaimBinder:
         self._tally = tally or Tally()
         self._devices = DeviceWait(api, clock, sleep, self._tally)
 
-    async def bind(self, order: BindPod) -> ClaimsFailed | None:
-        """None once all claims are allocated, reserved for the pod, and their devices ready."""
+    def pre_flight(self, order: BindPod) -> bool:
+        return bool(order.claims)
+
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown:
+        """Allowed once all claims are allocated, reserved for the pod, and their devices ready."""
         deadline_s = self._clock.monotonic_s() + PATIENCE_S
         for work in order.claims:
-            failed = await self._tried(order, work, deadline_s)
-            if failed is not None:
-                return failed
+            answer = await self._tried(order, work, deadline_s)
+            if not isinstance(answer, Allowed):
+                return answer
         if not any(map(needs_preparing, order.claims)):
-            return None
+            return ALLOWED
         self._on_waiting(order)
-        return await self._devices.ready(order.claims, order.profile)
+        end = await self._devices.end(order.claims, order.profile)
+        if end.unready is not None:
+            # Else each attempt would wait for the devices that an earlier one was given, in vain.
+            await self.freer.undo(order, end.unready)
+        return Refused(end.message) if end.message else ALLOWED
 
     async def _tried(
         self, order: BindPod, work: ClaimWork, deadline_s: float
-    ) -> ClaimsFailed | None:
+    ) -> Allowed | Refused | Unknown:
         line = self._lines.of(resource_claim_path(work.namespace, work.name))
         wish = Wish(order, work)
         line.wishes.append(wish)
         try:
             async with line:
-                if not wish.is_over:
+                if wish.answer is None:
                     await self._serve(line, wish, deadline_s)
         finally:
             line.wishes.remove(wish)
-        return wish.failed
+        assert wish.answer is not None, "it had its turn"
+        return wish.answer
 
     async def _serve(self, line: ClaimLine, first: Wish, deadline_s: float) -> None:
         """Writes for `first`, and for all that wait behind it, while it has its turn."""
         conflicts = troubles = 0
         is_alone = False
-        while not first.is_over:
+        while first.answer is None:
             batch = [first] if is_alone else line.waiting()
             try:
                 done = await self._bind(line, batch)
@@ -131,25 +147,25 @@ class ClaimBinder:
                 conflicts += 1
                 if conflicts < TRIES_MAX:
                     continue
-                failed = ClaimsFailed(line.message(first, error))
+                answer: Refused | Unknown = Refused(line.message(first, error))
             except TRANSIENT as error:
                 delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
                 troubles += 1
                 if self._clock.monotonic_s() + delay_s <= deadline_s:
                     await self._sleep(delay_s)
                     continue
-                failed = ClaimsFailed(line.message(first, error), is_unknown=True)
+                answer = Unknown(line.message(first, error))
             except ApiError as error:
                 if len(batch) > 1:
                     is_alone = True  # Whose fault it is shows one by one.
                     continue
-                failed = ClaimsFailed(line.message(first, error))
+                answer = Refused(line.message(first, error))
             else:
                 for wish in done:
-                    wish.end(None)
+                    wish.answer = ALLOWED
                 continue
             for wish in batch:
-                wish.end(failed)
+                wish.answer = answer
 
     # Writing -------------------------------------------------------------------------------------
 
@@ -195,7 +211,7 @@ class ClaimBinder:
                 _check({**claim, "status": status}, order, work)
             except _Refused as error:
                 where = f"claim {work.namespace}/{work.name}"
-                wish.end(ClaimsFailed(f"{where} {error} in the meantime"))
+                wish.answer = Refused(f"{where} {error} in the meantime")
                 continue
             if order.uid not in reserved:
                 if agreed and len(users) >= RESERVED_FOR_MAX:

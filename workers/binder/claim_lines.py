@@ -11,9 +11,12 @@ from weakref import WeakValueDictionary
 
 import msgspec
 
+from shared.framework.binding_api import Allowed, Refused
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
 from shared.messages.to_binder import BindPod, ClaimWork
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 _claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)
 
@@ -27,37 +30,23 @@ def read_claim(body: bytes) -> dict[str, Any]:
     return claim
 
 
-class ClaimsFailed(NamedTuple):
-    """The pod cannot have its claims now."""
+class Unknown(NamedTuple):
+    """Nobody knows what was done: the order has to be given again."""
 
     message: str
-    is_unknown: bool = False
-    """Nobody knows what was written: the order has to be given again."""
-    unready: ClaimWork | None = None
-    """The claim whose devices will not be prepared any more."""
 
 
-class Wish:
+class Wish(msgspec.Struct, eq=False):
     """What one order needs of one claim."""
 
-    __slots__ = ("failed", "is_over", "order", "work")
-
-    def __init__(self, order: BindPod, work: ClaimWork) -> None:
-        self.order = order
-        self.work = work
-        self.is_over = False
-        self.failed: ClaimsFailed | None = None
-        """Once it is over; None: it is fulfilled."""
-
-    def end(self, failed: ClaimsFailed | None) -> None:
-        self.is_over = True
-        self.failed = failed
+    order: BindPod
+    work: ClaimWork
+    answer: Allowed | Refused | Unknown | None = None
+    """None: it waits."""
 
 
 class ClaimLine:
     """Of one claim. To be entered by whoever writes, one at a time, in the order in which they came."""
-
-    __slots__ = ("__weakref__", "_turn", "step", "wishes")
 
     def __init__(self) -> None:
         self._turn = asyncio.Lock()
@@ -77,7 +66,7 @@ class ClaimLine:
         self._turn.release()
 
     def waiting(self) -> list[Wish]:
-        return [wish for wish in self.wishes if not wish.is_over]
+        return [wish for wish in self.wishes if wish.answer is None]
 
 
 class ClaimLines:

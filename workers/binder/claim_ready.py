@@ -23,7 +23,7 @@ from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally
 from workers.binder.bind_call import Sleep
-from workers.binder.claim_lines import ClaimsFailed, resource_claim_path
+from workers.binder.claim_lines import resource_claim_path
 
 POLL_S: Final = 5.0
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -36,12 +36,14 @@ class _Seen(ApiStruct):
 _seen_decoder: Final = msgspec.json.Decoder(_Seen)
 
 
-class _End(NamedTuple):
+class WaitEnd(NamedTuple):
     """How the waiting ended; `word` is a value of the label `status`."""
 
     word: str
     message: str = ""
+    """Empty: the devices of all claims are prepared."""
     unready: ClaimWork | None = None
+    """The claim whose devices will not be prepared any more."""
 
 
 def needs_preparing(work: ClaimWork) -> bool:
@@ -58,9 +60,8 @@ class DeviceWait:
         self._sleep = sleep
         self._tally = tally
 
-    async def ready(self, claims: Sequence[ClaimWork], profile: str) -> ClaimsFailed | None:
-        """None once the devices of all claims are prepared. `claims`: all of the pod that were written,
-        some with devices that need preparing."""
+    async def end(self, claims: Sequence[ClaimWork], profile: str) -> WaitEnd:
+        """`claims`: all of the pod that were written, some with devices that need preparing."""
         begun_s = self._clock.monotonic_s()
         end = await self._end([work for work in claims if needs_preparing(work)])
         waited_s = self._clock.monotonic_s() - begun_s
@@ -70,9 +71,9 @@ class DeviceWait:
                 self._tally.observe("device_wait_s", labels, waited_s)
                 if device.binding_conditions:
                     self._tally.count("device_waits", labels)
-        return ClaimsFailed(end.message, unready=end.unready) if end.message else None
+        return end
 
-    async def _end(self, waiting: Sequence[ClaimWork]) -> _End:
+    async def _end(self, waiting: Sequence[ClaimWork]) -> WaitEnd:
         deadline_s = self._clock.monotonic_s() + max(work.ready_timeout_s for work in waiting)
         while True:
             try:
@@ -80,18 +81,18 @@ class DeviceWait:
             except TRANSIENT:
                 unready = waiting[0], ResourceClaimStatus()  # Time will tell, or run out.
             except ApiError as error:
-                return _End("error", str(error))
+                return WaitEnd("error", str(error))
             if unready is None:
-                return _End("success")
+                return WaitEnd("success")
             work, seen = unready
             if readiness(seen) is Readiness.FAILED:
-                return _End("failure", _binding_failed(work, seen), work)
+                return WaitEnd("failure", _binding_failed(work, seen), work)
             if self._is_late(work, seen.allocation):
-                return _End("timeout", f"device binding timeout: claim={work.name}", work)
+                return WaitEnd("timeout", f"device binding timeout: claim={work.name}", work)
             left_s = deadline_s - self._clock.monotonic_s()
             if left_s <= 0:
                 told = "device binding timeout: context deadline exceeded"
-                return _End("timeout", told, work)
+                return WaitEnd("timeout", told, work)
             await self._sleep(min(POLL_S, left_s))
 
     async def _first_unready(

@@ -89,14 +89,13 @@ class Evictor:
 
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         path = pod_path(order.namespace, order.name)
-        now_s = self._clock.wall_s()
-        patch = disruption_patch(order, now_s)
+        patch = disruption_patch(order, self._clock.wall_s())
+        mark = partial(self._api.patch, path + "/status", patch, timeout_s=TIMEOUT_S)
+        delete = partial(self._api.delete, path, delete_options(order.uid), timeout_s=TIMEOUT_S)
         async with self._slots:
-            marked = partial(self._patch, path + "/status", patch)
-            problem = await self._tried(marked, path, order.uid)
+            problem = await self._tried(mark, path, order.uid)
             if problem == "":
-                deleted = partial(self._delete, path, delete_options(order.uid))
-                problem = await self._tried(deleted, path, order.uid)
+                problem = await self._tried(delete, path, order.uid)
         if problem:
             pod = f"{order.namespace}/{order.name}"
             preemptor = f"{order.preemptor_namespace}/{order.preemptor_name}"
@@ -111,13 +110,9 @@ class Evictor:
         async with self._slots:
             await self._freer.release(claim)
 
-    async def _patch(self, path: str, body: bytes) -> None:
-        await self._api.patch(path, body, timeout_s=TIMEOUT_S)
-
-    async def _delete(self, path: str, body: bytes) -> None:
-        await self._api.delete(path, body, timeout_s=TIMEOUT_S)
-
-    async def _tried(self, call: Callable[[], Awaitable[None]], path: str, uid: str) -> str | None:
+    async def _tried(
+        self, call: Callable[[], Awaitable[object]], path: str, uid: str
+    ) -> str | None:
         """Tries until it works or makes no sense any more. Returns the problem; empty: it is done. None:
         the pod was gone before, or is another one by now."""
         problem = ""

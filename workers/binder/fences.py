@@ -14,6 +14,8 @@ import asyncio
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
+import msgspec
+
 from shared.kube.api_client import JSON, ApiClient
 from shared.kube.api_errors import ApiError, TransportError
 from shared.kube.cluster_access import ClusterAccess
@@ -22,19 +24,16 @@ from shared.kube.http_connection import Answer
 T = TypeVar("T")
 
 
-class Fence:
+class Fence(msgspec.Struct, eq=False):
     """What is known of one task, and of those that do a part of its work."""
 
-    __slots__ = ("is_cuttable", "is_void", "uid", "writing_count")
-
-    def __init__(self, uid: str = "") -> None:
-        self.uid = uid
-        """Of the pod that is being bound, if any."""
-        self.is_void = False
-        self.writing_count = 0
-        """Requests that are under way, or about to be."""
-        self.is_cuttable = True
-        """False: somebody else's plugin may be writing, which only its end tells."""
+    uid: str = ""
+    """Of the pod that is being bound, if any."""
+    is_void: bool = False
+    writing_count: int = 0
+    """Requests that are under way, or about to be."""
+    is_cuttable: bool = True
+    """False: somebody else's plugin may be writing, which only its end tells."""
 
     def check(self) -> None:
         """Ends the task here if it is void."""

@@ -29,6 +29,8 @@ from collections import OrderedDict, deque
 from collections.abc import Coroutine
 from typing import Any, Final, NamedTuple
 
+import msgspec
+
 from shared.clock import Clock
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
@@ -93,41 +95,34 @@ class RecorderSettings(NamedTuple):
     """Written at once after a pause, for `per_s`."""
 
 
-class _EventEntry:
+class _EventEntry(msgspec.Struct, eq=False):
     """An event that waits, is being written, or may become a series."""
 
-    __slots__ = (
-        "count", "event", "first_s", "is_created", "is_waiting", "last_s", "name", "since_s", "ticket",
-        "tries", "written_count", "written_s",
-    )  # fmt: skip
-
-    def __init__(self, event: Event, now_s: float, ticket: int) -> None:
-        self.event = event
-        self.ticket = ticket
-        """Of the attempt that it tells of; of a series, of the first."""
-        self.name = ""
-        """Made when first written: most events of a busy time never are."""
-        self.first_s = self.last_s = self.written_s = now_s
-        self.count = 1
-        self.written_count = 0
-        self.is_created = False
-        self.is_waiting = False
-        self.since_s = 0.0
-        """When it began to wait, by the monotonic clock."""
-        self.tries = 0
+    event: Event
+    first_s: float
+    last_s: float
+    written_s: float
+    ticket: int
+    """Of the attempt that it tells of; of a series, of the first."""
+    name: str = ""
+    """Made when first written: most events of a busy time never are."""
+    count: int = 1
+    written_count: int = 0
+    is_created: bool = False
+    is_waiting: bool = False
+    since_s: float = 0.0
+    """When it began to wait, by the monotonic clock."""
+    tries: int = 0
 
 
-class _PatchWrite:
+class _PatchWrite(msgspec.Struct, eq=False):
     """A status that is being written."""
 
-    __slots__ = ("done", "is_moot", "newer")
-
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
-        self.done: asyncio.Future[None] = loop.create_future()
-        self.newer: StatusPatch | None = None
-        """What came up for the same pod meanwhile; written after, so that none overtakes another."""
-        self.is_moot = False
-        """The pod is to be bound: not to be tried again."""
+    done: asyncio.Future[None]
+    newer: StatusPatch | None = None
+    """What came up for the same pod meanwhile; written after, so that none overtakes another."""
+    is_moot: bool = False
+    """The pod is to be bound: not to be tried again."""
 
 
 class _WrittenCondition(NamedTuple):
@@ -307,7 +302,7 @@ class EventRecorder:
         key = _series_key(event)
         entry = self._series.get(key)
         if entry is None:
-            entry = self._series[key] = _EventEntry(event, now_s, patch.ticket)
+            entry = self._series[key] = _entry_of(event, now_s, patch.ticket)
             self._wait_to_write(entry)
             if len(self._series) > EVENT_SERIES_MAX:
                 _, oldest = self._series.popitem(last=False)
@@ -321,7 +316,7 @@ class EventRecorder:
             self._wait_to_write(entry)
 
     def _wait_for_event(self, event: Event, ticket: int) -> None:
-        self._wait_to_write(_EventEntry(event, self._clock.wall_s(), ticket))
+        self._wait_to_write(_entry_of(event, self._clock.wall_s(), ticket))
 
     def _wait_to_write(self, entry: _EventEntry) -> None:
         if entry.is_waiting:
@@ -406,7 +401,7 @@ class EventRecorder:
 
     def _next_patch(self, uid: str) -> Coroutine[Any, Any, None]:
         patch, tries = self._patches.pop(uid)
-        write = self._writing[uid] = _PatchWrite(self._loop)
+        write = self._writing[uid] = _PatchWrite(self._loop.create_future())
         return self._write_patch(patch, tries, write)
 
     async def _write_patch(self, patch: StatusPatch, tries: int, write: _PatchWrite) -> None:
@@ -516,6 +511,10 @@ class EventRecorder:
         if isinstance(error, ApiError) and error.retry_after_s is not None:
             delay_s = max(delay_s, error.retry_after_s)
         self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
+
+
+def _entry_of(event: Event, now_s: float, ticket: int) -> _EventEntry:
+    return _EventEntry(event, now_s, now_s, now_s, ticket)
 
 
 def _condition_of(patch: StatusPatch) -> _WrittenCondition:

@@ -12,10 +12,11 @@ the node can reach volumes of in-tree plugins is not looked at; their drivers na
 """
 
 import asyncio
-from typing import Any, Final, NamedTuple
+from typing import Any, ClassVar, Final
 
 import msgspec
 
+from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api_client import MERGE_PATCH, Api
@@ -23,6 +24,7 @@ from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError,
 from shared.kube.csi_translation import in_tree_plugin
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
+from shared.plugin_names import VOLUME_BINDING
 from shared.selectors.node_terms import parse_selector, selects_node
 from workers.binder.seen_pod import pod_path
 
@@ -39,45 +41,47 @@ _volume_decoder: Final = msgspec.json.Decoder(PersistentVolume)
 _claim_decoder: Final = msgspec.json.Decoder(PersistentVolumeClaim)
 
 
-class VolumesFailed(NamedTuple):
-    """The pod cannot have its volumes on this node now."""
-
-    message: str
-
-
 class VolumeBinder:
-    """Binds the volumes of pods, any number at a time."""
+    """VolumeBinding's PreBind: binds the volumes of pods, any number at a time."""
+
+    NAME: ClassVar[str] = VOLUME_BINDING
+    ALLOWS_PARALLEL: ClassVar[bool] = True
 
     def __init__(self, api: Api) -> None:
         self._api = api
 
-    async def bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
-        """None once all claims are bound. Ends after the work's time in any case."""
+    def pre_flight(self, order: BindPod) -> bool:
+        return order.volumes is not None
+
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused:
+        """Allowed once all claims are bound. Ends after the work's time in any case."""
+        work = order.volumes
+        assert work is not None, "asked by pre_flight"
         try:
             async with asyncio.timeout(work.timeout_s):
                 return await self._bind(order, work)
         except TimeoutError:
-            return VolumesFailed(f"binding volumes: not done after {work.timeout_s:g} s")
+            return Refused(f"binding volumes: not done after {work.timeout_s:g} s")
 
-    async def _bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
+    async def _bind(self, order: BindPod, work: VolumeWork) -> Allowed | Refused:
         try:
             for take in work.take:
                 await self._take(take)
             for make in work.make:
                 await self._make(make, order.node_name)
         except (ApiError, TransportError) as error:
-            return VolumesFailed(str(error))
+            return Refused(str(error))
         while True:
             try:
                 problem, is_done = await self._look(order, work)
             except NotFound as error:
-                return VolumesFailed(f"binding volumes: {error.message}")
+                return Refused(f"binding volumes: {error.message}")
             except (ApiError, TransportError):
                 problem, is_done = None, False  # Time will tell, or run out.
             if problem is not None:
-                return VolumesFailed(f"binding volumes: {problem}")
+                return Refused(f"binding volumes: {problem}")
             if is_done:
-                return None
+                return ALLOWED
             await asyncio.sleep(POLL_S)
 
     # Writing -------------------------------------------------------------------------------------

@@ -23,7 +23,7 @@ from shared.transport.heartbeat import Heartbeat
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.scorer_assembly import ScorerIdentity, make_loop
+from workers.scorer.scorer_assembly import make_loop
 from workers.scorer.tie_break import BY_NAME, BY_SEED
 
 log = EventLog("scorer")
@@ -66,11 +66,14 @@ def _run(start: ChildStart, way: Endpoints | RemoteOwner, name: str) -> int:
             sockets,
             config,
             InTreeRegistry(gates, samples_compatibly=options.compatible_sampling),
-            ScorerIdentity(start.number, instance, options.seed, tie_break),
             SystemClock(),
             heartbeat,
             caller,
-            scoring_digest(config, gates) if is_remote else "",
+            worker_index=start.number,
+            instance=instance,
+            seed=options.seed,
+            tie_break=tie_break,
+            configuration=scoring_digest(config, gates) if is_remote else "",
         )
         Collector().settled()
         log.info("scorer_started", index=start.number, owner=way.address(Channel.SCORERS))

@@ -105,7 +105,7 @@ class Cycle:
     def _place_group(
         self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
     ) -> BatchAnswers:
-        """As `Place` has it."""
+        """As `PlaceGroup` has it."""
         if rows is None:
             return self._run(batch, proposal_sequence, limits)
         engine = self._engine

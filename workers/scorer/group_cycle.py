@@ -15,7 +15,7 @@ framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
 
 from collections import Counter
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -42,12 +42,8 @@ NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
 
 
-class PlaceGroup(Protocol):
-    """Places the pods of a batch on the copy, on these rows alone or on any."""
-
-    def __call__(
-        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
-    ) -> BatchAnswers: ...
+PlaceGroup = Callable[[SchedulePods, int, Rows | None, SearchLimits], BatchAnswers]
+"""Places the pods of a batch, with the proposal's sequence, on these rows alone or on any."""
 
 
 class GroupCycle:

@@ -3,7 +3,7 @@ too.
 """
 
 import itertools
-from typing import Final, NamedTuple
+from typing import Final
 
 from shared.clock import Clock
 from shared.config import SchedulerConfiguration
@@ -19,28 +19,22 @@ from workers.scorer.tie_break import BY_SEED
 _POINTS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
 
 
-class ScorerIdentity(NamedTuple):
-    """Who a scorer is, and how it chooses among equals."""
-
-    worker_index: int
-    instance: str
-    """Another one for each life of the process."""
-    seed: int = 0
-    tie_break: str = BY_SEED
-
-
 def make_loop(
     sockets: ScorerSockets,
     config: SchedulerConfiguration,
     registry: InTreeRegistry,
-    identity: ScorerIdentity,
     clock: Clock,
     heartbeat: Heartbeat,
     caller: ExtenderCaller | None = None,
+    *,
+    worker_index: int,
+    instance: str,
+    seed: int,
+    tie_break: str = BY_SEED,
     configuration: str = "",
 ) -> ScorerLoop:
-    """A scorer that has no copy of the cluster yet. `caller`: with extenders. `configuration`: on
-    another host; see `ScorerHello`."""
+    """A scorer that has no copy of the cluster yet. `caller`: with extenders. `instance`: another one
+    for each life of the process. `configuration`: on another host; see `ScorerHello`."""
     built = [registry.build(profile) for profile in config.profiles]
     times = PluginTimes(clock.monotonic_s)
     for profile in built:
@@ -48,11 +42,11 @@ def make_loop(
         times.watch(profile.scheduler_name, itertools.chain(*several), IN_SCORERS)
     return ScorerLoop(
         sockets,
-        worker_index=identity.worker_index,
-        instance=identity.instance,
+        worker_index=worker_index,
+        instance=instance,
         # Workers break ties differently, so that they do not meet on the same nodes.
-        seed=identity.seed * 1_000_003 + identity.worker_index,
-        tie_break=identity.tie_break,
+        seed=seed * 1_000_003 + worker_index,
+        tie_break=tie_break,
         frameworks={profile.scheduler_name: profile.framework for profile in built},
         reserves={p.scheduler_name: p.plugins_at["reserve"] for p in built},
         decode_object=decode_object,

@@ -4,15 +4,19 @@ from pathlib import Path
 
 import pytest
 
+from shared.clock import SystemClock
 from shared.config import load_configuration
 from shared.errors import ConfigurationError
 from shared.plugins.in_tree import IN_TREE
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import binding_profiles
 from workers.binder.bind_call import DefaultBinder
-from workers.binder.binding_cycle import BindingPlugins, ClaimPreBind, VolumePreBind
+from workers.binder.binding_cycle import BindingPlugins
 from workers.binder.binding_profiles import plugins_by_profile
+from workers.binder.claim_bind import ClaimBinder
+from workers.binder.claim_lines import ClaimLines
 from workers.binder.custom_bind import CustomBind
+from workers.binder.volume_bind import VolumeBinder
 
 CONFIG = """
 apiVersion: kubescheduler.config.k8s.io/v1
@@ -39,9 +43,11 @@ class ByName:
 
 
 def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
-    pre_binders = (VolumePreBind(None), ClaimPreBind(None, None))  # type: ignore[arg-type]  # Not called.
+    api = FakeApi()
+    claims = ClaimBinder(api, lambda _: None, ClaimLines(), SystemClock())
     configuration = load_configuration(str(path))
-    return plugins_by_profile(configuration, None, FakeApi(), binder, pre_binders)  # type: ignore[arg-type]  # A fake.
+    pre_binders = (VolumeBinder(api), claims)
+    return plugins_by_profile(configuration, None, api, binder, pre_binders)  # type: ignore[arg-type]  # A fake.
 
 
 def test_a_binder_knows_every_in_tree_plugin_by_name() -> None:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from shared.dra.special_claim import ANNOTATION
-from shared.framework.binding_api import Allowed
+from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import (
     AllocatedDevice,
@@ -30,10 +30,9 @@ from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, Releas
 from shared.telemetry.tally import Tally
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
-from workers.binder.binding_cycle import ClaimPreBind
-from workers.binder.claim_bind import FINALIZER, TRIES_MAX, ClaimBinder
+from workers.binder.claim_bind import TRIES_MAX, ClaimBinder
 from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines, ClaimsFailed, resource_claim_path
+from workers.binder.claim_lines import FINALIZER, ClaimLines, Unknown, resource_claim_path
 
 PATH = resource_claim_path("ns", "gpu")
 POD_PATH = "/api/v1/namespaces/ns/pods/pod-u1"
@@ -167,19 +166,24 @@ def order_of(work: ClaimWork) -> BindPod:
 
 def outcome(
     api: FakeClaims, work: ClaimWork = WORK, waiting: list[BindPod] | None = None
-) -> ClaimsFailed | None:
+) -> Allowed | Refused | Unknown:
     """`waiting`: takes the orders that had to wait for devices."""
     told: list[BindPod] = [] if waiting is None else waiting
 
-    async def bind() -> ClaimsFailed | None:
-        return await ClaimBinder(api, told.append, ClaimLines(), LoopClock()).bind(order_of(work))
+    async def pre_bind() -> Allowed | Refused | Unknown:
+        binder = ClaimBinder(api, told.append, ClaimLines(), LoopClock())
+        return await binder.pre_bind(order_of(work))
 
-    return run_virtual(bind())
+    return run_virtual(pre_bind())
+
+
+def problem(answer: Allowed | Refused | Unknown) -> str:
+    """Empty where there is none."""
+    return "" if isinstance(answer, Allowed) else answer.message
 
 
 def bind(api: FakeClaims, work: ClaimWork = WORK) -> str:
-    failed = outcome(api, work)
-    return "" if failed is None else failed.message
+    return problem(outcome(api, work))
 
 
 def undo(api: FakeClaims, work: ClaimWork = WORK) -> None:
@@ -291,9 +295,10 @@ def test_a_write_whose_answer_is_lost_is_looked_up(when: str, work: ClaimWork) -
 def test_an_order_that_cannot_be_carried_out_for_long_is_to_be_given_again() -> None:
     api = FakeClaims()
     api.faults = [("before", ConnectionLost("gone"))] * 1000
-    failed = outcome(api)
-    assert failed is not None
-    assert failed.is_unknown, "a write may still be on its way: the devices must stay taken"
+    answer = outcome(api)
+    assert isinstance(answer, Unknown), (
+        "a write may still be on its way: the devices must stay taken"
+    )
 
 
 @pytest.mark.parametrize(
@@ -312,9 +317,7 @@ def test_what_is_no_claim_says_nothing(body: bytes) -> None:
             return body if path == PATH else await super().get(path, timeout_s=timeout_s)
 
     api = Garbled()
-    failed = outcome(api)
-    assert failed is not None
-    assert failed.is_unknown
+    assert isinstance(outcome(api), Unknown)
     release(api)
     undo(api)
     assert api.writes == []
@@ -337,14 +340,14 @@ def test_what_is_no_claim_says_nothing(body: bytes) -> None:
 def test_a_pod_waits_until_its_devices_are_prepared(said: list[list[str]], expected: str) -> None:
     api, waiting = FakeClaims(), list[BindPod]()
     api.conditions = list(said)
-    failed = outcome(api, msgspec.structs.replace(WORK, allocation=PREPARED), waiting)
-    assert (failed.message if failed else "") == expected
+    answer = outcome(api, msgspec.structs.replace(WORK, allocation=PREPARED), waiting)
+    assert problem(answer) == expected
     assert [order.uid for order in waiting] == ["u1"], "it is said once that it waits"
 
 
 def test_who_needs_nothing_prepared_does_not_wait() -> None:
     waiting: list[BindPod] = []
-    assert outcome(FakeClaims(), WORK, waiting) is None
+    assert outcome(FakeClaims(), WORK, waiting) is ALLOWED
     assert waiting == []
 
 
@@ -361,12 +364,10 @@ def pre_bound(api: FakeClaims, work: ClaimWork) -> str:
     """What PreBind says, and then it is all undone."""
 
     async def run() -> str:
-        lines = ClaimLines()
-        binder = ClaimBinder(api, lambda _: None, lines, LoopClock())
-        plugin, order = ClaimPreBind(binder, ClaimFreer(api, lines)), order_of(work)
-        answer = await plugin.pre_bind(order)
-        await plugin.undo(order)
-        return "" if isinstance(answer, Allowed) else answer.message
+        binder, order = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock()), order_of(work)
+        answer = await binder.pre_bind(order)
+        await binder.freer.undo(order)
+        return problem(answer)
 
     return run_virtual(run())
 
@@ -425,7 +426,7 @@ def test_what_devices_were_waited_for_is_counted_as_kube_scheduler_counts_it(
 
     async def run() -> None:
         binder = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock(), tally=tally)
-        await binder.bind(order_of(msgspec.structs.replace(WORK, allocation=both)))
+        await binder.pre_bind(order_of(msgspec.structs.replace(WORK, allocation=both)))
 
     run_virtual(run())
     labels = (order_of(WORK).profile, "d", word)
@@ -441,7 +442,7 @@ def test_claims_that_are_made_are_counted() -> None:
 
     async def run() -> None:
         binder = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock(), tally=tally)
-        await binder.bind(order_of(GENERATED))
+        await binder.pre_bind(order_of(GENERATED))
 
     run_virtual(run())
     assert tally.counts == {

@@ -6,14 +6,14 @@ from typing import Any
 
 import msgspec
 
+from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api_errors import ApiError, RequestTimeout
 from shared.messages.to_binder import BindPod, ClaimWork
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.test_claim_bind import ALLOCATED, WORK, FakeClaims
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.claim_bind import RESERVED_FOR_MAX, ClaimBinder
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines, ClaimsFailed
+from workers.binder.claim_lines import ClaimLines, Unknown
 
 SHARED = msgspec.structs.replace(WORK, is_new=False)
 
@@ -57,18 +57,17 @@ def order(number: int, work: ClaimWork = SHARED) -> BindPod:
 
 class Binding:
     def __init__(self, api: SlowClaims) -> None:
-        lines = ClaimLines()
-        self.binder = ClaimBinder(api, lambda _: None, lines, LoopClock())
-        self.freer = ClaimFreer(api, lines)
+        self.binder = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock())
+        self.freer = self.binder.freer
 
-    def start(self, orders: Sequence[BindPod]) -> list[asyncio.Task[ClaimsFailed | None]]:
-        return [asyncio.create_task(self.binder.bind(each)) for each in orders]
+    def start(self, orders: Sequence[BindPod]) -> list[asyncio.Task[Allowed | Refused | Unknown]]:
+        return [asyncio.create_task(self.binder.pre_bind(each)) for each in orders]
 
 
 def bind(api: SlowClaims, orders: Sequence[BindPod]) -> list[str]:
     async def run() -> list[str]:
         outcomes = await asyncio.gather(*Binding(api).start(orders))
-        return ["" if each is None else each.message for each in outcomes]
+        return ["" if isinstance(each, Allowed) else each.message for each in outcomes]
 
     return run_virtual(run())
 
@@ -90,7 +89,7 @@ def test_who_comes_while_others_are_being_written_is_written_next() -> None:
         tasks = binding.start([order(i) for i in range(10)])
         await asyncio.sleep(1.5)
         tasks += binding.start([order(i) for i in range(10, 20)])
-        assert await asyncio.gather(*tasks) == [None] * 20
+        assert await asyncio.gather(*tasks) == [ALLOWED] * 20
 
     run_virtual(run())
     assert api.writes == ["PUT status"] * 2
@@ -123,7 +122,7 @@ def test_who_gives_up_while_it_writes_for_others_leaves_that_to_the_next() -> No
 
     first, *others = run_virtual(run())
     assert isinstance(first, asyncio.CancelledError)
-    assert others == [None] * 4
+    assert others == [ALLOWED] * 4
     assert api.users() >= {f"u{i}" for i in range(1, 5)}
 
 
@@ -152,5 +151,5 @@ def test_a_server_that_does_not_answer_costs_all_that_wait_together_no_more_than
         return outcomes, asyncio.get_running_loop().time() - begun_s
 
     outcomes, took_s = run_virtual(run())
-    assert all(each.is_unknown for each in outcomes)
+    assert all(isinstance(each, Unknown) for each in outcomes)
     assert took_s < 100, "virtual seconds"

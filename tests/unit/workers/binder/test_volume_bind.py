@@ -4,8 +4,10 @@ import json
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 
+from shared.framework.binding_api import Allowed
 from shared.kube.api_client import MERGE_PATCH
 from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
@@ -75,8 +77,9 @@ def bind(cluster: FakeCluster, *parts: TakeVolume | MakeVolume, timeout_s: float
     take = [part for part in parts if isinstance(part, TakeVolume)]
     make = [part for part in parts if isinstance(part, MakeVolume)]
     work = VolumeWork(take, make, timeout_s, {"zone": "a"})
-    failed = run_virtual(VolumeBinder(cluster).bind(make_order(), work))
-    return "" if failed is None else failed.message
+    order = msgspec.structs.replace(make_order(), volumes=work)
+    answer = run_virtual(VolumeBinder(cluster).pre_bind(order))
+    return "" if isinstance(answer, Allowed) else answer.message
 
 
 def after(count: int, what: Callable[[FakeCluster], object]) -> Callable[[FakeCluster], None]:

@@ -5,6 +5,7 @@ from collections.abc import Awaitable, Callable
 
 import msgspec
 
+from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
@@ -28,20 +29,18 @@ from workers.binder.binding_cycle import (
     PREEMPTED,
     BindingCycle,
     BindingPlugins,
-    VolumePreBind,
 )
-from workers.binder.volume_bind import VolumesFailed
+from workers.binder.volume_bind import VolumeBinder
 
 
-class FakeVolumes:
+class FakeVolumes(VolumeBinder):
     """Volumes that are there when told."""
 
     def __init__(self) -> None:
-        self.awaited: dict[int, asyncio.Future[VolumesFailed | None]] = {}
+        self.awaited: dict[int, asyncio.Future[Allowed | Refused]] = {}
         self.cancelled: list[int] = []
 
-    async def bind(self, order: BindPod, work: VolumeWork) -> VolumesFailed | None:
-        assert work.timeout_s == 600
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused:
         self.awaited[order.ticket] = asyncio.get_running_loop().create_future()
         try:
             return await self.awaited[order.ticket]
@@ -49,7 +48,7 @@ class FakeVolumes:
             self.cancelled.append(order.ticket)
             raise
 
-    async def end(self, ticket: int, outcome: VolumesFailed | None = None) -> None:
+    async def end(self, ticket: int, outcome: Allowed | Refused = ALLOWED) -> None:
         self.awaited[ticket].set_result(outcome)
         await asyncio.sleep(0.001)
 
@@ -65,8 +64,7 @@ def play_with_volumes(
 ) -> None:
     async def prepared(stage: Stage) -> None:
         volumes = FakeVolumes()
-        volume_binding = VolumePreBind(volumes)  # type: ignore[arg-type]  # A fake.
-        cycle = BindingCycle(BindingPlugins((stage.binds,), (volume_binding,)))
+        cycle = BindingCycle(BindingPlugins((stage.binds,), (volumes,)))
         stage.binder._cycle = cycle
         await scene(stage, volumes)
 
@@ -90,7 +88,7 @@ def test_a_pod_without_its_volumes_is_not_bound() -> None:
     async def scene(stage: Stage, volumes: FakeVolumes) -> None:
         await stage.welcome()
         await stage.peer.say(with_volumes(1))
-        await volumes.end(1, VolumesFailed("no disk"))
+        await volumes.end(1, Refused("no disk"))
         told = 'running PreBind plugin "VolumeBinding": no disk'
         failed = [BindFailed(1, BindFailureReason.REJECTED, told)]
         assert await stage.reports() == [BindReport(7, [], failed)]
