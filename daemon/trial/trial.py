@@ -13,6 +13,7 @@ Time is passed in, and is whatever the caller says.
 from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+import msgspec
 from msgspec.structs import replace
 
 from daemon.core.effects import AnswerAdmin, Effect, Publish, TellBinder, TellScorer
@@ -50,19 +51,17 @@ class Placed(NamedTuple):
     """A pod found its node."""
 
     key: str
-    uid: str
     node_name: str
     at_s: float
 
 
-class Evicted(NamedTuple):
-    """A pod had to go."""
+class Eviction(msgspec.Struct, frozen=True):
+    """A pod had to go. All are keys."""
 
-    key: str
-    uid: str
-    node_name: str
+    pod: str
+    node: str
     preemptor: str
-    """The key of the pod that it made room for."""
+    """Whom it made room for."""
 
 
 class Trial:
@@ -89,7 +88,7 @@ class Trial:
         self.state = make_state(alone, gates, registry, of_owner, _EPOCH, _START_S)
         self.placed: dict[str, Placed] = {}
         """By uid: those that found a node here, whatever became of them."""
-        self.evicted: dict[str, Evicted] = {}
+        self.evicted: dict[str, Eviction] = {}
         """By uid."""
         self.verdicts: dict[str, StatusPatch] = {}
         """By uid: what was last said of those that did not."""
@@ -161,7 +160,7 @@ class Trial:
             case TellBinder(_, BindPods(orders=orders)):
                 for order in orders:
                     key = f"{order.namespace}/{order.name}"
-                    self.placed[order.uid] = Placed(key, order.uid, order.node_name, now_s)
+                    self.placed[order.uid] = Placed(key, order.node_name, now_s)
                     self.verdicts.pop(order.uid, None)
                 finished = [BindFinished(order.ticket) for order in orders]
                 yield BinderSaid(_PEER, BindReport(_EPOCH, finished, []))
@@ -177,7 +176,7 @@ class Trial:
         for victim in preempt.victims:
             key = f"{victim.namespace}/{victim.name}"
             preemptor = f"{victim.preemptor_namespace}/{victim.preemptor_name}"
-            self.evicted[victim.uid] = Evicted(key, victim.uid, victim.node_name, preemptor)
+            self.evicted[victim.uid] = Eviction(key, victim.node_name, preemptor)
             held = self.state.cache.get_pod(victim.uid)
             if held is not None:
                 gone.append(PodDeleted(held.record))

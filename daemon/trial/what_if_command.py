@@ -20,7 +20,7 @@ from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
 from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.subject import Subject, running_subject
-from daemon.trial.trial import Trial
+from daemon.trial.trial import Eviction, Trial
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
@@ -45,12 +45,6 @@ class Outcome(msgspec.Struct, frozen=True):
     """Why it does."""
 
 
-class Eviction(msgspec.Struct, frozen=True):
-    pod: str
-    node: str
-    preemptor: str
-
-
 class WhatIfCommand(msgspec.Struct, frozen=True):
     """All that comes out differently."""
 
@@ -61,14 +55,6 @@ class WhatIfCommand(msgspec.Struct, frozen=True):
     """Pods on drained nodes that a drain leaves there, and those of other schedulers."""
     pending_as_it_is: int
     """Pods that stay pending without the change."""
-
-
-class WhatIfChange(msgspec.Struct, frozen=True):
-    """What is to be otherwise."""
-
-    messages: list[AdapterMessage] = []
-    drained: list[str] = []
-    config: SchedulerConfiguration | None = None
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -100,20 +86,25 @@ def main(arguments: Sequence[str]) -> int:
     if parsed.filename:
         first = (config or subject.config).profiles[0].scheduler_name
         messages += pods_of(parsed.filename, parsed.count, first, subject.options.pod_groups)
-    found = what_if(subject, WhatIfChange(messages, parsed.drain, config))
+    found = what_if(subject, messages, parsed.drain, config)
     show([as_json(found)] if parsed.output == "json" else lines_of(found))
     return exit_codes.OK
 
 
-def what_if(subject: Subject, change: WhatIfChange) -> WhatIfCommand:
-    """Both trials, and what differs."""
+def what_if(
+    subject: Subject,
+    messages: Iterable[AdapterMessage] = (),
+    drained: Iterable[str] = (),
+    config: SchedulerConfiguration | None = None,
+) -> WhatIfCommand:
+    """Both trials, the second with nodes `drained`, and what differs."""
     as_it_is = subject.trial(decides=True)
     as_it_is.pass_time(0.0, HORIZON_S)
     before = _outcomes(as_it_is)
-    changed = subject.trial(decides=True, config=change.config)
+    changed = subject.trial(decides=True, config=config)
     now_s = changed.pass_time(0.0, HORIZON_S)
-    drained, left_alone = _drained(changed, change.drained)
-    changed.tell([*change.messages, *drained], now_s)
+    told, left_alone = _drained(changed, drained)
+    changed.tell([*messages, *told], now_s)
     changed.pass_time(now_s, now_s + HORIZON_S)
     placed: list[Outcome] = []
     pending: list[Outcome] = []
@@ -126,11 +117,7 @@ def what_if(subject: Subject, change: WhatIfChange) -> WhatIfCommand:
     return WhatIfCommand(
         placed,
         pending,
-        [
-            Eviction(each.key, each.node_name, each.preemptor)
-            for each in changed.evicted.values()
-            if as_it_is.evicted.get(each.uid) != each
-        ],
+        [one for uid, one in changed.evicted.items() if as_it_is.evicted.get(uid) != one],
         left_alone,
         sum(not node for node, _ in before.values()),
     )

@@ -18,7 +18,7 @@ from daemon.overview.berth_status import BerthStatus
 from daemon.trial.explain import explain
 from daemon.trial.replay import in_the_shadow
 from daemon.trial.subject import running_subject
-from daemon.trial.what_if_command import WhatIfChange, what_if
+from daemon.trial.what_if_command import what_if
 from shared.config import SchedulerConfiguration
 from shared.messages.to_owner import PodChanged
 from tests.integration.test_leader import Stage, stage_in
@@ -112,7 +112,7 @@ async def explain_and_ask(runtime_dir: str) -> None:
     assert explanation.node == record.node_name
     assert record.node_name in [one.node for one in explanation.diagnosis.scores]
     assert explanation.queue is None, "it is bound"
-    found = what_if(subject, WhatIfChange(drained=[record.node_name]))
+    found = what_if(subject, drained=[record.node_name])
     assert record.key in [one.pod for one in found.placed]
 
 

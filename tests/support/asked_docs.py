@@ -25,7 +25,7 @@ from daemon.trial import replay
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.subject import Subject
-from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
+from daemon.trial.what_if_command import lines_of, what_if
 from shared.config import parse_configuration
 from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import AdapterMessage, PodChanged
@@ -140,7 +140,7 @@ class OpenB:
             config = parse_configuration(
                 _manifest(ASKING, "KubeSchedulerConfiguration"), "--config"
             )
-        return lines_of(what_if(self._subject, WhatIfChange(messages, drained, config)))
+        return lines_of(what_if(self._subject, messages, drained, config))
 
     def _explain(self, key: str, *_: str) -> list[str]:
         answer = self._trial.ask(QueueRequest(key), ASKED_AT_S)

@@ -6,10 +6,11 @@ import pytest
 
 from daemon.trial import what_if_command as command
 from daemon.trial.manifests import nodes_of, pods_of
-from daemon.trial.what_if_command import WhatIfChange, lines_of, what_if
+from daemon.trial.what_if_command import lines_of, what_if
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.foreign_groups import FOREIGN_GROUPS
+from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import PACKING, subject_with
@@ -23,13 +24,15 @@ def manifest(folder: Path, text: str) -> str:
     return str(path)
 
 
-def pods(folder: Path, count: int | None = None, cpu: str = "1", **fields: object) -> WhatIfChange:
+def pods(
+    folder: Path, count: int | None = None, cpu: str = "1", **fields: object
+) -> list[AdapterMessage]:
     extra = "".join(f"  {name}: {value}\n" for name, value in fields.items())
     text = (
         "apiVersion: v1\nkind: Pod\nmetadata: {name: new}\nspec:\n"
         f"{extra}  containers: [{{name: c, image: i, resources: {{limits: {{cpu: '{cpu}'}}}}}}]\n"
     )
-    return WhatIfChange(pods_of(manifest(folder, text), count, SCHEDULER))
+    return pods_of(manifest(folder, text), count, SCHEDULER)
 
 
 def test_so_many_pods_are_placed_each_on_top_of_those_before(tmp_path: Path) -> None:
@@ -60,12 +63,12 @@ def test_pods_of_a_drained_node_go_elsewhere_but_for_those_of_daemon_sets() -> N
         make_pod("d", node_name="n1", spec={"schedulerName": "someone"}),
     ]
     subject = subject_with([make_node("n1"), make_node("n2", cpu="1")], held)
-    found = what_if(subject, WhatIfChange(drained=["n1"]))
+    found = what_if(subject, drained=["n1"])
     assert [(one.pod, one.was, one.node) for one in found.placed] == [("default/a", "n1", "n2")]
     assert [one.pod for one in found.pending] == ["default/b"]
     assert found.left_alone == ["default/c", "default/d"]
     with pytest.raises(OperationalError, match="there is no node n9"):
-        what_if(subject, WhatIfChange(drained=["n9"]))
+        what_if(subject, drained=["n9"])
 
 
 def test_nodes_that_are_added_take_pods_that_wait(tmp_path: Path) -> None:
@@ -74,7 +77,7 @@ def test_nodes_that_are_added_take_pods_that_wait(tmp_path: Path) -> None:
         "kind: Node\nmetadata: {name: new}\n"
         "status: {allocatable: {cpu: '1', memory: 1Gi, pods: '9'}}\n"
     )
-    found = what_if(subject, WhatIfChange(nodes_of(manifest(tmp_path, text), 2)))
+    found = what_if(subject, nodes_of(manifest(tmp_path, text), 2))
     assert found.pending_as_it_is == 2
     assert [one.was for one in found.placed] == ["pending", "pending"]
     assert sorted(one.node for one in found.placed) == ["new-1", "new-2"]
@@ -84,9 +87,9 @@ def test_nodes_that_are_added_take_pods_that_wait(tmp_path: Path) -> None:
 def test_another_configuration_is_compared_with_the_one_in_use() -> None:
     nodes = [make_node("n1"), make_node("n2")]
     subject = subject_with(nodes, [make_pod("a", node_name="n1", cpu="2"), make_pod("p")])
-    found = what_if(subject, WhatIfChange(config=parse_configuration(PACKING, "packing")))
+    found = what_if(subject, config=parse_configuration(PACKING, "packing"))
     assert [(one.pod, one.was, one.node) for one in found.placed] == [("default/p", "n2", "n1")]
-    assert what_if(subject, WhatIfChange(config=subject.config)).placed == []
+    assert what_if(subject, config=subject.config).placed == []
 
 
 def test_the_pods_of_a_workload_are_its_replicas(tmp_path: Path) -> None:
@@ -95,9 +98,7 @@ def test_the_pods_of_a_workload_are_its_replicas(tmp_path: Path) -> None:
         " {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}\n"
     )
     path = manifest(tmp_path, text)
-    found = what_if(
-        subject_with([make_node("n1")], []), WhatIfChange(pods_of(path, None, SCHEDULER))
-    )
+    found = what_if(subject_with([make_node("n1")], []), pods_of(path, None, SCHEDULER))
     assert [one.pod for one in found.placed] == ["shop/web-1", "shop/web-2", "shop/web-3"]
 
 
@@ -146,5 +147,5 @@ def test_a_gang_that_is_not_there_goes_somewhere_as_a_whole_or_stays(
             "      containers: [{name: c, image: i, resources: {limits: {cpu: '1'}}}]\n"
         )
         made = pods_of(manifest(tmp_path, text), None, SCHEDULER, whose)
-        found = what_if(subject, WhatIfChange(made))
+        found = what_if(subject, made)
         assert len(found.placed) == placed_count
