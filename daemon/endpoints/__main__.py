@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from daemon.endpoints.access import Access, DelegatedAccess, OpenAccess, Reviewers, TokenAccess
+from daemon.endpoints.access import Access, DelegatedAccess, OpenAccess, TokenAccess, reviewer
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
@@ -17,6 +17,7 @@ from daemon.endpoints.tls import ServedTls
 from shared import exit_codes
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
+from shared.kube.api_client import ApiClient
 from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
@@ -48,9 +49,11 @@ async def _run(start: ChildStart, options: EndpointOptions) -> None:
     source = FactSource(start.runtime_dir, start.gate(clock), clock)
     stopped = asyncio.Event()
     start.call_at_end(loop, stopped.set)
-    reviewers = Reviewers.of(options)
-    server = EndpointServer(Pages(source, _access(options, reviewers, clock)))
-    served = ServedTls(options, start.runtime_dir, reviewers.authentication)
+    authentication = reviewer(options, options.authentication_kubeconfig)
+    authorization = reviewer(options, options.authorization_kubeconfig)
+    access = _access(options, authentication, authorization, clock)
+    server = EndpointServer(Pages(source, access))
+    served = ServedTls(options, start.runtime_dir, authentication)
     try:
         await served.look_up_clients()
         address, port = options.bind_address, options.secure_port
@@ -64,16 +67,22 @@ async def _run(start: ChildStart, options: EndpointOptions) -> None:
                 await served.renew()
     finally:
         await server.close()
-        await reviewers.close()
+        for client in filter(None, (authentication, authorization)):
+            await client.close()
         source.close()
 
 
-def _access(options: EndpointOptions, reviewers: Reviewers, clock: SystemClock) -> Access:
+def _access(
+    options: EndpointOptions,
+    authentication: ApiClient | None,
+    authorization: ApiClient | None,
+    clock: SystemClock,
+) -> Access:
     if options.endpoints_token_file:
         return TokenAccess(TokenFile(Path(options.endpoints_token_file)).read)
-    if options.is_local and not reviewers.are_known and not options.client_ca_file:
+    if options.is_local and not (authentication or authorization or options.client_ca_file):
         return OpenAccess()
-    return DelegatedAccess(options, reviewers.authentication, reviewers.authorization, clock)
+    return DelegatedAccess(options, authentication, authorization, clock)
 
 
 class TokenFile:

@@ -10,7 +10,7 @@ import msgspec
 
 from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
-from daemon.endpoints.metrics_text import Leadership, metrics_text, resources_text
+from daemon.endpoints.metrics_text import metrics_text, resources_text
 from daemon.overview.overview import Overviews, pause_s
 from daemon.overview.pending import facts_of
 from daemon.supervisor.children import ADAPTER
@@ -85,7 +85,8 @@ class FactSource:
         listed = self._processes()
         entries = [] if listed is None else listed.processes
         uses = [measure(entry, self._clock.wall_s()) for entry in entries]
-        return metrics_text(found, uses, self._leadership(), self._clock.monotonic_s())
+        is_leading = None if self._gate is None else self._gate.open_term() != 0
+        return metrics_text(found, uses, is_leading, self._clock.monotonic_s())
 
     async def pod_resources(self) -> str | None:
         """What each pod asks for; empty unless this berth leads, None if the owner gives no answer."""
@@ -133,11 +134,8 @@ class FactSource:
 
     def flags(self) -> dict[str, str] | None:
         """The options of the command line; None where they are not known (yet)."""
-        try:
-            written = (self._runtime_dir / FLAGZ_NAME).read_bytes()
-        except FileNotFoundError:
-            return None
-        return msgspec.json.decode(written, type=dict[str, str])
+        written = self._written(FLAGZ_NAME)
+        return None if written is None else msgspec.json.decode(written, type=dict[str, str])
 
     def started_s(self) -> float:
         """When this berth was started, in seconds since 1970."""
@@ -151,8 +149,11 @@ class FactSource:
 
     def configz(self) -> bytes | None:
         """The effective configuration as JSON; None if there is none (yet)."""
+        return self._written(CONFIGZ_NAME)
+
+    def _written(self, name: str) -> bytes | None:
         try:
-            return (self._runtime_dir / CONFIGZ_NAME).read_bytes()
+            return (self._runtime_dir / name).read_bytes()
         except FileNotFoundError:
             return None
 
@@ -164,12 +165,6 @@ class FactSource:
             return read_list(self._runtime_dir)
         except (NotRunningError, *UNDECODABLE):
             return None
-
-    def _leadership(self) -> Leadership | None:
-        if self._gate is None:
-            return None
-        # kube-scheduler's series bears its component's name, whatever the lease is called.
-        return Leadership("kube-scheduler", self._gate.open_term() != 0)
 
 
 def _api_problem(listed: ProcessList | None) -> str:

@@ -38,11 +38,6 @@ _WORD_AGE: Final = (
 )
 
 
-class Leadership(NamedTuple):
-    lease_name: str
-    is_leading: bool
-
-
 class _Family(NamedTuple):
     kind: str
     sentence: str
@@ -88,10 +83,11 @@ class _Text:
 def metrics_text(
     answer: MetricsAnswer | None,
     processes: Sequence[ProcessUse],
-    leadership: Leadership | None,
+    is_leading: bool | None,
     now_s: float,
 ) -> str:
-    """All of it. `answer`: None where the owner does not answer. `now_s` is monotonic time."""
+    """All of it. `answer`: None where the owner does not answer; `is_leading`: where there is no leader
+    election. `now_s` is monotonic time."""
     text = _Text()
     is_up = answer is not None
     text.add("berth_owner_up", Kind.GAUGE, "Whether the owner answers.", is_up)
@@ -106,13 +102,14 @@ def metrics_text(
             _add_labelled(text, LabelledCount("foreign_pods_on_node", [node], count))
         for state in answer.histograms:
             _add_histogram(text, state)
-    if leadership is not None:
+    if is_leading is not None:
         text.add(
             "leader_election_master_status",
             Kind.GAUGE,
             "Whether this berth holds the lease.",
-            leadership.is_leading,
-            [("name", leadership.lease_name)],
+            is_leading,
+            # kube-scheduler's series bears its component's name, whatever the lease is called.
+            [("name", "kube-scheduler")],
         )
     _add_processes(text, processes)
     return text.rendered()

@@ -13,7 +13,7 @@ import yaml
 from msgspec.structs import replace
 
 from daemon.core.counters import Counters
-from daemon.endpoints.metrics_text import Leadership, metrics_text
+from daemon.endpoints.metrics_text import metrics_text
 from daemon.supervisor.process_list import ProcessUse
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 from tests.support.owner_answers import metrics_answer, status_answer
@@ -45,9 +45,7 @@ def served() -> dict[str, set[str]]:
     counters = Counters()
     status = replace(status_answer(counters=counters.plain()), api_heard_s={"nodes": 1.0})
     process = ProcessUse("owner", 7, 2, True, 1.5, 1000, 2000, 60.0, "")
-    text = metrics_text(
-        metrics_answer(counters, status), [process], Leadership("l", is_leading=True), now_s=2.0
-    )
+    text = metrics_text(metrics_answer(counters, status), [process], is_leading=True, now_s=2.0)
     series: dict[str, set[str]] = {}
     for line in text.splitlines():
         if not line.startswith("#"):

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from daemon.core.counters import Counters
-from daemon.endpoints.metrics_text import Leadership, metrics_text
+from daemon.endpoints.metrics_text import metrics_text
 from shared.messages.admin import MetricsAnswer, QueueLengths
 from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 from tests.support.owner_answers import metrics_answer, status_answer
@@ -60,7 +60,7 @@ def samples(text: str) -> Iterator[tuple[str, dict[str, str]]]:
 
 
 def served() -> dict[str, Family]:
-    text = metrics_text(everything(), [], Leadership("kube-scheduler", True), now_s=0.0)
+    text = metrics_text(everything(), [], is_leading=True, now_s=0.0)
     kinds = dict(re.findall(r"^# TYPE (\S+) (\S+)$", text, re.MULTILINE))
     labels: dict[str, set[frozenset[str]]] = {}
     bounds: dict[str, list[float]] = {}

@@ -3,7 +3,7 @@
 import re
 
 from daemon.core.counters import Counters
-from daemon.endpoints.metrics_text import Leadership, metrics_text
+from daemon.endpoints.metrics_text import metrics_text
 from daemon.supervisor.process_list import ProcessUse
 from shared.messages.admin import MetricsAnswer, QueueLengths
 from shared.telemetry.metrics import Count
@@ -52,9 +52,7 @@ def test_every_kind_of_metric_is_told() -> None:
     counters.observe("attempt_s", ("unschedulable", "p"), 100.0)
     counters.observe("victims", (), 2.0)
     counters.count("queue_incoming", ("active", "UnschedulablePodAdd"), by=6)
-    told = parsed(
-        metrics_text(answer(counters), [OWNER], Leadership("kube-scheduler", True), now_s=100.0)
-    )
+    told = parsed(metrics_text(answer(counters), [OWNER], is_leading=True, now_s=100.0))
     attempts = "scheduler_schedule_attempts_total"
     assert told[f'{attempts}{{result="scheduled",profile="p"}}'] == 3
     assert told[f'{attempts}{{result="unschedulable",profile="p"}}'] == 1
