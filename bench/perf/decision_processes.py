@@ -18,7 +18,7 @@ from bench.perf.samples import Buckets
 from bench.watched.owner_status import owner_status
 from bench.watched.watched_processes import ProcessFailedError
 from daemon.adapter.event_source import EventSource
-from daemon.adapter.link import AdapterOwnerLink
+from daemon.adapter.outbox import AdapterOwnerLink
 from daemon.adapter.process import Adapter
 from daemon.supervisor.process_list import ProcessEntry, entry_of
 from shared.child_plan import ChildPlan

@@ -12,17 +12,26 @@ kept, so the owner never hears of a pod to be placed before what was put earlier
 
 import asyncio
 from collections import deque
-from typing import Final
+from typing import Final, Protocol
 
-from daemon.adapter.link import AdapterOwnerLink
 from shared.limits import BACKLOG_BYTES_MAX, BATCH_BYTES_MAX, BATCH_COUNT_MAX
-from shared.messages.to_owner import AdapterMessage, PodChanged
+from shared.messages.to_owner import AdapterMessage, PodChanged, ToAdapter
 from shared.transport.adapter_link import NO_EPOCH
 
 HELD_S: Final = 0.05
 """The longest that what is not urgent waits: at 50 pods a second the next one has come by then."""
 HELD_COUNT_MAX: Final = 64
 """So many share a message that is worth being sent for their sake, as in a list."""
+
+
+class AdapterOwnerLink(Protocol):
+    """The channel to the owner; `shared.transport.adapter_link.AdapterLink` is the real one."""
+
+    async def send_batch(self, epoch: int, messages: list[AdapterMessage]) -> None:
+        """Hand a batch on; returns when the link can take the next one, or will never take this."""
+
+    async def next_order(self) -> ToAdapter:
+        """The next thing that the owner wants; awaited all the time."""
 
 
 class Outbox:

@@ -4,8 +4,7 @@ import asyncio
 from typing import Final
 
 from daemon.adapter.event_source import EventSource
-from daemon.adapter.link import AdapterOwnerLink
-from daemon.adapter.outbox import Outbox
+from daemon.adapter.outbox import AdapterOwnerLink, Outbox
 from shared.messages.to_owner import AdapterHello
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import NO_EPOCH
