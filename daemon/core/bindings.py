@@ -61,18 +61,14 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
 class Binder(Peer):
     """One connected binder."""
 
-    __slots__ = ("is_clear", "is_ready", "orders", "waiting")
-
-    def __init__(self, peer: bytes, index: int, now_s: float) -> None:
-        super().__init__(peer, index, now_s)
-        self.is_ready = False
-        """It takes orders."""
-        self.is_clear = False
-        """Nothing of before is in flight there."""
-        self.orders: dict[int, Order] = {}
-        """By ticket."""
-        self.waiting: deque[Order] = deque()
-        """Beyond what it may have at a time."""
+    is_ready: bool = False
+    """It takes orders."""
+    is_clear: bool = False
+    """Nothing of before is in flight there."""
+    orders: dict[int, Order] = msgspec.field(default_factory=dict)
+    """By ticket."""
+    waiting: deque[Order] = msgspec.field(default_factory=deque)
+    """Beyond what it may have at a time."""
 
 
 class BinderPool(Peers[Binder]):

@@ -86,41 +86,32 @@ class Foreseen(msgspec.Struct, frozen=True, gc=False):
 class Scorer(Peer):
     """One connected worker."""
 
-    __slots__ = ("attempts", "extended", "foreseen", "groups", "instance", "is_ready", "key_name",
-                 "lag", "last_batch_id", "proposal_sequence", "refused_generation",
-                 "shrunk_at_batch", "window")  # fmt: skip
-
-    def __init__(
-        self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
-    ) -> None:
-        super().__init__(peer, index, now_s)
-        self.key_name = key_name
-        """Of a worker of another host, who is believed nothing that can be checked; else empty."""
-        self.instance = instance
-        self.is_ready = False
-        """It has been sent a full snapshot."""
-        self.lag = 0
-        """So many generations its copy was behind when it last said so."""
-        self.attempts: dict[int, Attempt] = {}
-        """By ticket: what it has in hand."""
-        self.extended: set[int] = set()
-        """Tickets, among those, of pods that wait for extenders. They take nobody's place."""
-        self.groups: dict[int, GroupInHand] = {}
-        """Batch id -> the pod group that the batch is."""
-        self.proposal_sequence = 0
-        """Of its last proposals that were settled here."""
-        self.refused_generation = 0
-        """When a placement of its was last refused: what it finds to fit nowhere on an older copy may
-        only be kept away by that placement."""
-
-        self.foreseen: Foreseen | None = None
-        """Where it would place the next pods of a class."""
-        self.window = CREDIT_PODS
-        """So many pods may be out with it."""
-        self.last_batch_id = 0
-        """Of what it was given so far."""
-        self.shrunk_at_batch = 0
-        """The window was last halved for this batch or those before."""
+    instance: str
+    key_name: str = ""
+    """Of a worker of another host, who is believed nothing that can be checked; else empty."""
+    is_ready: bool = False
+    """It has been sent a full snapshot."""
+    lag: int = 0
+    """So many generations its copy was behind when it last said so."""
+    attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
+    """By ticket: what it has in hand."""
+    extended: set[int] = msgspec.field(default_factory=set)
+    """Tickets, among those, of pods that wait for extenders. They take nobody's place."""
+    groups: dict[int, GroupInHand] = msgspec.field(default_factory=dict)
+    """Batch id -> the pod group that the batch is."""
+    proposal_sequence: int = 0
+    """Of its last proposals that were settled here."""
+    refused_generation: int = 0
+    """When a placement of its was last refused: what it finds to fit nowhere on an older copy may
+    only be kept away by that placement."""
+    foreseen: Foreseen | None = None
+    """Where it would place the next pods of a class."""
+    window: int = CREDIT_PODS
+    """So many pods may be out with it."""
+    last_batch_id: int = 0
+    """Of what it was given so far."""
+    shrunk_at_batch: int = 0
+    """The window was last halved for this batch or those before."""
 
     @property
     def credit(self) -> int:
@@ -163,7 +154,7 @@ class ScorerFleet(Peers[Scorer]):
     ) -> tuple[Scorer, list[Attempt]]:
         """A worker said Hello. Returns what its former life, if any, had in hand."""
         lost = [a for former in self.replaced_by(peer, index) for a in self.leave(former)]
-        scorer = Scorer(peer, index, instance, now_s, key_name)
+        scorer = Scorer(peer, index, now_s, instance, key_name)
         self._by_peer[peer] = scorer
         return scorer, lost
 

@@ -26,7 +26,7 @@ class Publish(NamedTuple):
     """To all scorers."""
 
     message: Published
-    buffers: Sequence[Buffer]
+    buffers: list[Buffer]
 
 
 class TellBinder(NamedTuple):

@@ -7,6 +7,7 @@ Rules: pkg/scheduler/backend/cache/node_tree.go, v1.36.2.
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from shared.columns.schema import Rows
@@ -36,15 +37,12 @@ def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return ""
 
 
-class _Zone:
+class _Zone(msgspec.Struct, eq=False):
     """A zone with nodes."""
 
-    __slots__ = ("key", "node_count", "number")
-
-    def __init__(self, key: str, number: int) -> None:
-        self.key = key
-        self.number = number
-        self.node_count = 0
+    key: str
+    number: int
+    node_count: int = 0
 
 
 class NodeTree:

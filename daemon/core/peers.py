@@ -2,17 +2,16 @@
 
 from typing import Generic, TypeVar
 
+import msgspec
 
-class Peer:
+
+class Peer(msgspec.Struct, eq=False):
     """One connected process."""
 
-    __slots__ = ("index", "last_heard_s", "peer")
-
-    def __init__(self, peer: bytes, index: int, now_s: float) -> None:
-        self.peer = peer
-        self.index = index
-        """Which of the pool; a process that is started again has the same, and another `peer`."""
-        self.last_heard_s = now_s
+    peer: bytes
+    index: int
+    """Which of the pool; a process that is started again has the same, and another `peer`."""
+    last_heard_s: float
 
 
 P = TypeVar("P", bound=Peer)

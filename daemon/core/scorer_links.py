@@ -7,7 +7,7 @@ from daemon.core import suspects
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.committer import Committer, is_wanted
 from daemon.core.dispatch import NO_BATCH, Attempt
-from daemon.core.effects import Publish, TellScorer
+from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
@@ -215,7 +215,7 @@ class ScorerLinks:
             snapshot = self._outgoing.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
                 self._outgoing.counters[Count.SNAPSHOTS] += 1
-                self._outgoing.effects.append(Publish(snapshot.message, snapshot.buffers))
+                self._outgoing.effects.append(snapshot)
         else:
             self._outgoing.snapshots.skip(settled)
         if self._resyncs and is_synced:

@@ -9,15 +9,11 @@ from typing import NamedTuple
 import msgspec
 
 from daemon.core.cache import Cache
+from daemon.core.effects import Publish
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
 from shared.columns.journal import START, Position
 from shared.framework.object_store import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
-
-
-class Snapshot(NamedTuple):
-    message: SnapshotDelta
-    buffers: list[Buffer]
 
 
 class FullSnapshot(NamedTuple):
@@ -57,7 +53,7 @@ class SnapshotLog:
             and settled == self._settled
         )
 
-    def delta(self, settled: dict[int, int], next_ticket: int) -> Snapshot | None:
+    def delta(self, settled: dict[int, int], next_ticket: int) -> Publish | None:
         """What changed since the last delta; None if nothing did that a worker must know."""
         if self.is_current(settled):
             return None
@@ -85,7 +81,7 @@ class SnapshotLog:
             next_ticket=next_ticket,
         )
         self._sent(settled)
-        return Snapshot(message, buffers)
+        return Publish(message, buffers)
 
     def skip(self, settled: dict[int, int]) -> None:
         """Nobody listens: what changed until now will be part of the next full snapshot."""

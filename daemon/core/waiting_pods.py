@@ -16,6 +16,8 @@ import math
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
+import msgspec
+
 from daemon.core.bindings import BindingWork
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.durations import duration_text
@@ -34,32 +36,20 @@ PREEMPTED: Final = "preempted"
 REMOVED: Final = "removed"
 
 
-class Waiting:
+class Waiting(msgspec.Struct, eq=False):
     """One pod; see `shared.framework.plugin_api.WaitingPod` for what plugins make of it."""
 
-    __slots__ = ("_decided", "_ends", "decision", "node_name", "pod", "record", "since_s", "work")
-
-    def __init__(
-        self,
-        record: PodRecord,
-        pod: PodInfo,
-        node_name: str,
-        work: BindingWork,
-        ends: dict[str, tuple[float, float]],
-        decided: dict[str, "Waiting"],
-        since_s: float,
-    ) -> None:
-        self.record = record
-        self.pod = pod
-        self.node_name = node_name
-        self.work = work
-        self.decision: Status | None = None
-        """SUCCESS, the rejection with its plugin, or the error; None as long as it waits."""
-        self.since_s = since_s
-        """When it began to wait."""
-        self._ends = ends
-        """Plugin -> (when its time is over, how long that was)."""
-        self._decided = decided
+    record: PodRecord
+    pod: PodInfo
+    node_name: str
+    work: BindingWork
+    _ends: dict[str, tuple[float, float]]
+    """Plugin -> (when its time is over, how long that was)."""
+    _decided: dict[str, "Waiting"]
+    since_s: float
+    """When it began to wait."""
+    decision: Status | None = None
+    """SUCCESS, the rejection with its plugin, or the error; None as long as it waits."""
 
     @property
     def pending_plugins(self) -> tuple[str, ...]:

@@ -13,6 +13,8 @@ import math
 from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import NamedTuple
 
+import msgspec
+
 from daemon.core.queue.queued_pod import Place, QueuedPod
 
 
@@ -25,15 +27,12 @@ class GroupKey(NamedTuple):
     class_id: int
 
 
-class Group:
+class Group(msgspec.Struct, eq=False):
     """Parked pods that differ only in their identity, in the order in which they were parked."""
 
-    __slots__ = ("key", "pods")
-
-    def __init__(self, key: GroupKey) -> None:
-        self.key = key
-        self.pods: dict[str, QueuedPod] = {}
-        """By uid; never empty while the group is indexed."""
+    key: GroupKey
+    pods: dict[str, QueuedPod] = {}
+    """By uid; never empty while the group is indexed."""
 
 
 class UnschedulablePods:

@@ -1,7 +1,8 @@
 """The worker's copy: gaps, epochs, and own placements that are not settled yet."""
 
 from daemon.core.cache import Cache
-from daemon.core.snapshot_log import Snapshot, SnapshotLog
+from daemon.core.effects import Publish
+from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
 from shared.kube.object_codec import decode_object
 from shared.kube.pod_record import PodRecord
@@ -17,7 +18,7 @@ class Owner:
         self.log = SnapshotLog(self.cache, epoch)
         self.settled: dict[int, int] = {0: 0}
 
-    def delta(self) -> Snapshot:
+    def delta(self) -> Publish:
         snapshot = self.log.delta(self.settled, next_ticket=1)
         assert snapshot is not None
         return snapshot
