@@ -197,15 +197,13 @@ def _lines(patches: Sequence[StatusPatch]) -> list[Line]:
     return lines
 
 
-class _NobodyBound:
+async def _nobody_bound(_: BindPod, if_unbound: str) -> Outcome:
     """Stands for an API server that has seen no binding of an extender that failed."""
-
-    async def look(self, _: BindPod, if_unbound: str) -> Outcome:
-        return NotBound(BindFailureReason.REJECTED, if_unbound)
+    return NotBound(BindFailureReason.REJECTED, if_unbound)
 
 
 async def _asked(extenders: Sequence[ExtenderConfig], order: BindPod) -> Outcome | Skipped:
-    binder = ExtenderBinder(extenders, _NobodyBound())
+    binder = ExtenderBinder(extenders, _nobody_bound)
     try:
         return await binder.bind(order)
     finally:

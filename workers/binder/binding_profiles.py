@@ -44,7 +44,7 @@ def plugins_by_profile(
     found: dict[str, BindingPlugins] = {}
     first: tuple[PodBinder, ...] = ()
     if any(extender.bind_verb for extender in configuration.extenders):
-        first = (ExtenderBinder(configuration.extenders, binder, problems),)
+        first = (ExtenderBinder(configuration.extenders, binder.look, problems),)
     for profile in configuration.profiles:
         at = registry.plugins_of(profile, _POINTS).plugins_at
         for plugin in {id(p): p for point in _POINTS for p in at[point]}.values():
@@ -82,7 +82,7 @@ _IN_TREE: Final[Mapping[str, Factory]] = {
 
 def _bind_plugin(plugin: Any, binder: DefaultBinder) -> PodBinder:
     if hasattr(plugin, "bind"):
-        return CustomBind(plugin, binder)
+        return CustomBind(plugin, binder.look)
     way = plugin.binder_name()
     if way == DefaultBinder.NAME:
         return binder

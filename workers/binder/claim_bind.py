@@ -39,7 +39,6 @@ from shared.kube.timestamps import second_time
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
-from workers.binder.bind_call import Sleep
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import (
     FINALIZER,
@@ -86,7 +85,6 @@ class ClaimBinder:
         on_waiting: Callable[[BindPod], None],
         lines: ClaimLines,
         clock: Clock,
-        sleep: Sleep = asyncio.sleep,
         tally: Tally | None = None,
     ) -> None:
         """`on_waiting` is told of each pod that has to wait for its devices, once an order. `lines`:
@@ -97,9 +95,8 @@ class ClaimBinder:
         self._lines = lines
         self._on_waiting = on_waiting
         self._clock = clock
-        self._sleep = sleep
         self._tally = tally or Tally()
-        self._devices = DeviceWait(api, clock, sleep, self._tally)
+        self._devices = DeviceWait(api, clock, self._tally)
 
     def pre_flight(self, order: BindPod) -> bool:
         return bool(order.claims)
@@ -152,7 +149,7 @@ class ClaimBinder:
                 delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
                 troubles += 1
                 if self._clock.monotonic_s() + delay_s <= deadline_s:
-                    await self._sleep(delay_s)
+                    await asyncio.sleep(delay_s)
                     continue
                 answer = Unknown(line.message(first, error))
             except ApiError as error:

@@ -7,6 +7,7 @@ Rules: PreBind, isPodReadyForBinding and isClaimTimeout in
 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 """
 
+import asyncio
 import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -22,7 +23,6 @@ from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally
-from workers.binder.bind_call import Sleep
 from workers.binder.claim_lines import resource_claim_path
 
 POLL_S: Final = 5.0
@@ -54,10 +54,9 @@ def needs_preparing(work: ClaimWork) -> bool:
 class DeviceWait:
     """Waits for the devices of any number of pods at a time."""
 
-    def __init__(self, api: Api, clock: Clock, sleep: Sleep, tally: Tally) -> None:
+    def __init__(self, api: Api, clock: Clock, tally: Tally) -> None:
         self._api = api
         self._clock = clock
-        self._sleep = sleep
         self._tally = tally
 
     async def end(self, claims: Sequence[ClaimWork], profile: str) -> WaitEnd:
@@ -93,7 +92,7 @@ class DeviceWait:
             if left_s <= 0:
                 told = "device binding timeout: context deadline exceeded"
                 return WaitEnd("timeout", told, work)
-            await self._sleep(min(POLL_S, left_s))
+            await asyncio.sleep(min(POLL_S, left_s))
 
     async def _first_unready(
         self, waiting: Sequence[ClaimWork]

@@ -3,7 +3,8 @@
 Apart from the binding cycle because DefaultBinder does all of this itself, in fewer requests.
 """
 
-from typing import Protocol, assert_never
+from collections.abc import Awaitable, Callable
+from typing import assert_never
 
 from shared.framework.binding_api import Allowed, BindPlugin, Refused, Skipped
 from shared.messages.from_binder import BindFailureReason
@@ -14,24 +15,22 @@ from workers.binder.bind_call import BOUND, Bound, NotBound, Outcome
 log = EventLog("binder")
 
 
-class Looker(Protocol):
-    """Asks the API server about a pod; `DefaultBinder` is one."""
-
-    async def look(self, order: BindPod, if_unbound: str) -> Outcome: ...
+Look = Callable[[BindPod, str], Awaitable[Outcome]]
+"""Asks the API server about a pod, as `DefaultBinder.look`."""
 
 
 class CustomBind:
     """Asks the API server before the plugin does anything about a pod that may be bound already, and
     after the plugin has failed in the middle of it."""
 
-    def __init__(self, plugin: BindPlugin, looker: Looker) -> None:
+    def __init__(self, plugin: BindPlugin, look: Look) -> None:
         self._plugin = plugin
-        self._looker = looker
+        self._look = look
 
     async def bind(self, order: BindPod) -> Outcome | Skipped:
         """Ends with what became of the pod."""
         if order.look_first:
-            seen = await self._looker.look(order, "")
+            seen = await self._look(order, "")
             # Bound by the binder that was lost, or gone, or unknown; else it is still to be bound.
             if isinstance(seen, Bound) or seen.message:
                 return seen
@@ -41,7 +40,7 @@ class CustomBind:
             whose = {"pod": order.pod, "ticket": order.ticket}
             log.exception("plugin_failed", point="Bind", plugin=self._plugin.NAME, **whose)
             message = self._named(f"internal error: {type(error).__name__}: {error}")
-            return await self._looker.look(order, message)
+            return await self._look(order, message)
         match answer:
             case Allowed():
                 return BOUND

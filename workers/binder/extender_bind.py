@@ -20,7 +20,7 @@ from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
 from workers.binder.bind_call import BOUND, NotBound, Outcome
-from workers.binder.custom_bind import Looker
+from workers.binder.custom_bind import Look
 
 log = EventLog("binder.extenders")
 
@@ -33,7 +33,7 @@ class ExtenderBinder:
     def __init__(
         self,
         extenders: Sequence[ExtenderConfig],
-        looker: Looker,
+        look: Look,
         problems: ConnectionProblems | None = None,
     ) -> None:
         """`problems` is told of calls that bring no answer."""
@@ -42,12 +42,12 @@ class ExtenderBinder:
             for position, config in enumerate(extenders)
             if config.bind_verb
         }
-        self._looker = looker
+        self._look = look
 
     async def bind(self, order: BindPod) -> Outcome | Skipped:
         """What became of the pod; Skipped if no extender binds it."""
         if order.extenders and order.look_first:
-            seen = await self._looker.look(order, "")
+            seen = await self._look(order, "")
             if not _is_unbound(seen, ""):
                 return seen
         for position in order.extenders:
@@ -56,7 +56,7 @@ class ExtenderBinder:
                 await self._order(client, order)
             except OperationalError as error:
                 message = str(error)
-                seen = await self._looker.look(order, message)
+                seen = await self._look(order, message)
                 if not (client.config.ignorable and _is_unbound(seen, message)):
                     return seen
                 log.warning("extender_ignored", extender=client.config.url_prefix, problem=message)

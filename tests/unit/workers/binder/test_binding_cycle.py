@@ -178,7 +178,7 @@ class Seen:
 
 def bind(plugin: Own, seen: Outcome | None = None, *, again: bool = False) -> Outcome | Skipped:
     order = msgspec.structs.replace(make_order(), look_first=again)
-    return asyncio.run(CustomBind(plugin, Seen(seen)).bind(order))
+    return asyncio.run(CustomBind(plugin, Seen(seen).look).bind(order))
 
 
 def test_what_a_bind_plugin_answers_is_what_became_of_the_pod() -> None:
