@@ -14,11 +14,7 @@ from shared.limits import RECENT_DELETIONS_MAX, RECENT_EVENTS_MAX
 class RecentEvents:
     """The events of one kind since its last list."""
 
-    def __init__(
-        self, events_max: int = RECENT_EVENTS_MAX, deletions_max: int = RECENT_DELETIONS_MAX
-    ) -> None:
-        self._events_max = events_max
-        self._deletions_max = deletions_max
+    def __init__(self) -> None:
         self._events: OrderedDict[tuple[str, str, bool], None] = OrderedDict()
         self._deleted: OrderedDict[str, None] = OrderedDict()
 
@@ -33,12 +29,12 @@ class RecentEvents:
         if event in self._events or uid in self._deleted:
             return True
         self._events[event] = None
-        if len(self._events) > self._events_max:
+        if len(self._events) > RECENT_EVENTS_MAX:
             self._events.popitem(last=False)
         return False
 
     def has_gone(self, uid: str) -> None:
         """An object was deleted for good: its uid never comes back."""
         self._deleted[uid] = None
-        if len(self._deleted) > self._deletions_max:
+        if len(self._deleted) > RECENT_DELETIONS_MAX:
             self._deleted.popitem(last=False)

@@ -21,8 +21,7 @@ _encoder: Final = msgspec.msgpack.Encoder(order="sorted")
 class ToldNodes:
     """The nodes since the last list."""
 
-    def __init__(self, nodes_max: int = TOLD_NODES_MAX) -> None:
-        self._nodes_max = nodes_max
+    def __init__(self) -> None:
         self._digests: dict[str, int] = {}
 
     def clear(self) -> None:
@@ -34,7 +33,7 @@ class ToldNodes:
         name, digest = node.metadata.name, _digest_of(node)
         if self._digests.get(name) == digest:
             return True
-        if name in self._digests or len(self._digests) < self._nodes_max:
+        if name in self._digests or len(self._digests) < TOLD_NODES_MAX:
             self._digests[name] = digest
         return False
 

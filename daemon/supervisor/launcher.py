@@ -55,13 +55,9 @@ class Launched(Protocol):
         """The exit code of a process that has ended."""
 
 
-class Launch(Protocol):
-    """Starts the process of a spec with these arguments."""
-
-    def __call__(
-        self, spec: ChildSpec, arguments: tuple[str, ...], /
-    ) -> tuple[Launched, Heartbeat]:
-        """OSError where there is no memory, or no process id or descriptor left."""
+Launch = Callable[[ChildSpec, tuple[str, ...]], tuple[Launched, Heartbeat]]
+"""Starts the process of a spec with these arguments; OSError where there is no memory, or no process id
+or descriptor left."""
 
 
 class SystemProcess:
@@ -105,7 +101,7 @@ class SystemProcess:
 def system_launch(lifeline_fd: int) -> Launch:
     """Starts children that end by themselves when this lifeline is cut."""
 
-    def launch(spec: ChildSpec, arguments: tuple[str, ...], /) -> tuple[SystemProcess, Heartbeat]:
+    def launch(spec: ChildSpec, arguments: tuple[str, ...]) -> tuple[SystemProcess, Heartbeat]:
         run = importlib.import_module(spec.module).main
         heartbeat, heartbeat_fd = Heartbeat.made()
         given = [*arguments, "--heartbeat-fd", str(heartbeat_fd)]

@@ -41,10 +41,8 @@ class InFlightPod(msgspec.Struct, eq=False, gc=False):
 class InFlight:
     """Attempts by uid, and the log of events."""
 
-    def __init__(self, wakeups: Wakeups, event_count_max: int = EVENT_COUNT_MAX) -> None:
-        assert event_count_max >= 2, "half of the log has to be something"
+    def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
-        self._event_count_max = event_count_max
         self._attempts: OrderedDict[str, InFlightPod] = OrderedDict()
         """By uid, in the order in which they began. Not a plain dict: finding its first key takes as
         long as there were keys before it, and one attempt may outlast a million others."""
@@ -96,8 +94,8 @@ class InFlight:
         self._events.append(change)
         if self._verdicts:
             self._verdicts.clear()
-        if len(self._events) > self._event_count_max:
-            dropped_count = self._event_count_max // 2
+        if len(self._events) > EVENT_COUNT_MAX:
+            dropped_count = EVENT_COUNT_MAX // 2
             del self._events[:dropped_count]
             self._events_start += dropped_count
 
@@ -121,7 +119,7 @@ class InFlight:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the log and the attempts contradict one another."""
-        assert len(self._events) <= self._event_count_max, "the event log outgrew its bound"
+        assert len(self._events) <= EVENT_COUNT_MAX, "the event log outgrew its bound"
         assert self._attempts or not self._events, "events are kept for nobody"
         end = self._events_start + len(self._events)
         for uid, attempt in self._attempts.items():

@@ -6,9 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.adapter import kind_feed
+from daemon.adapter import told_nodes
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
-from daemon.adapter.told_nodes import ToldNodes
 from shared.in_hand import WHY, InHand
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api_errors import Expired
@@ -328,7 +327,7 @@ def test_in_a_new_list_each_node_is_told() -> None:
 def test_a_node_that_was_deleted_takes_no_place_among_those_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(kind_feed, "ToldNodes", lambda: ToldNodes(nodes_max=1))
+    monkeypatch.setattr(told_nodes, "TOLD_NODES_MAX", 1)
     feed, told = listed("nodes")
     feed.line(line("ADDED", node("5", "t1")))
     feed.line(line("DELETED", node("6", "t1")))

@@ -1,5 +1,8 @@
 """Repeated events are noticed by equality alone, and what is remembered is bounded."""
 
+import pytest
+
+from daemon.adapter import recent_events
 from daemon.adapter.recent_events import RecentEvents
 
 
@@ -34,8 +37,10 @@ def test_a_new_list_begins_anew() -> None:
     assert not recent.is_repetition("a", "7", is_deletion=True)
 
 
-def test_the_oldest_are_forgotten() -> None:
-    recent = RecentEvents(events_max=2, deletions_max=1)
+def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(recent_events, "RECENT_EVENTS_MAX", 2)
+    monkeypatch.setattr(recent_events, "RECENT_DELETIONS_MAX", 1)
+    recent = RecentEvents()
     for version in ("1", "2", "3"):
         recent.is_repetition("a", version, is_deletion=False)
     assert recent.is_repetition("a", "2", is_deletion=False)

@@ -1,11 +1,17 @@
 """How much is remembered of nodes that were told."""
 
+import pytest
+
+from daemon.adapter import told_nodes
 from daemon.adapter.told_nodes import ToldNodes
 from tests.support.builders import make_node
 
 
-def test_beyond_the_bound_nodes_are_told_always_and_those_within_go_on() -> None:
-    told = ToldNodes(nodes_max=1)
+def test_beyond_the_bound_nodes_are_told_always_and_those_within_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(told_nodes, "TOLD_NODES_MAX", 1)
+    told = ToldNodes()
     for name in ("a", "b"):
         assert not told.is_known(make_node(name))
     assert told.is_known(make_node("a"))

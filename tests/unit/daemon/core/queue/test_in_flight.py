@@ -2,7 +2,10 @@
 
 import sys
 
+import pytest
+
 from daemon.core.pod_classes import PodClasses
+from daemon.core.queue import in_flight as in_flight_log
 from daemon.core.queue.in_flight import InFlight
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.wakeups import Strategy
@@ -92,8 +95,11 @@ def test_the_hint_sees_each_event_since_the_start_and_no_other() -> None:
     assert strategy(in_flight, "late") is Strategy.AFTER_BACKOFF
 
 
-def test_an_attempt_whose_events_were_dropped_is_treated_as_helped() -> None:
-    in_flight = InFlight(WAKEUPS, event_count_max=10)
+def test_an_attempt_whose_events_were_dropped_is_treated_as_helped(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_flight_log, "EVENT_COUNT_MAX", 10)
+    in_flight = InFlight(WAKEUPS)
     in_flight.start(queued("long"))
     for _ in range(11):
         in_flight.record(Change(NODE_ADD, None, NODE))
@@ -110,8 +116,11 @@ def test_an_attempt_whose_events_were_dropped_is_treated_as_helped() -> None:
     assert logged(in_flight) == 0
 
 
-def test_the_log_stays_bounded_however_long_an_attempt_lasts() -> None:
-    in_flight = InFlight(WAKEUPS, event_count_max=10)
+def test_the_log_stays_bounded_however_long_an_attempt_lasts(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(in_flight_log, "EVENT_COUNT_MAX", 10)
+    in_flight = InFlight(WAKEUPS)
     in_flight.start(queued("hangs"))
     for i in range(1000):
         in_flight.start(queued(f"p{i}"))
