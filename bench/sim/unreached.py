@@ -182,8 +182,8 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.requeue_head:*_requeue_failed*",
     ),
     "No process of ours says such a thing": (
-        "daemon/core/committer.py:judge:stale_count += 1",
-        "daemon/core/committer.py:judge:correct(cache, row)",
+        "daemon/core/committer.py:Committer._judged:stale_count += 1",
+        "daemon/core/committer.py:Committer._judged:cache.touch_row(row)",
         "daemon/core/binder_links.py:BinderLinks.hear",
         "daemon/core/peer_checks.py:*",
         "daemon/core/scorer_links.py:ScorerLinks._note_refused",

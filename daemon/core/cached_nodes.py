@@ -127,8 +127,9 @@ class CachedNodes:
         return self._tree.zone_names(rows)
 
     def touch_row(self, row: int) -> None:
-        """Makes the next delta carry this row, for a worker whose copy of it is off."""
-        self._touch_usage(row)
+        """Makes the next delta carry this row, if there is one, for a worker whose copy of it is off."""
+        if 0 <= row < self.nodes.row_count:
+            self._touch_usage(row)
 
     def compact(self) -> bool:
         """Drops dictionary entries that nothing uses, once they are many; says whether it did so.

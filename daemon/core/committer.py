@@ -24,8 +24,7 @@ from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.holdings import ClusterFacts, OutgoingWork
-from daemon.core.nominations import NominationBook
-from daemon.core.owner_plugins import FITS_NO_MORE, OwnerPlugins
+from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -48,20 +47,14 @@ class Accepted(NamedTuple):
     node_name: str
 
 
-class NotReserved(NamedTuple):
-    """A Reserve plugin refused the placement; the pod is unschedulable by it."""
-
-    attempt: Attempt
-    status: Status
-
-
 class Judgement(NamedTuple):
     """What became of one worker's placements."""
 
     accepted: list[Accepted]
     rejected: list[Attempt]
     """The node does not take the pod any more; it is to be tried again at once."""
-    not_reserved: list[NotReserved]
+    not_reserved: list[tuple[Attempt, Status]]
+    """A Reserve plugin refused the placement; the pod is unschedulable by it."""
     unreadable: list[tuple[Attempt, ObjectError]]
     """Pods that the owner does not know how to check."""
     stale_count: int
@@ -132,16 +125,79 @@ class Committer:
         """Checks placements that nothing else came between; what passes is assumed."""
         counters = self._outgoing.counters
         begun_s = counters.stopwatch()
-        judgement = judge(
-            self._facts.cache, self._facts.checker, self._facts.plugins, self._facts.nominations,
-            scorer, placements, generation,
-        )  # fmt: skip
+        judgement = self._judged(scorer, placements, generation)
         self._time_reserve(judgement, counters.stopwatch() - begun_s)
         if len(judgement.accepted) < len(placements.tickets):
             scorer.refused_generation = self._facts.cache.generation
         self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
         self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
         return judgement
+
+    def _judged(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
+        """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
+        that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
+        cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
+        nominations = self._facts.nominations
+        accepted: list[Accepted] = []
+        rejected: list[Attempt] = []
+        not_reserved: list[tuple[Attempt, Status]] = []
+        unreadable: list[tuple[Attempt, ObjectError]] = []
+        known: list[tuple[Attempt, int]] = []
+        stale_count = 0
+        for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
+            attempt = scorer.settle(ticket)
+            if attempt is None:
+                stale_count += 1
+                cache.touch_row(row)
+            else:
+                known.append((attempt, row))
+        for run in _runs(known, checker, cache.view):
+            pod_class = run[0][0].pod_class
+            try:
+                with reading("pod", run[0][0].pod):
+                    passes = _passing(cache, checker, run, generation)
+                    if pod_class.is_reserved is None:
+                        pod_class.is_reserved = plugins.may_reserve(pod_class.info)
+            except ObjectError as error:
+                forget_worked_out(cache, checker)
+                unreadable += [(attempt, error) for attempt, _ in run]
+                for _, row in run:
+                    cache.touch_row(row)
+                continue
+            takes_more = pod_class.is_reserved or pod_class.info.takes_claims
+            is_simple = not takes_more and not len(cache.view.nominations)
+            chosen: list[tuple[Attempt, int]] = []
+            for (attempt, row), is_ok in zip(run, passes, strict=True):
+                if not (is_ok and is_awaited(attempt, cache)):
+                    rejected.append(attempt)
+                    cache.touch_row(row)
+                    continue
+                if is_simple:
+                    chosen.append((attempt, row))
+                    continue
+                record, info = attempt.pod.record, attempt.pod_class.info
+                status = plugins.run_reserve(record, info, cache.view, row)
+                if status.is_success:
+                    node_name = cache.nodes.name_of(row)
+                    cache.assume_pod(record, node_name, attempt.pod_class)
+                    if cache.view.nominations.get(record.uid) is not None:
+                        nominations.placed(record.uid)
+                    accepted.append(Accepted(attempt, node_name))
+                    continue
+                cache.touch_row(row)
+                if status is FITS_NO_MORE:
+                    rejected.append(attempt)
+                else:
+                    nominations.not_placed(attempt.pod)
+                    not_reserved.append((attempt, status))
+            if chosen:
+                records = [attempt.pod.record for attempt, _ in chosen]
+                names = cache.assume_pods(records, [row for _, row in chosen], pod_class)
+                accepted += [
+                    Accepted(attempt, name)
+                    for (attempt, _), name in zip(chosen, names, strict=True)
+                ]
+        return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
 
     def carry_out(self, scorer: Scorer, judgement: Judgement, now_s: float) -> None:
         """What comes of placements that were checked."""
@@ -150,8 +206,8 @@ class Committer:
                 scorer.refused_generation = self._facts.cache.generation
         for rejected in judgement.rejected:
             self.try_again(rejected, now_s)
-        for refused in judgement.not_reserved:
-            self._ends.fail(refused.attempt, refusal(refused.status), now_s)
+        for refused, status in judgement.not_reserved:
+            self._ends.fail(refused, refusal(status), now_s)
         for unreadable, error in judgement.unreadable:
             self._ends.fail(unreadable, left_out(error), now_s)
 
@@ -291,78 +347,6 @@ def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]
     yield Placements(tickets[first:], rows[first:]), None
 
 
-def judge(
-    cache: Cache,
-    checker: Checker,
-    plugins: OwnerPlugins,
-    nominations: NominationBook,
-    scorer: Scorer,
-    placements: Placements,
-    generation: int,
-) -> Judgement:
-    """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
-    that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
-    accepted: list[Accepted] = []
-    rejected: list[Attempt] = []
-    not_reserved: list[NotReserved] = []
-    unreadable: list[tuple[Attempt, ObjectError]] = []
-    known: list[tuple[Attempt, int]] = []
-    stale_count = 0
-    for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
-        attempt = scorer.settle(ticket)
-        if attempt is None:
-            stale_count += 1
-            correct(cache, row)
-        else:
-            known.append((attempt, row))
-    for run in _runs(known, checker, cache.view):
-        pod_class = run[0][0].pod_class
-        try:
-            with reading("pod", run[0][0].pod):
-                passes = _passing(cache, checker, run, generation)
-                if pod_class.is_reserved is None:
-                    pod_class.is_reserved = plugins.may_reserve(pod_class.info)
-        except ObjectError as error:
-            forget_worked_out(cache, checker)
-            unreadable += [(attempt, error) for attempt, _ in run]
-            for _, row in run:
-                correct(cache, row)
-            continue
-        takes_more = pod_class.is_reserved or pod_class.info.takes_claims
-        is_simple = not takes_more and not len(cache.view.nominations)
-        chosen: list[tuple[Attempt, int]] = []
-        for (attempt, row), is_ok in zip(run, passes, strict=True):
-            if not (is_ok and is_awaited(attempt, cache)):
-                rejected.append(attempt)
-                correct(cache, row)
-                continue
-            if is_simple:
-                chosen.append((attempt, row))
-                continue
-            record, info = attempt.pod.record, attempt.pod_class.info
-            status = plugins.run_reserve(record, info, cache.view, row)
-            if status.is_success:
-                node_name = cache.nodes.name_of(row)
-                cache.assume_pod(record, node_name, attempt.pod_class)
-                if cache.view.nominations.get(record.uid) is not None:
-                    nominations.placed(record.uid)
-                accepted.append(Accepted(attempt, node_name))
-                continue
-            correct(cache, row)
-            if status is FITS_NO_MORE:
-                rejected.append(attempt)
-            else:
-                nominations.not_placed(attempt.pod)
-                not_reserved.append(NotReserved(attempt, status))
-        if chosen:
-            records = [attempt.pod.record for attempt, _ in chosen]
-            names = cache.assume_pods(records, [row for _, row in chosen], pod_class)
-            accepted += [
-                Accepted(attempt, name) for (attempt, _), name in zip(chosen, names, strict=True)
-            ]
-    return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
-
-
 def taken_count(cache: Cache, checker: Checker, class_id: int, rows: Sequence[int]) -> int:
     """How many of the next pods of a class the nodes take in the newest state, one after the other: of
     the first, as far as none counts for another. 0, where that cannot be told."""
@@ -480,9 +464,3 @@ def _passing(
     ok &= nodes.incarnation[rows] <= generation
     passed: list[bool] = ok.tolist()
     return passed
-
-
-def correct(cache: Cache, row: int) -> None:
-    """The next delta puts the workers' copies of the row right."""
-    if 0 <= row < cache.nodes.row_count:
-        cache.touch_row(row)

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Committer, correct, forget_worked_out
+from daemon.core.committer import Committer, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
@@ -68,7 +68,7 @@ class GroupCommits:
         if not is_judged and len(proposals.placements.tickets) >= group.needed:
             # The worker has all of it on its copy; what it found on top of that is no verdict.
             for row in proposals.placements.node_rows:
-                correct(self._facts.cache, row)
+                self._facts.cache.touch_row(row)
             scorer.refused_generation = self._facts.cache.generation
         self.release((group.key,), now_s)
         return True

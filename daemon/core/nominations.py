@@ -217,10 +217,10 @@ class NominationBook:
             return
         if before is not None:
             view.nominations.remove(uid)
-            self._touch(before.node_row)
+            self._cache.touch_row(before.node_row)
         if now is not None:
             view.nominations.put(now)
-            self._touch(now.node_row)
+            self._cache.touch_row(now.node_row)
         self._cache.nomination_news[uid] = now or Nomination(uid, 0, 0, ENDED)
 
     def _resolved(self, uid: str) -> Nomination | None:
@@ -233,10 +233,6 @@ class NominationBook:
             return None
         priority = self._queue.nominator.priorities.get(uid, pod.priority)
         return Nomination(uid, pod.class_id, priority, row)
-
-    def _touch(self, row: int) -> None:
-        if self._cache.nodes.name_id.size > row:
-            self._cache.touch_row(row)
 
     # Preemption ----------------------------------------------------------------------------------
 
@@ -257,8 +253,7 @@ class NominationBook:
             victims = self._confirmed(attempt, proposal, generation)
             is_right = victims is not None and self._makes_room(attempt, proposal, searched_at)
         if victims is None or not is_right:
-            if 0 <= proposal.node_row < self._cache.nodes.row_count:
-                self._cache.touch_row(proposal.node_row)
+            self._cache.touch_row(proposal.node_row)
             return None
         pod = attempt.pod
         node_name = self._cache.nodes.name_of(proposal.node_row)
