@@ -82,43 +82,12 @@ def status_json(status: BerthStatus) -> str:
 
 def status_lines(status: BerthStatus) -> list[str]:
     """Tables for people."""
-    lines = [f"state       {status.state}"]
     owner = status.owner
+    lines = [f"state       {status.state}"]
     if owner is None:
         lines.append(f"owner       no answer: {status.owner_problem}")
     else:
-        queue = owner.queue
-        if status.leading:
-            lines.append("leading     yes: this berth holds the lease")
-        elif owner.is_standby and status.leading is None:
-            lines.append("leading     no: it only observes")
-        elif owner.is_standby:
-            lines.append("leading     no: another holds the lease; the cache is kept up to date")
-        lines += [
-            f"cluster     {owner.node_count} nodes, {owner.pod_count} pods"
-            f" ({owner.assumed_pod_count} assumed), {'listed' if owner.synced else 'being listed'},"
-            f" epoch {owner.epoch}, generation {owner.generation}",
-            f"queue       {queue.active} active, {queue.backoff} backing off,"
-            f" {queue.unschedulable} unschedulable, {queue.gated} gated,"
-            f" {queue.in_flight} being scheduled",
-            f"pool        {owner.scorers_ready} scorers and {owner.binders_ready} binders ready,"
-            f" {owner.binds_in_flight} bindings in flight",
-            "rates       "
-            + ", ".join(f"{rate:.0f} {name}/s" for name, rate in status.rates.items()),
-        ]
-    if owner is not None:
-        lines.append(f"API server  {_words(owner, status.at_s)}")
-    if owner is not None and owner.awaited_kinds:
-        lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
-    if owner is not None:
-        lines += [f"not listed  {kind}: {why}" for kind, why in owner.unavailable_kinds.items()]
-    if owner is not None and owner.last_error:
-        lines.append(f"last error  {owner.last_error}")
-    if owner is not None and owner.foreign_pods_by_node:
-        others = (f"{node} {count}" for node, count in owner.foreign_pods_by_node.items())
-        lines.append(
-            "foreign     pods that others bound while they waited here: " + ", ".join(others)
-        )
+        lines += _owner_lines(owner, status)
     lines += [
         f"problem     {one.name}: {problem_text(problem, status.wall_s)}"
         for one in status.processes
@@ -128,6 +97,38 @@ def status_lines(status: BerthStatus) -> list[str]:
     lines += ["", *table(_PROCESS_HEAD, rows)]
     if owner is not None and owner.counters:
         lines += ["", "since the owner's start:", *_counter_lines(owner.counters)]
+    return lines
+
+
+def _owner_lines(owner: StatusAnswer, status: BerthStatus) -> list[str]:
+    queue, lines = owner.queue, []
+    if status.leading:
+        lines.append("leading     yes: this berth holds the lease")
+    elif owner.is_standby and status.leading is None:
+        lines.append("leading     no: it only observes")
+    elif owner.is_standby:
+        lines.append("leading     no: another holds the lease; the cache is kept up to date")
+    lines += [
+        f"cluster     {owner.node_count} nodes, {owner.pod_count} pods"
+        f" ({owner.assumed_pod_count} assumed), {'listed' if owner.synced else 'being listed'},"
+        f" epoch {owner.epoch}, generation {owner.generation}",
+        f"queue       {queue.active} active, {queue.backoff} backing off,"
+        f" {queue.unschedulable} unschedulable, {queue.gated} gated,"
+        f" {queue.in_flight} being scheduled",
+        f"pool        {owner.scorers_ready} scorers and {owner.binders_ready} binders ready,"
+        f" {owner.binds_in_flight} bindings in flight",
+        "rates       " + ", ".join(f"{rate:.0f} {name}/s" for name, rate in status.rates.items()),
+        f"API server  {_words(owner, status.at_s)}",
+    ]
+    if owner.awaited_kinds:
+        lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
+    lines += [f"not listed  {kind}: {why}" for kind, why in owner.unavailable_kinds.items()]
+    if owner.last_error:
+        lines.append(f"last error  {owner.last_error}")
+    if owner.foreign_pods_by_node:
+        others = (f"{node} {count}" for node, count in owner.foreign_pods_by_node.items())
+        told = "pods that others bound while they waited here: "
+        lines.append(f"foreign     {told}{', '.join(others)}")
     return lines
 
 

@@ -4,11 +4,11 @@ from msgspec.structs import replace
 
 from daemon.core.dump import (
     FOREIGN_NODES_MAX,
+    by_place,
     cache_answer,
     dump_lines,
     metrics_answer,
     pending_pod,
-    pending_pods,
 )
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.invariants import problems
@@ -51,7 +51,7 @@ def answer_of(
             if key:
                 pods = [_detailed(facts, pod) for pod in queue if pod.key == key]
             else:
-                pods = pending_pods(queue, facts.nominations)
+                pods = [pending_pod(pod, queue, facts.nominations) for pod in by_place(queue)]
             in_flight_count = outgoing.binders.in_flight_count()
             return QueueAnswer(pods, in_flight_count, outgoing.counters.plain())
         case CacheRequest():

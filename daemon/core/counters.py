@@ -8,7 +8,7 @@ from shared.framework.plugin_times import PluginTimes
 from shared.framework.runtime import Framework
 from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, measured_by
 from shared.telemetry.metrics import Count
-from shared.telemetry.tally import Labels, Tally
+from shared.telemetry.tally import Tally
 
 RECENT_MAX: Final = 40
 """Decisions that are remembered for people: a screen of them."""
@@ -53,14 +53,8 @@ class Counters(dict[Count, int]):
         """How the last attempts ended: when they began, the pod's key, node, and the message of those
         without."""
         self._tally = Tally()
-
-    def count(self, name: str, labels: Labels, by: int = 1) -> None:
-        """A count that is told apart by labels; `name` is one of `LABELLED`."""
-        self._tally.count(name, labels, by)
-
-    def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
-        """`times` equal observations; `name` is one of `HISTOGRAMS`."""
-        self._tally.observe(name, labels, measured, times)
+        self.count, self.observe = self._tally.count, self._tally.observe
+        """What is told apart by labels, and what is measured."""
 
     def took(
         self, point: str, profile: str, seconds: float, times: int = 1, status: str = "Success"

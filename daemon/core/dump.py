@@ -73,11 +73,6 @@ def by_place(queue: SchedulingQueue) -> list[QueuedPod]:
     return sorted(queue, key=lambda pod: (pod.place.value, pod.key, pod.uid))
 
 
-def pending_pods(queue: SchedulingQueue, nominations: NominationBook) -> list[PendingPod]:
-    """Every pod of the queue, by place and key."""
-    return [pending_pod(pod, queue, nominations) for pod in by_place(queue)]
-
-
 def pending_pod(pod: QueuedPod, queue: SchedulingQueue, nominations: NominationBook) -> PendingPod:
     """One pod of the queue."""
     return PendingPod(

@@ -331,6 +331,7 @@ class Supervisor:
             log.warning("killing", signal=number.name, reason="told twice")
             self._exit_code = exit_codes.FAILED
             self._is_killing.set()
+            self._child_ended.set()  # Who waits for an end has to look at this as well.
             return
         log.info("stopping", signal=number.name, drain_s=self._options.drain_s)
         self._stop_signal_s = now_s
@@ -498,15 +499,7 @@ class Supervisor:
     async def _any_end(self) -> None:
         """Waits for the end of a child or for the order to kill."""
         self._child_ended.clear()
-        ended = asyncio.create_task(self._child_ended.wait())
-        waits = {ended}
-        if not self._is_killing.is_set():
-            waits.add(asyncio.create_task(self._is_killing.wait()))
-        try:
-            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
-        finally:
-            for one in waits:
-                one.cancel()
+        await self._child_ended.wait()
 
     def _enter(self, state: State) -> None:
         self._state = state

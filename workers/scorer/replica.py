@@ -208,14 +208,11 @@ class Replica:
 
     def take_nomination(self, uid: str, proposal_sequence: int) -> None:
         """A nominated pod was placed: the room that was kept for it is taken now."""
-        self._lay_on_nomination(Nomination(uid, 0, 0, NOT_NOMINATED), proposal_sequence)
+        self.nominate(Nomination(uid, 0, 0, NOT_NOMINATED), proposal_sequence)
 
-    def nominate(self, nomination: Nomination, proposal_sequence: int) -> None:
-        """Keeps room for a pod until the owner settles its preemption."""
-        self._lay_on_nomination(nomination, proposal_sequence)
-
-    def _lay_on_nomination(self, own: Nomination, proposal_sequence: int) -> None:
-        """On top of what the owner says; `_show_nominations` would come to the same."""
+    def nominate(self, own: Nomination, proposal_sequence: int) -> None:
+        """Keeps room for a pod until the owner settles its preemption: on top of what the owner says, as
+        `_show_nominations` would come to."""
         self._own_nominations.append((proposal_sequence, own))
         shown = self.view.nominations
         before = shown.remove(own.uid)

@@ -60,7 +60,7 @@ class BackoffQueue:
         if count == 0 or self._max_s == 0:
             pod.backoff_until_s = 0.0
             return
-        pod.backoff_until_s = float(_window(pod.timestamp_s + self.duration_s(count)))
+        pod.backoff_until_s = float(math.floor(pod.timestamp_s + self.duration_s(count)))
 
     def duration_s(self, count: int) -> float:
         """The length of the back-off after `count` failures in a row."""
@@ -73,7 +73,7 @@ class BackoffQueue:
         """Whether the pod has to wait. It does through the whole second in which its time ends."""
         if self._max_s == 0 or not (pod.consecutive_errors_count or pod.unschedulable_count):
             return False
-        return pod.backoff_until_s >= _window(now_s)
+        return pod.backoff_until_s >= math.floor(now_s)
 
     def push(self, pod: QueuedPod) -> None:
         pod.place = Place.BACKOFF
@@ -107,9 +107,9 @@ class BackoffQueue:
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
         """All pods whose back-off is over, taken out."""
-        done = _pop_before(self._rejected, _window(now_s))
+        done = _pop_before(self._rejected, math.floor(now_s))
         self._rejected_count -= len(done)
-        failed = _pop_before(self._errors, _window(now_s))
+        failed = _pop_before(self._errors, math.floor(now_s))
         self._error_count -= len(failed)
         return done + failed
 
@@ -122,10 +122,6 @@ class BackoffQueue:
             self._errors[0][0] if self._errors else math.inf,
         )
         return first + WINDOW_S
-
-
-def _window(time_s: float) -> int:
-    return math.floor(time_s)
 
 
 def _is_alive(entry: _Entry) -> bool:
