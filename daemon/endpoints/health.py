@@ -5,6 +5,7 @@ checks: cmd/kube-scheduler/app/server.go (`leaderElection`, `shutdown`, `sched-h
 `informer-sync`), and berth's own for its processes.
 """
 
+from collections import Counter
 from collections.abc import Collection, Sequence
 from math import isinf
 from typing import Final, NamedTuple
@@ -49,6 +50,25 @@ class Check(NamedTuple):
     """Empty: all is well."""
     note: str = ""
     """For who wants to know more."""
+
+
+class CheckResults:
+    """What checks came to whenever an endpoint was asked for all of them: ObserveHealthcheck in
+    staging/src/k8s.io/component-base/metrics/prometheus/slis/metrics.go, v1.36.2."""
+
+    def __init__(self) -> None:
+        self.latest: dict[tuple[str, str], bool] = {}
+        """(check, endpoint) -> whether all is well."""
+        self.counts: Counter[tuple[str, str, bool]] = Counter()
+        """(check, endpoint, whether all was well) -> how often."""
+
+    def note(self, path: str, checks: Sequence[Check], excluded: Collection[str]) -> None:
+        endpoint = path.removeprefix("/")
+        for check in checks:
+            if check.name not in excluded:
+                is_well = not check.problem
+                self.latest[check.name, endpoint] = is_well
+                self.counts[check.name, endpoint, is_well] += 1
 
 
 class Told(NamedTuple):

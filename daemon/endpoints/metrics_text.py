@@ -11,6 +11,7 @@ here alone, as berth holds none of them.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from shared.messages.admin import MetricsAnswer, PodResources, StatusAnswer
@@ -190,6 +191,23 @@ def _add_processes(text: _Text, processes: Sequence[ProcessUse]) -> None:
     rss_bytes = sum(one.rss_bytes for one in processes)
     text.add("process_cpu_seconds_total", Kind.COUNTER, "CPU time of all processes.", cpu_s)
     text.add("process_resident_memory_bytes", Kind.GAUGE, "Memory of all of them.", rss_bytes)
+
+
+def check_results_text(results: CheckResults, started_s: float) -> str:
+    """`/metrics/slis`. `started_s`: when the process started, seconds since the epoch."""
+    text = _Text()
+    for (name, endpoint), is_well in results.latest.items():
+        told = "The result of a single health check when its endpoint was asked last."
+        labels = [("name", name), ("type", endpoint)]
+        text.add("kubernetes_healthcheck", Kind.GAUGE, told, is_well, labels)
+    for (name, endpoint, is_well), count in results.counts.items():
+        told = "The results of all health checks."
+        status = "success" if is_well else "error"
+        labels = [("name", name), ("status", status), ("type", endpoint)]
+        text.add("kubernetes_healthchecks_total", Kind.COUNTER, told, count, labels)
+    told = "Start time of the process since unix epoch in seconds."
+    text.add("process_start_time_seconds", Kind.GAUGE, told, started_s)
+    return text.rendered()
 
 
 def labels_text(labels: Iterable[tuple[str, str]]) -> str:

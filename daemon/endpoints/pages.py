@@ -5,8 +5,14 @@ from typing import Final, NamedTuple, Protocol
 from urllib.parse import parse_qs, urlsplit
 
 from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_body
-from daemon.endpoints.health import Facts, all_checks_answer, checks_for, one_check_answer
-from daemon.endpoints.metrics_text import CONTENT_TYPE
+from daemon.endpoints.health import (
+    CheckResults,
+    Facts,
+    all_checks_answer,
+    checks_for,
+    one_check_answer,
+)
+from daemon.endpoints.metrics_text import CONTENT_TYPE, check_results_text
 from daemon.endpoints.zpages import JSON, Page, flagz, statusz
 from daemon.overview.documents import live_document
 
@@ -14,6 +20,7 @@ UI: Final = "/ui"
 GUARDED_PATHS: Final = (
     "/metrics",
     "/metrics/resources",
+    "/metrics/slis",
     "/configz",
     "/statusz",
     "/flagz",
@@ -70,6 +77,7 @@ class Pages:
     def __init__(self, source: Source, access: Access) -> None:
         self._source = source
         self._access = access
+        self._check_results = CheckResults()
 
     async def answer(self, request: Request) -> Page:
         if request.method not in ("GET", "HEAD"):
@@ -120,6 +128,9 @@ class Pages:
                 if text is None:
                     return Page(503, b"the owner gave no answer\n")
                 return Page(200, text.encode(), CONTENT_TYPE)
+            case "/metrics/slis":
+                text = check_results_text(self._check_results, source.started_s())
+                return Page(200, text.encode(), CONTENT_TYPE)
             case "/statusz":
                 started_s, now_s = source.started_s(), source.now_s()
                 paths = sorted((*HEALTH_PATHS, *(p for p in GUARDED_PATHS if p.count("/") == 1)))
@@ -138,6 +149,7 @@ class Pages:
         else:
             asked = parse_qs(query, keep_blank_values=True)
             excluded = {one for text in asked.get("exclude", []) for one in text.split(",") if one}
+            self._check_results.note(root, checks, excluded)
             answer = all_checks_answer(root, checks, excluded, is_verbose="verbose" in asked)
         return Page(answer.status, answer.text.encode(), headers=(_NO_SNIFFING,))
 

@@ -113,7 +113,7 @@ LINES: Final[dict[str, str]] = {
         "architecture/test_differences.py::test_plugins_take_part_here_where_they_do_not_upstream"
     ),
     "metrics of Go, of the process and of client-go's inside": THEIRS,
-    "`/metrics/slis`, `/debug/pprof`, `/debug/flags/v`": (
+    "`/debug/pprof`, `/debug/flags/v`": (
         "unit/daemon/endpoints/test_pages.py::test_other_paths_and_methods_are_refused"
     ),
     "`/metrics/resources`": (

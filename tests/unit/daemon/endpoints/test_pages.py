@@ -19,6 +19,9 @@ class FixedSource:
         self._facts = facts
         self.config: bytes | None = b"{}"
 
+    def is_told(self, facts: Facts) -> None:
+        self._facts = facts
+
     async def facts(self) -> Facts:
         return self._facts
 
@@ -93,6 +96,35 @@ def test_the_rest_needs_the_token_where_there_is_one(path: str) -> None:
 
 def test_an_empty_token_lets_nobody_in() -> None:
     assert ask("/metrics", authorization="Bearer ", token=lambda: "").status == 401
+
+
+def test_what_checks_came_to_is_counted_when_all_of_an_endpoint_are_asked_for() -> None:
+    source = FixedSource()
+    pages = Pages(source, OpenAccess())
+
+    def told(*paths: str) -> list[str]:
+        for path in paths:
+            asyncio.run(pages.answer(Request("GET", path, {})))
+        page = asyncio.run(pages.answer(Request("GET", "/metrics/slis", {})))
+        return [line for line in page.body.decode().splitlines() if not line.startswith("#")]
+
+    start = "process_start_time_seconds 1700000000"
+    assert told("/livez/ping") == [start]
+    assert told("/livez", "/livez?exclude=ping&verbose") == [
+        'kubernetes_healthcheck{name="ping",type="livez"} 1',
+        'kubernetes_healthcheck{name="api-server",type="livez"} 1',
+        'kubernetes_healthchecks_total{name="ping",status="success",type="livez"} 1',
+        'kubernetes_healthchecks_total{name="api-server",status="success",type="livez"} 2',
+        start,
+    ]
+    binders = 'name="binders",'
+    assert f'kubernetes_healthcheck{{{binders}type="readyz"}} 1' in told("/readyz")
+    source.is_told(WELL._replace(binders_ready=0))
+    lines = told("/readyz", "/readyz")
+    assert f'kubernetes_healthcheck{{{binders}type="readyz"}} 0' in lines
+    total = "kubernetes_healthchecks_total"
+    assert f'{total}{{{binders}status="success",type="readyz"}} 1' in lines
+    assert f'{total}{{{binders}status="error",type="readyz"}} 2' in lines
 
 
 def test_other_paths_and_methods_are_refused() -> None:
