@@ -27,6 +27,7 @@ from shared.cel.cel_values import (
     CelQuantity,
     Optional,
     Semver,
+    SemverError,
     Uint,
     checked_int,
     compare,
@@ -451,9 +452,9 @@ def _includes(target: Any, wanted: Any) -> bool:
 
 def _quantity(text: str) -> CelQuantity:
     try:
-        return CelQuantity(quantities.parse(text))
+        return CelQuantity(quantities.parse(text), quantities.is_kept_whole(text))
     except QuantityError as error:
-        raise CelError(f"error parsing quantity: {error}") from error
+        raise CelError(error.in_brief or f"error parsing quantity: {error}") from error
 
 
 def _is_quantity(text: str) -> bool:
@@ -480,14 +481,23 @@ def _as_approximate_float(value: CelQuantity) -> float:
 def _semver(text: Any, is_normalized: Any = False) -> Semver:
     if not isinstance(text, str) or not isinstance(is_normalized, bool):
         raise no_overload()
-    version = parse_semver(normalized_semver(text) if is_normalized else text)
-    if version is None:
-        raise CelError(f"invalid semantic version: {text!r}")
-    return version
+    try:
+        return parse_semver(normalized_semver(text) if is_normalized else text)
+    except SemverError as error:
+        raise CelError(str(error)) from error
+
+
+def _int64(number: int) -> int:
+    """As Go converts an uint64: it wraps around."""
+    return number - 2**64 if number > INT_MAX else number
 
 
 def _is_semver(text: Any, is_normalized: Any = False) -> bool:
-    return parse_semver(normalized_semver(text) if is_normalized else text) is not None
+    try:
+        parse_semver(normalized_semver(text) if is_normalized else text)
+    except SemverError:
+        return False
+    return True
 
 
 def _order(a: Any, b: Any) -> int:
@@ -500,13 +510,13 @@ def _order(a: Any, b: Any) -> int:
 
 
 def _shifted(a: CelQuantity, b: Any, sign: int) -> CelQuantity:
-    if isinstance(b, CelQuantity):
-        amount = b.nanos
-    elif isinstance(b, int) and not isinstance(b, bool):
-        amount = b * NANOS_PER_UNIT
-    else:
+    if isinstance(b, int) and not isinstance(b, bool):
+        b = CelQuantity(ExactQuantity(b * NANOS_PER_UNIT, a.exact.format))
+    elif not isinstance(b, CelQuantity):
         raise no_overload()
-    return CelQuantity(ExactQuantity(a.nanos + sign * amount, a.exact.format))
+    # The places of what is nothing do not count.
+    counting = [each.is_kept_whole for each in (a, b) if each.nanos] or [a.is_kept_whole]
+    return CelQuantity(ExactQuantity(a.nanos + sign * b.nanos, a.exact.format), all(counting))
 
 
 def _sign(a: CelQuantity) -> int:
@@ -567,12 +577,11 @@ _METHODS: Final[Mapping[tuple[str, int], Function]] = {
     ("isInteger", 0): _typed(lambda q: q.is_integer, CelQuantity),
     ("asInteger", 0): _typed(_as_integer, CelQuantity),
     ("asApproximateFloat", 0): _typed(_as_approximate_float, CelQuantity),
-    ("sign", 0): _typed(_sign, CelQuantity),
     ("add", 1): lambda a, b: _typed(_shifted, CelQuantity, object, int)(a, b, 1),
     ("sub", 1): lambda a, b: _typed(_shifted, CelQuantity, object, int)(a, b, -1),
-    ("major", 0): _typed(lambda v: v.major, Semver),
-    ("minor", 0): _typed(lambda v: v.minor, Semver),
-    ("patch", 0): _typed(lambda v: v.patch, Semver),
+    ("major", 0): _typed(lambda v: _int64(v.major), Semver),
+    ("minor", 0): _typed(lambda v: _int64(v.minor), Semver),
+    ("patch", 0): _typed(lambda v: _int64(v.patch), Semver),
     ("hasValue", 0): _typed(lambda o: o.is_present, Optional),
     ("value", 0): _typed(_value, Optional),
 }
@@ -602,6 +611,7 @@ _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
     ("matches", 2): _typed(_matches, str, str),
     ("quantity", 1): _typed(_quantity, str),
     ("isQuantity", 1): _typed(_is_quantity, str),
+    ("sign", 1): _typed(_sign, CelQuantity),
     ("semver", 1): _typed(_semver, str),
     ("semver", 2): _semver,
     ("isSemver", 1): _typed(_is_semver, str),

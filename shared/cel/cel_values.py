@@ -4,9 +4,11 @@ CEL type -> Python type: bool, int, double -> bool, int, float; uint -> `Uint`; 
 str, bytes, None; list -> list; map -> dict; and the types of this module. A runtime error is the
 exception `CelError`, whose text is cel-go's.
 
-Rules: google/cel-go common/types; staging/src/k8s.io/apiserver/pkg/cel/{quantity,semver}.go, v1.36.
+Rules: google/cel-go common/types; staging/src/k8s.io/apiserver/pkg/cel/{quantity,semver}.go, v1.36;
+blang/semver v4.
 """
 
+import json
 import re
 from typing import Any, Final, NamedTuple, TypeVar
 
@@ -43,6 +45,8 @@ class CelQuantity(NamedTuple):
     """kubernetes.Quantity."""
 
     exact: ExactQuantity
+    is_kept_whole: bool = True
+    """Without decimal places, as far as it matters to isInteger()."""
 
     @property
     def nanos(self) -> int:
@@ -50,18 +54,14 @@ class CelQuantity(NamedTuple):
 
     @property
     def is_integer(self) -> bool:
-        """Whether it is a whole number within 64 bits."""
+        """Whether it is a whole number within 64 bits, and kept as one."""
         units, rest = divmod(self.exact.nanos, NANOS_PER_UNIT)
-        return rest == 0 and INT_MIN <= units <= INT_MAX
+        return self.is_kept_whole and rest == 0 and INT_MIN <= units <= INT_MAX
 
 
-_SEMVER: Final = re.compile(
-    r"(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)\.(0|[1-9][0-9]*)"
-    r"(?:-((?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*)"
-    r"(?:\.(?:0|[1-9][0-9]*|[0-9]*[A-Za-z-][0-9A-Za-z-]*))*))?"
-    r"(?:\+([0-9A-Za-z-]+(?:\.[0-9A-Za-z-]+)*))?",
-    re.ASCII,
-)
+_DECIMALS: Final = frozenset("0123456789")
+_DIGITS: Final = re.compile("[0-9]*", re.ASCII)
+_ALPHANUM: Final = re.compile("[0-9A-Za-z-]*", re.ASCII)
 
 
 class Semver(NamedTuple):
@@ -78,27 +78,80 @@ class Semver(NamedTuple):
         return (self.major, self.minor, self.patch, not self.pre, parts)
 
 
-def parse_semver(text: str) -> Semver | None:
-    """The version, or None for a text that is not strictly one."""
-    match = _SEMVER.fullmatch(text)
-    if match is None:
-        return None
-    pre = tuple(match[4].split(".")) if match[4] else ()
-    numbers = (*match.group(1, 2, 3), *(part for part in pre if part.isdigit()))
-    if any(len(digits) > _DIGITS_MAX or int(digits) > UINT_MAX for digits in numbers):
-        return None
-    return Semver(int(match[1]), int(match[2]), int(match[3]), pre)
+class SemverError(OperationalError):
+    """A text that is no version, in the words of the library that upstream reads it with."""
+
+
+def parse_semver(text: str) -> Semver:
+    """The version. Raises SemverError for a text that is not strictly one."""
+    if not text:
+        raise SemverError("Version string empty")
+    parts = text.split(".", 2)
+    if len(parts) < 3:
+        raise SemverError("No Major.Minor.Patch elements found")
+    major, minor = _semver_number(parts[0], "major"), _semver_number(parts[1], "minor")
+    rest, plus, build = parts[2].partition("+")
+    rest, dash, pre = rest.partition("-")
+    patch = _semver_number(rest, "patch")
+    identifiers = tuple(pre.split(".")) if dash else ()
+    for each in identifiers:
+        _check_prerelease(each)
+    for each in build.split(".") if plus else ():
+        if not each:
+            raise SemverError("Build meta data is empty")
+        _check_letters(_ALPHANUM, each, "build meta data")
+    return Semver(major, minor, patch, identifiers)
+
+
+def _check_prerelease(text: str) -> None:
+    if not text:
+        raise SemverError("Prerelease is empty")
+    if _DIGITS.fullmatch(text) is None:
+        _check_letters(_ALPHANUM, text, "prerelease")
+    elif text[0] == "0" and len(text) > 1:
+        told = "Numeric PreRelease version must not contain leading zeroes"
+        raise SemverError(f"{told} {_quoted(text)}")
+    else:
+        _uint64(text)
+
+
+def _semver_number(text: str, name: str) -> int:
+    _check_letters(_DIGITS, text, f"{name} number")
+    if text[:1] == "0" and len(text) > 1:
+        told = f"{name.capitalize()} number must not contain leading zeroes"
+        raise SemverError(f"{told} {_quoted(text)}")
+    return _uint64(text)
+
+
+def _check_letters(allowed: re.Pattern[str], text: str, what: str) -> None:
+    if allowed.fullmatch(text) is None:
+        raise SemverError(f"Invalid character(s) found in {what} {_quoted(text)}")
+
+
+def _uint64(digits: str) -> int:
+    """As strconv.ParseUint of Go reads it."""
+    if not digits:
+        raise SemverError('strconv.ParseUint: parsing "": invalid syntax')
+    if len(digits) > _DIGITS_MAX or int(digits) > UINT_MAX:
+        raise SemverError(f'strconv.ParseUint: parsing "{digits}": value out of range')
+    return int(digits)
+
+
+def _quoted(text: str) -> str:
+    """As Go's %q, of letters that can be printed."""
+    return json.dumps(text, ensure_ascii=False)
 
 
 def normalized_semver(text: str) -> str:
     """What `semver(x, true)` reads: a leading v, leading zeros and missing parts are forgiven."""
-    head = text.removeprefix("v")
-    cut = min((at for at in (head.find("-"), head.find("+")) if at >= 0), default=len(head))
-    numbers, rest = head[:cut], head[cut:]
-    parts = numbers.split(".")
-    parts = [part.lstrip("0") or "0" if part.isdigit() else part for part in parts]
-    parts += ["0"] * (3 - len(parts))
-    return ".".join(parts) + rest
+    parts = text.removeprefix("v").split(".", 2)
+    for i, part in enumerate(parts):
+        if len(part) > 1:
+            bare = part.lstrip("0")
+            parts[i] = bare if bare[:1] in _DECIMALS else "0" + bare
+    if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
+        raise SemverError("short version cannot contain PreRelease/Build meta data")
+    return ".".join([*parts, "0", "0"][:3])
 
 
 class Optional(NamedTuple):

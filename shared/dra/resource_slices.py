@@ -15,7 +15,14 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from shared.cel.cel_compile import Expression
-from shared.cel.cel_values import CelQuantity, DefaultMap, Semver, device_object, parse_semver
+from shared.cel.cel_values import (
+    CelQuantity,
+    DefaultMap,
+    Semver,
+    SemverError,
+    device_object,
+    parse_semver,
+)
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
 from shared.kube.api.core_v1 import NodeSelector
@@ -248,10 +255,10 @@ def _cel_value(name: str, attribute: DeviceAttribute) -> int | bool | str | Semv
         return attribute.string
     if attribute.version is None:
         raise AllocationError(f"attribute {name}: unsupported attribute value")
-    version = parse_semver(attribute.version)
-    if version is None:
-        raise AllocationError(f"attribute {name}: parse semantic version: {attribute.version!r}")
-    return version
+    try:
+        return parse_semver(attribute.version)
+    except SemverError as error:
+        raise AllocationError(f"attribute {name}: parse semantic version: {error}") from error
 
 
 def _split(name: str, driver: str) -> tuple[str, str]:

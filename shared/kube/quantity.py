@@ -28,8 +28,19 @@ _TEXT_MAX: Final = QUANTITY_DIGITS_MAX + 32
 """Sign, point, suffix or exponent beside the digits. The patterns take the square of it."""
 
 
+FORMAT_WRONG: Final = (
+    "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
+)
+SUFFIX_WRONG: Final = "unable to parse quantity's suffix"
+
+
 class QuantityError(ObjectError):
-    """A text that is no quantity. `where` is the text itself until a caller knows better."""
+    """A text that is no quantity. `where` is the text itself until a caller knows better; `in_brief`
+    are ParseQuantity's own words, empty for what only we refuse."""
+
+    def __init__(self, where: str, problem: str, in_brief: str = "") -> None:
+        super().__init__(where, problem)
+        self.in_brief = in_brief
 
 
 class QuantityFormat(enum.Enum):
@@ -106,7 +117,9 @@ def _parse_general(text: str) -> ExactQuantity:
     match = _GENERAL.fullmatch(text) if text else None
     if match is None:
         raise QuantityError(
-            f"quantity {text!r}", 'not a quantity; write it like "250m", "1.5" or "64Mi"'
+            f"quantity {text!r}",
+            'not a quantity; write it like "250m", "1.5" or "64Mi"',
+            FORMAT_WRONG,
         )
     whole, fraction, suffix = match["whole"], match["fraction"] or "", match["suffix"]
     if len(whole) + len(fraction) > QUANTITY_DIGITS_MAX:
@@ -134,12 +147,23 @@ def _fits_64_bits(whole: str, fraction: str, suffix: str) -> bool:
     return len(whole) + len(fraction) <= 18 and exponent - len(fraction) >= -9
 
 
+def is_kept_whole(text: str) -> bool:
+    """Whether a quantity, which it must be, is kept as an integer without decimal places: of others
+    AsInt64 has no answer, whatever they amount to."""
+    match = _GENERAL.fullmatch(text)
+    assert match is not None, "parsed before"
+    fraction, suffix = match["fraction"] or "", match["suffix"]
+    if not _fits_64_bits(match["whole"].lstrip("0"), fraction, suffix):
+        return False
+    return suffix in _BINARY_EXPONENTS or _decimal_suffix(text, suffix)[0] >= len(fraction)
+
+
 def _decimal_suffix(text: str, suffix: str) -> tuple[int, QuantityFormat]:
     if suffix in _DECIMAL_EXPONENTS:
         return _DECIMAL_EXPONENTS[suffix], QuantityFormat.DECIMAL_SI
     match = _EXPONENT.fullmatch(suffix)
     if match is None:
-        raise QuantityError(f"quantity {text!r}", f"unknown suffix {suffix!r}")
+        raise QuantityError(f"quantity {text!r}", f"unknown suffix {suffix!r}", SUFFIX_WRONG)
     digits = match["exponent"].lstrip("+-").lstrip("0")
     if len(digits) > 9 or int(digits or "0") > QUANTITY_DIGITS_MAX:
         raise QuantityError(f"quantity {text!r}", f"exponent beyond {QUANTITY_DIGITS_MAX}")

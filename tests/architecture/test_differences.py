@@ -101,6 +101,9 @@ LINES: Final[dict[str, str]] = {
     "pods that a gate held for more than five minutes": (
         "unit/daemon/core/queue/test_scheduling_queue.py::test_the_flush_of_leftovers_does_not_open_gates"
     ),
+    "a selector that does not compile": (
+        "unit/shared/cel/test_cel_compile.py::test_what_is_no_selector_does_not_compile"
+    ),
     "times of extension points and plugins": (
         "unit/workers/scorer/test_point_times.py"
         "::test_each_pod_counts_once_at_each_point_that_it_came_to"
