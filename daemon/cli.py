@@ -79,6 +79,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     """The console command; the exit code."""
     given = list(sys.argv[1:] if arguments is None else arguments)
     try:
+        _refuse_what_is_no_text(given)
         if given and given[0] in OTHER_COMMANDS:
             return _run_other(given[0], given[1:])
         if given and given[0] == "test":
@@ -105,6 +106,16 @@ def main(arguments: Sequence[str] | None = None) -> int:
     except KeyboardInterrupt:
         _complain("interrupted")
         return exit_codes.FAILED
+
+
+def _refuse_what_is_no_text(given: Sequence[str]) -> None:
+    """Other processes are told what was given as JSON or in messages, which hold text alone."""
+    for argument in given:
+        try:
+            argument.encode()
+        except UnicodeEncodeError:
+            told = os.fsencode(argument).decode(errors="backslashreplace")
+            raise ConfigurationError("the command line", [f"{told} is not UTF-8"]) from None
 
 
 def show(lines: Iterable[str]) -> None:

@@ -2,9 +2,9 @@
 
 The structs of the protocol have no JSON names, so members have the names of the Go fields ("NodeNames"),
 and all are written, with null for what is not given. Answers are read as Go's decoder reads them:
-whatever the case of a member's name, null leaves what was there, and what follows the first value is
-not looked at. Pods and nodes that are sent whole come from the API server and go out as they came
-(`msgspec.Raw`): an extender may look at anything in them.
+whatever the case of a member's name, null leaves what was there, half of a character is the replacement
+character, and what follows the first value is not looked at. Pods and nodes that are sent whole come
+from the API server and go out as they came (`msgspec.Raw`): an extender may look at anything in them.
 
 Shapes: staging/src/k8s.io/kube-scheduler/extender/v1/types.go, v1.36.2.
 """
@@ -221,7 +221,7 @@ def check_bind_result(body: bytes) -> None:
 
 def _decoded(body: bytes, kind: type[_T], what: str) -> _T:
     try:
-        found, _ = _json.raw_decode(body.decode().lstrip(_JSON_SPACE))
+        found, _ = _json.raw_decode(body.decode(errors="replace").lstrip(_JSON_SPACE))
         known: Any = kind  # Not hashable, mypy says.
         return msgspec.convert(_as_go_reads(found, _type_info(known)), kind)
     except (ValueError, RecursionError) as error:  # msgspec's and json's errors are ValueErrors.
@@ -251,9 +251,20 @@ def _as_go_reads(found: Any, kind: inspect.Type) -> Any:
         case inspect.ListType() if isinstance(found, list):
             return [_as_go_reads(value, kind.item_type) for value in found]
         case inspect.DictType() if isinstance(found, dict):
-            return {name: _as_go_reads(value, kind.value_type) for name, value in found.items()}
+            return {
+                _whole(name): _as_go_reads(value, kind.value_type) for name, value in found.items()
+            }
+        case _ if isinstance(found, str):
+            return _whole(found)
         case _:
             return found
+
+
+def _whole(text: str) -> str:
+    """Without halves of characters (lone surrogates), which no message can hold."""
+    if text.isascii():
+        return text
+    return text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
 
 
 def _zero(kind: inspect.Type) -> Any:

@@ -73,6 +73,13 @@ def test_every_command_is_listed_with_its_purpose(capsys: pytest.CaptureFixture[
         assert f"\n    {command}" in told
 
 
+@pytest.mark.parametrize("command", ["explain", "run", "check-config", "fuzz"])
+def test_what_is_no_text_is_refused(command: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert cli.main([command, os.fsdecode(b"default/\xff")]) == exit_codes.UNUSABLE
+    told = capsys.readouterr().err
+    assert told == "berth: the command line cannot be used:\nberth:   default/\\xff is not UTF-8\n"
+
+
 def test_a_command_is_needed() -> None:
     with pytest.raises(SystemExit) as ended:
         cli.main([])

@@ -102,6 +102,16 @@ def test_a_bad_answer_is_named(body: bytes, told: str) -> None:
         filter_answer(body, ["a"], "http://e", is_cache_capable=True)
 
 
+def test_half_a_character_is_the_replacement_character_as_go_reads_it() -> None:
+    body = rb'{"NodeNames": ["a"], "FailedNodes": {"b\udc00": "no \ud83d\ude00\ud800x"}}'
+    answer = filter_answer(body, ["a"], "http://e", is_cache_capable=True)
+    assert answer.failed == {"b\ufffd": "no \U0001f600\ufffdx"}
+    with pytest.raises(ExtenderError, match='claims a filtered node "\ufffd"'):
+        filter_answer(rb'{"NodeNames":["\ud800"]}', ["a"], "http://e", is_cache_capable=True)
+    with pytest.raises(ExtenderError, match="full: \ufffd"):
+        check_bind_result(b'{"Error": "full: \xff"}')
+
+
 @pytest.mark.parametrize("host", ["Host", "host", "HOST"])
 def test_scores_are_weighted_and_brought_to_the_range_of_plugins(host: str) -> None:
     scores = [{host: "a", "Score": 10}, {host: "b", "score": 1}, {host: "a", "SCORE": 2}]
