@@ -225,7 +225,7 @@ class FailingFilter(HasName, Protocol):
     """A filter that may come to an error: then the attempt is one, wherever else the pod fits."""
 
     def has_failed(self, state: Any) -> bool:
-        """Whether `filter` came to an error with this state."""
+        """Whether `filter` came to an error with this state, which is not None."""
         ...
 
 

@@ -190,10 +190,12 @@ class Framework:
     def has_failed(self, outcome: PreFilterOutcome) -> bool:
         """Whether a filter came to an error on some node, perhaps one that another filter refused
         before it would have been asked."""
-        return any(
-            plugin.NAME in outcome.states and plugin.has_failed(outcome.states[plugin.NAME])
-            for plugin in self._failing_filters
-        )
+        states = outcome.states
+        for plugin in self._failing_filters:  # Asked for each placement: most have no state.
+            state = states.get(plugin.NAME)
+            if state is not None and plugin.has_failed(state):
+                return True
+        return False
 
     def run_filters(
         self,

@@ -253,9 +253,9 @@ class DynamicResources(DefaultNormalizeScore):
             _refuse(codes, reasons, told, unavailable, NOT_AVAILABLE)
         return Verdicts(codes, reasons, told.texts)
 
-    def has_failed(self, state: DeviceClaims | None) -> bool:
+    def has_failed(self, state: DeviceClaims) -> bool:
         """Whether allocation came to an error on some node; see `FailingFilter`."""
-        return state is not None and state.has_failed
+        return state.has_failed
 
     # PostFilter ------------------------------------------------------------------------------------
 

@@ -106,9 +106,9 @@ class NodeVolumeLimits:
             state.has_failed = True
         return verdicts
 
-    def has_failed(self, state: _Counting | None) -> bool:
+    def has_failed(self, state: _Counting) -> bool:
         """Whether volumes could not be counted on some node; see `FailingFilter`."""
-        return state is not None and state.has_failed
+        return state.has_failed
 
 
 class _Check:

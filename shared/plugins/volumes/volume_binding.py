@@ -165,9 +165,9 @@ class VolumeBinding:
             reasons[where] = told.mask(text)
         return Verdicts(codes, reasons, told.texts)
 
-    def has_failed(self, state: PodVolumeClaims | None) -> bool:
+    def has_failed(self, state: PodVolumeClaims) -> bool:
         """Whether Filter came to an error on some node; see `FailingFilter`."""
-        return state is not None and state.has_failed
+        return state.has_failed
 
     # Score -----------------------------------------------------------------------------------------
 
