@@ -34,9 +34,9 @@ from shared.cel.cel_functions import (
     NAMESPACES,
     REGEX_FUNCTIONS,
     contains_constant,
-    overload_error,
     regex_work,
 )
+from shared.cel.cel_overloads import overload_error
 from shared.cel.cel_syntax import (
     Call,
     Ident,

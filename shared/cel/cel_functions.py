@@ -12,7 +12,7 @@ import functools
 import itertools
 import math
 import re
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
 from typing import Any, Final
 
@@ -37,7 +37,6 @@ from shared.cel.cel_values import (
     no_overload,
     normalized_semver,
     parse_semver,
-    type_name,
 )
 from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
@@ -481,10 +480,7 @@ def _as_approximate_float(value: CelQuantity) -> float:
 def _semver(text: Any, is_normalized: Any = False) -> Semver:
     if not isinstance(text, str) or not isinstance(is_normalized, bool):
         raise no_overload()
-    try:
-        return parse_semver(normalized_semver(text) if is_normalized else text)
-    except SemverError as error:
-        raise CelError(str(error)) from error
+    return parse_semver(normalized_semver(text) if is_normalized else text)
 
 
 def _int64(number: int) -> int:
@@ -623,29 +619,6 @@ _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
     ("optional.none", 0): lambda: NONE,
     ("optional.ofNonZeroValue", 1): _of_non_zero,
 }
-
-_ADDED: Final = frozenset({"int", "uint", "double", "string", "bytes", "list"})
-_COMPUTED: Final = frozenset({"int", "uint", "double", "string"})
-_COMPARED: Final = frozenset({"int", "uint", "double", "string", "bytes", "bool"})
-_OPERANDS: Final[Mapping[str, frozenset[str]]] = {
-    "_+_": _ADDED, "_-_": _COMPUTED, "_*_": _COMPUTED, "_/_": _COMPUTED,
-    "_%_": _COMPUTED - {"double"}, "-_": _COMPUTED - {"uint"} | {"bool"},
-    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _COMPARED), "size": frozenset(),
-}  # fmt: skip
-"""Operator -> types that have it; where the first operand has not, cel-go names the operator."""
-_UNNAMED: Final = frozenset({"_==_", "_!=_", "!_", "@in", "contains", "startsWith", "endsWith",
-                             "matches", "find", "findAll"})  # fmt: skip
-
-
-def overload_error(function: str, values: Sequence[Any]) -> CelError:
-    """A function was called with values of types that it does not take: as cel-go tells it."""
-    if function in _OPERANDS:
-        is_known = type_name(values[0]) in _OPERANDS[function]
-        return CelError("no such overload" if is_known else f"no such overload: {function}")
-    if function in _UNNAMED:
-        return CelError("no such overload")
-    types = ", ".join(map(type_name, values))
-    return CelError(f"no such overload: {function}({types})")
 
 
 def contains_constant(element: Any, constants: Any) -> bool:

@@ -78,7 +78,7 @@ class Semver(NamedTuple):
         return (self.major, self.minor, self.patch, not self.pre, parts)
 
 
-class SemverError(OperationalError):
+class SemverError(CelError):
     """A text that is no version, in the words of the library that upstream reads it with."""
 
 
