@@ -1,6 +1,6 @@
 """Scenarios decided by the engine in this process."""
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
@@ -71,18 +71,27 @@ def test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_
     assert decision["claims"]["one"][0]["device"] == "d0"
 
 
+OWN_CLAIM: Final = {
+    "metadata": {
+        "name": "own", "namespace": "default", "uid": "own",
+        "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
+    },
+    "spec": {"volumeName": "pv"},
+}  # fmt: skip
+POD_WITH_CLAIM: Final = {
+    "metadata": {"name": "p", "namespace": "default", "uid": "p"},
+    "spec": {
+        "containers": [{"name": "c"}],
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "own"}}],
+    },
+}
+
+
 def test_a_node_whose_volumes_cannot_be_counted_fails_the_attempt() -> None:
     claim = {
         "metadata": {"name": "broken-v", "namespace": "default", "uid": "broken-v"},
         "spec": {"volumeName": "pv"},
     }
-    own = {
-        "metadata": {
-            "name": "own", "namespace": "default", "uid": "own",
-            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-        },
-        "spec": {"volumeName": "pv"},
-    }  # fmt: skip
     driver = {"name": "d", "nodeID": "x", "allocatable": {"count": 3}}
     broken = {
         "metadata": {"name": "broken", "namespace": "default", "uid": "broken"},
@@ -92,13 +101,6 @@ def test_a_node_whose_volumes_cannot_be_counted_fails_the_attempt() -> None:
             "volumes": [{"name": "v", "ephemeral": {}}],
         },
     }
-    pod = {
-        "metadata": {"name": "p", "namespace": "default", "uid": "p"},
-        "spec": {
-            "containers": [{"name": "c"}],
-            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "own"}}],
-        },
-    }
     volume = {"metadata": {"name": "pv"}, "spec": {"csi": {"driver": "d", "volumeHandle": "h"}}}
     document = {
         "name": "s",
@@ -106,12 +108,12 @@ def test_a_node_whose_volumes_cannot_be_counted_fails_the_attempt() -> None:
             "nodes": [node("a"), node("b")],
             "pods": [broken],
             "pvs": [volume],
-            "pvcs": [claim, own],
+            "pvcs": [claim, OWN_CLAIM],
             "csinodes": [
                 {"metadata": {"name": name}, "spec": {"drivers": [driver]}} for name in "ab"
             ],
         },
-        "pending": [pod],
+        "pending": [POD_WITH_CLAIM],
     }
     outcome = EngineEvaluator().run(msgspec.convert(document, Scenario), is_compact=False)
     (decision,) = outcome.decisions
@@ -123,34 +125,20 @@ def test_a_node_whose_volumes_cannot_be_counted_fails_the_attempt() -> None:
 
 
 def test_a_node_where_a_volume_cannot_be_translated_fails_the_attempt() -> None:
-    claim = {
-        "metadata": {
-            "name": "own", "namespace": "default", "uid": "own",
-            "annotations": {"pv.kubernetes.io/bind-completed": "yes"},
-        },
-        "spec": {"volumeName": "pv"},
-    }  # fmt: skip
     volume = {
         "metadata": {"name": "pv"},
         "spec": {"awsElasticBlockStore": {"volumeID": "aws://x"}},
     }
     taken_over = {"storage.alpha.kubernetes.io/migrated-plugins": "kubernetes.io/aws-ebs"}
-    pod = {
-        "metadata": {"name": "p", "namespace": "default", "uid": "p"},
-        "spec": {
-            "containers": [{"name": "c"}],
-            "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "own"}}],
-        },
-    }
     document = {
         "name": "s",
         "objects": {
             "nodes": [node("a"), node("b"), node("c")],
             "pvs": [volume],
-            "pvcs": [claim],
+            "pvcs": [OWN_CLAIM],
             "csinodes": [{"metadata": {"name": "b", "annotations": taken_over}, "spec": {}}],
         },
-        "pending": [pod],
+        "pending": [POD_WITH_CLAIM],
     }
     outcome = EngineEvaluator().run(msgspec.convert(document, Scenario), is_compact=False)
     (decision,) = outcome.decisions
