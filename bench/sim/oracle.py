@@ -434,5 +434,10 @@ def _template(template: bytes) -> tuple[Json, Json, Json]:
     decoded = msgspec.msgpack.decode(template)
     for constraint in decoded["spec"].get("topologySpreadConstraints") or []:
         constraint.setdefault("maxSkew", 1)  # What is as usual is left out of templates.
-    status = {**decoded.get("status", {}), **decoded.get("own", {})}
+    own = decoded.get("own", {})
+    sources = (each.get("persistentVolumeClaim") for each in decoded["spec"].get("volumes") or ())
+    of_claims = [source for source in sources if source is not None]
+    for source, name in zip(of_claims, own.get("claimNames", ()), strict=True):
+        source["claimName"] = name
+    status = {**decoded.get("status", {}), **own}
     return decoded.get("labels") or {}, decoded["spec"], status

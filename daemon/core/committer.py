@@ -404,40 +404,55 @@ def _runs(
 ) -> Iterator[list[tuple[Attempt, int]]]:
     """Stretches of pods that are the same to the checker, on distinct rows: these do not influence each
     other's verdict, and are checked by one call. Those that keep such others away, or count for them, go
-    alone."""
-    nominations = view.nominations
-    has_nominations = bool(len(nominations))
-    run: list[tuple[Attempt, int]] = []
-    rows: set[int] = set()
-    run_key: Hashable = None
-    go_alone: dict[Hashable, bool] = {}
-    for attempt, row in known:
-        pod_class = attempt.pod_class
-        key = pod_class.class_id if pod_class.info.kin is None else _key_of(pod_class, checker)
-        if run:
-            goes_on = key == run_key and row not in rows
-            if has_nominations:
-                # The nomination of one pod takes room from the others, not from itself.
-                goes_on &= nominations.get(attempt.pod.record.uid) is None
-                goes_on &= nominations.get(run[0][0].pod.record.uid) is None
-            if goes_on:
-                is_alone = go_alone.get(key)
-                if is_alone is None:
-                    try:
-                        with reading("class", pod_class.class_id):
-                            is_alone = goes_alone(pod_class.class_id, pod_class.info, checker, view)
-                    except ObjectError:
-                        is_alone = True  # And comes out where it is checked.
-                    go_alone[key] = is_alone
-                goes_on = not is_alone
-            if not goes_on:
-                yield run
-                run, rows = [], set()
-        run_key = key
-        run.append((attempt, row))
+    alone. Each stretch is looked for when the one before is dealt with: what pods are the same may have
+    changed by it."""
+    go_alone: dict[int, bool] = {}
+    begin = 0
+    while begin < len(known):
+        end = _end_of_run(known, begin, checker, view, go_alone)
+        yield known[begin:end]
+        begin = end
+
+
+def _end_of_run(
+    known: list[tuple[Attempt, int]],
+    begin: int,
+    checker: Checker,
+    view: ClusterView,
+    go_alone: dict[int, bool],
+) -> int:
+    """`go_alone`: what is known of classes."""
+    nominations = view.nominations if len(view.nominations) else None
+    first, first_row = known[begin]
+    first_class, key, rows = first.pod_class, None, {first_row}
+    for at in range(begin + 1, len(known)):
+        attempt, row = known[at]
+        if row in rows:
+            return at
+        if attempt.pod_class is not first_class:
+            key = _key_of(first_class, checker) if key is None else key
+            if _key_of(attempt.pod_class, checker) != key:
+                return at
+        # The nomination of one pod takes room from the others, not from itself.
+        if nominations is not None and (
+            nominations.get(first.pod.record.uid) is not None
+            or nominations.get(attempt.pod.record.uid) is not None
+        ):
+            return at
+        if first_class.class_id not in go_alone:
+            go_alone[first_class.class_id] = _goes_alone(first_class, checker, view)
+        if go_alone[first_class.class_id]:
+            return at
         rows.add(row)
-    if run:
-        yield run
+    return len(known)
+
+
+def _goes_alone(pod_class: PodClass, checker: Checker, view: ClusterView) -> bool:
+    try:
+        with reading("class", pod_class.class_id):
+            return goes_alone(pod_class.class_id, pod_class.info, checker, view)
+    except ObjectError:
+        return True  # And comes out where it is checked.
 
 
 def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:

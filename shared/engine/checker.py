@@ -12,7 +12,7 @@ import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.engine.evaluation import Evaluation, Evaluations
-from shared.engine.families import Alike, Families
+from shared.engine.families import Alike, Families, Family
 from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import RoomAsked, RoomFilter
@@ -47,7 +47,7 @@ class Checker:
         """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
         that is nominated itself."""
         key = self.key_of(class_id, info, profile)
-        if key not in self._classes:
+        if isinstance(key, Alike) or key not in self._classes:
             passes = self._passing_alone(key, info, profile, rows)
             if passes is not None:
                 return passes
@@ -60,18 +60,14 @@ class Checker:
         return self._evaluation(key, info, profile).is_wide
 
     def _evaluation(self, key: Hashable, info: PodInfo, profile: str) -> Evaluation:
-        # What is kept for many is of no pod: one of them may be gone tomorrow.
-        speaker = info if info.kin is None or key is not info.kin else info.kin
-        return self._classes.of(key, speaker, self._frameworks[profile])
+        of = self._classes.of_like if isinstance(key, Alike) else self._classes.of
+        return of(key, info, self._frameworks[profile])
 
     def key_of(self, class_id: int, info: PodInfo, profile: str) -> Hashable:
-        """Equal for pods of which the filters here say the same: those of a class, and those that differ
-        in claims alone, where no filter looks at these."""
-        parts = self._families.parts.get(profile)
-        if info.kin is None or parts is None or parts.likeners is None:
-            return class_id
-        is_ignored = all(each.claims_likeness(info, self._cluster) == () for each in parts.likeners)
-        return info.kin if is_ignored else class_id
+        """Equal for pods of which the filters say the same of nodes that none of them came to: those of
+        a class, and those that are alike but for their claims."""
+        alike = self._families.alike(info, profile)
+        return class_id if alike is None else alike
 
     def forget(self, class_id: int) -> None:
         self._classes.forget(class_id)
@@ -86,11 +82,8 @@ class Checker:
         """The same of a pod that may be the only one of its class, from what is known of its family;
         None: to be found out in the usual way."""
         family = self._families.of(key, info, profile)
-        if family is None:
+        if not isinstance(family, Family):
             return None
-        if isinstance(family, Alike):
-            framework = self._frameworks[profile]
-            return self._classes.of_like(family.key, info, framework).filters.passing(rows)
         has_room = self._with_room(profile, info, rows)
         if has_room is None:
             outcome = family.own.run_pre_filters(info, self._cluster)

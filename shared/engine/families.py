@@ -115,14 +115,14 @@ class Families:
     def of(self, key: Hashable, info: PodInfo, profile: str) -> Family | Alike | None:
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
-        like it, or it is the first of its family. Of more pods that are alike but for their claims,
-        how they are known. `key`: of its class."""
+        of the class, or it is the first of its family. Of more pods that are alike but for their claims,
+        how they are known. `key`: of its class, or as `alike` says."""
         if profile not in self.parts or len(self._cluster.nominations):
             return None
         if takes_devices(info, self._cluster):
             return None
-        alike = self._alike(info, profile) if info.takes_claims else None
-        counted = key if alike is None else (alike.key, self._objects_epoch(profile))
+        alike = key if isinstance(key, Alike) else None
+        counted = key if alike is None else (alike, self._objects_epoch(profile))
         count = self._alone.get(counted, 0)
         if count >= ALONE_MAX:
             return alike
@@ -139,14 +139,16 @@ class Families:
         evaluation = self.kept.of(family, _without_claims(info), shared)
         return Family(evaluation, own, claims if _may_have_claims(info) else None)
 
-    def _alike(self, info: PodInfo, profile: str) -> Alike | None:
-        likeners = self.parts[profile].likeners
-        if likeners is None:
+    def alike(self, info: PodInfo, profile: str) -> Alike | None:
+        """Which pods with claims this one is like; None for one that is like those of its class alone,
+        and where a nominated pod may be about to take what a claim asks for."""
+        parts = self.parts.get(profile)
+        if not info.takes_claims or parts is None or parts.likeners is None:
             return None
         said: list[Hashable] = []
-        for plugin in likeners:
+        for plugin in parts.likeners:
             likeness = plugin.claims_likeness(info, self._cluster)
-            if likeness is None:
+            if likeness is None or (likeness != () and len(self._cluster.nominations)):
                 return None
             said.append(likeness)
         return Alike((self._key(likeness_key, info, profile), *said))

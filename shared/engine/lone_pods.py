@@ -64,9 +64,10 @@ class LonePods:
         self, class_id: int, info: PodInfo, profile: str, tie_break: TieBreak
     ) -> Choice | None:
         """The best node for a pod that nobody nominated; None: evaluate its class to know."""
-        family = self._families.of(class_id, info, profile)
+        alike = self._families.alike(info, profile)
+        family = self._families.of(class_id if alike is None else alike, info, profile)
         if isinstance(family, Alike):
-            evaluation = self._engine.evaluate_like(family.key, info, profile)
+            evaluation = self._engine.evaluate_like(family, info, profile)
             return self._engine.choose(evaluation, tie_break)
         if family is None or not family.shared.outcome.status.is_success:
             return None

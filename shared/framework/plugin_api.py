@@ -330,9 +330,10 @@ class ClaimsLikener(Protocol):
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Of pods that differ in the names of their claims alone, the plugin says the same of every node
-        where this is equal, and goes on to do so until an object changes that it reads. None where that
-        cannot be said: somebody has the claims already, say. An empty tuple: the pod has no claims that
-        the plugin looks at, so that it also says the same once others of them were placed elsewhere."""
+        where this is equal, and goes on to do so, of nodes that none of them came to, until an object
+        changes that it reads. None where that cannot be said: somebody has the claims already, say. An
+        empty tuple: the pod has no claims that the plugin looks at, and pods that are nominated make no
+        difference either."""
         ...
 
 

@@ -5,10 +5,14 @@ from functools import cached_property
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
-import msgspec
-
 from shared.kube.api.core_v1 import PodSpec
-from shared.kube.pod_record import PodTemplate, decode_template, split_template
+from shared.kube.pod_record import (
+    PodTemplate,
+    decode_shared,
+    decode_template,
+    split_template,
+    with_own,
+)
 from shared.kube.pod_resources import (
     PodRequests,
     fit_filter_requests,
@@ -82,15 +86,11 @@ class PodInfo:
         """(host IP, protocol, port) that the pod wants; see `shared.columns.table.PortTuple`."""
         return host_ports(self.template)
 
-    @_OfKin
+    @cached_property
     def claim_keys(self) -> tuple[str, ...]:
         """`namespace/claim` of each volume that names a claim outright: what a node's claim counts count
         (updatePVCRefCounts in pkg/scheduler/framework/types.go, v1.36)."""
-        return tuple(
-            f"{self.namespace}/{volume.persistent_volume_claim.claim_name}"
-            for volume in self.spec.volumes or ()
-            if volume.persistent_volume_claim is not None
-        )
+        return tuple(use.key for use in self.claim_uses if not use.is_ephemeral)
 
     @cached_property
     def claim_uses(self) -> tuple[ClaimUse, ...]:
@@ -163,6 +163,5 @@ class PodInfos:
             return PodInfo(namespace, decode_template(raw))
         kin = self._kin.get((namespace, shared))
         if kin is None:
-            template = msgspec.structs.replace(decode_template(raw), own=None)
-            kin = self._kin[namespace, shared] = PodInfo(namespace, template)
-        return PodInfo(namespace, msgspec.structs.replace(kin.template, own=own), kin)
+            kin = self._kin[namespace, shared] = PodInfo(namespace, decode_shared(raw))
+        return PodInfo(namespace, with_own(kin.template, own), kin)

@@ -29,6 +29,9 @@ PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 class OwnFacts(ApiStruct):
     """What a pod with claims has to itself, which makes it like no other."""
 
+    claim_names: list[str] | None = None
+    """Of the volumes that name a claim outright, in their order; these do without it in the bytes of
+    what is shared."""
     name: str = ""
     uid: str = ""
     """Both only of a pod with ephemeral volumes, whose claims are named after it and belong to it, or
@@ -122,7 +125,33 @@ def split_pod(pod: Pod) -> PodRecord:
 
 def decode_template(raw: bytes | msgspec.Raw) -> PodTemplate:
     """The template in a record's bytes."""
-    return _template_decoder.decode(raw)
+    template = _template_decoder.decode(raw)
+    return template if template.own is None else with_own(template, template.own)
+
+
+def decode_shared(raw: bytes) -> PodTemplate:
+    """What all pods share that differ in what is their own alone."""
+    return msgspec.structs.replace(_template_decoder.decode(raw), own=None)
+
+
+def with_own(shared: PodTemplate, own: OwnFacts) -> PodTemplate:
+    """The template of one of the pods that share the rest. Raises ValueError if it names more or fewer
+    claims than it has volumes for."""
+    spec, names = shared.spec, own.claim_names
+    if names:
+        volumes = list(spec.volumes or ())
+        of_claims = [at for at, each in enumerate(volumes) if each.persistent_volume_claim]
+        for at, name in zip(of_claims, names, strict=True):
+            volumes[at] = _naming(volumes[at], name)
+        spec = msgspec.structs.replace(spec, volumes=volumes)
+    return msgspec.structs.replace(shared, spec=spec, own=own)
+
+
+def _naming(volume: Volume, claim_name: str) -> Volume:
+    source = volume.persistent_volume_claim
+    assert source is not None, "it is a claim's"
+    source = msgspec.structs.replace(source, claim_name=claim_name)
+    return msgspec.structs.replace(volume, persistent_volume_claim=source)
 
 
 class _Tail(ApiStruct):
@@ -167,11 +196,18 @@ def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
 
 
 def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | None:
+    """Takes the names of claims out of the spec."""
+    names = []
+    for volume in spec.volumes or ():
+        if volume.persistent_volume_claim is not None:
+            names.append(volume.persistent_volume_claim.claim_name)
+            volume.persistent_volume_claim.claim_name = ""
     is_named = spec.resource_claims or any(v.ephemeral is not None for v in spec.volumes or ())
     claims, extended = status.resource_claim_statuses, status.extended_resource_claim_status
-    if not (is_named or claims or extended):
+    if not (names or is_named or claims or extended):
         return None
     return OwnFacts(
+        claim_names=names or None,
         name=meta.name if is_named else "",
         uid=meta.uid if is_named else "",
         resource_claim_statuses=claims,

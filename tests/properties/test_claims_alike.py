@@ -5,6 +5,7 @@ evaluation. Whatever was placed before them, with whichever claims, a new engine
 know nothing of likeness must agree with it.
 """
 
+from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -12,6 +13,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from daemon.core import committer
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
 from shared.engine import families, row_states
@@ -176,10 +178,47 @@ class World:
         )
         assert kept == fresh
 
+    def judge(self, kinds: list[str], rows: list[int]) -> None:
+        """Pods that were proposed for these rows are checked together, as far as they may be; each is
+        let in if a new checker does so that is asked when those before it are there."""
+        for run in committer._runs(self.proposed(kinds, rows), self.owner, self.cache.view):
+            first = run[0][0].pod_class
+            together = np.array([row for _, row in run], np.intp)
+            passes = self.owner.passing(first.class_id, first.info, PROFILE, together).tolist()
+            for (attempt, row), is_let_in in zip(run, passes, strict=True):
+                record, pod_class = attempt.pod.record, attempt.pod_class
+                fresh, alone = Checker(self.cache.view, CHECKED), np.array([row], np.intp)
+                wanted = fresh.passing(pod_class.class_id, pod_class.info, PROFILE, alone)
+                assert is_let_in is wanted.item(), f"{record.key} of {len(run)} on {row}"
+                if is_let_in and self.reserve(record, pod_class, row):
+                    self.there.append((record, pod_class.info))
+
+    def proposed(self, kinds: list[str], rows: list[int]) -> list[Any]:
+        """New pods of these kinds in turn, each as an attempt with its row."""
+        known = []
+        for at, row in enumerate(rows):
+            record, pod_class = self.new_pod([kinds[at % len(kinds)]], "500m")
+            pod = SimpleNamespace(record=record)
+            known.append((SimpleNamespace(pod=pod, pod_class=pod_class), row))
+        return known
+
+    def reserve(self, record: PodRecord, pod_class: PodClass, row: int) -> bool:
+        """Whether the pod is there now: devices are found by Reserve."""
+        view, info = self.cache.view, pod_class.info
+        for plugin in BUILT.plugins_at["reserve"]:
+            if not plugin.reserve(record, info, view, row).is_success:
+                for each in BUILT.plugins_at["reserve"]:
+                    each.unreserve(record, info, view, row)
+                return False
+        self.cache.assume_pod(record, self.cache.nodes.name_of(row), pod_class)
+        return True
+
     def take(self, what: str, *parts: Any) -> None:
         match what:
             case "crowd":
                 self.crowd(*parts)
+            case "judge":
+                self.judge(*parts)
             case "leaves":
                 if self.there:
                     record, info = self.there.pop(parts[0] % len(self.there))
@@ -211,10 +250,16 @@ CROWD = st.tuples(
     st.just("crowd"), st.lists(st.sampled_from(ALL_KINDS), min_size=1, max_size=2),
     st.sampled_from(("1", "500m")), st.integers(2, 6),
 )  # fmt: skip
+JUDGE = st.tuples(
+    st.just("judge"), st.lists(st.sampled_from(ALL_KINDS), min_size=1, max_size=2),
+    st.lists(st.integers(0, len(NODES) - 1), min_size=2, max_size=6),
+)  # fmt: skip
 STEPS = st.lists(
     st.one_of(
         CROWD,
         CROWD,
+        JUDGE,
+        JUDGE,
         st.tuples(st.just("leaves"), st.integers(0, 99)),
         st.tuples(st.just("limit"), st.sampled_from(NODES), st.integers(0, 3)),
         st.tuples(st.just("slice"), st.sampled_from(NODES), st.integers(0, 3)),
@@ -253,6 +298,19 @@ def test_pods_with_claims_of_two_kinds_in_turn_take_what_is_left(kind: str) -> N
         world.crowd([kind], "500m", 5)
         world.crowd([other], "500m", 5)
         world.crowd([kind], "500m", 2)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_pods_of_one_kind_are_checked_by_one_call(kind: str) -> None:
+    world = World()
+    known = world.proposed([kind], [0, 1, 2, 3])
+    runs = committer._runs(known, world.owner, world.cache.view)
+    assert [len(run) for run in runs] == ([1] * 4 if kind in LIKE_NO_OTHER else [4])
+
+
+def test_a_pod_does_not_speak_for_others_once_one_before_it_took_a_node_for_their_volume() -> None:
+    """The first fills n0, where the volume takes no further place from then on; the last has another."""
+    World().judge(["one volume for all", "anywhere"], [0, 1, 1, 0])
 
 
 def test_devices_that_somebody_else_takes_are_not_given_to_pods_that_are_alike() -> None:

@@ -8,12 +8,13 @@ shows it attached counts as a use as well, but not as one by a pod.
 Rules: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.
 """
 
-from collections import Counter
+from collections.abc import Mapping
 from typing import Final
 
 import numpy as np
 
 from shared.columns.schema import Int64s
+from shared.grouped import tally_in
 from shared.kube.pod_volumes import Attachable
 
 FIRST_CAPACITY: Final = 64
@@ -24,9 +25,9 @@ class AttachCounts:
 
     def __init__(self) -> None:
         self._counts: dict[str, Int64s] = {}
-        self._pods: dict[str, Counter[int]] = {}
+        self._pods: dict[str, dict[int, int]] = {}
         """Volume -> node row -> pods that use it there."""
-        self._attached: dict[str, Counter[int]] = {}
+        self._attached: dict[str, dict[int, int]] = {}
         """The same of the API server's word that it is attached."""
 
     def count(self, driver: str, capacity: int) -> Int64s:
@@ -50,23 +51,17 @@ class AttachCounts:
 
     def _change(
         self,
-        users: dict[str, Counter[int]],
-        others: dict[str, Counter[int]],
+        users: dict[str, dict[int, int]],
+        others: dict[str, dict[int, int]],
         volume: Attachable,
         row: int,
         change: int,
     ) -> None:
-        by_row = users.setdefault(volume.name, Counter())
-        before = by_row[row]
+        before = users.get(volume.name, _NOBODY).get(row, 0)
         after = before + change
         assert after >= 0, "a use of a volume was taken back twice"
-        if after:
-            by_row[row] = after
-        else:
-            del by_row[row]
-            if not by_row:
-                del users[volume.name]
-        if bool(before) is not bool(after) and not others.get(volume.name, _NOBODY)[row]:
+        tally_in(users, volume.name, row, change)
+        if bool(before) is not bool(after) and row not in others.get(volume.name, _NOBODY):
             self.count(volume.driver, row + 1)[row] += 1 if after else -1
 
     def _grown(self, driver: str, capacity: int) -> Int64s:
@@ -80,4 +75,4 @@ class AttachCounts:
         return counts
 
 
-_NOBODY: Final[Counter[int]] = Counter()
+_NOBODY: Final[Mapping[int, int]] = {}

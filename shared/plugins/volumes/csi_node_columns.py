@@ -57,6 +57,8 @@ class CsiNodeColumns:
         """Brings the columns to the view's present state."""
         nodes = self._cluster.nodes
         nodes_version = (nodes.topology_version, nodes.capacity)
+        if self._follower.saw_objects and nodes_version == self._nodes_version:
+            return
         changed = self._follower.objects() if self._columns else None
         if changed is None or nodes_version != self._nodes_version:
             self._columns.clear()

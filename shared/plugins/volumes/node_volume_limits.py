@@ -3,19 +3,19 @@
 Rules: pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2.
 """
 
-from collections import Counter
 from collections.abc import Hashable
 from typing import ClassVar, Final
 
 import numpy as np
 
 from shared.columns.rows import row_index
-from shared.columns.schema import Bools, Rows
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import NEVER_FILTERS, Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, ReasonBits, Verdicts
+from shared.grouped import tally
 from shared.kube.pod_volumes import (
     Attachable,
     UnreadableVolume,
@@ -140,22 +140,20 @@ class _Check:
                     self._new[inline.name] = inline
                 continue
             use = next(uses)
-            everywhere = np.ones(len(self._rows), np.bool_)
             if not use.name:
-                self._fail(everywhere, Code.ERROR, "PersistentVolumeClaim had no name")
+                self._fail_everywhere(Code.ERROR, "PersistentVolumeClaim had no name")
                 return
             claim = objects.get(CLAIMS, use.key)
             if claim is None:
                 missing = f'persistentvolumeclaim "{use.name}" not found'
                 told = f"looking up PVC {use.key}: {missing}"
-                self._fail(everywhere, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, told)
+                self._fail_everywhere(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, told)
                 return
-            problem = None
             if use.is_ephemeral:
                 problem = ownership_problem(pod.namespace, pod.template, claim)
-            if problem is not None:
-                self._fail(everywhere, Code.ERROR, problem)
-                return
+                if problem is not None:
+                    self._fail_everywhere(Code.ERROR, problem)
+                    return
             attachable = attachable_of(claim, objects)
             if attachable is not None:
                 self._new[attachable.name] = attachable
@@ -166,21 +164,24 @@ class _Check:
             return
         index = self._cluster.derived(VolumeIndex)
         self._fail_with_others(index)
-        drivers = Counter(volume.driver for volume in self._new.values())
+        drivers: dict[str, int] = {}
+        for volume in self._new.values():
+            tally(drivers, volume.driver, 1)
         where = row_index(self._rows)
         capacity = self._cluster.nodes.capacity
         for driver, new_count in drivers.items():
-            limits = self._csi.limits(driver)[where]
-            more = np.full(len(self._rows), new_count, np.int64)
+            more: Int64s | int = new_count
             for volume in self._new.values():
                 there = index.attached.rows_with_pods(volume.name)
                 if there and volume.driver == driver:
                     # Where a pod has it already, it takes no further place.
                     is_there = self._rows == there[0] if len(there) == 1 else None
-                    more -= np.isin(self._rows, there) if is_there is None else is_there
+                    more = more - (np.isin(self._rows, there) if is_there is None else is_there)
+            limits = self._csi.limits(driver)[where]
             total = index.attached.count(driver, capacity)[where] + more
-            too_many: Bools = (limits >= 0) & (more > 0) & (total > limits)
-            self._fail(too_many, Code.UNSCHEDULABLE, REASON)
+            too_many: Bools = (total > limits) & (limits >= 0)
+            if np.count_nonzero(too_many):
+                self._fail(too_many & (more > 0), Code.UNSCHEDULABLE, REASON)
 
     def _fail_with_others(self, index: VolumeIndex) -> None:
         """A pod on the node whose volumes cannot be read makes counting there an error."""
@@ -193,6 +194,9 @@ class _Check:
                 here = np.zeros(len(self._rows), np.bool_)
                 here[position] = True
                 self._fail(here, Code.ERROR, min(problems[row]))
+
+    def _fail_everywhere(self, code: Code, text: str) -> None:
+        self._fail(np.ones(len(self._rows), np.bool_), code, text)
 
     def _fail(self, where: Bools, code: Code, text: str) -> None:
         """The first failure of a node counts."""

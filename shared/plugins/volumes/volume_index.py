@@ -135,6 +135,9 @@ class VolumeIndex:
 
     def catch_up(self) -> None:
         """Brings everything to the view's present state."""
+        topology_version = self._cluster.nodes.topology_version
+        if self._follower.saw_all and self._topology_version == topology_version:
+            return
         pods, changed = self._follower.pods(CATCH_UP_MAX), self._follower.objects()
         if pods is None or changed is None:
             self._start_over()
@@ -142,7 +145,6 @@ class VolumeIndex:
         else:
             self._apply_objects(changed)
             self._apply_pods(_without_phase(pods))
-        topology_version = self._cluster.nodes.topology_version
         if self._topology_version != topology_version:
             self._place_attachments(self._cluster.objects.all(ATTACHMENTS))
             self._topology_version = topology_version
@@ -154,7 +156,7 @@ class VolumeIndex:
             pairs = zip(table.class_id[rows].tolist(), table.node_row[rows].tolist(), strict=True)
             self._apply_pods(Counter(pairs))
 
-    def _apply_pods(self, changes: Counter[tuple[int, int]]) -> None:
+    def _apply_pods(self, changes: Mapping[tuple[int, int], int]) -> None:
         """`changes`: (class, node row) -> how many more pods."""
         for (class_id, row), count in changes.items():
             volumes = self._classes.get(class_id)
@@ -347,9 +349,9 @@ def _attachable_volume(volume: PersistentVolume) -> Attachable | None:
     return Attachable(plugin.driver, f"{plugin.driver}/{handle}")
 
 
-def _without_phase(changes: Iterable[PodChange]) -> Counter[tuple[int, int]]:
+def _without_phase(changes: Iterable[PodChange]) -> dict[tuple[int, int], int]:
     """A pod that began to terminate holds what it held."""
-    counts: Counter[tuple[int, int]] = Counter()
+    counts: dict[tuple[int, int], int] = {}
     for class_id, row, _, count in changes:
-        counts[class_id, row] += count
-    return Counter({pair: count for pair, count in counts.items() if count})
+        tally(counts, (class_id, row), count)
+    return counts

@@ -1,13 +1,15 @@
 """What pods share that differ in their own facts alone, as long as one of them is there."""
 
 import gc
+from collections.abc import Callable
 from typing import Any
 
 import pytest
 
 from shared.framework.pod_info import PodInfo, PodInfos
-from shared.kube.pod_record import decode_template, split_template
+from shared.kube.pod_record import decode_shared, decode_template, split_template, with_own
 from tests.support.builders import make_pod
+from tests.support.volumes import claim_volumes
 
 CLAIM = {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]}
 EPHEMERAL = {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}
@@ -22,16 +24,21 @@ def raw(name: str, **others: Any) -> bytes:
     return bytes(make_pod(name, **others).template)
 
 
-@pytest.mark.parametrize("spec", [CLAIM, EPHEMERAL])
+def named(pod: str) -> dict[str, Any]:
+    """Two volumes that name claims of the pod's own."""
+    return claim_volumes(f"{pod}-0", f"{pod}-1") | {"nodeSelector": {"disk": "ssd"}}
+
+
+@pytest.mark.parametrize("spec_of", [lambda _: CLAIM, lambda _: EPHEMERAL, named])
 def test_pods_with_claims_of_their_own_are_read_once_and_differ_in_what_is_theirs(
-    spec: dict[str, Any],
+    spec_of: Callable[[str], dict[str, Any]],
 ) -> None:
     infos = PodInfos()
     for name in ("a", "b", "a"):
-        info = infos.of("default", raw(name, cpu="2", spec=spec))
-        alone = PodInfo("default", decode_template(raw(name, cpu="2", spec=spec)))
+        info = infos.of("default", raw(name, cpu="2", spec=spec_of(name)))
+        alone = PodInfo("default", decode_template(raw(name, cpu="2", spec=spec_of(name))))
         assert [getattr(info, each) for each in READ] == [getattr(alone, each) for each in READ]
-    first, second = (infos.of("default", raw(name, spec=spec)) for name in "ab")
+    first, second = (infos.of("default", raw(name, spec=spec_of(name))) for name in "ab")
     assert first.requests is second.requests
     assert first.kin is second.kin is not None
     assert first.template.own != second.template.own
@@ -59,6 +66,21 @@ def test_nothing_is_kept_of_pods_that_are_gone() -> None:
 
 
 def test_a_pod_without_claims_has_nothing_to_itself() -> None:
-    template = raw("a", claim="c")
+    template = raw("a")
     assert split_template(template) == (template, None)
     assert PodInfos().of("default", template).kin is None
+
+
+def test_names_of_claims_are_where_they_were() -> None:
+    info = PodInfos().of("default", raw("a", spec=named("a")))
+    sources = [volume.persistent_volume_claim for volume in info.spec.volumes or ()]
+    assert [source and source.claim_name for source in sources] == ["a-0", "a-1"]
+    assert info.claim_keys == ("default/a-0", "default/a-1")
+
+
+def test_a_template_that_names_more_claims_than_it_has_volumes_is_refused() -> None:
+    _, own = split_template(raw("a", spec=named("a")))
+    assert own is not None
+    shared = decode_shared(raw("b", spec=claim_volumes("b")))
+    with pytest.raises(ValueError, match="longer"):
+        with_own(shared, own)
