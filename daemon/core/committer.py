@@ -430,6 +430,8 @@ def _end_of_run(
         if row in rows:
             return at
         if attempt.pod_class is not first_class:
+            if not first_class.info.takes_claims:
+                return at
             key = _key_of(first_class, checker) if key is None else key
             if _key_of(attempt.pod_class, checker) != key:
                 return at

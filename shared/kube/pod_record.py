@@ -158,12 +158,15 @@ class _Tail(ApiStruct):
     own: msgspec.Raw = msgspec.Raw()
 
 
+_OWN: Final = msgspec.msgpack.encode("own")
 _tail_decoder: Final = msgspec.msgpack.Decoder(_Tail)
 _own_decoder: Final = msgspec.msgpack.Decoder(OwnFacts)
 
 
 def split_template(raw: bytes) -> tuple[bytes, OwnFacts | None]:
     """What is equal for pods whose templates are equal but for `own`; and that."""
+    if _OWN not in raw:  # As of most; where it is, it may still be part of a text.
+        return raw, None
     tail = _tail_decoder.decode(raw).own
     return (raw[: -len(tail)], _own_decoder.decode(tail)) if tail else (raw, None)
 
