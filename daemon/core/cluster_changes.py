@@ -64,7 +64,8 @@ _RESOURCES: Final = {
 
 
 def _resource_of(kind: str) -> EventResource | None:
-    return kind if is_custom(kind) else _RESOURCES.get(kind)
+    known = _RESOURCES.get(kind)
+    return kind if known is None and is_custom(kind) else known
 
 
 class ClusterChanges:

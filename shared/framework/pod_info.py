@@ -1,7 +1,6 @@
 """A pod class as plugins see it: a namespace, a template, and what is derived from them once."""
 
 from collections.abc import Callable
-from functools import cached_property
 from typing import Generic, TypeVar
 from weakref import WeakValueDictionary
 
@@ -30,18 +29,28 @@ from shared.selectors.pod_terms import PodTerms, TermsAbout, index_of, parse_pod
 Found = TypeVar("Found")
 
 
-class _OfKin(Generic[Found]):
-    """A property that is worked out once for all pods that differ in their own facts alone."""
+class _Once(Generic[Found]):
+    """A property that is worked out when it is first asked for; unlike functools' without a lock, which
+    costs as much as what is worked out here, for each class of pods."""
 
     def __init__(self, work_out: Callable[["PodInfo"], Found]) -> None:
         self._work_out = work_out
         self._name = work_out.__name__
 
     def __get__(self, pod: "PodInfo", _: object = None) -> Found:
-        kin = pod.kin
-        found: Found = self._work_out(pod) if kin is None else getattr(kin, self._name)
-        pod.__dict__[self._name] = found
+        found = pod.__dict__[self._name] = self._found(pod)
         return found
+
+    def _found(self, pod: "PodInfo") -> Found:
+        return self._work_out(pod)
+
+
+class _OfKin(_Once[Found]):
+    """The same, once for all pods that differ in their own facts alone."""
+
+    def _found(self, pod: "PodInfo") -> Found:
+        kin = pod.kin
+        return self._work_out(pod) if kin is None else getattr(kin, self._name)
 
 
 class PodInfo:
@@ -86,13 +95,13 @@ class PodInfo:
         """(host IP, protocol, port) that the pod wants; see `shared.columns.table.PortTuple`."""
         return host_ports(self.template)
 
-    @cached_property
+    @_Once
     def claim_keys(self) -> tuple[str, ...]:
         """`namespace/claim` of each volume that names a claim outright: what a node's claim counts count
         (updatePVCRefCounts in pkg/scheduler/framework/types.go, v1.36)."""
         return tuple(use.key for use in self.claim_uses if not use.is_ephemeral)
 
-    @cached_property
+    @_Once
     def claim_uses(self) -> tuple[ClaimUse, ...]:
         """Every volume that is a claim, those made for ephemeral volumes included."""
         return claim_uses(self.namespace, self.template)
@@ -103,7 +112,7 @@ class PodInfo:
         finds the claims otherwise than the first did."""
         return bool(self.claim_uses or self.spec.resource_claims)
 
-    @cached_property
+    @_Once
     def takes_more_than_room(self) -> bool:
         """Claims, or resources that devices may provide: before such a pod is bound there may be
         something to write."""
