@@ -237,7 +237,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/state.py:SchedulerState._pass_time:*",
         "daemon/core/cluster_changes.py:ClusterChanges.requeue",
     ),
-    "It is worked out when modules are imported": ("shared/framework/pod_info.py:_OfKin.__init__",),
+    "It is worked out when modules are imported": ("shared/framework/pod_info.py:_Once.__init__",),
     "Only an extender leads there that would take a node if pods were gone from it": (
         "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:row = *",
         "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:name = *",

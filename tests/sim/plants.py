@@ -38,8 +38,8 @@ PLANTS = {
     ),
     "nobody is told of objects that berth does not know": Plant(
         "daemon.core.cluster_changes",
-        "    return kind if is_custom(kind) else _RESOURCES.get(kind)\n",
-        "    return _RESOURCES.get(kind)\n",
+        "    return kind if known is None and is_custom(kind) else known\n",
+        "    return known\n",
         found_by=161,
     ),
     "held orders are reversed": Plant(
