@@ -424,6 +424,9 @@ def _end_of_run(
     """`go_alone`: what is known of classes."""
     nominations = view.nominations if len(view.nominations) else None
     first, first_row = known[begin]
+    # The nomination of one pod takes room from the others, not from itself.
+    if nominations is not None and nominations.get(first.pod.record.uid) is not None:
+        return begin + 1
     first_class, key, rows = first.pod_class, None, {first_row}
     for at in range(begin + 1, len(known)):
         attempt, row = known[at]
@@ -435,11 +438,7 @@ def _end_of_run(
             key = _key_of(first_class, checker) if key is None else key
             if _key_of(attempt.pod_class, checker) != key:
                 return at
-        # The nomination of one pod takes room from the others, not from itself.
-        if nominations is not None and (
-            nominations.get(first.pod.record.uid) is not None
-            or nominations.get(attempt.pod.record.uid) is not None
-        ):
+        if nominations is not None and nominations.get(attempt.pod.record.uid) is not None:
             return at
         if first_class.class_id not in go_alone:
             go_alone[first_class.class_id] = _goes_alone(first_class, checker, view)

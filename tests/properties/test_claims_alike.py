@@ -161,9 +161,7 @@ class World:
             assert found is None or found == wanted
             self.owner_agrees(pod_class, evaluation.feasible)
             if wanted is not None:
-                self.cache.assume_pod(record, self.cache.nodes.name_of(wanted.row), pod_class)
-                for plugin in BUILT.plugins_at["reserve"]:
-                    assert plugin.reserve(record, info, self.cache.view, wanted.row).is_success
+                assert self.reserve(record, pod_class, wanted.row)
                 self.there.append((record, info))
 
     def owner_agrees(self, pod_class: PodClass, feasible: Any) -> None:

@@ -175,8 +175,8 @@ class _Check:
                 there = index.attached.rows_with_pods(volume.name)
                 if there and volume.driver == driver:
                     # Where a pod has it already, it takes no further place.
-                    is_there = self._rows == there[0] if len(there) == 1 else None
-                    more = more - (np.isin(self._rows, there) if is_there is None else is_there)
+                    is_one = len(there) == 1
+                    more = more - (self._rows == there[0] if is_one else np.isin(self._rows, there))
             limits = self._csi.limits(driver)[where]
             total = index.attached.count(driver, capacity)[where] + more
             too_many: Bools = (total > limits) & (limits >= 0)
