@@ -350,8 +350,10 @@ def _is_given_to(volume: Json, claim: Json) -> bool:
 def _found_volume(
     claim: Json, labels: Mapping[str, str], chosen: set[str], storage: Storage
 ) -> Json | None:
-    """The volume that was meant for the claim, or the smallest that will do."""
-    spec, best = claim["spec"], None
+    """The volume that was meant for the claim, or the smallest that will do. Of two that were meant for
+    it kube-scheduler takes whichever comes first, and they come in no order (FindMatchingVolume in
+    component-helpers, AssumeCache.List; v1.36.2)."""
+    spec, best, given = claim["spec"], None, []
     wanted = _size((spec.get("resources") or {}).get("requests"), "storage")
     for volume in storage.latest.get("persistentvolumes", {}).values():
         has = volume["spec"]
@@ -366,7 +368,8 @@ def _found_volume(
         if size < wanted or modes[0] != modes[1] or kinds[0] != kinds[1]:
             continue
         if is_given:
-            return volume if reaches(volume, labels) else None
+            given.append(volume)
+            continue
         selector = spec.get("selector")
         if (volume.get("status") or {}).get("phase") != "Available" or not reaches(volume, labels):
             continue
@@ -376,7 +379,12 @@ def _found_volume(
             continue
         if best is None or size < _size(best["spec"].get("capacity"), "storage"):
             best = volume
-    return best
+    if not given:
+        return best
+    reaching = [volume for volume in given if reaches(volume, labels)]
+    if 0 < len(reaching) < len(given):
+        raise CannotTell("two volumes that were meant for one claim")
+    return reaching[0] if reaching else None
 
 
 def _has_capacity(

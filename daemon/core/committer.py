@@ -232,17 +232,23 @@ class Committer:
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
         at once, however often that happens: each time another pod was refused, whose count ends it.
-        `beside`: how a pod ends that is of a group of which others are nominated, and is refused its own
-        room. Were it tried at once it would have them all tried with it, and take their room in turn."""
-        is_too_old = generation < scorer.refused_generation
+        Room that is not made is a refusal as well: the worker has taken it for made, and found other
+        answers on top of that. `beside`: how a pod ends that is of a group of which others are nominated
+        and is refused its own room. Were it tried at once it would have them all tried with it, and take
+        their room in turn."""
+        is_too_old, proposal = generation < scorer.refused_generation, failure.preemption
+        is_made = proposal is None
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
             if failed is None:
                 continue
             if is_too_old:
-                self.try_again(failed, now_s, is_refused=False)
+                self.try_again(failed, now_s, is_refused=proposal is not None)
             else:
-                self._refuse(scorer, failed, failure, generation, now_s, beside)
+                is_made = self._refuse(scorer, failed, failure, generation, now_s, beside)
+        if proposal is not None and not is_made:
+            self._facts.cache.touch_row(proposal.node_row)
+            scorer.refused_generation = self._facts.cache.generation
 
     def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
         """The pod is tried at once, with the state as it is then, because its answer cannot be used or
@@ -286,8 +292,8 @@ class Committer:
         generation: int,
         now_s: float,
         beside: Failure | None,
-    ) -> None:
-        """A pod fits nowhere; room may be made for it."""
+    ) -> bool:
+        """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
         pod, info = attempt.pod, attempt.pod_class.info
         self._facts.nominations.release(
             claim_releases(
@@ -302,20 +308,21 @@ class Committer:
             except ObjectError as error:
                 forget_worked_out(self._facts.cache, self._facts.checker)
                 self._ends.fail(attempt, left_out(error), now_s)
-                return
+                return False
             if victim_count is None:
                 self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
                 if beside is None:
                     self.try_again(attempt, now_s)
                 else:
                     self._ends.fail(attempt, beside, now_s)
-                return
+                return False
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
                 self._outgoing.counters.observe("victims", (), victim_count)
         elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
             self._facts.nominations.end(pod, now_s)
         self._ends.fail(attempt, failure, now_s)
+        return True
 
     def nominate(
         self,

@@ -38,19 +38,18 @@ class _Once(Generic[Found]):
         self._name = work_out.__name__
 
     def __get__(self, pod: "PodInfo", _: object = None) -> Found:
-        found = pod.__dict__[self._name] = self._found(pod)
+        found = pod.__dict__[self._name] = self._work_out(pod)
         return found
-
-    def _found(self, pod: "PodInfo") -> Found:
-        return self._work_out(pod)
 
 
 class _OfKin(_Once[Found]):
     """The same, once for all pods that differ in their own facts alone."""
 
-    def _found(self, pod: "PodInfo") -> Found:
+    def __get__(self, pod: "PodInfo", _: object = None) -> Found:
         kin = pod.kin
-        return self._work_out(pod) if kin is None else getattr(kin, self._name)
+        found = self._work_out(pod) if kin is None else getattr(kin, self._name)
+        pod.__dict__[self._name] = found
+        return found
 
 
 class PodInfo:

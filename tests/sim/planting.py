@@ -40,7 +40,7 @@ def _functions(old: Any, new: Any, module_name: str) -> Iterator[tuple[FunctionT
             found, other = found.fget, other.fget
         if isinstance(found, FunctionType) and isinstance(other, FunctionType):
             if found.__module__ == module_name:
-                yield other, found
+                yield inspect.unwrap(other), inspect.unwrap(found)
         elif inspect.isclass(found) and inspect.isclass(other) and found.__module__ == module_name:
             yield from _functions(vars(other), vars(found), module_name)
 

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from bench.sim.oracle import cluster_of, pod_of, where_it_fits
-from bench.sim.slow_pods import amount
+from bench.sim.slow_pods import CannotTell, amount
 from bench.sim.slow_preemption import candidates
 
 Json = dict[str, Any]
@@ -138,3 +138,29 @@ def test_devices_that_share_a_counter_are_had_together_where_it_suffices() -> No
         }
         cluster = cluster_of([NODE], [waiting], [], {**told, "resourceclaims": claims})
         assert where_it_fits(pod_of(waiting), cluster) == fits, (count, held)
+
+
+def given_to_disk(name: str, node_name: str) -> Json:
+    """A volume on a node that is meant for the claim."""
+    host = {"key": "kubernetes.io/hostname", "operator": "In", "values": [node_name]}
+    terms = {"nodeSelectorTerms": [{"matchExpressions": [host]}]}
+    claim = {"namespace": "default", "name": "disk"}
+    spec = {"storageClassName": "late", "claimRef": claim, "nodeAffinity": {"required": terms}}
+    return {"metadata": {"name": name}, "spec": spec}
+
+
+def test_of_two_volumes_that_are_meant_for_one_claim_nobody_knows_which_it_gets() -> None:
+    node = NODE | {"metadata": {"name": "n0", "labels": {"kubernetes.io/hostname": "n0"}}}
+    volumes = [{"name": "d", "persistentVolumeClaim": {"claimName": "disk"}}]
+    waiting = pod("waiting", spec={"volumes": volumes})
+    claim: Json = {"metadata": {"namespace": "default", "name": "disk"}}
+    claim["spec"] = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    told: dict[str, dict[str, Json]] = {
+        "persistentvolumeclaims": {"default/disk": claim},
+        "storageclasses": {"late": {"volumeBindingMode": "WaitForFirstConsumer"}},
+        "persistentvolumes": {"here": given_to_disk("here", "n0")},
+    }
+    assert where_it_fits(pod_of(waiting), cluster_of([node], [waiting], [], told)) == ["n0"]
+    told["persistentvolumes"]["there"] = given_to_disk("there", "n1")
+    with pytest.raises(CannotTell):
+        where_it_fits(pod_of(waiting), cluster_of([node], [waiting], [], told))

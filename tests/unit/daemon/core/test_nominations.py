@@ -3,12 +3,14 @@
 import msgspec
 import pytest
 
+from daemon.core.events import ScorerSaid
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
+from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
-from tests.support.pipeline import Pipeline
+from tests.support.pipeline import EPOCH, Pipeline
 
 
 def bound_pods(count: int, *, priority: int = 0, node: str = "n0") -> list[PodRecord]:
@@ -451,4 +453,47 @@ def test_nobody_goes_for_room_that_came_while_a_proposal_was_under_way(
     assert pipeline.state.counters[Count.PREEMPTIONS_REJECTED] == 1
     assert len(pipeline.victims) == victim_count
     assert pods[0].uid not in {victim.uid for victim in pipeline.victims}
+    pipeline.check()
+
+
+def searched(
+    pipeline: Pipeline, ticket: int, generation: int, proposal: PreemptionProposal | None
+) -> None:
+    """The worker says that a pod fits nowhere, and perhaps where room can be made for it."""
+    failure = Failure([ticket], "0/1 nodes", ["NodeResourcesFit"], [], False, proposal)
+    (scorer,) = pipeline.state.scorers.ready()
+    sequence = scorer.proposal_sequence + 1
+    told = Proposals(EPOCH, 1, sequence, generation, Placements([], []), [failure], [])
+    pipeline.handle(ScorerSaid(scorer.peer, told))
+
+
+@pytest.mark.parametrize("is_second_proposed", [True, False])
+@pytest.mark.parametrize("is_first_gone", [True, False])
+def test_what_was_found_on_top_of_room_that_was_not_made_is_no_verdict(
+    is_first_gone: bool, is_second_proposed: bool
+) -> None:
+    """The worker took the first pod for nominated: the second would need more to go, or fits nowhere."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="2")], bound_pods(2))
+    pods = [make_pod(name, cpu="1", priority=10) for name in ("first", "second")]
+    for pod in pods:
+        pipeline.add_pod(pod)
+    scorer = pipeline.scorers[0]
+    while not scorer.work:
+        assert pipeline.step_scorer(0) or pipeline.step_owner()
+    first, second = (task.ticket for work in scorer.work for task in work.tasks)
+    generation = scorer.replica.generation
+    one, other = (held.row for held in pipeline.state.cache.pods())
+    if is_first_gone:
+        pipeline.delete_pod(pods[0])
+        pipeline.step_owner()
+    else:
+        pipeline.state.scorers.ready()[0].refused_generation = generation
+    searched(pipeline, first, generation - 1, PreemptionProposal(0, [one]))
+    both = PreemptionProposal(0, [one, other]) if is_second_proposed else None
+    searched(pipeline, second, generation, both)
+    assert not pipeline.victims
+    waiting = pipeline.state.queue.get(pods[1].uid)
+    assert waiting is not None
+    assert waiting.place in (Place.ACTIVE, Place.IN_FLIGHT), "it is tried at once"
     pipeline.check()
