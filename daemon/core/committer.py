@@ -235,8 +235,9 @@ class Committer:
         Room that is not made is a refusal as well: the worker has taken it for made, and found other
         answers on top of that. `beside`: how a pod ends that is of a group of which others are nominated
         and is refused its own room. Were it tried at once it would have them all tried with it, and take
-        their room in turn."""
-        is_too_old, proposal = generation < scorer.refused_generation, failure.preemption
+        their room in turn; so what was found on top of another's is looked at for itself."""
+        proposal = failure.preemption
+        is_too_old = beside is None and generation < scorer.refused_generation
         is_made = proposal is None
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
