@@ -171,12 +171,10 @@ class OwnerOpinion:
         self, cache: Cache, cluster: OracleCluster, attempt: Any, proposal: Any
     ) -> None:
         """Whoever goes has to, as things are now. Where extenders were asked the worker's search is the
-        last word on who has to (`extended_opinion.py`), and they only on who may; also of a group, whose
-        other pods are on nodes where the worker looks, and only nominated there here."""
+        last word on who has to (`extended_opinion.py`), and they only on who may."""
         node = cluster.node(cache.nodes.name_of(proposal.node_row))
         assert node is not None, "the owner looked"
-        record = attempt.pod.record
-        pod = waiting(record)
+        pod = waiting(attempt.pod.record)
         rows = {held.row: held.record.uid for held in cache.pods()}
         uids = {rows[row] for row in proposal.victims}
         gone = [other for other in cluster.on(node) if other.uid in uids]
@@ -187,7 +185,7 @@ class OwnerOpinion:
             problem = why_not(pod, node, cluster.without(gone), cluster)
             needless = [
                 other.name
-                for other in (() if is_asked_about(pod.spec) or record.group else gone)
+                for other in (() if is_asked_about(pod.spec) else gone)
                 if why_not(pod, node, cluster.without(set(gone) - {other}), cluster) is None
             ]
         except CannotTell:
