@@ -59,8 +59,8 @@ def test_one_at_a_time_last_in_line_and_ended_with_who_asked(tmp_path: Path) -> 
         pid = int(await asyncio.to_thread((tmp_path / "pid").read_text))
         # It may run before it is put last.
         async with asyncio.timeout(HANG_S):
-            # Nobody tells of it.
-            while Path(f"/proc/{pid}/oom_score_adj").read_text().strip() != "1000":  # noqa: ASYNC110
+            score = Path(f"/proc/{pid}/oom_score_adj")
+            while score.read_text().strip() != "1000":  # noqa: ASYNC110 # Nobody tells.
                 await asyncio.sleep(0)
         own = os.getpriority(os.PRIO_PROCESS, 0)
         assert os.getpriority(os.PRIO_PROCESS, pid) == min(19, own + NICENESS)
