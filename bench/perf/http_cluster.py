@@ -294,7 +294,8 @@ class HttpCluster:
                     await asyncio.sleep(GONE_POLL_S)
         except TimeoutError:
             raise OperationalError(
-                f"{path} is still there {NAMESPACE_GONE_S:g} s after it was deleted; see what holds it"
+                f"{path} is still there {NAMESPACE_GONE_S:g} s after it was deleted; does"
+                " kube-controller-manager run? If so, its status says what holds it"
             ) from None
 
     async def _release_pods(self, namespace: str) -> None:

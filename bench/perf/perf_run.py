@@ -37,6 +37,7 @@ from bench.watched.run_folder import run_folder
 from bench.watched.server_pace import PaceOptions
 from bench.watched.watched_processes import ProcessFailedError, start_api_server
 from shared.clock import Clock, SystemClock
+from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.kubeconfig import find_access
@@ -278,6 +279,7 @@ async def _execute(
     async def keep_going() -> None:
         await beside
 
+    done: Run | None = None
     try:
         async with asyncio.timeout(options.timeout_s), asyncio.TaskGroup() as tasks:
             others = [tasks.create_task(keep_going()), tasks.create_task(watch_processes())]
@@ -290,11 +292,15 @@ async def _execute(
             f"{plan.name}: not finished after {options.timeout_s:g} s (--timeout-s):"
             f" {executor.told()}; owner: {status}"
         ) from None
-    else:
-        return done
     finally:
         gc.unfreeze()
-        await cluster.close()
+        try:
+            await cluster.close()
+        except OperationalError as error:
+            if done is None:
+                raise
+            done.problems.append(f"left behind: {error}")  # What was measured holds.
+    return done
 
 
 def _finished(

@@ -143,14 +143,28 @@ if sys.version_info >= (3, 12):
     _coverage.set_option("run:core", "sysmon")
 
 
+_told: Final[Lines] = {}
+"""What this process has told of."""
+
+
 def play_traced(seed: int) -> tuple[Outcome, Lines]:
-    """A seed, and the lines that it and the seeds before it in this process reached."""
-    with _coverage.collect():
-        outcome = play_seed(seed)
+    """A seed, and the lines that no seed before it in this process had reached."""
+    _begin()
+    outcome = play_seed(seed)
     reached = _coverage.get_data()
-    return outcome, {
-        _name_of(Path(file)): set(reached.lines(file) or ()) for file in reached.measured_files()
-    }
+    fresh: Lines = {}
+    for file in reached.measured_files():
+        name = _name_of(Path(file))
+        told = _told.setdefault(name, set())
+        fresh[name] = set(reached.lines(file) or ()) - told
+        told |= fresh[name]
+    return outcome, fresh
+
+
+@cache
+def _begin() -> None:
+    """Once, as whatever begins anew meets each line anew."""
+    _coverage.start()
 
 
 def merge(reached: Lines, more: Lines) -> None:
