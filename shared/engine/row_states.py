@@ -29,6 +29,8 @@ from shared.framework.runtime import Framework
 
 ROWS_A_STATE_MIN: Final = 2
 """Below, looking up the answers costs what is saved."""
+ROWS_A_STATE_OF_ALL: Final = 8
+"""From here on answers of all states cost less than a look at which of them rows are in."""
 ROWS_MIN = 2048
 """With fewer nodes, asking about each costs little."""
 NEW_STATES_MIN: Final = 4096
@@ -92,7 +94,9 @@ class RowStates:
         passes = framework.passing_of(others, pod, self._cluster, outcome, rows)
         of_row, states = self._states_of(rows)
         of_state = np.zeros(self.count, np.bool_)
-        of_state[states] = framework.passing_of(by_state, pod, self.view, outcome, states)
+        of_state[row_index(states)] = framework.passing_of(
+            by_state, pod, self.view, outcome, states
+        )
         passes &= of_state[of_row]
         return passes
 
@@ -107,8 +111,11 @@ class RowStates:
         others = [entry for entry in entries if not self.can_answer(entry.plugin, pod)]
         of_row, states = self._states_of(rows)
         of_state = np.zeros(self.count, np.int64)
-        of_state[states] = rated(by_state, pod, self.view, states)
-        return of_state[of_row] + rated(others, pod, self._cluster, rows)
+        of_state[row_index(states)] = rated(by_state, pod, self.view, states)
+        total: Int64s = of_state[of_row]
+        if others:
+            total += rated(others, pod, self._cluster, rows)
+        return total
 
     def can_answer(self, plugin: FilterPlugin | ScorePlugin, pod: PodInfo) -> bool:
         """Whether it is enough to ask the plugin about states: it reads resources only."""
@@ -116,8 +123,11 @@ class RowStates:
         return bool(says(pod, self._cluster) if callable(says) else says)
 
     def _states_of(self, rows: Rows) -> tuple[Rows, Rows]:
-        """The state of each row, and all of these, each once."""
+        """The state of each row, and all of these, each once; more where there are so few that to ask
+        about all of them costs less than to find out which."""
         of_row = self.of_row[row_index(rows)]
+        if self.count * ROWS_A_STATE_OF_ALL <= len(rows):
+            return of_row, rows_between(0, self.count)
         is_used = np.zeros(self.count, np.bool_)
         is_used[of_row] = True
         return of_row, is_used.nonzero()[0]
