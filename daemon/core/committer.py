@@ -14,7 +14,8 @@ that does not fit would be a matter of truth.
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Hashable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import takewhile
 from typing import NamedTuple
 
 import numpy as np
@@ -28,13 +29,11 @@ from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from shared.dra.device_index import takes_devices
+from daemon.core.stretches import Proposed, Stretch, end_of_stretch, passing
 from shared.engine.checker import Checker
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.faults import reading
-from shared.framework.cluster_view import ClusterView
-from shared.framework.pod_info import PodInfo
 from shared.framework.status import CODE_NAMES, Status
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.telemetry.metrics import Count
@@ -142,7 +141,7 @@ class Committer:
         rejected: list[Attempt] = []
         not_reserved: list[tuple[Attempt, Status]] = []
         unreadable: list[tuple[Attempt, ObjectError]] = []
-        known: list[tuple[Attempt, int]] = []
+        known: list[Proposed] = []
         stale_count = 0
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
             attempt = scorer.settle(ticket)
@@ -151,11 +150,14 @@ class Committer:
                 cache.touch_row(row)
             else:
                 known.append((attempt, row))
-        for run in _runs(known, checker, cache.view):
+        begin = 0
+        while begin < len(known):
+            run = known[begin : end_of_stretch(known, begin, checker, cache.view)]
+            begin += len(run)
             pod_class = run[0][0].pod_class
             try:
                 with reading("pod", run[0][0].pod):
-                    passes = _passing(cache, checker, run, generation)
+                    passes = passing(cache, checker, run, generation)
                     if pod_class.is_reserved is None:
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
@@ -164,10 +166,11 @@ class Committer:
                 for _, row in run:
                     cache.touch_row(row)
                 continue
+            begin -= len(run) - len(passes)
             takes_more = pod_class.is_reserved or pod_class.info.takes_claims
             is_simple = not takes_more and not len(cache.view.nominations)
             chosen: list[tuple[Attempt, int]] = []
-            for (attempt, row), is_ok in zip(run, passes, strict=True):
+            for (attempt, row), is_ok in zip(run, passes, strict=False):
                 if not (is_ok and is_awaited(attempt, cache)):
                     rejected.append(attempt)
                     cache.touch_row(row)
@@ -357,35 +360,21 @@ def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]
 
 def taken_count(cache: Cache, checker: Checker, class_id: int, rows: Sequence[int]) -> int:
     """How many of the next pods of a class the nodes take in the newest state, one after the other: of
-    the first, as far as none counts for another. 0, where that cannot be told."""
+    the first, as far as none keeps another away. 0, where that cannot be told."""
     info = cache.classes.infos[class_id]
-    asked: dict[int, None] = {}
-    for row in rows:
-        if row in asked or not 0 <= row < cache.nodes.row_count:
-            break
-        asked[row] = None
-    if not asked:
+    rows = list(takewhile(lambda row: 0 <= row < cache.nodes.row_count, rows))
+    if not rows:
         return 0
+    stretch = Stretch(class_id, info, checker, cache.view, rows[0])
+    count = 1 + sum(1 for _ in takewhile(stretch.takes, rows[1:]))
     try:
         with reading("class", class_id):
-            count = 1 if goes_alone(class_id, info, checker, cache.view) else len(asked)
-            distinct = np.array(list(asked)[:count], np.intp)
-            passes = checker.passing(class_id, info, info.spec.scheduler_name, distinct)
+            asked = np.array(rows[:count], np.intp)
+            passes = checker.passing(class_id, info, info.spec.scheduler_name, asked)
     except ObjectError:
         forget_worked_out(cache, checker)  # The next pod of the class is told.
         return 0
     return count if passes.all() else int(passes.argmin())
-
-
-def goes_alone(class_id: int, info: PodInfo, checker: Checker, view: ClusterView) -> bool:
-    """Whether pods of the class keep others away that are the same to the checker, or count for them,
-    wherever these are."""
-    profile = info.spec.scheduler_name
-    return (
-        (info.takes_claims and checker.key_of(class_id, info, profile) == class_id)
-        or takes_devices(info, view)
-        or checker.is_wide(class_id, info, profile)
-    )
 
 
 def forget_worked_out(cache: Cache, checker: Checker) -> None:
@@ -405,86 +394,3 @@ def is_awaited(attempt: Attempt, cache: Cache) -> bool:
     pod = attempt.pod
     is_same = pod.place is Place.IN_FLIGHT and pod.pod_class is attempt.pod_class
     return is_same and is_wanted(pod, cache)
-
-
-def _runs(
-    known: list[tuple[Attempt, int]], checker: Checker, view: ClusterView
-) -> Iterator[list[tuple[Attempt, int]]]:
-    """Stretches of pods that are the same to the checker, on distinct rows: these do not influence each
-    other's verdict, and are checked by one call. Those that keep such others away, or count for them, go
-    alone. Each stretch is looked for when the one before is dealt with: what pods are the same may have
-    changed by it."""
-    go_alone: dict[int, bool] = {}
-    begin = 0
-    while begin < len(known):
-        end = _end_of_run(known, begin, checker, view, go_alone)
-        yield known[begin:end]
-        begin = end
-
-
-def _end_of_run(
-    known: list[tuple[Attempt, int]],
-    begin: int,
-    checker: Checker,
-    view: ClusterView,
-    go_alone: dict[int, bool],
-) -> int:
-    """`go_alone`: what is known of classes."""
-    nominations = view.nominations if len(view.nominations) else None
-    first, first_row = known[begin]
-    # The nomination of one pod takes room from the others, not from itself.
-    if nominations is not None and nominations.get(first.pod.record.uid) is not None:
-        return begin + 1
-    first_class, key, rows = first.pod_class, None, {first_row}
-    for at in range(begin + 1, len(known)):
-        attempt, row = known[at]
-        if row in rows:
-            return at
-        if attempt.pod_class is not first_class:
-            if not first_class.info.takes_claims:
-                return at
-            key = _key_of(first_class, checker) if key is None else key
-            if _key_of(attempt.pod_class, checker) != key:
-                return at
-        if nominations is not None and nominations.get(attempt.pod.record.uid) is not None:
-            return at
-        if first_class.class_id not in go_alone:
-            go_alone[first_class.class_id] = _goes_alone(first_class, checker, view)
-        if go_alone[first_class.class_id]:
-            return at
-        rows.add(row)
-    return len(known)
-
-
-def _goes_alone(pod_class: PodClass, checker: Checker, view: ClusterView) -> bool:
-    try:
-        with reading("class", pod_class.class_id):
-            return goes_alone(pod_class.class_id, pod_class.info, checker, view)
-    except ObjectError:
-        return True  # And comes out where it is checked.
-
-
-def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:
-    try:
-        with reading("class", pod_class.class_id):
-            return checker.key_of(pod_class.class_id, pod_class.info, pod_class.profile)
-    except ObjectError:
-        return pod_class.class_id  # And comes out where it is checked.
-
-
-def _passing(
-    cache: Cache, checker: Checker, run: list[tuple[Attempt, int]], generation: int
-) -> list[bool]:
-    nodes = cache.nodes
-    proposed = [row for _, row in run]
-    if max(proposed) >= nodes.row_count or min(proposed) < 0:
-        return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
-    rows = np.array(proposed, np.intp)
-    pod_class = run[0][0].pod_class
-    uid = run[0][0].pod.record.uid
-    own_uid = uid if cache.view.nominations.get(uid) is not None else ""
-    ok = checker.passing(pod_class.class_id, pod_class.info, pod_class.profile, rows, own_uid)
-    # A row that another node has taken since is not the node that the worker meant.
-    ok &= nodes.incarnation[rows] <= generation
-    passed: list[bool] = ok.tolist()
-    return passed

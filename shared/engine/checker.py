@@ -54,10 +54,15 @@ class Checker:
         return self._evaluation(key, info, profile).filters.passing(rows, own_uid)
 
     def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
-        """Whether pods elsewhere matter: then a verdict holds until the next pod is placed, and
-        several pods of the class must be asked about one after the other."""
+        """Whether pods elsewhere matter: then a verdict holds until the next pod is placed."""
         key = self.key_of(class_id, info, profile)
         return self._evaluation(key, info, profile).is_wide
+
+    def crowded_domains(self, class_id: int, info: PodInfo, profile: str) -> list[Rows] | None:
+        """As of `CrowdingFilter`, for pods that come to distinct rows: none where pods elsewhere do not
+        matter, or never keep others of the class away."""
+        key = self.key_of(class_id, info, profile)
+        return self._evaluation(key, info, profile).crowded_domains(class_id)
 
     def _evaluation(self, key: Hashable, info: PodInfo, profile: str) -> Evaluation:
         of = self._classes.of_like if isinstance(key, Alike) else self._classes.of

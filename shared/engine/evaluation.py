@@ -126,6 +126,19 @@ class Evaluation:
             self._elsewhere = elsewhere
         return elsewhere
 
+    def crowded_domains(self, class_id: int) -> list[Rows] | None:
+        """As of `CrowdingFilter`, of all filters."""
+        states, crowding = self.outcome.states, self.pod.plan.crowding
+        if crowding is None or not self.outcome.status.is_success:
+            return None
+        found: list[Rows] = []
+        for plugin in crowding:
+            domains = plugin.crowded_domains(states.get(plugin.NAME), class_id, self._cluster)
+            if domains is None:
+                return None
+            found += domains
+        return found
+
     def speak_of(self, info: PodInfo) -> None:
         """From now on this pod is asked about, of which the plugins say the same."""
         self.info = info

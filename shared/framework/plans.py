@@ -10,6 +10,7 @@ from typing import Final, NamedTuple
 
 from shared.framework.filter_outcomes import PreFilterOutcome
 from shared.framework.plugin_api import (
+    CrowdingFilter,
     Dependence,
     FilterPlugin,
     NormalizeScorePlugin,
@@ -67,6 +68,8 @@ class FilterPlan(NamedTuple):
     """Those of them whose PreFilter looked at pods."""
     beyond: list[int]
     """Those of them for which pods elsewhere count, in Filter or in PreFilter; ascending."""
+    crowding: list[CrowdingFilter] | None
+    """The same; None where one of them cannot tell how far pods keep each other away."""
     reads_pods: bool
     """Some filter looks at the pods themselves, and not only at what they take."""
     stale_by: Reads
@@ -108,6 +111,11 @@ class FilterPlans:
             for index, plugin in enumerate(filters)
             if isinstance(plugin, ObjectFollower)
         }
+        self._crowding = {
+            index: plugin
+            for index, plugin in enumerate(filters)
+            if isinstance(plugin, CrowdingFilter)
+        }
         self._follows = {
             plugin.NAME for plugin in pre_filters if isinstance(plugin, UpdatableFilter)
         }
@@ -143,6 +151,8 @@ class FilterPlans:
             for plugin in self._pod_counting
             if plugin.filter_index in active and plugin.name not in outcome.final
         ]
+        beyond = sorted({*groups.wide, *(plugin.filter_index for plugin in pod_counting)})
+        can_tell = self._crowding.keys() >= set(beyond)
         readers = _object_readers(
             [plugin for plugin in self._pre_filters if plugin.NAME not in outcome.final],
             [self._filters[index] for index in active],
@@ -151,7 +161,8 @@ class FilterPlans:
             active,
             groups,
             pod_counting,
-            sorted({*groups.wide, *(plugin.filter_index for plugin in pod_counting)}),
+            beyond,
+            [self._crowding[index] for index in beyond] if can_tell else None,
             any(self._filters[index].filter_depends.reads & Reads.PODS for index in active),
             self._stale_by(outcome, active),
             _kinds_read(readers),

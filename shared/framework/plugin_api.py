@@ -324,6 +324,20 @@ class ClassDiscerning(Protocol):
 
 
 @runtime_checkable
+class CrowdingFilter(HasName, Protocol):
+    """A filter of wide scope that can tell how far a pod keeps away the next one of its class. Without
+    it, such pods are checked one after the other."""
+
+    def crowded_domains(
+        self, state: Any, class_id: int, cluster: ClusterView
+    ) -> Sequence[Rows] | None:
+        """For each topology in which they keep each other away, the domain of each row (NO_DOMAIN:
+        none): of two pods of the class on nodes that share no domain, the first never makes `filter`
+        refuse the second. It may make it let the second in. None: it may be refused anywhere."""
+        ...
+
+
+@runtime_checkable
 class ClaimsLikener(Protocol):
     """A plugin that `reads_claims` and can tell which of them come to the same. Without it, each pod
     with claims is looked at by itself."""

@@ -13,9 +13,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from daemon.core import committer
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
+from daemon.core.stretches import end_of_stretch, passing
 from shared.engine import families, row_states
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
@@ -179,11 +179,12 @@ class World:
     def judge(self, kinds: list[str], rows: list[int]) -> None:
         """Pods that were proposed for these rows are checked together, as far as they may be; each is
         let in if a new checker does so that is asked when those before it are there."""
-        for run in committer._runs(self.proposed(kinds, rows), self.owner, self.cache.view):
-            first = run[0][0].pod_class
-            together = np.array([row for _, row in run], np.intp)
-            passes = self.owner.passing(first.class_id, first.info, PROFILE, together).tolist()
-            for (attempt, row), is_let_in in zip(run, passes, strict=True):
+        known, view, begin = self.proposed(kinds, rows), self.cache.view, 0
+        while begin < len(known):
+            run = known[begin : end_of_stretch(known, begin, self.owner, view)]
+            passes = passing(self.cache, self.owner, run, self.cache.generation)
+            begin += len(passes)
+            for (attempt, row), is_let_in in zip(run, passes, strict=False):
                 record, pod_class = attempt.pod.record, attempt.pod_class
                 fresh, alone = Checker(self.cache.view, CHECKED), np.array([row], np.intp)
                 wanted = fresh.passing(pod_class.class_id, pod_class.info, PROFILE, alone)
@@ -302,8 +303,8 @@ def test_pods_with_claims_of_two_kinds_in_turn_take_what_is_left(kind: str) -> N
 def test_pods_of_one_kind_are_checked_by_one_call(kind: str) -> None:
     world = World()
     known = world.proposed([kind], [0, 1, 2, 3])
-    runs = committer._runs(known, world.owner, world.cache.view)
-    assert [len(run) for run in runs] == ([1] * 4 if kind in LIKE_NO_OTHER else [4])
+    end = end_of_stretch(known, 0, world.owner, world.cache.view)
+    assert end == (1 if kind in LIKE_NO_OTHER else 4)
 
 
 def test_a_pod_does_not_speak_for_others_once_one_before_it_took_a_node_for_their_volume() -> None:

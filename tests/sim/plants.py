@@ -13,7 +13,7 @@ class Plant(NamedTuple):
 
 PLANTS = {
     "the owner does not check a placement again": Plant(
-        "daemon.core.committer",
+        "daemon.core.stretches",
         "    passed: list[bool] = ok.tolist()\n",
         "    passed: list[bool] = [True] * len(run)\n",
         found_by=5,
@@ -61,7 +61,7 @@ PLANTS = {
         found_by=30,
     ),
     "a node that took another's row is taken for it": Plant(
-        "daemon.core.committer",
+        "daemon.core.stretches",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
         found_by=192,

@@ -7,7 +7,7 @@ on nodes against the incoming one. Counts are kept by topology key and domain
 Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scoring}.go, v1.36.2.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, NamedTuple
 
@@ -289,6 +289,16 @@ class InterPodAffinity:
         if state.lets_first_in is not let_first_in:
             return cluster.nodes.present_rows()
         return np.concatenate(changed) if changed else NO_ROWS
+
+    def crowded_domains(
+        self, state: FilterState, class_id: int, cluster: ClusterView
+    ) -> Sequence[Rows] | None:
+        if state.lets_first_in:
+            return None  # All others have to go to where the first one is.
+        # What one says of another holds the other way round: both have the same terms.
+        apart = state.shares.of(class_id, cluster.classes).anti_affinity
+        counts = state.anti_affinity
+        return [counts.of_key(share.topology_key).topology.domain_of_row for share in apart]
 
     # Score -----------------------------------------------------------------------------------------
 

@@ -188,6 +188,15 @@ class PodTopologySpread:
         ]
         return np.concatenate(flipped) if flipped else NO_ROWS
 
+    def crowded_domains(
+        self, state: HardState, class_id: int, cluster: ClusterView
+    ) -> Sequence[Rows]:
+        """A pod only raises the lowest count where it raises the count of its own domain."""
+        bits = state.matches.of(class_id, cluster.classes)
+        return [
+            counts.topology.domain_of_row for i, counts in enumerate(state.counts) if bits & 1 << i
+        ]
+
     def _hard_state(
         self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
     ) -> HardState:

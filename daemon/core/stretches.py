@@ -1,0 +1,151 @@
+"""Stretches: pods in a row that are checked by one call.
+
+Each placement may keep away the next: it takes room on its node, and where pods elsewhere matter, it
+counts there. Pods that are the same to the checker and come to distinct nodes take no room from each
+other, and what keeps those apart that have a say beyond their node, plugins tell by domains
+(`CrowdingFilter`). So all of a stretch that pass at its beginning pass in turn, too.
+"""
+
+from collections.abc import Hashable, Sequence
+from itertools import pairwise
+
+import numpy as np
+
+from daemon.core.cache import Cache
+from daemon.core.dispatch import Attempt
+from daemon.core.pod_classes import PodClass
+from shared.columns.schema import Rows
+from shared.columns.topology import NO_DOMAIN
+from shared.dra.device_index import takes_devices
+from shared.engine.checker import Checker
+from shared.errors import ObjectError
+from shared.faults import reading
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+
+Proposed = tuple[Attempt, int]
+"""A pod and the row of its node."""
+
+
+class Stretch:
+    """Rows that pods of a class come to without keeping each other away."""
+
+    __slots__ = ("_checker", "_class_id", "_crowded", "_first_row", "_info", "_is_known", "_view",
+                 "is_plain", "rows")  # fmt: skip
+
+    def __init__(
+        self, class_id: int, info: PodInfo, checker: Checker, view: ClusterView, first_row: int
+    ) -> None:
+        self._class_id, self._info = class_id, info
+        self._checker, self._view = checker, view
+        self._first_row = first_row
+        self.rows = {first_row}
+        self.is_plain = False
+        """It is known that pods on other rows do not matter."""
+        self._is_known = False
+        self._crowded: list[tuple[Rows, set[int]]] | None = None
+        """Domains by row, and those that somebody has come to; None: no other pod comes in."""
+
+    def takes(self, row: int) -> bool:
+        """Whether a pod that comes to the row goes on with the stretch."""
+        if row in self.rows:
+            return False
+        if not self._is_known:
+            self._is_known = True
+            self._crowded = self._found_out()
+            self.is_plain = self._crowded == []
+            if self._crowded and not self._is_apart(self._first_row):
+                return False
+        if self._crowded is None or (self._crowded and not self._is_apart(row)):
+            return False
+        self.rows.add(row)
+        return True
+
+    def _is_apart(self, row: int) -> bool:
+        """Whether nobody is in the domains of the row, which this one has come to."""
+        for domain_of_row, taken in self._crowded or ():
+            if not 0 <= row < len(domain_of_row):
+                return False  # Of a copy that is not ours.
+            domain = domain_of_row.item(row)
+            if domain in taken:
+                return False
+            if domain != NO_DOMAIN:
+                taken.add(domain)
+        return True
+
+    def _found_out(self) -> list[tuple[Rows, set[int]]] | None:
+        class_id, info, checker = self._class_id, self._info, self._checker
+        profile = info.spec.scheduler_name
+        try:
+            with reading("class", class_id):
+                if takes_devices(info, self._view):
+                    return None
+                if info.takes_claims and checker.key_of(class_id, info, profile) == class_id:
+                    return None
+                crowded = checker.crowded_domains(class_id, info, profile)
+        except ObjectError:
+            return None  # And comes out where it is checked.
+        return None if crowded is None else [(domain_of_row, set()) for domain_of_row in crowded]
+
+
+def end_of_stretch(
+    known: Sequence[Proposed], begin: int, checker: Checker, view: ClusterView
+) -> int:
+    """Where the stretch ends that begins there. It is looked for when the one before is dealt with:
+    which pods are the same may have changed by it."""
+    nominations = view.nominations if len(view.nominations) else None
+    first, first_row = known[begin]
+    # The nomination of one pod takes room from the others, not from itself.
+    if nominations is not None and nominations.get(first.pod.record.uid) is not None:
+        return begin + 1
+    first_class, key, stretch = first.pod_class, None, None
+    for at in range(begin + 1, len(known)):
+        attempt, row = known[at]
+        if row == first_row:
+            return at
+        if attempt.pod_class is not first_class:
+            if not first_class.info.takes_claims:
+                return at
+            key = _key_of(first_class, checker) if key is None else key
+            if _key_of(attempt.pod_class, checker) != key:
+                return at
+        if nominations is not None and nominations.get(attempt.pod.record.uid) is not None:
+            return at
+        if stretch is None:
+            stretch = Stretch(first_class.class_id, first_class.info, checker, view, first_row)
+        if stretch.is_plain:  # Most are: spares a call.
+            if row in stretch.rows:
+                return at
+            stretch.rows.add(row)
+        elif not stretch.takes(row):
+            return at
+    return len(known)
+
+
+def passing(cache: Cache, checker: Checker, run: Sequence[Proposed], generation: int) -> list[bool]:
+    """Of each pod of a stretch; of fewer, where those before may let in the ones that are left."""
+    nodes = cache.nodes
+    proposed = [row for _, row in run]
+    if max(proposed) >= nodes.row_count or min(proposed) < 0:
+        return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
+    rows = np.array(proposed, np.intp)
+    pod_class = run[0][0].pod_class
+    uid = run[0][0].pod.record.uid
+    own_uid = uid if cache.view.nominations.get(uid) is not None else ""
+    ok = checker.passing(pod_class.class_id, pod_class.info, pod_class.profile, rows, own_uid)
+    # A row that another node has taken since is not the node that the worker meant.
+    ok &= nodes.incarnation[rows] <= generation
+    passed: list[bool] = ok.tolist()
+    if not all(passed) and checker.is_wide(pod_class.class_id, pod_class.info, pod_class.profile):
+        for at, (before, is_let_in) in enumerate(pairwise(passed), 1):
+            if before and not is_let_in:
+                return passed[:at]
+    return passed
+
+
+def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:
+    try:
+        with reading("class", pod_class.class_id):
+            return checker.key_of(pod_class.class_id, pod_class.info, pod_class.profile)
+    except ObjectError:
+        return pod_class.class_id  # And comes out where it is checked.
