@@ -20,8 +20,8 @@ from shared.messages.to_binder import BindPod, StatusPatch
 from shared.rate_limit import RateLimit
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.waiting import HANG_S
-from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
-from workers.binder.recorder import EventRecorder, RecorderSettings
+from workers.binder.bind_call import BOUND, DefaultBinder, NotBound
+from workers.binder.recorder import PATIENCE, EventRecorder, RecorderSettings
 
 pytestmark = pytest.mark.integration
 
@@ -34,10 +34,6 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
             await main()
 
     asyncio.run(bounded())
-
-
-def patience_with(server: FaultyServer) -> Patience:
-    return Patience(post_timeout_s=server.patience_s, get_timeout_s=server.patience_s)
 
 
 @contextlib.asynccontextmanager
@@ -103,9 +99,7 @@ def test_a_pod_is_bound_all_the_same_and_once(rules: list[Rule]) -> None:
     async def main() -> None:
         async with faulty_server(*rules) as server, client_of(server) as client:
             uid = server.add_pod("p")
-            outcome = await DefaultBinder(client, patience_with(server), sleep=sleep).bind(
-                order(uid)
-            )
+            outcome = await DefaultBinder(client, SystemClock(), sleep).bind(order(uid))
             assert outcome == BOUND
             assert server.pod("p")["spec"]["nodeName"] == "n1"
             assert not server.plan.is_active
@@ -166,9 +160,7 @@ def test_what_cannot_be_bound_is_told_by_its_reason(
             async def sleep(delay_s: float) -> None:
                 await asyncio.sleep(0)
 
-            outcome = await DefaultBinder(client, patience_with(server), sleep=sleep).bind(
-                order(uid)
-            )
+            outcome = await DefaultBinder(client, SystemClock(), sleep).bind(order(uid))
             assert isinstance(outcome, NotBound)
             assert outcome.reason == reason
             assert server.pod("p")["spec"].get("nodeName") == node
@@ -182,7 +174,7 @@ def test_a_pod_that_another_scheduler_has_bound_is_a_conflict() -> None:
             uid = server.add_pod("p")
             target = {"metadata": {"name": "p"}, "target": {"kind": "Node", "name": "theirs"}}
             server.do("POST", "/api/v1/namespaces/default/pods/p/binding", target)
-            outcome = await DefaultBinder(client, patience_with(server)).bind(order(uid))
+            outcome = await DefaultBinder(client, SystemClock()).bind(order(uid))
             assert outcome == NotBound(
                 BindFailureReason.CONFLICT, "the pod is bound to node theirs"
             )
@@ -208,7 +200,7 @@ def test_each_binding_waits_its_turn_once_also_when_it_is_repeated() -> None:
     async def main() -> None:
         refused = Rule(at="request", do="refuse", code=401, **BIND)
         async with faulty_server(refused) as server, client_of(server, rate_limit=rate) as client:
-            binder = DefaultBinder(client, patience_with(server))
+            binder = DefaultBinder(client, SystemClock())
             uids = {f"p{number}": server.add_pod(f"p{number}") for number in range(5)}
             outcomes = [await binder.bind(order(uid, name)) for name, uid in uids.items()]
             assert [outcome == BOUND for outcome in outcomes] == [False, *[True] * 4]
@@ -224,7 +216,8 @@ def test_each_binding_waits_its_turn_once_also_when_it_is_repeated() -> None:
 async def recorder_of(
     server: FaultyServer, monkeypatch: pytest.MonkeyPatch
 ) -> AsyncIterator[EventRecorder]:
-    monkeypatch.setattr("workers.binder.recorder.BACKOFF_S", 0.001)
+    patience = PATIENCE._replace(pause_s=0.001)
+    monkeypatch.setattr("workers.binder.recorder.PATIENCE", patience)
     monkeypatch.setattr("workers.binder.recorder.TIMEOUT_S", server.patience_s)
     async with client_of(server) as client:
         loop = asyncio.get_running_loop()

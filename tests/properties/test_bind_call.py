@@ -23,7 +23,7 @@ from shared.kube.api_errors import (
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from tests.unit.workers.binder.fake_api import FakeApi
-from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Patience
+from workers.binder.bind_call import BOUND, PATIENCE, DefaultBinder, NotBound
 
 OUR_UID, OTHER_UID = "ours", "another"
 ORDER: dict[str, Any] = {
@@ -124,7 +124,7 @@ def bind(server: ApiServer, *, look_first: bool) -> BindFailureReason | None:
     async def sleep(delay_s: float) -> None:
         clock.advance(delay_s)
 
-    binder = DefaultBinder(server, Patience(), clock, sleep)
+    binder = DefaultBinder(server, clock, sleep)
     outcome = asyncio.run(binder.bind(BindPod(**ORDER, look_first=look_first)))
     assert outcome == BOUND or isinstance(outcome, NotBound)
     return outcome.reason if isinstance(outcome, NotBound) else None
@@ -155,6 +155,7 @@ def test_the_outcome_is_the_truth_and_no_post_is_ever_blind(
         if server.log[earlier] == "POST?":
             assert f"GET {OUR_UID} " in server.log[earlier:later]
     assert sum(line == "POST?" for line in server.log) <= 2
-    assert len(server.log) <= 2 * Patience().tries_max
+    assert PATIENCE.pauses_max is not None
+    assert len(server.log) <= 2 * PATIENCE.pauses_max
     if look_first and posts:
         assert f"GET {OUR_UID} " in server.log[: posts[0]]

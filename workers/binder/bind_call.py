@@ -12,12 +12,11 @@ What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v
 
 import asyncio
 import enum
-from collections.abc import Awaitable, Callable
 from typing import Final, NamedTuple, assert_never
 
 import msgspec
 
-from shared.clock import Clock, SystemClock
+from shared.clock import Clock
 from shared.kube.api.core_v1 import BriefPod
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import Api
@@ -32,26 +31,13 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
+from workers.binder.retries import Patience, Retries, Sleep
 from workers.binder.seen_pod import Gone, pod_path, seen_pod
 
-
-class Patience(NamedTuple):
-    """How long a binding is tried. All of it is spent only while the API server is in trouble."""
-
-    post_timeout_s: float = 30.0
-    """kube-apiserver gives up a request itself after 60 s; bindings take milliseconds."""
-    get_timeout_s: float = 10.0
-    total_s: float = 60.0
-    """After that the owner is told; it decides when to try again."""
-    backoff_s: float = 0.05
-    backoff_s_max: float = 2.0
-    tries_max: int = 20
-    """Requests that were surely not carried out (refused connections, 429) in one binding."""
-
-
-PATIENCE: Final = Patience()
-SYSTEM_CLOCK: Final = SystemClock()
-Sleep = Callable[[float], Awaitable[None]]
+GET_TIMEOUT_S: Final = 10.0
+PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s=60.0)
+"""With requests that were surely not carried out (refused connections, 429), and with looking; then the
+owner is told, which decides when to try again."""
 
 _UNANSWERED_POSTS_MAX: Final = 2
 """The first, and one more after a GET has shown that it did nothing."""
@@ -144,15 +130,8 @@ class DefaultBinder:
 
     NAME = "DefaultBinder"
 
-    def __init__(
-        self,
-        api: Api,
-        patience: Patience = PATIENCE,
-        clock: Clock = SYSTEM_CLOCK,
-        sleep: Sleep = asyncio.sleep,
-    ) -> None:
+    def __init__(self, api: Api, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
         self._api = api
-        self._patience = patience
         self._clock = clock
         self._sleep = sleep
 
@@ -162,9 +141,7 @@ class DefaultBinder:
             return await self._attempt(order).run(None)
         # Nearly every binding: one POST that is answered.
         try:
-            await self._api.post(
-                binding_path(order), binding_body(order), timeout_s=self._patience.post_timeout_s
-            )
+            await self._api.post(binding_path(order), binding_body(order))
         except (ApiError, TransportError) as error:
             return await self._attempt(order).run(error)
         return BOUND
@@ -175,7 +152,9 @@ class DefaultBinder:
         return await self._attempt(order).look(if_unbound)
 
     def _attempt(self, order: BindPod) -> "_Attempt":
-        return _Attempt(self._api, self._patience, self._clock, self._sleep, order)
+        # Orders that failed together come back apart; without a dice, so that tests repeat.
+        spread = 0.5 + (order.ticket % 64) / 64
+        return _Attempt(self._api, order, Retries(PATIENCE, self._clock, self._sleep, spread))
 
 
 class _Next(enum.Enum):
@@ -186,16 +165,10 @@ class _Next(enum.Enum):
 class _Attempt:
     """A binding that was not answered by a plain yes."""
 
-    def __init__(
-        self, api: Api, patience: Patience, clock: Clock, sleep: Sleep, order: BindPod
-    ) -> None:
+    def __init__(self, api: Api, order: BindPod, retries: Retries) -> None:
         self._api = api
-        self._patience = patience
-        self._clock = clock
-        self._sleep = sleep
         self._order = order
-        self._deadline_s = clock.monotonic_s() + patience.total_s
-        self._backoff_count = 0
+        self._retries = retries
         self._unanswered_count = 0
         self._problem = ""
         """Why the last POST has no known outcome."""
@@ -223,10 +196,8 @@ class _Attempt:
         return NotBound(BindFailureReason.REJECTED, if_unbound) if step is _Next.POST else step
 
     async def _post(self) -> Outcome | _Next:
-        order = self._order
-        timeout_s = self._patience.post_timeout_s
         try:
-            await self._api.post(binding_path(order), binding_body(order), timeout_s=timeout_s)
+            await self._api.post(binding_path(self._order), binding_body(self._order))
         except (ApiError, TransportError) as error:
             return await self._judge(error)
         return BOUND
@@ -235,7 +206,7 @@ class _Attempt:
         """What follows from a POST that did not end well."""
         match error:
             case ConnectFailed() | TooManyRequests():
-                if await self._back_off(error):
+                if await self._retries.pause(error):
                     return _Next.POST
                 return NotBound(BindFailureReason.UNREACHABLE, str(error))
             case TransportError() | ServerError():
@@ -258,9 +229,9 @@ class _Attempt:
         order = self._order
         path = pod_path(order.namespace, order.name)
         try:
-            pod = await seen_pod(self._api, path, order.uid, self._patience.get_timeout_s)
+            pod = await seen_pod(self._api, path, order.uid, GET_TIMEOUT_S)
         except TRANSIENT as error:
-            if await self._back_off(error):
+            if await self._retries.pause(error):
                 return _Next.LOOK
             return self._unknown(str(error))
         except ApiError as error:
@@ -287,19 +258,3 @@ class _Attempt:
             "; then "
         )
         return NotBound(BindFailureReason.UNREACHABLE, message)
-
-    async def _back_off(self, error: ApiError | TransportError) -> bool:
-        """Waits before the request is repeated; False if patience has run out."""
-        patience = self._patience
-        self._backoff_count += 1
-        if self._backoff_count > patience.tries_max:
-            return False
-        delay_s = min(patience.backoff_s_max, patience.backoff_s * 2.0 ** (self._backoff_count - 1))
-        # Orders that failed together come back apart; without a dice, so that tests repeat.
-        delay_s *= 0.5 + (self._order.ticket % 64) / 64
-        if isinstance(error, ApiError) and error.retry_after_s is not None:
-            delay_s = max(delay_s, error.retry_after_s)
-        if self._clock.monotonic_s() + delay_s > self._deadline_s:
-            return False
-        await self._sleep(delay_s)
-        return True

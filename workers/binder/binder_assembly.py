@@ -60,7 +60,7 @@ class BinderLife:
     ) -> None:
         """`make_profiles`: with a configuration; without, every profile binds by DefaultBinder."""
         hold, fences, tally = LeaseHold(around.gate), Fences(), Tally()
-        settings = RecorderSettings(per_s=limits.records_per_s, burst=limits.records_burst)
+        settings = RecorderSettings()
 
         def client(connections_max: int, rate_limit: RateLimit | None = None) -> FencedClient:
             return FencedClient(
@@ -78,7 +78,9 @@ class BinderLife:
         record_api = client(settings.writes_max)
         self._clients = (bind_api, record_api)
         clock = around.clock
-        self._recorder = EventRecorder(record_api, settings, clock, around.host_name, around.loop)
+        self._recorder = EventRecorder(
+            record_api, settings, clock, around.host_name, around.loop, limits.records
+        )
         lines = ClaimLines()
         default = DefaultBinder(bind_api, clock=clock)
         pre_binders = (

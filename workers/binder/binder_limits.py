@@ -16,11 +16,10 @@ RECORDS_BURST: Final = 500
 
 
 class BinderLimits(NamedTuple):
-    """Of one binder. A rate of 0 means without a limit."""
+    """Of one binder; None: without a limit."""
 
     bindings: RateLimit | None
-    records_per_s: float
-    records_burst: int
+    records: RateLimit | None
 
 
 def limits_of(qps: float, burst: int, pool_size: int) -> BinderLimits:
@@ -28,8 +27,7 @@ def limits_of(qps: float, burst: int, pool_size: int) -> BinderLimits:
     negative `qps` lifts every limit, as in client-go."""
     assert pool_size > 0, "a binder is part of a pool"
     if qps < 0:
-        return BinderLimits(None, 0.0, 1)
-    records_per_s = (qps or RECORDS_PER_S) / pool_size
-    records_burst = max(1, round((burst or qps or RECORDS_BURST) / pool_size))
-    bindings = RateLimit(records_per_s, records_burst) if qps else None
-    return BinderLimits(bindings, records_per_s, records_burst)
+        return BinderLimits(None, None)
+    per_s = (qps or RECORDS_PER_S) / pool_size
+    at_once = max(1, round((burst or qps or RECORDS_BURST) / pool_size))
+    return BinderLimits(RateLimit(per_s, at_once) if qps else None, RateLimit(per_s, at_once))

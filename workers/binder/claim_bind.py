@@ -16,7 +16,6 @@ Rules: PreBind and bindClaim in pkg/scheduler/framework/plugins/dynamicresources
 and extendeddynamicresources.go, v1.36.2.
 """
 
-import asyncio
 from collections.abc import Callable, Sequence
 from typing import Any, ClassVar, Final
 
@@ -50,6 +49,7 @@ from workers.binder.claim_lines import (
     resource_claim_path,
 )
 from workers.binder.claim_ready import DeviceWait, needs_preparing
+from workers.binder.retries import Patience, Retries
 from workers.binder.seen_pod import pod_path
 
 TRIES_MAX: Final = 5
@@ -58,11 +58,9 @@ RESERVED_FOR_MAX: Final = 256
 """Pods in one claim's reservedFor: ResourceClaimReservedForMaxSize in
 staging/src/k8s.io/api/resource/v1/types.go, v1.36.2. More than these are not written together, so
 that the API server's refusal meets those alone who are too many."""
-PATIENCE_S: Final = 60.0
-"""For writing all claims of a pod while the API server is in trouble."""
+PATIENCE: Final = Patience(pause_s=0.1, pause_s_max=2.0, total_s=60.0)
+"""With all claims of a pod together."""
 REQUEST_TIMEOUT_S: Final = 10.0
-BACKOFF_S: Final = 0.1
-BACKOFF_S_MAX: Final = 2.0
 
 _encoder: Final = msgspec.json.Encoder()
 
@@ -103,9 +101,9 @@ class ClaimBinder:
 
     async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown:
         """Allowed once all claims are allocated, reserved for the pod, and their devices ready."""
-        deadline_s = self._clock.monotonic_s() + PATIENCE_S
+        retries = Retries(PATIENCE, self._clock)
         for work in order.claims:
-            answer = await self._tried(order, work, deadline_s)
+            answer = await self._tried(order, work, retries)
             if not isinstance(answer, Allowed):
                 return answer
         if not any(map(needs_preparing, order.claims)):
@@ -118,7 +116,7 @@ class ClaimBinder:
         return Refused(end.message) if end.message else ALLOWED
 
     async def _tried(
-        self, order: BindPod, work: ClaimWork, deadline_s: float
+        self, order: BindPod, work: ClaimWork, retries: Retries
     ) -> Allowed | Refused | Unknown:
         line = self._lines.of(resource_claim_path(work.namespace, work.name))
         wish = Wish(order, work)
@@ -126,15 +124,15 @@ class ClaimBinder:
         try:
             async with line:
                 if wish.answer is None:
-                    await self._serve(line, wish, deadline_s)
+                    await self._serve(line, wish, retries)
         finally:
             line.wishes.remove(wish)
         assert wish.answer is not None, "it had its turn"
         return wish.answer
 
-    async def _serve(self, line: ClaimLine, first: Wish, deadline_s: float) -> None:
+    async def _serve(self, line: ClaimLine, first: Wish, retries: Retries) -> None:
         """Writes for `first`, and for all that wait behind it, while it has its turn."""
-        conflicts = troubles = 0
+        conflicts = 0
         is_alone = False
         while first.answer is None:
             batch = [first] if is_alone else line.waiting()
@@ -146,10 +144,7 @@ class ClaimBinder:
                     continue
                 answer: Refused | Unknown = Refused(line.message(first, error))
             except TRANSIENT as error:
-                delay_s = min(BACKOFF_S * 2.0**troubles, BACKOFF_S_MAX)
-                troubles += 1
-                if self._clock.monotonic_s() + delay_s <= deadline_s:
-                    await asyncio.sleep(delay_s)
+                if await retries.pause(error):
                     continue
                 answer = Unknown(line.message(first, error))
             except ApiError as error:

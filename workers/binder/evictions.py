@@ -27,14 +27,13 @@ from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch
-from workers.binder.bind_call import Sleep
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
+from workers.binder.retries import Patience, Retries, Sleep
 from workers.binder.seen_pod import pod_path, seen_pod
 
 IN_FLIGHT_MAX: Final = 32
-TRIES_MAX: Final = 5
-BACKOFF_S: Final = 0.25
+PATIENCE: Final = Patience(pause_s=0.25, pause_s_max=2.0, pauses_max=4)
 TIMEOUT_S: Final = 10.0
 
 
@@ -115,25 +114,23 @@ class Evictor:
     ) -> str | None:
         """Tries until it works or makes no sense any more. Returns the problem; empty: it is done. None:
         the pod was gone before, or is another one by now."""
-        problem = ""
-        for attempt in range(TRIES_MAX):
+        retries = Retries(PATIENCE, self._clock, self._sleep)
+        while True:
             try:
                 await call()
             except NotFound:
                 # It may be gone by an earlier try, of which the answer was lost.
-                return "" if attempt else None
+                return "" if retries.count else None
             except Conflict as error:
                 # Where somebody was only in the way, whoever waits for the room has to hear of it.
                 return str(error) if await self._is_there(path, uid) else None
             except TRANSIENT as error:
-                problem = str(error)
-                if attempt + 1 < TRIES_MAX:
-                    await self._sleep(BACKOFF_S * 2.0**attempt)
+                if not await retries.pause(error):
+                    return str(error)
             except ApiError as error:
                 return str(error)
             else:
                 return ""
-        return problem
 
     async def _is_there(self, path: str, uid: str) -> bool:
         """Whether this pod, and no other one of its name, is; yes, where nobody can tell."""

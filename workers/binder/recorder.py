@@ -60,6 +60,7 @@ from workers.binder.api_bodies import (
     status_patch,
     waiting_for_devices_event,
 )
+from workers.binder.retries import Patience
 from workers.binder.seen_pod import pod_path
 from workers.binder.soonest_call import SoonestCall
 
@@ -67,8 +68,8 @@ SERIES_FINISH_S: Final = 6 * 60.0
 SERIES_REFRESH_S: Final = 30 * 60.0
 
 TRIES_MAX: Final = 5
-BACKOFF_S: Final = 0.5
-BACKOFF_S_MAX: Final = 30.0
+PATIENCE: Final = Patience(pause_s=0.5, pause_s_max=30.0)
+"""All that is to be written waits together; each is given up after `TRIES_MAX`."""
 TIMEOUT_S: Final = 10.0
 PATCHES_MAX: Final = 32
 """Statuses under way at the same time, of those that are written at once; the others wait before their
@@ -76,7 +77,7 @@ time begins to count."""
 
 
 class RecorderSettings(NamedTuple):
-    """Bounds, each of which an operator may change."""
+    """How much may wait, and how much is written beside bindings."""
 
     queue_max: int = 20_000
     """Conditions and events that wait. An event is some 500 bytes: 10 MB."""
@@ -89,10 +90,6 @@ class RecorderSettings(NamedTuple):
     that of a binding, so 50 are a few percent of a busy second."""
     held_s: float = 0.5
     """The longest that events wait for others to be written with."""
-    per_s: float = 0.0
-    """Written each second at all times, on average; 0: as fast as the API server takes them."""
-    burst: int = 1
-    """Written at once after a pause, for `per_s`."""
 
 
 class _EventEntry(msgspec.Struct, eq=False):
@@ -145,10 +142,12 @@ class EventRecorder:
         clock: Clock,
         host_name: str,
         loop: asyncio.AbstractEventLoop,
+        rate: RateLimit | None = None,
     ) -> None:
+        """`rate`: of what is written at all times; None: as fast as the API server takes it."""
         self._api = api
         self._settings = settings
-        self._rate = RateLimit(settings.per_s, settings.burst) if settings.per_s > 0 else None
+        self._rate = rate
         self._clock = clock
         self._host_name = host_name
         self._loop = loop
@@ -506,10 +505,8 @@ class EventRecorder:
 
     def _pause(self, error: ApiError | TransportError) -> None:
         """Nothing is written for a while: the API server, or the way to it, is in trouble."""
-        delay_s = min(BACKOFF_S_MAX, BACKOFF_S * 2.0**self._failures_in_a_row)
-        self._failures_in_a_row = min(self._failures_in_a_row + 1, 16)
-        if isinstance(error, ApiError) and error.retry_after_s is not None:
-            delay_s = max(delay_s, error.retry_after_s)
+        delay_s = PATIENCE.pause(self._failures_in_a_row, error)
+        self._failures_in_a_row += 1
         self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
 
 

@@ -22,7 +22,7 @@ from shared.kube.api_errors import (
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import Decision
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime, make_order, pod_json
-from workers.binder.bind_call import BOUND, DefaultBinder, NotBound, Outcome, Patience, binding_body
+from workers.binder.bind_call import BOUND, PATIENCE, DefaultBinder, NotBound, Outcome, binding_body
 
 RECORDING = Path("tests/wire/kube-apiserver.jsonl")
 CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -47,7 +47,7 @@ OTHER_POD = pod_json(uid="u2", node="n1")
 
 def bind(*script: Answer, look_first: bool = False) -> tuple[Outcome, FakeApi, FakeTime]:
     api, time = FakeApi(*script), FakeTime()
-    binder = DefaultBinder(api, Patience(), time.clock, time.sleep)
+    binder = DefaultBinder(api, time.clock, time.sleep)
     outcome = asyncio.run(binder.bind(make_order(look_first=look_first)))
     assert not api.script, "not all of the script was asked for"
     return outcome, api, time
@@ -150,7 +150,7 @@ class TestSurelyNotDone:
     def test_no_server_at_all_ends_within_bounds(self) -> None:
         outcome, _, time = bind(*[REFUSED] * 21)
         assert outcome == NotBound(BindFailureReason.UNREACHABLE, "connection refused")
-        assert sum(time.sleeps) <= Patience().total_s
+        assert sum(time.sleeps) <= PATIENCE.total_s
 
     def test_the_wait_that_the_server_wishes_is_kept(self) -> None:
         outcome, api, time = bind(BUSY, CREATED)
@@ -166,7 +166,7 @@ class TestSurelyNotDone:
         waits = set()
         for ticket in range(64):
             api, time = FakeApi(REFUSED, CREATED), FakeTime()
-            binder = DefaultBinder(api, Patience(), time.clock, time.sleep)
+            binder = DefaultBinder(api, time.clock, time.sleep)
             asyncio.run(binder.bind(make_order(ticket)))
             waits.add(time.sleeps[0])
         assert len(waits) == 64

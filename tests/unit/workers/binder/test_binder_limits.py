@@ -2,28 +2,31 @@
 
 import pytest
 
+from shared.rate_limit import RateLimit
 from workers.binder.binder_limits import RECORDS_BURST, RECORDS_PER_S, limits_of
+
+
+def waits(rate: RateLimit | None, count: int) -> list[float]:
+    assert rate is not None
+    return [rate.reserve(0.0) for _ in range(count)]
 
 
 def test_without_a_setting_only_conditions_and_events_are_limited() -> None:
     limits = limits_of(0.0, 0, 1)
     assert limits.bindings is None
-    assert (limits.records_per_s, limits.records_burst) == (RECORDS_PER_S, RECORDS_BURST)
+    first_late = waits(limits.records, RECORDS_BURST + 1)[-1]
+    assert first_late == pytest.approx(1 / RECORDS_PER_S)
 
 
 def test_bindings_have_a_limit_of_their_own_and_the_pool_shares_it() -> None:
     limits = limits_of(100.0, 40, 2)
-    assert limits.bindings is not None
-    waits = [limits.bindings.reserve(0.0) for _ in range(22)]
-    assert waits == pytest.approx([0.0] * 20 + [0.02, 0.04])
-    assert (limits.records_per_s, limits.records_burst) == (50.0, 20)
+    for rate in limits:
+        assert waits(rate, 22) == pytest.approx([0.0] * 20 + [0.02, 0.04])
 
 
 def test_a_negative_rate_lifts_every_limit() -> None:
-    limits = limits_of(-1.0, 10, 3)
-    assert limits.bindings is None
-    assert limits.records_per_s == 0.0
+    assert limits_of(-1.0, 10, 3) == (None, None)
 
 
 def test_there_is_always_room_for_one() -> None:
-    assert limits_of(0.1, 0, 8).records_burst == 1
+    assert waits(limits_of(0.1, 0, 8).records, 1) == [0.0]

@@ -4,6 +4,7 @@ from pathlib import Path
 
 import pytest
 
+from bench.manual_clock import ManualClock
 from shared.clock import SystemClock
 from shared.config import load_configuration
 from shared.errors import ConfigurationError
@@ -57,7 +58,7 @@ def test_a_binder_knows_every_in_tree_plugin_by_name() -> None:
 def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(CONFIG)
-    binder = DefaultBinder(FakeApi())
+    binder = DefaultBinder(FakeApi(), ManualClock())
     found = made(path, binder)
     assert set(found) == {"default-scheduler", "batch"}
     assert all(plugins.binds == (binder,) for plugins in found.values())
@@ -72,23 +73,23 @@ def test_what_prepares_a_binding_follows_the_profile(tmp_path: Path, order: list
     pre_bind = f"{{enabled: [{enabled}], disabled: [{{name: '*'}}]}}"
     head = CONFIG.partition("profiles:")[0]
     path.write_text(f"{head}profiles:\n- plugins: {{preBind: {pre_bind}}}\n")
-    (plugins,) = made(path, DefaultBinder(FakeApi())).values()
+    (plugins,) = made(path, DefaultBinder(FakeApi(), ManualClock())).values()
     assert [each.NAME for each in plugins.pre_binds] == order
 
 
 def test_a_plugin_with_a_bind_method_binds_itself_and_a_known_way_is_ours() -> None:
-    binder, custom = DefaultBinder(FakeApi()), Custom()
+    binder, custom = DefaultBinder(FakeApi(), ManualClock()), Custom()
     assert isinstance(binding_profiles._bind_plugin(custom, binder), CustomBind)
     assert binding_profiles._bind_plugin(ByName("DefaultBinder"), binder) is binder
 
 
 def test_an_unknown_way_of_binding_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"plugin ByName: binder_name\(\) is 'Teleport'"):
-        binding_profiles._bind_plugin(ByName("Teleport"), DefaultBinder(FakeApi()))
+        binding_profiles._bind_plugin(ByName("Teleport"), DefaultBinder(FakeApi(), ManualClock()))
 
 
 def test_a_configuration_that_cannot_be_used_names_the_file(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text("kind: Nonsense\n")
     with pytest.raises(ConfigurationError, match=r"config\.yaml"):
-        made(path, DefaultBinder(FakeApi()))
+        made(path, DefaultBinder(FakeApi(), ManualClock()))

@@ -16,7 +16,7 @@ from shared.kube.api_errors import (
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime
-from workers.binder.evictions import IN_FLIGHT_MAX, TRIES_MAX, Evictor
+from workers.binder.evictions import IN_FLIGHT_MAX, Evictor
 
 OK = b"{}"
 GONE = NotFound(404, "NotFound", 'pods "v1" not found')
@@ -125,8 +125,8 @@ def test_what_may_pass_is_tried_again(answer: Answer) -> None:
 
 
 def test_what_does_not_pass_is_given_up_and_told_once() -> None:
-    run = evicted(*[BROKEN] * TRIES_MAX)
-    assert run.api.methods == " ".join(["PATCH"] * TRIES_MAX)
+    run = evicted(*[BROKEN] * 5)
+    assert run.api.methods == " ".join(["PATCH"] * 5)
     assert [done.problem for done in run.answers] == [str(BROKEN)]
     assert run.deleted == []
 

@@ -16,6 +16,7 @@ from shared.kube.api_errors import (
     TooManyRequests,
 )
 from shared.messages.to_binder import StatusPatch
+from shared.rate_limit import RateLimit
 from tests.unit.workers.binder.fake_api import (
     Answer,
     FakeApi,
@@ -36,13 +37,18 @@ SETTINGS = RecorderSettings(queue_max=100, quiet_s=0.1, writes_max=1, trickle_pe
 Scene = Callable[[EventRecorder], Awaitable[None]]
 
 
-def play(scene: Scene, *script: Answer, settings: RecorderSettings = SETTINGS) -> FakeApi:
+def play(
+    scene: Scene,
+    *script: Answer,
+    settings: RecorderSettings = SETTINGS,
+    rate: RateLimit | None = None,
+) -> FakeApi:
     """Runs a scene against a scripted API server."""
     api = FakeApi(*script)
 
     async def main() -> None:
         loop = asyncio.get_running_loop()
-        recorder = EventRecorder(api, settings, LoopClock(), "host", loop)
+        recorder = EventRecorder(api, settings, LoopClock(), "host", loop, rate)
         await scene(recorder)
         recorder.close()
 
@@ -532,12 +538,13 @@ class TestGivingWay:
         self,
     ) -> None:
         api = FakeApi(*[OK] * 20_000)
-        settings = RecorderSettings(queue_max=20_000, per_s=250.0, burst=500)
+        settings = RecorderSettings(queue_max=20_000)
         seen: list[int] = []
 
         async def scene() -> None:
             loop = asyncio.get_running_loop()
-            recorder = EventRecorder(api, settings, LoopClock(), "host", loop)
+            rate = RateLimit(250.0, 500)
+            recorder = EventRecorder(api, settings, LoopClock(), "host", loop, rate)
             for number in range(10_000):
                 recorder.patch_status(make_verdict(uid=f"u{number}"))
             for _ in range(3):
@@ -563,7 +570,7 @@ class TestGivingWay:
             await recorder.drain(0.5)
             assert recorder.events_dropped_count == 0
 
-        play(scene, *[OK] * 20, settings=RecorderSettings(per_s=1.0, burst=1))
+        play(scene, *[OK] * 20, settings=RecorderSettings(), rate=RateLimit(1.0, 1))
 
     def test_a_short_gap_between_bindings_is_not_taken_for_their_end(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
