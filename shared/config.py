@@ -6,8 +6,8 @@ and named in `SchedulerConfiguration.notes`, so that nobody believes in a settin
 Shape, defaults and rules: staging/src/k8s.io/kube-scheduler/config/v1/types.go and
 pkg/scheduler/apis/config/{v1/defaults.go,validation/validation.go}, v1.36.2.
 
-Which plugins exist and what their arguments mean is not known here: `shared/framework/registry.py`
-merges a profile with the defaults and checks it.
+Which plugins exist and what their arguments mean is not known here:
+`shared/framework/runtime/registry.py` merges a profile with the defaults and checks it.
 
 A worker of another host reads a file of its own. One that weighs plugins otherwise than the owner
 believes would place pods validly and wrongly, and nobody would notice; so it says by which configuration
@@ -27,8 +27,8 @@ import yaml
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_config import INT32_MAX, ExtenderConfig, read_extenders
-from shared.framework.feature_gates import OBEYED, FeatureGates
-from shared.framework.profiles import (
+from shared.feature_gates import OBEYED, FeatureGates
+from shared.framework.runtime.profiles import (
     DEFAULT_SCHEDULER_NAME,
     EXTENSION_POINTS,
     MULTI_POINT,

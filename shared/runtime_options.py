@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from shared.framework.feature_gates import GANG_SCHEDULING, parse_feature_gates
+from shared.feature_gates import GANG_SCHEDULING, parse_feature_gates
 from shared.kube.custom_resources import custom_kind
 from shared.kube.foreign_groups import FOREIGN_GROUPS, kinds_with
 from shared.kube.resources import ResourceKind
@@ -99,7 +99,7 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Bindings that each binder has open at the API server at once. A kube-apiserver admits some
     hundred mutating requests of all its clients together."""
     feature_gates: str = ""
-    """`Name=true,Name=false`, as kube-scheduler's; see `shared/framework/feature_gates.py`."""
+    """`Name=true,Name=false`, as kube-scheduler's; see `shared/feature_gates.py`."""
     pod_groups: str = ""
     """Whose pod groups are gangs (`shared/kube/foreign_groups.py`); empty: those of Kubernetes."""
     custom_kinds: tuple[str, ...] = ()

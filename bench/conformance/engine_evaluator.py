@@ -34,10 +34,10 @@ from shared.config import API_VERSION, KIND, parse_configuration
 from shared.engine.best_rows import Ties
 from shared.engine.engine import Choice
 from shared.engine.evaluation import Evaluation
-from shared.framework.diagnosis import node_verdicts
-from shared.framework.feature_gates import FeatureGates
-from shared.framework.filter_outcomes import PreFilterOutcome
-from shared.framework.prepared_pod import prepared
+from shared.feature_gates import FeatureGates
+from shared.framework.runtime.diagnosis import node_verdicts
+from shared.framework.runtime.filter_outcomes import PreFilterOutcome
+from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.status import SUCCESS
 from shared.kube.api.core_v1 import FINISHED_PHASES
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod

@@ -18,7 +18,7 @@ from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario
 from shared.engine import class_filters, kept_rows, lone_pods, row_states
-from workers.scorer import candidate_search
+from workers.scorer import evaluator
 
 Json = dict[str, Any]
 
@@ -46,7 +46,7 @@ FROM_SIZE: Final[tuple[tuple[ModuleType, str, int], ...]] = (
     (kept_rows, "FEW_ROWS", 1),
     (row_states, "ROWS_MIN", 2),
     (row_states, "ROWS_A_STATE_MIN", 0),
-    (candidate_search, "SIZE_MIN", 1),
+    (evaluator, "SIZE_MIN", 1),
     (class_filters, "FEW_ROWS", 1),
 )
 """From how many nodes on something is worth its while, and what stands for that in small clusters."""

@@ -18,19 +18,8 @@ from shared.engine.checker import Checker
 from shared.engine.engine import Choice, Engine
 from shared.engine.evaluation import Evaluation
 from shared.engine.lone_pods import LonePods
+from shared.engine.score_range import out_of_range
 from shared.framework.cluster_view import ClusterView
-from shared.framework.diagnosis import (
-    FitError,
-    diagnose,
-    node_verdicts,
-)
-from shared.framework.filter_outcomes import (
-    ActiveScore,
-    FilterOutcome,
-    FilterVerdicts,
-    PreScoreError,
-)
-from shared.framework.normalize import out_of_range
 from shared.framework.plugin_api import UNRATED
 from shared.framework.post_filter import (
     Candidate,
@@ -40,8 +29,23 @@ from shared.framework.post_filter import (
     Preemption,
     run_post_filters,
 )
-from shared.framework.prepared_pod import PreparedPod, counting_own_node, run_filters_with_nominated
-from shared.framework.runtime import Framework
+from shared.framework.runtime.diagnosis import (
+    FitError,
+    diagnose,
+    node_verdicts,
+)
+from shared.framework.runtime.filter_outcomes import (
+    ActiveScore,
+    FilterOutcome,
+    FilterVerdicts,
+    PreScoreError,
+)
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import (
+    PreparedPod,
+    counting_own_node,
+    run_filters_with_nominated,
+)
 from shared.framework.status import Status
 from shared.plugins.preemption.victim_selector import VictimSelector
 from workers.scorer.evaluator import PreemptionEvaluator, is_above_any, post_filter

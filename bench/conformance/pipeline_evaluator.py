@@ -41,7 +41,7 @@ from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared.dra.device_index import CLAIMS
 from shared.dra.requests import claim_key
 from shared.errors import OperationalError
-from shared.framework.feature_gates import SCHEDULER_ASYNC_PREEMPTION
+from shared.feature_gates import SCHEDULER_ASYNC_PREEMPTION
 from shared.kube.api.core_v1 import FINISHED_PHASES, Pod, PodSchedulingGate
 from shared.kube.pod_record import PodRecord, split_pod
 from shared.messages.admin import PendingPod, QueueAnswer

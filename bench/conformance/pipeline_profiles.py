@@ -14,7 +14,7 @@ import msgspec
 from bench.conformance.scenario import Configuration
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.plugins.in_tree import InTreeRegistry
 
 NEVER_RETRIED_S: Final = 3600

@@ -26,7 +26,6 @@ from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import (
     Change,
     ChangedObject,
@@ -34,6 +33,7 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     queue_if,
 )
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim, Pod
 from shared.kube.api.resource_v1 import DeviceClass
 from shared.kube.api.storage_v1 import (

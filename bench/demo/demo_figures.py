@@ -13,8 +13,8 @@ from bench.demo.cluster_check import CheckResult
 from bench.demo.pod_book import PodBook
 from bench.demo.workload import GPU_RESOURCE
 from daemon.commands.text_table import table as columns
+from daemon.core.fit_reasons import reason_of, short_resource
 from daemon.overview.pending import PendingReason, put_together
-from shared.framework.fit_reasons import reason_of, short_resource
 from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import decode_template, split_pod
 from shared.kube.pod_resources import pod_requests

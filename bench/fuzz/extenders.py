@@ -21,8 +21,8 @@ from shared.extenders.extender_wire import (
     preempt_result,
     priorities,
 )
+from workers.scorer.extended_pods import ExtenderAnswer, FilterQuestion, Question
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.extender_questions import ExtenderAnswer, FilterQuestion, Question
 
 CLUSTER: Final = 120
 """With more pods than there is room for."""

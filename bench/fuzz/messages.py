@@ -36,7 +36,7 @@ from bench.sim.sim_processes import (
 )
 from bench.sim.virtual_loop import Network
 from shared.config import SchedulerConfiguration, scoring_digest
-from shared.framework.feature_gates import FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.limits import PROCESSES_MAX
 from shared.messages import admin, from_scorer, to_binder, to_scorer
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST

@@ -34,7 +34,7 @@ from daemon.supervisor.supervise import Outside, Supervisor
 from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import parse_feature_gates
+from shared.feature_gates import parse_feature_gates
 from shared.framework.queueing_hints import custom_resources
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.plugins.in_tree import InTreeRegistry

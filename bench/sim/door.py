@@ -22,7 +22,7 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     queue_if,
 )
-from shared.framework.registry import ENTRY_POINT_GROUP
+from shared.framework.runtime.registry import ENTRY_POINT_GROUP
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kube.custom_resources import CustomObject
 

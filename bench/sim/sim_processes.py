@@ -31,7 +31,7 @@ from shared import exit_codes
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
-from shared.framework.feature_gates import FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import ClusterAccess, access_by_url
 from shared.kube.custom_resources import custom_kind
@@ -50,8 +50,8 @@ from shared.transport.scorer_sockets import ScorerSockets
 from workers.binder.binder_assembly import BinderLife, Surroundings
 from workers.binder.binder_limits import limits_of
 from workers.binder.binding_profiles import plugins_by_profile
+from workers.scorer.extended_pods import ExtenderAnswer, Question
 from workers.scorer.extender_calls import ExtenderCaller, ExtenderDesk
-from workers.scorer.extender_questions import ExtenderAnswer, Question
 from workers.scorer.scorer_assembly import make_loop
 
 ADDRESS: Final = "http://simulated:1"

@@ -19,8 +19,8 @@ from shared.config import (
 )
 from shared.errors import ConfigurationError
 from shared.extenders.extender_config import shown_extender
-from shared.framework.feature_gates import parse_feature_gates
-from shared.framework.profiles import MULTI_POINT, ProfileConfig, takes_part
+from shared.feature_gates import parse_feature_gates
+from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig, takes_part
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
 from shared.yaml_fields import composed
 

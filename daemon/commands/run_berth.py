@@ -19,8 +19,8 @@ from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan
 from shared.config import SchedulerConfiguration, overridden, read_text
 from shared.errors import ConfigurationError
-from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
 from shared.framework.queueing_hints import custom_resources
+from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
 from shared.kube.kubeconfig import find_access
 from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, Final, NamedTuple
 
 from shared.durations import parse_duration
-from shared.framework.feature_gates import BOOLEANS
+from shared.feature_gates import BOOLEANS
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.runtime_options import EndpointOptions, RuntimeOptions, default_runtime_dir
 from shared.telemetry.log import LEVELS

@@ -13,13 +13,13 @@ from pathlib import Path
 from typing import Final, TextIO
 
 from daemon.commands.text_table import table
+from daemon.core.fit_reasons import reason_of
 from daemon.overview.node_map import NodeMap, Total, ZoneMap
 from daemon.overview.overview import DecisionShown, Overview, Overviews, ProcessRow
 from daemon.overview.pending import bytes_text, called
 from daemon.supervisor.process_list import read_list
 from shared import shown
 from shared.clock import SystemClock
-from shared.framework.fit_reasons import reason_of
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 

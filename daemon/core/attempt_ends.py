@@ -18,8 +18,8 @@ from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.status_patches import verdict_of
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import binders_of
-from shared.framework.diagnosis import FitError
 from shared.framework.pod_info import PodInfo
+from shared.framework.runtime.diagnosis import FitError
 from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure

@@ -4,8 +4,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from shared.framework.plugin_times import PluginTimes
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, measured_by
 from shared.telemetry.metrics import Count
 from shared.telemetry.tally import Tally

@@ -15,9 +15,9 @@ from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt
 from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
-from shared.framework.prepared_pod import prepared, run_filters_with_nominated
-from shared.framework.runtime import Framework
-from shared.framework.what_if import WhatIf
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
+from shared.framework.runtime.what_if import WhatIf
 from shared.kube.pod_group_rules import goes_as_a_whole, priority_of
 
 Placed = tuple[Attempt, int]

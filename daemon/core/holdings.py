@@ -27,7 +27,7 @@ from daemon.core.suspects import Suspects
 from daemon.core.syncs import Syncs
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
 
 
 class ClusterFacts(NamedTuple):

@@ -28,8 +28,8 @@ from daemon.core.status_patches import StatusPatches, nomination_of
 from shared.columns.nomination_columns import Nomination
 from shared.faults import reading
 from shared.framework.cluster_event import ASSIGNED_POD_DELETE
-from shared.framework.prepared_pod import prepared
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import prepared
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal

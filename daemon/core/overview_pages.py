@@ -16,11 +16,11 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.counters import Counters
+from daemon.core.fit_reasons import reason_of, short_resource
 from daemon.core.holdings import ClusterFacts
 from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
-from shared.framework.fit_reasons import reason_of, short_resource
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, PodTemplate
 from shared.kube.pod_resources import exact_limits, exact_requests

@@ -18,7 +18,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 

@@ -68,7 +68,7 @@ from shared.engine.checker import Checker
 from shared.extenders.extender_config import EXTENDER
 from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
 from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, ResourceKind

@@ -6,7 +6,7 @@ from typing import Final
 
 import msgspec
 
-from shared.framework.fit_reasons import short_resource
+from daemon.core.fit_reasons import short_resource
 from shared.messages.admin import PendingGroup, PendingPod
 
 REASONS_MAX: Final = 30

@@ -9,7 +9,7 @@ from shared import exit_codes
 from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.config import load_configuration
-from shared.framework.feature_gates import parse_feature_gates
+from shared.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions

@@ -13,7 +13,7 @@ from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.config import SchedulerConfiguration, scoring_digest
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import (
+from shared.feature_gates import (
     GENERIC_WORKLOAD,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     SCHEDULER_ASYNC_PREEMPTION,
@@ -22,8 +22,8 @@ from shared.framework.feature_gates import (
     FeatureGates,
 )
 from shared.framework.plugin_api import QueueSortPlugin
-from shared.framework.plugin_times import IN_OWNER
-from shared.framework.profiles import CARRIED_OUT_BY_NAME
+from shared.framework.runtime.plugin_times import IN_OWNER
+from shared.framework.runtime.profiles import CARRIED_OUT_BY_NAME
 from shared.in_hand import InHand
 from shared.plugin_names import (
     DEFAULT_PREEMPTION,

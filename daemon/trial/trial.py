@@ -20,8 +20,8 @@ from daemon.core.effects import AnswerAdmin, Effect, Publish, TellBinder, TellSc
 from daemon.core.events import AdapterSaid, AdminAsked, BinderSaid, Event, ScorerSaid
 from daemon.owner.owner_assembly import make_state
 from shared.config import SchedulerConfiguration
+from shared.feature_gates import parse_feature_gates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.feature_gates import parse_feature_gates
 from shared.kube.object_codec import decode_object
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.from_binder import (

@@ -17,7 +17,7 @@ from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import RoomAsked, RoomFilter
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
 
 ROW_BYTES: Final = 2
 """Two masks."""

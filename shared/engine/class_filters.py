@@ -18,7 +18,7 @@ from shared.columns.rows import parts_of, row_index, rows_where
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.row_states import RowStates
 from shared.framework.plugin_api import Delta
-from shared.framework.prepared_pod import PreparedPod, passing_with_nominated
+from shared.framework.runtime.prepared_pod import PreparedPod, passing_with_nominated
 
 FEW_ROWS: Final = 16
 """Up to so many rows a set is cheaper than a mask."""

@@ -16,9 +16,9 @@ from shared.columns.schema import NO_ROWS
 from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import Ties
+from shared.engine.score_range import INVALID
 from shared.engine.state_answers import NO_PODS, UNKNOWN, StateAnswers
 from shared.framework.cluster_view import ClusterView
-from shared.framework.normalize import INVALID
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 

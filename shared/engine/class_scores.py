@@ -17,13 +17,13 @@ from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.engine.best_rows import BestRows
 from shared.engine.class_filters import Refiltered
 from shared.engine.row_states import RowStates, rated
+from shared.engine.score_range import weighted
 from shared.framework.cluster_view import ClusterView
-from shared.framework.filter_outcomes import ActiveScore
-from shared.framework.normalize import weighted
-from shared.framework.plans import MOVING
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.runtime.filter_outcomes import ActiveScore
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import MOVING
 from shared.framework.status import Code
 
 SHARE_LIKE_ALL: Final = 16
@@ -142,7 +142,7 @@ class _Feasible:
 
 class ClassScores:
     """`total` has the table's capacity, NOT_FEASIBLE where the pod does not fit; INVALID or more where
-    some score is out of range (`normalize.py`)."""
+    some score is out of range (`score_range.py`)."""
 
     def __init__(
         self,

@@ -19,15 +19,15 @@ from shared.engine.class_scores import ClassScores
 from shared.engine.dry_runs import DryRuns
 from shared.engine.evaluation import Evaluation, Evaluations
 from shared.engine.row_states import RowStates
+from shared.engine.score_range import INVALID, invalid_score, out_of_range
 from shared.framework.cluster_view import ClusterView
-from shared.framework.diagnosis import FitError, diagnose, filter_candidates, plugin_error
-from shared.framework.filter_outcomes import FilterOutcome, PreScoreError
-from shared.framework.node_sample import NodeSample, Sampling, first_in_heap
-from shared.framework.normalize import INVALID, invalid_score, out_of_range
-from shared.framework.plans import MOVING_BITS
 from shared.framework.pod_info import PodInfo
-from shared.framework.prepared_pod import passing, run_filters_with_nominated
-from shared.framework.runtime import Framework
+from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates, plugin_error
+from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.node_sample import NodeSample, Sampling, first_in_heap
+from shared.framework.runtime.plans import MOVING_BITS
+from shared.framework.runtime.prepared_pod import passing, run_filters_with_nominated
 
 TieBreak = Callable[[Ties], int]
 """Chooses one of the rows (ascending, at least two) that share the best score."""

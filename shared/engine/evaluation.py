@@ -25,14 +25,14 @@ from shared.engine.pods_elsewhere import PodsElsewhere
 from shared.engine.row_states import RowStates
 from shared.engine.state_answers import StateAnswers
 from shared.framework.cluster_view import ClusterView
-from shared.framework.diagnosis import FitError
-from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.follower import Follower
-from shared.framework.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
-from shared.framework.prepared_pod import counting_own_node, prepared
-from shared.framework.runtime import Framework
+from shared.framework.runtime.diagnosis import FitError
+from shared.framework.runtime.filter_outcomes import FilterOutcome
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import EDITED_BITS, MOVING_BITS
+from shared.framework.runtime.prepared_pod import counting_own_node, prepared
 
 EVALUATION_BYTES: Final = 8 << 10
 """About what an evaluation takes beside its arrays."""

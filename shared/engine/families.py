@@ -21,10 +21,10 @@ from shared.engine.kept_rows import looks_at_room_alone
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
-from shared.framework.plans import unfollowed_kinds
 from shared.framework.plugin_api import ClaimsLikener, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import unfollowed_kinds
 from shared.kube.api.core_v1 import Container, PodSpec, Volume
 
 FAMILIES_MAX: Final = 1 << 14

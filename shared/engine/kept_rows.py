@@ -20,7 +20,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.plugin_api import KeptScore, RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
 from shared.plugins.resources.balance import Floats
 from shared.plugins.resources.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
 from shared.plugins.resources.resource_arrays import BLOCK

@@ -18,11 +18,11 @@ from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.engine.engine import Choice, Engine, TieBreak, row_bytes_of
 from shared.engine.families import Alike, Families, Family
 from shared.engine.kept_rows import KeptRows, kept_rows
+from shared.engine.score_range import INVALID
 from shared.framework.cluster_view import ClusterView
-from shared.framework.filter_outcomes import PreScoreError
-from shared.framework.normalize import INVALID
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.runtime.filter_outcomes import PreScoreError
+from shared.framework.runtime.framework import Framework
 
 SHARING_MIN: Final = 1 << 14
 """With fewer rows, asking about each costs less than keeping track of which are alike: of pods that

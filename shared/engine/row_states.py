@@ -19,13 +19,13 @@ from shared.columns.rows import parts_of, row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage
+from shared.engine.score_range import weighted
 from shared.framework.cluster_view import ClusterView
-from shared.framework.filter_outcomes import ActiveScore, PreFilterOutcome
 from shared.framework.follower import Follower
-from shared.framework.normalize import weighted
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.runtime.filter_outcomes import ActiveScore, PreFilterOutcome
+from shared.framework.runtime.framework import Framework
 
 ROWS_A_STATE_MIN: Final = 2
 """Below, looking up the answers costs what is saved."""

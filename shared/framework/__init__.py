@@ -1,6 +1,4 @@
-"""The scheduling framework: extension points and profiles.
+"""What a plugin is made of, and what it may read: the part of berth that the author of a plugin knows.
 
-Start reading in `plugin_api.py` (what a plugin is), then `runtime.py` (one pod against the whole
-cluster) and `prepared_pod.py` (the same with pods that may come). `shared/engine/` keeps what comes of
-it from one placement to the next.
+Start reading in `plugin_api.py`. What runs plugins is in `runtime/`.
 """

@@ -5,11 +5,11 @@ import re
 from pathlib import Path
 from typing import Final
 
-from shared.framework.feature_gates import OBEYED
+from shared.feature_gates import OBEYED
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "differences.md"
-SAMPLE: Final = "unit/shared/framework/test_node_sample.py"
+SAMPLE: Final = "unit/shared/framework/runtime/test_node_sample.py"
 GROUPS: Final = "unit/daemon/core/test_pod_groups.py"
 THEIRS: Final = "it is about what kube-scheduler does; here there is nothing of the kind"
 LINES: Final[dict[str, str]] = {
@@ -35,7 +35,7 @@ LINES: Final[dict[str, str]] = {
         "::test_a_plugin_that_is_enabled_for_score_alone_prepares_its_score"
     ),
     "other feature gates than": (
-        "unit/shared/framework/test_feature_gates.py"
+        "unit/shared/test_feature_gates.py"
         "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
     ),
     "pod groups: DRAWorkloadResourceClaims": THEIRS,
@@ -192,7 +192,7 @@ LINES: Final[dict[str, str]] = {
         "::test_a_pod_that_asks_for_too_many_is_refused_by_name"
     ),
     "a pod whose affinity, spread constraints or claims are more work than about a second": (
-        "unit/shared/framework/test_pod_weight.py::test_others_go_on_beside_a_pod_that_is_too_much"
+        "unit/shared/framework/runtime/test_pod_weight.py::test_others_go_on_beside_a_pod_that_is_too_much"
     ),
     "a pod that a scoring process does not survive twice": (
         "unit/daemon/core/test_suspects.py::test_the_one_that_nobody_survives_is_found_and_parked"
@@ -238,7 +238,7 @@ def test_the_gates_that_are_obeyed_are_named() -> None:
 
 
 def test_plugins_take_part_here_where_they_do_not_upstream() -> None:
-    from shared.framework.profiles import ProfileConfig
+    from shared.framework.runtime.profiles import ProfileConfig
     from shared.plugins.in_tree import InTreeRegistry
 
     built = InTreeRegistry().build(ProfileConfig())

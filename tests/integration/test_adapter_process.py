@@ -14,7 +14,7 @@ import orjson
 import pytest
 
 from shared.child_plan import ChildPlan
-from shared.framework.feature_gates import parse_feature_gates
+from shared.feature_gates import parse_feature_gates
 from shared.kube.api_client import JSON, MERGE_PATCH, ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.kube.pod_record import PodRecord

@@ -23,7 +23,7 @@ from shared.engine.evaluation import Evaluations
 from shared.engine.families import Alike, Families
 from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod

@@ -19,11 +19,11 @@ from hypothesis import strategies as st
 
 from bench.sim.slow_topology import ZONE
 from daemon.core.cache import Cache
-from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.plugin_api import Dependence, ObjectReader, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.status import SUCCESS
 from shared.kube.api.core_v1 import Namespace, Node
 from shared.plugins.in_tree import InTreeRegistry

@@ -38,8 +38,8 @@ from shared.engine.checker import Checker
 from shared.engine.engine import Engine
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.prepared_pod import prepared
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.prepared_pod import prepared
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Namespace, Node, Service
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.object_codec import decode_object

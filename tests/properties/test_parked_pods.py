@@ -22,8 +22,8 @@ from bench.conformance.one_by_one import rows_without_verdict
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from shared.framework.diagnosis import filter_candidates
-from shared.framework.prepared_pod import prepared
+from shared.framework.runtime.diagnosis import filter_candidates
+from shared.framework.runtime.prepared_pod import prepared
 from shared.kube.api.core_v1 import ApiObject, Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL

@@ -16,8 +16,8 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
 from daemon.core.events import AdapterSaid
 from daemon.core.suspects import PARKED
-from shared.framework.diagnosis import diagnose, filter_candidates
-from shared.framework.prepared_pod import prepared
+from shared.framework.runtime.diagnosis import diagnose, filter_candidates
+from shared.framework.runtime.prepared_pod import prepared
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import AdapterBatch, PodChanged
 from tests.support.builders import make_node, make_pod

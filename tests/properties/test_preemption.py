@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
-from shared.framework.diagnosis import filter_candidates
 from shared.framework.post_filter import (
     Candidate,
     FailedAttempt,
     Preemption,
     run_post_filters,
 )
-from shared.framework.prepared_pod import prepared
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.diagnosis import filter_candidates
+from shared.framework.runtime.prepared_pod import prepared
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.status import Code
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.pod_record import PodRecord

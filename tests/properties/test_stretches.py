@@ -14,7 +14,7 @@ from daemon.core.cache import Cache
 from daemon.core.stretches import end_of_stretch, passing
 from shared.columns.nomination_columns import Nomination
 from shared.engine.checker import Checker
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.topology_strategies import NODE_NAMES, node_labels, node_object, pod_record
 

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from daemon.core.cache import Cache
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
-from shared.framework.prepared_pod import passing, prepared
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.prepared_pod import passing, prepared
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.volumes import (

@@ -16,9 +16,9 @@ from bench.conformance.generate import scenario
 from bench.conformance.one_by_one import SlowAttempt
 from bench.conformance.scenario import Scenario
 from daemon.core.cache import Cache
-from shared.framework.prepared_pod import prepared
-from shared.framework.profiles import ProfileConfig
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import prepared
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import split_pod
 from shared.plugins.in_tree import InTreeRegistry

@@ -79,7 +79,7 @@ PLANTS = {
         found_by=27,
     ),
     "room that is kept for nominated pods is given away": Plant(
-        "shared.framework.prepared_pod",
+        "shared.framework.runtime.prepared_pod",
         "    if not nominations or not len(rows):\n        return NO_ROWS",
         "    if True:\n        return NO_ROWS",
         found_by=33,

@@ -28,9 +28,9 @@ from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import with_method
 from shared.extenders.extender_config import ExtenderConfig
-from shared.framework.feature_gates import parse_feature_gates
+from shared.feature_gates import parse_feature_gates
 from shared.framework.plugin_api import PermitPlugin, ReservePlugin
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.in_hand import InHand
 from shared.kube.api.core_v1 import Node
 from shared.kube.object_codec import decode_object

@@ -6,8 +6,8 @@ from typing import Any
 from daemon.core.cache import Cache
 from daemon.core.queue.wakeups import Wakeups
 from shared.framework.cluster_view import ClusterView
-from shared.framework.profiles import DEFAULT_SCHEDULER_NAME, ProfileConfig
 from shared.framework.queueing_hints import Registrations
+from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME, ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 
 

@@ -17,7 +17,7 @@ from shared import plugin_names
 from shared.config import SchedulerConfiguration
 from shared.errors import ConfigurationError
 from shared.framework.binding_api import ApiUser
-from shared.framework.registry import Args, Factory, Registry
+from shared.framework.runtime.registry import Args, Factory, Registry
 from shared.kube.api_client import ApiClient
 from shared.kube.connection_problems import ConnectionProblems
 from workers.binder.bind_call import DefaultBinder

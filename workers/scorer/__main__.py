@@ -11,7 +11,7 @@ from shared.child_plan import ChildPlan, ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration, load_configuration, scoring_digest
-from shared.framework.feature_gates import parse_feature_gates
+from shared.feature_gates import parse_feature_gates
 from shared.kube.kubeconfig import find_access
 from shared.limits import PROCESSES_MAX
 from shared.plugins.in_tree import InTreeRegistry

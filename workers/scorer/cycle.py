@@ -17,9 +17,9 @@ from shared.engine.evaluation import Evaluation
 from shared.engine.lone_pods import LonePods
 from shared.errors import ObjectError
 from shared.faults import changing, reading
-from shared.framework.node_sample import NodeSample
 from shared.framework.plugin_api import ReservePlugin
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.node_sample import NodeSample
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun

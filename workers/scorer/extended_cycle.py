@@ -14,13 +14,13 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.engine.class_scores import ClassScores
 from shared.engine.evaluation import Evaluation
+from shared.engine.score_range import INVALID, invalid_score
 from shared.extenders.extender_verdicts import ExtenderVerdicts
-from shared.framework.diagnosis import FitError, plugin_error
-from shared.framework.filter_outcomes import PreScoreError
-from shared.framework.normalize import INVALID, invalid_score
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import Candidate, Candidates
-from shared.framework.what_if import WhatIf
+from shared.framework.runtime.diagnosis import FitError, plugin_error
+from shared.framework.runtime.filter_outcomes import PreScoreError
+from shared.framework.runtime.what_if import WhatIf
 from shared.messages.from_scorer import Failure
 from shared.messages.to_scorer import ExtendedTask, PodTask
 from shared.plugins.preemption.victim_selector import fits_without

@@ -25,26 +25,55 @@ from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts, is_interested
 from shared.extenders.extender_wire import MetaPod, MetaVictims, PodName
 from shared.faults import reading
-from shared.framework.diagnosis import FitError
 from shared.framework.post_filter import Candidates
+from shared.framework.runtime.diagnosis import FitError
 from shared.framework.status import SUCCESS, Code, Status
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugin_names import DEFAULT_PREEMPTION
 from workers.scorer.answers import BatchAnswers
 from workers.scorer.extended_cycle import NO_CANDIDATE, ExtendedCycle
-from workers.scorer.extender_questions import (
-    ExtenderAnswer,
-    FilterQuestion,
-    PreemptQuestion,
-    Question,
-)
 from workers.scorer.replica import Replica
 from workers.scorer.room_maker import RoomSearch
 
 PODS_AT_A_TIME: Final = 8
 """kube-scheduler asks about one pod after the other. With 8, an extender that takes 10 ms is no
 bound below 800 pods/s, and a placement is chosen at most 7 pods after the extender saw the cluster."""
+
+
+class FilterQuestion(NamedTuple):
+    """Which of these nodes may the pod have, and how good are they?"""
+
+    number: int
+    pod: PodName
+    extenders: tuple[int, ...]
+    """Positions of those that are interested, in the order of the calls."""
+    node_names: list[str]
+
+
+class PreemptQuestion(NamedTuple):
+    """Which of these ways to make room may be gone?"""
+
+    number: int
+    pod: PodName
+    extenders: tuple[int, ...]
+    victims: dict[str, MetaVictims]
+    """By node."""
+    pods: dict[str, PodName]
+    """All victims, by uid."""
+
+
+Question = FilterQuestion | PreemptQuestion
+
+
+class ExtenderAnswer(NamedTuple):
+    """To the question of this number."""
+
+    number: int
+    error: str = ""
+    """Not empty: an extender that must not be ignored failed, or the pod could not be read."""
+    verdicts: ExtenderVerdicts | None = None
+    victims: dict[str, MetaVictims] | None = None
 
 
 class Caller(Protocol):

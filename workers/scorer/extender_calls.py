@@ -37,7 +37,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.telemetry.log import EventLog
-from workers.scorer.extender_questions import (
+from workers.scorer.extended_pods import (
     ExtenderAnswer,
     FilterQuestion,
     PreemptQuestion,

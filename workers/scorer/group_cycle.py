@@ -13,23 +13,37 @@ Rules: pkg/scheduler/schedule_one_podgroup.go `podGroupSchedulingPlacementAlgori
 framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
 """
 
+import re
 from collections import Counter
 from collections.abc import Callable
 from typing import Final
 
 import numpy as np
 
+from shared.columns.resource_columns import requested_and_allocatable
+from shared.columns.rows import row_index, rows_where
 from shared.columns.schema import Int64s, Rows
 from shared.columns.topology import Topology, sum_by_domain
+from shared.columns.usage import PodUsage
+from shared.dra.device_index import takes_devices
 from shared.engine.engine import Engine
+from shared.engine.evaluation import Evaluation
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import RoomFilter
+from shared.framework.pod_info import PodInfo
+from shared.kube.quantity import (
+    NANOS_PER_MILLI,
+    NANOS_PER_UNIT,
+    ExactQuantity,
+    QuantityFormat,
+    canonical,
+)
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, PodGroupPodsCount
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from workers.scorer.answers import BatchAnswers
-from workers.scorer.group_lack import lack_of
 from workers.scorer.group_preemption import has_unconfirmed, make_room
-from workers.scorer.placement_room import room_by_row
 from workers.scorer.replica import Replica
 from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits
 
@@ -38,6 +52,8 @@ NOT_ELIGIBLE: Final = "not eligible due to placement-based pod group scheduling 
 """What preemption says of pods whose group has a topology constraint."""
 AS_A_WHOLE: Final = "not eligible due to workload aware preemption enabled"
 """The same of pods of a group for which room is made at once, if at all."""
+_SHORT: Final = re.compile(r"Insufficient (\S+?)[,.](?:\s|$)")
+"""In what NodeResourcesFit says of nodes."""
 NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
 
@@ -96,10 +112,22 @@ class GroupCycle:
         return answers if isinstance(room, str) else answers._replace(group_room=room)
 
     def _lack(self, answers: BatchAnswers) -> str:
-        classes = self._replica.classes
-        asked = zip(self._tickets(), self._class_ids(), strict=True)
-        class_of = {ticket: classes[each] for ticket, each in asked if each in classes}
-        return lack_of(answers, class_of, self._batch.pod_count, self._where)
+        """What the group lacks, for its condition: how many of its pods fit, where most of them do if
+        they have to keep to one placement, and what the others ask for that is short."""
+        where = f" in {self._where}" if self._where else ""
+        told = [f"{answers.found_count} of {self._batch.pod_count} members fit{where}"]
+        class_of = dict(zip(self._tickets(), self._class_ids(), strict=True))
+        wanted = Counter[str]()
+        for failure in answers.failures:
+            names = dict.fromkeys(_SHORT.findall(failure.message))
+            for ticket in failure.tickets if failure.preemption is None else ():
+                pod_class = self._replica.classes.get(class_of[ticket])
+                asked = (
+                    [] if pod_class is None else [_asked(pod_class.info, name) for name in names]
+                )
+                wanted[" and ".join(filter(None, asked))] += 1
+        told += [f"{count} need {asked} each" for asked, count in wanted.items() if asked]
+        return "; ".join(told)
 
     def _tickets(self) -> list[int]:
         first = self._batch.first_ticket
@@ -275,3 +303,40 @@ def _none_of(count: int, answers: BatchAnswers) -> BatchAnswers:
     """What is told of a group that fits into none of so many placements."""
     told = f"0/{count} placements are available, first placement status: {UNSCHEDULABLE}"
     return answers._replace(group_message=told)
+
+
+def room_by_row(evaluation: Evaluation, usage: PodUsage, cluster: ClusterView) -> Int64s | None:
+    """How many pods of a class each node takes, counted in one pass over the columns; shape (capacity,).
+    None where more than what the pods take of the node themselves decides."""
+    info, framework = evaluation.info, evaluation.framework
+    if evaluation.is_wide or usage.ports or info.takes_claims or takes_devices(info, cluster):
+        return None
+    if len(cluster.nominations) or framework.has_failed(evaluation.outcome):
+        return None
+    nodes = cluster.nodes
+    rows = rows_where(evaluation.feasible)
+    index = row_index(rows)
+    room = nodes.allowed_pod_count[index] - nodes.pod_count[index]
+    for number in evaluation.filters.moving:
+        plugin = framework.filters[number]
+        asked = plugin.room_asked(info, cluster) if isinstance(plugin, RoomFilter) else None
+        if asked is None:
+            return None
+        requested, allocatable = requested_and_allocatable(nodes, asked.names, index)
+        for i, (name, amount) in enumerate(zip(asked.names, asked.amounts, strict=True)):
+            row = nodes.resources.find(name)
+            taken = int(usage.amounts[row]) if 0 <= row < len(usage.amounts) else 0
+            if taken > 0:
+                fits = (allocatable[i] - requested[i] - amount) // taken + 1
+                room = np.minimum(room, fits)
+    by_row = np.zeros(nodes.capacity, np.int64)
+    by_row[rows] = np.maximum(room, 1)  # One at least: the filters let it pass.
+    return by_row
+
+
+def _asked(info: PodInfo, name: str) -> str:
+    """So much of a resource as a pod asks for, as text; empty for none."""
+    unit = NANOS_PER_MILLI if name == "cpu" else NANOS_PER_UNIT
+    form = QuantityFormat.BINARY_SI if name == "memory" else QuantityFormat.DECIMAL_SI
+    nanos = info.requests.of(name) * unit
+    return f"{canonical(ExactQuantity(nanos, form))} {name}" if nanos else ""

@@ -23,12 +23,12 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.victim_groups import VictimGroups, are_spare
-from shared.framework.what_if import WhatIf
+from shared.framework.runtime.what_if import WhatIf
 from shared.messages.from_scorer import GroupRoom, Placements
 from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.preemption.potential_victims import Budgets
+from shared.plugins.preemption.victim_groups import VictimGroups, are_spare
 
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 ONE_BY_ONE_MAX: Final = 64

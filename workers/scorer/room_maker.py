@@ -15,8 +15,8 @@ from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
-from shared.framework.diagnosis import FitError, reasons_of
 from shared.framework.post_filter import PostFilterResult
+from shared.framework.runtime.diagnosis import FitError, reasons_of
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
 from workers.scorer.evaluator import post_filter

@@ -11,8 +11,8 @@ from typing import Final, assert_never
 from shared.clock import Clock
 from shared.errors import FrameError
 from shared.framework.plugin_api import ReservePlugin
-from shared.framework.plugin_times import PluginTimes
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plugin_times import PluginTimes
 from shared.limits import EARLY_DELTAS_MAX
 from shared.messages.from_scorer import (
     FORESEEN_MAX,

@@ -8,9 +8,9 @@ from typing import ClassVar, Final
 from shared.columns.rows import row_index
 from shared.columns.schema import Rows
 from shared.columns.table import TaintTuple
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
-from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.plugin_api import ON_NODE, SKIP_FILTER, Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import (

@@ -12,9 +12,9 @@ from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import TaintTuple
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
-from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo

@@ -8,10 +8,10 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from shared.framework.filter_outcomes import FilterOutcome, PreFilterOutcome
 from shared.framework.plugin_args import ArgsStruct
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
-from shared.framework.prepared_pod import PreparedPod
+from shared.framework.runtime.filter_outcomes import FilterOutcome, PreFilterOutcome
+from shared.framework.runtime.prepared_pod import PreparedPod
 from shared.framework.status import Code, Status
 from shared.plugin_names import DEFAULT_PREEMPTION
 

@@ -11,9 +11,9 @@ from typing import Final, overload
 import numpy as np
 
 from shared.columns.schema import Rows
-from shared.framework.diagnosis import filter_error, node_verdicts
-from shared.framework.filter_outcomes import FilterOutcome, NodeVerdict
-from shared.framework.runtime import Framework
+from shared.framework.runtime.diagnosis import filter_error, node_verdicts
+from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict
+from shared.framework.runtime.framework import Framework
 from shared.framework.status import Code, Status
 
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"

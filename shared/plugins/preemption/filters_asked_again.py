@@ -9,13 +9,13 @@ counts made to follow.
 Callers may rely on: nothing here changes an answer, only how many questions lead to it.
 """
 
-from shared.framework.plans import MOVING
 from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.prepared_pod import PreparedPod
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import MOVING
+from shared.framework.runtime.prepared_pod import PreparedPod
 
 
 def moving_part(framework: Framework) -> Framework:

@@ -16,8 +16,8 @@ import numpy as np
 from shared.columns.pod_table import name_hash
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.victim_groups import are_spare
 from shared.kube.api.policy_v1 import PodDisruptionBudget
+from shared.plugins.preemption.victim_groups import are_spare
 from shared.selectors.label_selector import NOTHING, Selector, SelectorError, parse_label_selector
 
 BUDGETS: Final = "poddisruptionbudgets"

@@ -15,18 +15,17 @@ pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Rows
-from shared.framework.filter_outcomes import FilterOutcome
 from shared.framework.plugin_api import GonePods
 from shared.framework.post_filter import Candidates
-from shared.framework.prepared_pod import (
+from shared.framework.runtime.filter_outcomes import FilterOutcome
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import (
     PreFilterExtensions,
     PreparedPod,
     run_filters_with_nominated,
 )
-from shared.framework.runtime import Framework
+from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import Code
-from shared.framework.victim_groups import VictimGroups
-from shared.framework.what_if import WhatIf
 from shared.plugins.preemption.failed_nodes import FailedNodes
 from shared.plugins.preemption.filters_asked_again import (
     moving_part,
@@ -38,6 +37,7 @@ from shared.plugins.preemption.potential_victims import (
     PotentialVictims,
     potential_victims_on,
 )
+from shared.plugins.preemption.victim_groups import VictimGroups
 
 
 class VictimSelector:

@@ -17,8 +17,8 @@ from shared.columns.class_values import ClassValues
 from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     NEVER_SCORES,

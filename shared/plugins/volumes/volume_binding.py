@@ -13,8 +13,8 @@ import msgspec
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.normalize import (
     SCORE_MAX,
     SHAPE_SCORE_MAX,

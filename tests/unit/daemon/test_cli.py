@@ -27,9 +27,9 @@ from shared.errors import ConfigurationError
 from shared.framework.cluster_event import Action
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import DEFAULT_SCHEDULER_NAME
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.registry import ENTRY_POINT_GROUP
+from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
+from shared.framework.runtime.registry import ENTRY_POINT_GROUP
 from shared.framework.status import Status
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 

@@ -7,7 +7,7 @@ import pytest
 
 from shared.config import SchedulerConfiguration, load_configuration, parse_configuration
 from shared.errors import ConfigurationError
-from shared.framework.profiles import PluginSet
+from shared.framework.runtime.profiles import PluginSet
 from shared.limits import CONFIG_BYTES_MAX
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 

@@ -13,7 +13,7 @@ import pytest
 
 from daemon.commands.check_config import check
 from shared.errors import ConfigurationError
-from shared.framework.profiles import EXTENSION_POINTS
+from shared.framework.runtime.profiles import EXTENSION_POINTS
 
 Json = dict[str, Any]
 RATIO: Final = "RequestedToCapacityRatio"

@@ -18,7 +18,7 @@ from bench.conformance.scenario import Scenario
 from shared.columns.schema import Rows
 from shared.engine import families
 from shared.engine.dry_runs import DryRuns
-from workers.scorer.candidate_search import CandidateSearch
+from workers.scorer.evaluator import CandidateSearch
 
 Json = dict[str, Any]
 SEED = 1

@@ -11,7 +11,7 @@ from typing import Final
 from daemon.core.events import BinderSaid
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
-from shared.framework.plugin_times import IN_OWNER, SAMPLED
+from shared.framework.runtime.plugin_times import IN_OWNER, SAMPLED
 from shared.messages.from_binder import BindFinished, BindReport
 from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod

@@ -6,7 +6,7 @@ from daemon.core.events import AdapterSaid
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import make_state
 from shared.config import parse_configuration
-from shared.framework.feature_gates import FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,

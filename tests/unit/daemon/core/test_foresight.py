@@ -11,7 +11,7 @@ from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
 from shared.engine.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.status import SUCCESS, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest

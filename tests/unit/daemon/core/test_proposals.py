@@ -8,7 +8,7 @@ import pytest
 from daemon.core.events import ScorerSaid
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.engine.checker import Checker
-from shared.framework.profiles import PluginSet, ProfileConfig
+from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_owner import ObjectChanged
 from shared.plugin_names import DYNAMIC_RESOURCES

@@ -8,7 +8,7 @@ from daemon.core.counters import Counters
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.endpoints.metrics_text import metrics_text
-from shared.framework.plugin_times import IN_OWNER
+from shared.framework.runtime.plugin_times import IN_OWNER
 from shared.messages.measured import HistogramState
 from shared.messages.to_owner import NodeDeleted, PodChanged, PodDeleted
 from shared.telemetry.metrics import Count

@@ -3,7 +3,7 @@
 import numpy as np
 
 from shared.columns.schema import CPU
-from shared.framework.what_if import WhatIf
+from shared.framework.runtime.what_if import WhatIf
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, rows_of
 

@@ -9,7 +9,7 @@ from shared.engine.checker import Checker
 from shared.engine.class_filters import ROWS_LIKE_ONE_CALL
 from shared.engine.evaluation import Evaluation
 from shared.engine.row_states import RowStates
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, rows_of

@@ -11,8 +11,8 @@ from shared.engine.engine import Engine
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, NormalizeScorePlugin
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
-from shared.framework.runtime import Framework, ScoreEntry
+from shared.framework.runtime.framework import Framework, ScoreEntry
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of

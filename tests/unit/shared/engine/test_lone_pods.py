@@ -12,7 +12,7 @@ from shared.engine.engine import Choice, Engine
 from shared.engine.families import ALONE_MAX, Families, Family, family_key
 from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import decode_template
 from shared.plugins.in_tree import InTreeRegistry

@@ -11,12 +11,12 @@ from shared.columns.schema import CPU, Int64s, Rows
 from shared.columns.usage import usage_of
 from shared.engine.engine import Choice, Engine
 from shared.engine.lone_pods import LonePods
+from shared.engine.score_range import INVALID, weighted
 from shared.framework.cluster_view import ClusterView
-from shared.framework.normalize import INVALID, weighted
 from shared.framework.plugin_api import ON_NODE, ON_USAGE, Dependence
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
-from shared.framework.runtime import Framework, ScoreEntry
+from shared.framework.runtime.framework import Framework, ScoreEntry
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info

@@ -8,8 +8,8 @@ import pytest
 from daemon.core.cache import Cache
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
-from shared.framework.profiles import ProfileConfig
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugin_names import VOLUME_BINDING
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.status import Code
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.gates.priority_sort import PrioritySort

@@ -9,19 +9,21 @@ from shared.columns.schema import CPU
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.extenders.extender_wire import MetaPod, MetaVictims
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 from workers.scorer.extended_cycle import ExtendedCycle
-from workers.scorer.extended_pods import PODS_AT_A_TIME, ExtendedPods, Settled
-from workers.scorer.extender_questions import (
+from workers.scorer.extended_pods import (
+    PODS_AT_A_TIME,
+    ExtendedPods,
     ExtenderAnswer,
     FilterQuestion,
     PreemptQuestion,
     Question,
+    Settled,
 )
 
 

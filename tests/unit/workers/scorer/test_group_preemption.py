@@ -13,13 +13,13 @@ import msgspec
 import numpy as np
 import pytest
 
-from shared.framework.victim_groups import VictimGroups
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements
 from shared.messages.to_owner import ObjectDeleted
 from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.preemption.potential_victims import Budgets
+from shared.plugins.preemption.victim_groups import VictimGroups
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, member
 from workers.scorer.group_preemption import NO_VICTIMS, make_room, victim_units

@@ -7,8 +7,8 @@ import pytest
 
 from bench.manual_clock import ManualClock
 from daemon.core.effects import TellScorer
-from shared.framework import plugin_times
-from shared.framework.plugin_times import IN_SCORERS, PluginTimes
+from shared.framework.runtime import plugin_times
+from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
 from shared.messages.to_scorer import GreetAgain
 from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod

@@ -9,6 +9,7 @@ from bench.conformance.queue_replay import hint_of
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
 from shared import plugin_names
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -17,7 +18,6 @@ from shared.framework.cluster_event import (
     ClusterEvent,
     Resource,
 )
-from shared.framework.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.queueing_hints import Change, ChangedObject, QueueingHint, Registrations
 from shared.kube.api.core_v1 import NodeSelector, Pod, Service
 from shared.kube.api.resource_v1 import ResourceClaim

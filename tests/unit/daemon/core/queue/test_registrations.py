@@ -20,13 +20,13 @@ from shared.framework.cluster_event import (
     Resource,
     actions_of,
 )
-from shared.framework.profiles import ProfileConfig
 from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     QueueingHint,
     registrations_of,
 )
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry, rejecting
 from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import registrations_with, wakeups_of

@@ -1,8 +1,8 @@
 """Which filters preemption asks again."""
 
 from daemon.core.cache import Cache
-from shared.framework.prepared_pod import prepared
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.prepared_pod import prepared
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.preemption.filters_asked_again import (
     moving_part,

@@ -10,8 +10,8 @@ from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.prepared_pod import prepared
-from shared.framework.runtime import Framework
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.status import Code, Status, Verdicts, single_reason
 from shared.plugins.preemption.victim_selector import fits_without
 from tests.support.builders import make_node, make_pod

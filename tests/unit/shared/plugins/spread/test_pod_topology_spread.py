@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from bench.sim import slow_topology as slow
 from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code

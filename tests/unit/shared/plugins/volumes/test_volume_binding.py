@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from daemon.core.cache import Cache
-from shared.framework.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.volumes.volume_binding import VolumeBinding, VolumeBindingArgs

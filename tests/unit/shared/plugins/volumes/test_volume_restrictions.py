@@ -7,8 +7,8 @@ import numpy as np
 from daemon.core.cache import Cache
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
+from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import Code
-from shared.framework.what_if import WhatIf
 from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_with, rows_of

@@ -7,11 +7,11 @@ import pytest
 
 from shared import plugin_names
 from shared.errors import ConfigurationError
-from shared.framework import registry
-from shared.framework.feature_gates import FeatureGates, parse_feature_gates
-from shared.framework.filter_outcomes import PreScoreError
+from shared.feature_gates import FeatureGates, parse_feature_gates
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
-from shared.framework.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
+from shared.framework.runtime import registry
+from shared.framework.runtime.filter_outcomes import PreScoreError
+from shared.framework.runtime.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.status import Code, Status
 from shared.plugins.in_tree import IN_TREE, BuiltProfile, InTreeRegistry
 from tests.support.builders import make_node

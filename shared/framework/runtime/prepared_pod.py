@@ -17,13 +17,13 @@ import numpy as np
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
-from shared.framework.plans import FilterPlan, PodCountingFilter
 from shared.framework.plugin_api import Delta, GonePods
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime import Framework
+from shared.framework.runtime.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import FilterPlan, PodCountingFilter
+from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import SUCCESS, Code
-from shared.framework.what_if import WhatIf
 
 
 class PreparedPod(NamedTuple):

@@ -7,7 +7,7 @@ import numpy as np
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
 from shared.engine.engine import Engine
-from shared.framework.profiles import PluginSet, ProfileConfig
+from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 

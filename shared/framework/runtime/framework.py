@@ -1,6 +1,6 @@
 """Framework: the plugins of one profile, in order, and how each extension point is run.
 
-Every run here is complete and remembers nothing; `engine.py` keeps results from one pod to the next
+Every run here is complete and remembers nothing; `shared/engine` keeps results from one pod to the next
 and calls the same functions on fewer rows. Whether a node takes a pod is more than the filters say:
 see `prepared_pod.py`. Rules: pkg/scheduler/framework/runtime/framework.go and
 pkg/scheduler/schedule_one.go, v1.36.2.
@@ -14,16 +14,6 @@ import numpy as np
 from shared.columns.rows import rows_where
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.filter_outcomes import (
-    ActiveScore,
-    FilterOutcome,
-    FilterVerdicts,
-    PreFilterOutcome,
-    PreparedScores,
-    PreScoreError,
-)
-from shared.framework.node_sample import sampling_of
-from shared.framework.plans import FilterPlan, FilterPlans, ScorePlan, as_scoring_plugin, score_plan
 from shared.framework.plugin_api import (
     UNRATED,
     FailingFilter,
@@ -36,7 +26,23 @@ from shared.framework.plugin_api import (
     UpdatableFilter,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.pod_weight import is_too_much
+from shared.framework.runtime.filter_outcomes import (
+    ActiveScore,
+    FilterOutcome,
+    FilterVerdicts,
+    PreFilterOutcome,
+    PreparedScores,
+    PreScoreError,
+)
+from shared.framework.runtime.node_sample import sampling_of
+from shared.framework.runtime.plans import (
+    FilterPlan,
+    FilterPlans,
+    ScorePlan,
+    as_scoring_plugin,
+    score_plan,
+)
+from shared.framework.runtime.pod_weight import is_too_much
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
 
 Derived = TypeVar("Derived")

@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 from shared.framework.cluster_view import ClusterView
-from shared.framework.diagnosis import diagnose, filter_candidates
-from shared.framework.filter_outcomes import FilterOutcome, PreScoreError
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
-from shared.framework.prepared_pod import prepared, run_filters_with_nominated
-from shared.framework.runtime import Framework, ScoreEntry
+from shared.framework.runtime.diagnosis import diagnose, filter_candidates
+from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
+from shared.framework.runtime.framework import Framework, ScoreEntry
+from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code, Status, Verdicts
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with, rows_of

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.engine.engine import Choice, Engine
-from shared.framework.node_sample import (
+from shared.framework.runtime.node_sample import (
     ADAPTIVE,
     NodeSample,
     Sampling,
@@ -17,7 +17,7 @@ from shared.framework.node_sample import (
     first_in_heap,
     sampling_of,
 )
-from shared.framework.profiles import ProfileConfig
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info

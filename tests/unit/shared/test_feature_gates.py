@@ -3,7 +3,7 @@
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.framework.feature_gates import (
+from shared.feature_gates import (
     KNOWN_GATES,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     STORAGE_CAPACITY_SCORING,

@@ -8,7 +8,6 @@ what the plugins declare (`plugin_api.py`) alone; nobody is asked here.
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from shared.framework.filter_outcomes import PreFilterOutcome
 from shared.framework.plugin_api import (
     CrowdingFilter,
     Dependence,
@@ -25,6 +24,7 @@ from shared.framework.plugin_api import (
     UpdatableScore,
     WhatIfPlugin,
 )
+from shared.framework.runtime.filter_outcomes import PreFilterOutcome
 from shared.framework.status import SUCCESS, Code
 
 MOVING: Final = Reads.USAGE | Reads.PODS

@@ -4,8 +4,8 @@ from collections import Counter
 
 import pytest
 
-from shared.framework.diagnosis import FitError
-from shared.framework.fit_reasons import reason_of, reasons_in, short_resource
+from daemon.core.fit_reasons import reason_of, reasons_in, short_resource
+from shared.framework.runtime.diagnosis import FitError
 
 
 @pytest.mark.parametrize(

@@ -3,7 +3,7 @@
 How in-tree plugins are made the caller says (`shared/plugins/in_tree.py`; a binder, which carries them
 out itself, needs their names alone). Others come from installed packages through the entry point group
 `berth.plugins` (name = plugin name, object = a callable that takes the arguments as a dict and returns
-the plugin). Which plugin runs where: `extension_points.py`.
+the plugin). Which plugin runs where: `profiles.py`.
 
 Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
@@ -13,7 +13,7 @@ from importlib import metadata
 from typing import Any, Final, NamedTuple, cast
 
 from shared.errors import ConfigurationError
-from shared.framework.profiles import (
+from shared.framework.runtime.profiles import (
     EXTENSION_POINTS,
     METHODS,
     MULTI_POINT,

@@ -1,6 +1,6 @@
 """What PreFilter, Filter and PreScore came to, as values.
 
-Apart from the run of the extension points (`runtime.py`), since those who look at results run nothing.
+Apart from the run of the extension points (`framework.py`), since those who look at results run nothing.
 """
 
 from typing import Any, NamedTuple, Self

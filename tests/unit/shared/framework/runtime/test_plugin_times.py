@@ -5,7 +5,7 @@ from typing import Any
 import numpy as np
 
 from shared.framework.plugin_api import PreFilterResult
-from shared.framework.plugin_times import IN_OWNER, IN_SCORERS, SAMPLED, PluginTimes
+from shared.framework.runtime.plugin_times import IN_OWNER, IN_SCORERS, SAMPLED, PluginTimes
 from shared.framework.status import SKIP, Code, Status, Verdicts, all_pass
 from shared.telemetry.tally import Tally
 
