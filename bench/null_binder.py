@@ -203,7 +203,7 @@ async def _nobody_bound(_: BindPod, if_unbound: str) -> Outcome:
 
 
 async def _asked(extenders: Sequence[ExtenderConfig], order: BindPod) -> Outcome | Skipped:
-    binder = ExtenderBinder(extenders, _nobody_bound)
+    binder = ExtenderBinder(dict(enumerate(extenders)), _nobody_bound)
     try:
         return await binder.bind(order)
     finally:

@@ -24,9 +24,9 @@ from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import Lifeline, StopSignals, add_options
 
 PLAN_NAME: Final = "children.json"
-PLAN_VERSION: Final = 5
-"""Greater with each change of what is in the file: a child of an installation that was replaced under a
-running berth says so, instead of taking a default for what is missing."""
+PLAN_VERSION: Final = 6
+"""Greater with each change of what is in the file, or in the binding plan: a child of an installation
+that was replaced under a running berth says so, instead of taking a default for what is missing."""
 
 STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
@@ -39,6 +39,8 @@ class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
     version: int = PLAN_VERSION
     options: RuntimeOptions
     """With what the configuration says of the same things; `config` is the copy that was checked."""
+    binding: str = ""
+    """Path of the `BindingPlan`; empty: nothing was configured."""
     election: LeaderElection | None = None
     """None: nobody is elected."""
     identity: str = ""

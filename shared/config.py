@@ -26,7 +26,8 @@ import yaml
 
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
-from shared.extenders.extender_config import INT32_MAX, ExtenderConfig, read_extenders
+from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_fields import INT32_MAX, read_extenders
 from shared.feature_gates import OBEYED, FeatureGates
 from shared.framework.runtime.profiles import (
     DEFAULT_SCHEDULER_NAME,

@@ -1,4 +1,8 @@
-"""The options of `berth run`, beside the configuration file, and what cannot work among them."""
+"""The options of `berth run`, beside the configuration file.
+
+What cannot work among them is found once, before they are written for the children
+(`daemon/commands/option_problems.py`).
+"""
 
 import ipaddress
 import os
@@ -7,15 +11,7 @@ from typing import Final
 
 import msgspec
 
-from shared.feature_gates import GANG_SCHEDULING, parse_feature_gates
-from shared.kube.custom_resources import custom_kind
-from shared.kube.foreign_groups import FOREIGN_GROUPS, kinds_with
-from shared.kube.resources import ResourceKind
-from shared.limits import DRAIN_S, MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
-from shared.telemetry.log import LEVELS
-
-TLS_VERSIONS: Final = ("VersionTLS12", "VersionTLS13")
-"""Of --tls-min-version, as Go names them. Older ones are not spoken."""
+from shared.limits import DRAIN_S
 
 
 class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,24 +53,6 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
     def is_local(self) -> bool:
         """Only who is on this host can ask."""
         return ipaddress.ip_address(self.bind_address).is_loopback
-
-    def problems(self) -> list[str]:
-        """What cannot work, each with its option."""
-        if not self.secure_port:
-            return []
-        found = []
-        if not 0 < self.secure_port <= PORT_MAX:
-            found.append(f"--secure-port {self.secure_port}: must lie in 0..{PORT_MAX}")
-        if bool(self.tls_cert_file) != bool(self.tls_private_key_file):
-            found.append("--tls-cert-file and --tls-private-key-file: give both or none")
-        if self.tls_min_version and self.tls_min_version not in TLS_VERSIONS:
-            told = ", ".join(TLS_VERSIONS)
-            found.append(f"--tls-min-version {self.tls_min_version}: must be one of {told}")
-        try:
-            ipaddress.ip_address(self.bind_address)
-        except ValueError:
-            found.append(f"--bind-address {self.bind_address}: must be an IP address")
-        return found
 
 
 class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
@@ -145,64 +123,6 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """`text` or `json`; empty: text for people, JSON where nobody looks."""
     exit_with_parent: bool = False
     """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""
-
-    @property
-    def kinds(self) -> list[ResourceKind]:
-        """What is listed and watched."""
-        gates = parse_feature_gates(self.feature_gates)
-        kinds = kinds_with(self.pod_groups)
-        known = [kind for kind in kinds if not kind.feature_gate or gates[kind.feature_gate]]
-        return known + [custom_kind(name) for name in self.custom_kinds]
-
-    def problems(self) -> list[str]:
-        """What cannot work, each with its option."""
-        found = []
-        if self.server and not self.server.startswith(("http://", "https://")):
-            found.append(f"--server {self.server}: must start with http:// or https://")
-        for name, count, most in (
-            ("--workers", self.workers, PROCESSES_MAX),
-            ("--binders", self.binders, PROCESSES_MAX),
-            ("--max-in-flight", self.max_in_flight, MAX_IN_FLIGHT_MAX),
-        ):
-            # With workers elsewhere there need be none here.
-            least = 0 if name == "--workers" and self.workers_address else 1
-            if not least <= count <= most:
-                found.append(f"{name} {count}: must lie in {least}..{most}")
-        if self.compatible_sampling and (self.workers != 1 or self.workers_address):
-            found.append(
-                "--compatible-sampling: where a search begins depends on the one before, so there must "
-                "be one worker; leave --workers at 1 and --workers-address away"
-            )
-        if not 0 <= self.seed < 2**63:
-            found.append(f"--seed {self.seed}: must lie in 0..2^63-1")
-        for name, seconds in (
-            ("--assume-ttl-s", self.assume_ttl_s),
-            ("--gang-reservation-s", self.gang_reservation_s),
-            ("--drain-s", self.drain_s),
-            ("--pod-max-in-unschedulable-pods-duration", self.pod_max_in_unschedulable_pods_s),
-        ):
-            if not 0 <= seconds <= OPTION_SECONDS_MAX:
-                found.append(f"{name} {seconds:g}: must lie in 0..{OPTION_SECONDS_MAX}")
-        found += self.endpoints.problems()
-        files = (self.workers_key_file, self.workers_allowed_file)
-        if any((self.workers_address, *files)) and not all((self.workers_address, *files)):
-            found.append(
-                "--workers-address, --workers-key-file and --workers-allowed-file: give all of them;"
-                " workers of other hosts are let in with keys only (berth keys makes them)"
-            )
-        if self.pod_groups not in ("", *FOREIGN_GROUPS):
-            told = f"must be one of {', '.join(FOREIGN_GROUPS)}"
-            found.append(f"--pod-groups {self.pod_groups}: {told}")
-        elif self.pod_groups or self.gang_reservation_s:
-            if not parse_feature_gates(self.feature_gates)[GANG_SCHEDULING]:
-                option = "--pod-groups" if self.pod_groups else "--gang-reservation-s"
-                told = "needs --feature-gates=GenericWorkload=true,GangScheduling=true"
-                found.append(
-                    f"{option} {self.pod_groups or f'{self.gang_reservation_s:g}'}: {told}"
-                )
-        if self.log_level not in LEVELS:
-            found.append(f"--log-level {self.log_level}: must be one of {', '.join(LEVELS)}")
-        return found
 
 
 SERVICE_RUNTIME_DIR: Final = "/run/berth"

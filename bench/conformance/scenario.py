@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from shared.errors import OperationalError
-from shared.kube.api import apps_v1, core_v1, policy_v1, resource_v1, storage_v1
+from shared.kube.api import apps_v1, core_v1, core_v1_parts, policy_v1, resource_v1, storage_v1
 from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import PodRecord
 
@@ -34,8 +34,8 @@ class ClusterObjects(msgspec.Struct, forbid_unknown_fields=True):
     replicationcontrollers: list[core_v1.ReplicationController] = []
     replicasets: list[apps_v1.ReplicaSet] = []
     statefulsets: list[apps_v1.StatefulSet] = []
-    pvs: list[core_v1.PersistentVolume] = []
-    pvcs: list[core_v1.PersistentVolumeClaim] = []
+    pvs: list[core_v1_parts.PersistentVolume] = []
+    pvcs: list[core_v1_parts.PersistentVolumeClaim] = []
     storageclasses: list[storage_v1.StorageClass] = []
     csinodes: list[storage_v1.CsiNode] = []
     csidrivers: list[storage_v1.CsiDriver] = []

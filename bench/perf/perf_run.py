@@ -40,7 +40,7 @@ from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.kube.timestamps import second_time
 
 Mode = Literal["decisions", "http", "cluster"]

@@ -12,10 +12,10 @@ from typing import Any, ClassVar, Final
 from bench.sim.poison import PREFIX
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
+from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.plugin_api import Dependence, PreFilterResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.runtime.registry import ENTRY_POINT_GROUP
 from shared.framework.status import SUCCESS, Code, Status
 
 DEADLY: Final = "example.com/deadly-for"

@@ -13,6 +13,7 @@ import numpy as np
 from shared.columns.schema import Rows
 from shared.framework.cluster_event import Action
 from shared.framework.cluster_view import ClusterView
+from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import (
@@ -22,7 +23,6 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     queue_if,
 )
-from shared.framework.runtime.registry import ENTRY_POINT_GROUP
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kube.custom_resources import CustomObject
 

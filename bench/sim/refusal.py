@@ -9,10 +9,10 @@ from typing import Any, ClassVar, Final
 
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
+from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.plugin_api import PermitResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.runtime.registry import ENTRY_POINT_GROUP
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 

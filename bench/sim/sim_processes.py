@@ -27,6 +27,7 @@ from daemon.leader.election import Terms
 from daemon.leader.leader_assembly import LeaseCandidate
 from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
+from daemon.supervisor.binding_plans import binding_plan
 from shared import exit_codes
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration
@@ -413,16 +414,16 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
     async def main() -> int:
         gate = None if machine.election is None else LeaseGate(machine.gate_path, clock)
         around = Surroundings(access_by_url(ADDRESS, {}), clock, process, "simulated", gate)
-        connection = life.config.client_connection
-        limits = limits_of(connection.qps, connection.burst, machine.binder_count)
+        built = [machine.registry.build(profile) for profile in life.config.profiles]
+        plan = binding_plan(life.config, built)
         name = f"{process.name}-{life.number}"
         binder = BinderLife(
             life.place,
             process.open_end(machine.links, Channel.BINDERS, name),
             around,
-            limits,
+            limits_of(plan.qps, plan.burst, machine.binder_count),
             MAX_IN_FLIGHT,
-            partial(plugins_by_profile, life.config, None, entry_points=PLUGINS),
+            partial(plugins_by_profile, plan, None, entry_points=PLUGINS),
         )
         process.add_signal_handler(signal.SIGTERM, binder.drain)
         await binder.run()

@@ -18,12 +18,13 @@ from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
 from daemon.adapter.recording import Recorder
+from daemon.adapter.watched_kinds import watched_kinds
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.in_hand import InHand
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.endpoints import Endpoints
@@ -91,7 +92,7 @@ def _source(start: ChildStart, heartbeat: Heartbeat, recorder: Recorder | None) 
         access,
         seed=seed,
         settings=WatchSettings(use_watch_list=True),
-        kinds=start.options.kinds,
+        kinds=watched_kinds(start.options),
         recorder=recorder,
         problems=ConnectionProblems(log, SystemClock().wall_s, heartbeat.write_note),
         in_hand=InHand.asked_for(start.careful, heartbeat.beat),

@@ -18,7 +18,7 @@ from shared.config import (
     read_text,
 )
 from shared.errors import ConfigurationError
-from shared.extenders.extender_config import shown_extender
+from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import parse_feature_gates
 from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig, takes_part
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry

@@ -17,10 +17,11 @@ import msgspec
 
 from daemon.supervisor.process_list import read_list
 from shared.child_plan import PLAN_NAME, read_plan
-from shared.kube.api.core_v1 import FINISHED_PHASES, BriefPod
+from shared.kube.api.core_v1 import FINISHED_PHASES
+from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.kube.list_pages import list_pages
 from shared.messages.admin import CacheAnswer, CacheRequest, CompareRequest, TextAnswer
 from shared.telemetry.log import EventLog, start_logging

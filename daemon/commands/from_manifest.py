@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from daemon.commands.option_problems import option_problems
 from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
 from shared.errors import ConfigurationError
 from shared.yaml_fields import YAML_FAULTS, yaml_problem
@@ -100,7 +101,7 @@ def _notes(flags: list[str], path: Path) -> tuple[str, ...]:
         names = " ".join(unknown)
         raise ConfigurationError(str(path), [f"not flags of kube-scheduler v1.36: {names}"])
     options = options_of(parsed)
-    problems = options.problems()
+    problems = option_problems(options)
     if problems:
         raise ConfigurationError(str(path), problems)
     return options.notes

@@ -14,14 +14,16 @@ from daemon.commands.check_config import (
     notes_of,
     shown,
 )
+from daemon.commands.option_problems import option_problems
 from daemon.endpoints.tls import PairFiles, server_context
 from daemon.supervisor import supervise as supervisor
+from daemon.supervisor.binding_plans import binding_plan
 from daemon.supervisor.plan import Plan
 from shared.config import SchedulerConfiguration, overridden, read_text
 from shared.errors import ConfigurationError
 from shared.framework.queueing_hints import custom_resources
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
@@ -35,7 +37,7 @@ def run_berth(options: RuntimeOptions) -> int:
     if not __debug__:
         problem = "assertions are switched off (-O or PYTHONOPTIMIZE); berth relies on them"
         raise ConfigurationError("Python", [problem])
-    problems = options.problems()
+    problems = option_problems(options)
     if problems:
         raise ConfigurationError("command line", problems)
     plan, configuration = make_plan(options)
@@ -91,7 +93,8 @@ def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
         )
     document = effective_document(configuration, built)
     configz = msgspec.json.encode({"componentconfig": document})
-    return Plan(effective, configuration.leader_election, text, configz), configuration
+    binding = binding_plan(configuration, built)
+    return Plan(effective, configuration.leader_election, text, binding, configz), configuration
 
 
 def read_configuration(options: RuntimeOptions) -> tuple[str, Checked]:

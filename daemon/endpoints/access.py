@@ -19,7 +19,7 @@ from shared.clock import Clock
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
-from shared.kube.kubeconfig import find_access, is_in_cluster
+from shared.kube.find_access import find_access, is_in_cluster
 from shared.limits import ACCESS_ANSWERS_MAX
 from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog

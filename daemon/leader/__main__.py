@@ -16,7 +16,7 @@ from shared import exit_codes
 from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
 

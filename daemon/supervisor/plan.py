@@ -15,6 +15,7 @@ import msgspec
 
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.process_list import replace_file
+from shared.binding_plan import BindingPlan
 from shared.child_plan import ChildPlan
 from shared.clock import SystemClock
 from shared.leader_election import LeaderElection
@@ -22,6 +23,7 @@ from shared.runtime_options import RuntimeOptions
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 
 CONFIG_NAME: Final = "config.yaml"
+BINDING_NAME: Final = "binding.msgpack"
 CONFIGZ_NAME: Final = "configz.json"
 FLAGZ_NAME: Final = "flagz.json"
 """For `/flagz`."""
@@ -35,6 +37,7 @@ class Plan(NamedTuple):
     election: LeaderElection
     config_text: str
     """Empty: no file was named."""
+    binding: BindingPlan
     configz: bytes
     """The effective configuration as JSON, for `/configz`."""
 
@@ -62,10 +65,14 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
         config_path = runtime_dir / CONFIG_NAME
         replace_file(config_path, plan.config_text.encode())
         options = msgspec.structs.replace(options, config=str(config_path))
+    binding_path = runtime_dir / BINDING_NAME
+    replace_file(binding_path, plan.binding.encoded())
     replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
     replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(flags_of(plan.options)))
     election = plan.election if plan.election.leader_elect else None
-    children = ChildPlan(options=options, election=election, identity=identity)
+    children = ChildPlan(
+        options=options, binding=str(binding_path), election=election, identity=identity
+    )
     replace_file(children.path, children.encoded())
     return child_specs(children, lifeline_fd)
 

@@ -21,9 +21,9 @@ from daemon.adapter.recording import FORMAT, SUFFIX, VERSION, RecordedInput, rea
 from shared.dra.special_claim import ANNOTATION
 from shared.errors import ConfigurationError
 from shared.faults import UNDECODABLE
-from shared.kube.csi_translation import DRIVERS_OF_PLUGINS
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
+from shared.kube.in_tree_plugins import DRIVERS_OF_PLUGINS
 from shared.kube.pod_group_rules import ELASTIC, TOPOLOGY_KEYS
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.plugins.volumes.csi_node_columns import MIGRATED_PLUGINS

@@ -24,6 +24,7 @@ from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from daemon.adapter.recording import RecordedInput, read_recording, tell_feed
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
+from daemon.commands.option_problems import option_problems
 from daemon.commands.run_flags import GROUP_OPTIONS, add_options
 from daemon.commands.text_table import table
 from daemon.trial.anonymity import write_anonymised
@@ -93,7 +94,7 @@ def main(arguments: Sequence[str]) -> int:
         pod_groups=parsed.pod_groups,
         gang_reservation_s=parsed.gang_reservation_s,
     )
-    if problems := decided.problems():
+    if problems := option_problems(decided):
         parser.error("; ".join(problems))
     current = check(parsed.current_config, parsed.feature_gates).configuration
     found: ShadowReport | Comparison | Explanation

@@ -4,12 +4,13 @@ from pathlib import Path
 from typing import NamedTuple
 
 from daemon.adapter.listing import list_cluster
+from daemon.adapter.watched_kinds import watched_kinds
 from daemon.commands.check_config import check
 from daemon.supervisor.process_list import read_list
 from daemon.trial.trial import Trial
 from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions
 
@@ -35,4 +36,4 @@ def running_subject(runtime_dir: str) -> Subject:
     options = read_plan(Path(runtime_dir) / PLAN_NAME).options
     access = find_access(server=options.server, kubeconfig=options.kubeconfig)
     config = check(options.config, options.feature_gates).configuration
-    return Subject(config, options, list_cluster(access, options.kinds))
+    return Subject(config, options, list_cluster(access, watched_kinds(options)))

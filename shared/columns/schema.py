@@ -9,7 +9,7 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from shared.kube.quantity import INT64_MAX
+from shared.kube.api.meta_v1 import INT64_MAX
 
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]

@@ -7,18 +7,12 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/claim.go and
 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 """
 
-import enum
 from collections.abc import Callable
-from typing import Final
 
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import PodResourceClaim
-from shared.kube.api.meta_v1 import Condition
-from shared.kube.api.resource_v1 import ResourceClaim, ResourceClaimStatus
+from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, ResourceClaim
 from shared.kube.pod_record import OwnFacts, PodTemplate
-
-RESERVED_FOR_MAX: Final = 256
-"""Pods that may share a claim (ResourceClaimReservedForMaxSize)."""
 
 FindClaim = Callable[[str], ResourceClaim | None]
 """By `namespace/name`."""
@@ -84,49 +78,3 @@ def is_used_by_none_but(claim: ResourceClaim, uid: str) -> bool:
 def can_be_reserved(claim: ResourceClaim) -> bool:
     """Whether one more pod may use the claim."""
     return len(claim.status.reserved_for or ()) < RESERVED_FOR_MAX
-
-
-class Readiness(enum.Enum):
-    """How far drivers are with an allocation."""
-
-    READY = "nothing to prepare, or all of it is prepared"
-    PENDING = "a driver is at it"
-    FAILED = "a driver gave up"
-
-
-def readiness(status: ResourceClaimStatus) -> Readiness:
-    """What drivers say of the allocated devices that need preparing (isClaimReadyForBinding)."""
-    if status.allocation is None:
-        return Readiness.READY
-    said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
-    for result in status.allocation.devices.results or ():
-        if not result.binding_conditions:
-            continue
-        device = said.get((result.driver, result.pool, result.device))
-        if device is None:
-            return Readiness.PENDING
-        is_true = {c.type for c in device.conditions or () if c.status == "True"}
-        if is_true & set(result.binding_failure_conditions or ()):
-            return Readiness.FAILED
-        if not is_true.issuperset(result.binding_conditions):
-            return Readiness.PENDING
-    return Readiness.READY
-
-
-def failed_condition(status: ResourceClaimStatus) -> Condition | None:
-    """By which a driver says that it gave up preparing an allocated device; None: it did not."""
-    said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
-    for result in (status.allocation.devices.results or ()) if status.allocation else ():
-        device = said.get((result.driver, result.pool, result.device))
-        if not result.binding_conditions or device is None:
-            continue
-        by_type = {c.type: c for c in device.conditions or () if c.status == "True"}
-        for name in result.binding_failure_conditions or ():
-            if name in by_type:
-                return by_type[name]
-    return None
-
-
-def binding_failed(claim: ResourceClaim) -> bool:
-    """Whether a driver gave up preparing one of the allocated devices."""
-    return readiness(claim.status) is Readiness.FAILED

@@ -14,7 +14,7 @@ from shared.cel.cel_compile import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.resource_slices import DeviceView, SliceView
-from shared.kube.api.core_v1 import (
+from shared.kube.api.core_v1_parts import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,

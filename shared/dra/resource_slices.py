@@ -25,7 +25,7 @@ from shared.cel.cel_values import (
 )
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
-from shared.kube.api.core_v1 import NodeSelector
+from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.resource_v1 import (
     CapacityRequestPolicy,
     Device,

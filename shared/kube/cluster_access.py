@@ -3,6 +3,7 @@
 import ssl
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from pathlib import Path
 from urllib.parse import urlsplit
 
 from shared import shown
@@ -100,3 +101,24 @@ def moved(access: ClusterAccess, url: str, environment: Mapping[str, str]) -> Cl
         tls=(access.tls or there.tls) if there.tls is not None else None,
         proxy=access.proxy or there.proxy,
     )
+
+
+def tls_context(source: str, ca_file: str, ca_text: str) -> ssl.SSLContext:
+    """A context that trusts the given authority, or the system's where none is given."""
+    try:
+        return ssl.create_default_context(cafile=ca_file or None, cadata=ca_text or None)
+    except (OSError, ValueError) as error:
+        place = ca_file or "cluster.certificate-authority-data"
+        raise ConfigurationError(source, [f"{place}: no usable certificate: {error}"]) from error
+
+
+def is_missing(path: Path) -> bool:
+    """Nothing is there. Of a path that no file can have, or in a folder that may not be entered, that
+    cannot be said: whoever reads it says what is wrong."""
+    try:
+        path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return True
+    except (OSError, ValueError):
+        return False
+    return False

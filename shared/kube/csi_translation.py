@@ -9,7 +9,7 @@ Rules: staging/src/k8s.io/csi-translation-lib/{translate.go,plugins/*.go}, v1.36
 import re
 from typing import Final, NamedTuple
 
-from shared.kube.api.core_v1 import (
+from shared.kube.api.core_v1_parts import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -17,6 +17,7 @@ from shared.kube.api.core_v1 import (
     PersistentVolumeSpec,
     Volume,
 )
+from shared.kube.in_tree_plugins import in_tree_plugin
 
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
@@ -27,65 +28,10 @@ _UNSPECIFIED: Final = "UNSPECIFIED"
 _EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
 
 
-class InTreePlugin(NamedTuple):
-    """A plugin whose volumes a CSI driver can serve."""
-
-    name: str
-    driver: str
-    topology_key: str
-    """The node label that stands in for the zone label; empty where zones are left as they are."""
-    is_migrated: bool
-    """The driver has taken the volumes over. Of the others kube-scheduler only says that it could."""
-
-
 class Untranslatable(NamedTuple):
     """A volume that cannot be expressed as a CSI volume."""
 
     problem: str
-
-
-_PLUGIN_BY_FIELD: Final = {
-    "gce_persistent_disk": InTreePlugin(
-        "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone", True
-    ),
-    "aws_elastic_block_store": InTreePlugin(
-        "kubernetes.io/aws-ebs", "ebs.csi.aws.com", "topology.ebs.csi.aws.com/zone", True
-    ),
-    "azure_disk": InTreePlugin("kubernetes.io/azure-disk", "disk.csi.azure.com", "", True),
-    "cinder": InTreePlugin(
-        "kubernetes.io/cinder",
-        "cinder.csi.openstack.org",
-        "topology.cinder.csi.openstack.org/zone",
-        True,
-    ),
-    "portworx_volume": InTreePlugin("kubernetes.io/portworx-volume", "pxd.portworx.com", "", True),
-    "azure_file": InTreePlugin("kubernetes.io/azure-file", "file.csi.azure.com", "", False),
-    "vsphere_volume": InTreePlugin(
-        "kubernetes.io/vsphere-volume", "csi.vsphere.vmware.com", "", False
-    ),
-}
-"""Source field of a volume -> its plugin (migrated: isCSIMigrationOnForPlugin in
-pkg/scheduler/framework/plugins/volumebinding/binder.go, v1.36)."""
-
-DRIVERS_OF_PLUGINS: Final = frozenset(
-    name for plugin in _PLUGIN_BY_FIELD.values() for name in (plugin.driver, plugin.topology_key)
-)
-"""Names that mean something by themselves: drivers, and labels that they give to nodes."""
-
-_PLUGIN_BY_NAME: Final = {plugin.name: plugin for plugin in _PLUGIN_BY_FIELD.values()}
-
-
-def in_tree_plugin(source: Volume | PersistentVolumeSpec) -> InTreePlugin | None:
-    """The plugin of an in-tree source that CSI knows of; None for any other source."""
-    for field, plugin in _PLUGIN_BY_FIELD.items():
-        if getattr(source, field) is not None:
-            return plugin
-    return None
-
-
-def in_tree_plugin_named(provisioner: str) -> InTreePlugin | None:
-    """The plugin that a storage class names as its provisioner; None for a CSI driver."""
-    return _PLUGIN_BY_NAME.get(provisioner)
 
 
 # Handles ------------------------------------------------------------------------------------------

@@ -1,4 +1,4 @@
-"""Finding the API server: kubeconfig files, the service account of a pod, or a plain address.
+"""The API server of kubeconfig files.
 
 All problems of a file are reported at once, each with its place in the file. What berth cannot do (auth
 providers, proxies other than HTTP) is refused by name: connecting without it would only fail later and
@@ -19,93 +19,16 @@ from urllib.parse import quote
 from yaml.constructor import SafeConstructor
 
 from shared.errors import ConfigurationError
-from shared.kube.cluster_access import ClusterAccess, access_by_url, moved, parse_server_url
+from shared.kube.cluster_access import ClusterAccess, is_missing, parse_server_url, tls_context
 from shared.kube.credentials import ClientCertificate, Credentials
 from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredentials
 from shared.kube.proxy import parse_proxy, proxy_of_environment
 from shared.yaml_fields import YAML_FAULTS, composed, yaml_problem
 
-SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-
 _AUTH_PROVIDER_PROBLEM: Final = (
     "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26); use exec, a"
     " token, tokenFile or certificate"
 )
-
-
-def find_access(
-    *,
-    server: str = "",
-    kubeconfig: str = "",
-    environment: Mapping[str, str] = os.environ,
-    service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
-) -> ClusterAccess:
-    """The API server to talk to: the first that is stated of `kubeconfig`, the pod's service account,
-    $KUBECONFIG and ~/.kube/config. `server` is another address for that of `kubeconfig`; alone it needs
-    no credentials. Raises `ConfigurationError`.
-    """
-    if kubeconfig:
-        access = load_kubeconfig([Path(kubeconfig)], environment=environment)
-        return moved(access, server, environment) if server else access
-    if server:
-        return access_by_url(server, environment)
-    if is_in_cluster(environment):
-        return in_cluster_access(environment, service_account_folder)
-    named = [Path(p) for p in environment.get("KUBECONFIG", "").split(os.pathsep) if p]
-    if not named:
-        default = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
-        if is_missing(default):
-            raise ConfigurationError(
-                "kubeconfig",
-                [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
-            )
-        named = [default]
-    return load_kubeconfig(named, environment=environment)
-
-
-def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
-    """Whether this process runs in a pod, and is not told to look elsewhere."""
-    return bool(environment.get("KUBERNETES_SERVICE_HOST")) and not environment.get("KUBECONFIG")
-
-
-def in_cluster_access(
-    environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT_FOLDER
-) -> ClusterAccess:
-    """The API server as the service account of the pod that this process runs in."""
-    host = environment.get("KUBERNETES_SERVICE_HOST", "")
-    port = environment.get("KUBERNETES_SERVICE_PORT", "")
-    source = "in-cluster configuration"
-    if not host or not port.isascii() or not port.isdigit():
-        raise ConfigurationError(
-            source, ["KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must both be set"]
-        )
-    token_file, ca_file = folder / "token", folder / "ca.crt"
-    problems = [f"{path} is missing" for path in (token_file, ca_file) if is_missing(path)]
-    if problems:
-        raise ConfigurationError(source, problems)
-    credentials = Credentials(token_file=token_file)
-    return ClusterAccess(
-        host=host,
-        port=int(port),
-        base_path="",
-        tls=_tls_context(source, str(ca_file), ""),
-        tls_server_name="",
-        credentials=credentials,
-        source=source,
-        proxy=proxy_of_environment(environment, host, int(port), is_tls=True),
-    )
-
-
-def is_missing(path: Path) -> bool:
-    """Nothing is there. Of a path that no file can have, or in a folder that may not be entered, that
-    cannot be said: whoever reads it says what is wrong."""
-    try:
-        path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except (OSError, ValueError):
-        return False
-    return False
 
 
 def load_kubeconfig(
@@ -288,20 +211,11 @@ def _cluster_tls(file: _ConfigFile, cluster: dict[str, Any]) -> ssl.SSLContext:
             source,
             ["cluster: insecure-skip-tls-verify and a certificate authority exclude each other"],
         )
-    context = _tls_context(source, "" if ca_text or not ca_file else file.resolve(ca_file), ca_text)
+    context = tls_context(source, "" if ca_text or not ca_file else file.resolve(ca_file), ca_text)
     if is_insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def _tls_context(source: str, ca_file: str, ca_text: str) -> ssl.SSLContext:
-    """A context that trusts the given authority, or the system's where none is given."""
-    try:
-        return ssl.create_default_context(cafile=ca_file or None, cadata=ca_text or None)
-    except (OSError, ValueError) as error:
-        place = ca_file or "cluster.certificate-authority-data"
-        raise ConfigurationError(source, [f"{place}: no usable certificate: {error}"]) from error
 
 
 def _use_client_certificate(

@@ -17,13 +17,9 @@ from shared.kube.api.core_v1 import (
     PodResourceClaimStatus,
     PodSpec,
     PodStatus,
-    Volume,
 )
+from shared.kube.api.core_v1_parts import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Volume
 from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta
-
-DISRUPTION_TARGET: Final = "DisruptionTarget"
-PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
-"""Type and reason of the condition by which a scheduler marks the pods that it preempts."""
 
 
 class OwnFacts(ApiStruct):

@@ -17,12 +17,11 @@ from typing import Final
 import msgspec
 
 from shared.errors import ObjectError
-from shared.kube.api.meta_v1 import Quantity
+from shared.kube.api.meta_v1 import INT64_MAX, Quantity
 from shared.limits import QUANTITY_DIGITS_MAX
 
 NANOS_PER_UNIT: Final = 10**9
 NANOS_PER_MILLI: Final = 10**6
-INT64_MAX: Final = 2**63 - 1
 
 _TEXT_MAX: Final = QUANTITY_DIGITS_MAX + 32
 """Sign, point, suffix or exponent beside the digits. The patterns take the square of it."""

@@ -10,19 +10,11 @@ from typing import Final
 import msgspec
 
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
-from shared.kube.api.core_v1 import (
-    ApiObject,
-    Namespace,
-    Node,
-    PersistentVolume,
-    PersistentVolumeClaim,
-    Pod,
-    ReplicationController,
-    Service,
-)
+from shared.kube.api.core_v1 import ApiObject, Namespace, Node, Pod, ReplicationController, Service
+from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
-from shared.kube.api.scheduling_v1alpha2 import PodGroup
+from shared.kube.api.scheduling_v1alpha2 import POD_GROUPS_VERSION, PodGroup
 from shared.kube.api.storage_v1 import (
     CsiDriver,
     CsiNode,
@@ -67,11 +59,10 @@ class ResourceKind(msgspec.Struct, frozen=True):
         """Where the kind is looked for, in order."""
         return (self.api_path, self.older_api_path) if self.older_api_path else (self.api_path,)
 
-    def object_path(self, namespace: str, name: str, subresource: str = "") -> str:
-        """The path of one object, or of a subresource of it."""
+    def object_path(self, namespace: str, name: str) -> str:
+        """The path of one object."""
         scope = f"/namespaces/{namespace}" if self.is_namespaced else ""
-        tail = f"/{subresource}" if subresource else ""
-        return f"{self.api_path}{scope}/{self.plural}/{name}{tail}"
+        return f"{self.api_path}{scope}/{self.plural}/{name}"
 
 
 _CORE: Final = "/api/v1"
@@ -94,7 +85,7 @@ NODES: Final = ResourceKind("nodes", "Node", _CORE, Node, False)
 POD_GROUPS: Final = ResourceKind(
     "podgroups",
     "PodGroup",
-    "/apis/scheduling.k8s.io/v1alpha2",
+    f"/apis/{POD_GROUPS_VERSION}",
     PodGroup,
     True,
     without_it="pods of groups wait",

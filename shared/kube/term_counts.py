@@ -3,7 +3,8 @@
 from collections.abc import Iterable
 from typing import NamedTuple
 
-from shared.kube.api.core_v1 import Affinity, NodeSelectorTerm, PodAffinity, PodSpec
+from shared.kube.api.core_v1 import Affinity, PodAffinity, PodSpec
+from shared.kube.api.core_v1_parts import NodeSelectorTerm
 from shared.kube.api.meta_v1 import LabelSelector
 
 

@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
+from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimSpec
 from shared.messages.codec import Codec
 

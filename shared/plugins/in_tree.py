@@ -15,13 +15,14 @@ from shared import plugin_names
 from shared.columns.schema import Int64s, Rows
 from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.cluster_view import ClusterView
+from shared.framework.out_of_tree import Args, Plugin
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScorePlugin, PreScoreResult
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations, registrations_of
 from shared.framework.runtime.framework import Framework, ScoreEntry
-from shared.framework.runtime.profiles import Plugin, ProfileConfig
-from shared.framework.runtime.registry import Args, Registry
+from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.registry import Registry
 from shared.framework.status import SKIP
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.devices.dynamic_resources import (

@@ -13,8 +13,8 @@ from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple, assert_never
 
-from shared.kube.api.core_v1 import Node, NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from shared.kube.quantity import INT64_MAX
+from shared.kube.api.core_v1_parts import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.kube.api.meta_v1 import INT64_MAX, ObjectMeta
 
 NAME_FIELD: Final = "metadata.name"
 LABEL_VALUE_LENGTH_MAX: Final = 63
@@ -164,18 +164,18 @@ def parse_int64(text: str) -> int | None:
 # A single node ------------------------------------------------------------------------------------
 
 
-def selects_node(terms: Terms, node: Node) -> bool:
-    """Whether one of the terms picks a node that is in no table."""
+def selects_node(terms: Terms, node: ObjectMeta) -> bool:
+    """Whether one of the terms picks a node that is in no table, by its metadata."""
     return any(_picks(term, node) for term in terms)
 
 
-def _picks(term: Term, node: Node) -> bool:
+def _picks(term: Term, node: ObjectMeta) -> bool:
     if term.errors:
         return False
-    labels = node.metadata.labels or {}
+    labels = node.labels or {}
     return all(
         _holds(requirement, labels.get(requirement.key)) for requirement in term.labels
-    ) and all((node.metadata.name == name.name) is name.is_equal for name in term.names)
+    ) and all((node.name == name.name) is name.is_equal for name in term.names)
 
 
 def _holds(requirement: LabelRequirement, value: str | None) -> bool:

@@ -14,7 +14,7 @@ from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
 from shared.columns.table import TaintTuple
-from shared.kube.api.core_v1 import Toleration
+from shared.kube.api.core_v1_parts import Toleration
 from shared.selectors.node_terms import parse_int64
 
 NO_SCHEDULE: Final = "NoSchedule"

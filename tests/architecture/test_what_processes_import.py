@@ -10,10 +10,10 @@ from tests.support.waiting import HANG_S
 
 ROOT: Final = Path(__file__).parents[2]
 BINDER: Final = ("workers.binder.__main__", "workers.binder.binding_profiles")
-"""What it starts as, and what it adds where there is a configuration."""
-BINDER_LINES_MAX: Final = 13_500
-"""Of ours. 3,500 are its own; a client of the API server with kubeconfig, messages and transport are the
-most of the rest."""
+"""What it starts as, and what makes the plugins of its profiles."""
+BINDER_LINES_MAX: Final = 9_500
+"""Of ours, in a pod. A third are its own; a client of the API server, messages and transport are most
+of the rest. A kubeconfig's reader, and what speaks to extenders, come with these."""
 ASK: Final = """
 import importlib, json, sys
 for name in sys.argv[1:]:

@@ -22,7 +22,8 @@ from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ConnectFailed, Forbidden, TransportError, Unauthorized
 from shared.kube.cluster_access import ClusterAccess
-from shared.kube.kubeconfig import in_cluster_access, load_kubeconfig
+from shared.kube.find_access import in_cluster_access
+from shared.kube.kubeconfig import load_kubeconfig
 from tests.support.connect_proxy import connect_proxy
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.kubeconfigs import kubeconfig_of

@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from bench.apiserver.api_faults import Disconnect
-from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
+from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import (
     AllocatedDevice,
     AllocationResult,

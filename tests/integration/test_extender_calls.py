@@ -248,7 +248,7 @@ def bound(extender: FakeExtender, looker: FakeLooker, order: BindPod = ORDER, **
     config = ExtenderConfig(url_prefix=extender.url, bind_verb="bind", **fields)
 
     async def bind_once() -> Any:
-        binder = ExtenderBinder([config], looker.look)
+        binder = ExtenderBinder({0: config}, looker.look)
         try:
             return await binder.bind(order)
         finally:

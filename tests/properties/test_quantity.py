@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.kube import quantity
-from shared.kube.quantity import INT64_MAX
+from shared.kube.api.meta_v1 import INT64_MAX
 
 FACTORS = {
     "n": Fraction(1, 10**9),

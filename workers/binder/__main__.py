@@ -9,16 +9,16 @@ import secrets
 import socket
 import sys
 from functools import partial
-from typing import TYPE_CHECKING
 
 import uvloop
 
+from shared.binding_plan import read_binding_plan
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.to_binder import TO_BINDER
 from shared.telemetry.log import EventLog
@@ -26,11 +26,9 @@ from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
-from workers.binder.binder_assembly import BinderLife, MakeProfiles, Surroundings
-from workers.binder.binder_limits import BinderLimits, limits_of
-
-if TYPE_CHECKING:
-    from shared.config import SchedulerConfiguration
+from workers.binder.binder_assembly import BinderLife, Surroundings
+from workers.binder.binder_limits import limits_of
+from workers.binder.binding_profiles import plugins_by_profile
 
 
 async def run(start: ChildStart, access: ClusterAccess) -> int:
@@ -40,7 +38,7 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     clock = SystemClock()
-    configuration = _configuration(options.config)
+    plan = read_binding_plan(start.plan.binding)
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     gate = start.gate(clock)
     around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
@@ -51,9 +49,9 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
             start.number,
             peer,
             around,
-            _limits(configuration, options.binders),
+            limits_of(plan.qps, plan.burst, options.binders),
             options.max_in_flight,
-            _make_profiles(configuration, problems),
+            partial(plugins_by_profile, plan, problems),
         )
 
         def stop_orphaned() -> None:
@@ -74,33 +72,6 @@ def main(arguments: list[str]) -> int:
     except OperationalError as error:
         EventLog("binder").error("binder_failed", error=str(error))
         return 1
-
-
-def _configuration(path: str) -> "SchedulerConfiguration | None":
-    """None without a file. Read here, as the modules that read it take memory."""
-    if not path:
-        return None
-    from shared.config import load_configuration
-
-    return load_configuration(path)
-
-
-def _limits(configuration: "SchedulerConfiguration | None", pool_size: int) -> BinderLimits:
-    if configuration is None:
-        return limits_of(0.0, 0, pool_size)
-    connection = configuration.client_connection
-    return limits_of(connection.qps, connection.burst, pool_size)
-
-
-def _make_profiles(
-    configuration: "SchedulerConfiguration | None",
-    problems: ConnectionProblems,
-) -> MakeProfiles | None:
-    if configuration is None:
-        return None
-    from workers.binder.binding_profiles import plugins_by_profile
-
-    return partial(plugins_by_profile, configuration, problems)
 
 
 if __name__ == "__main__":

@@ -10,9 +10,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shared.kube.api.core_v1_parts import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
 from shared.kube.api.meta_v1 import ApiStruct
-from shared.kube.pod_record import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
-from shared.kube.resources import POD_GROUPS
+from shared.kube.api.scheduling_v1alpha2 import POD_GROUPS_VERSION
 from shared.kube.timestamps import micro_time, second_time
 from shared.messages.to_binder import POD_GROUP_SCHEDULED, BindPod, DeleteVictim, StatusPatch
 
@@ -89,7 +89,7 @@ def preempted_event(order: DeleteVictim, *, is_deleted: bool) -> Event:
     """The event of a pod that had to make room, and need not be deleted if it was not bound yet."""
     kind, api_version = "Pod", "v1"
     if order.is_for_group:
-        kind, api_version = POD_GROUPS.kind, POD_GROUPS.api_path.removeprefix("/apis/")
+        kind, api_version = "PodGroup", POD_GROUPS_VERSION
     preemptor = Regarding(
         kind=kind,
         namespace=order.preemptor_namespace,

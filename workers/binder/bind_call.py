@@ -17,7 +17,7 @@ from typing import Final, NamedTuple, assert_never
 import msgspec
 
 from shared.clock import Clock
-from shared.kube.api.core_v1 import BriefPod
+from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
@@ -31,8 +31,9 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
+from workers.binder.api_paths import pod_path
 from workers.binder.retries import Patience, Retries, Sleep
-from workers.binder.seen_pod import Gone, pod_path, seen_pod
+from workers.binder.seen_pod import Gone, seen_pod
 
 GET_TIMEOUT_S: Final = 10.0
 PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s=60.0)

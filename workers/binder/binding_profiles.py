@@ -1,4 +1,4 @@
-"""Which plugins take part in the binding of a profile's pods, by the configuration file.
+"""Which plugins take part in the binding of a profile's pods, by the binding plan.
 
 In-tree plugins are known by their names: what they do in a binding is the binder's own code
 (`pre_binders`, `bind_call.py`), so that a binder needs none of what they decide with, nor numpy.
@@ -8,26 +8,23 @@ Of plugins of other packages the methods `pre_bind`, `bind` and `post_bind` are 
 names a way of binding that we know (`binder_name`).
 """
 
-from collections.abc import Iterable, Mapping
-from functools import partial
+from collections.abc import Iterable
 from importlib import metadata
-from typing import Any, Final
+from typing import Any
 
-from shared import plugin_names
-from shared.config import SchedulerConfiguration
+from shared.binding_plan import BindingPlan, ProfileBinding
 from shared.errors import ConfigurationError
 from shared.framework.binding_api import ApiUser
-from shared.framework.runtime.registry import Args, Factory, Registry
+from shared.framework.out_of_tree import make_out_of_tree, plugin_entry_points
 from shared.kube.api_client import ApiClient
 from shared.kube.connection_problems import ConnectionProblems
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingPlugins, PodBinder, PreBinder
 from workers.binder.custom_bind import CustomBind
-from workers.binder.extender_bind import ExtenderBinder
 
 
 def plugins_by_profile(
-    configuration: SchedulerConfiguration,
+    plan: BindingPlan,
     problems: ConnectionProblems | None,
     api: ApiClient,
     binder: DefaultBinder,
@@ -39,45 +36,45 @@ def plugins_by_profile(
     `problems` is told of extenders that do not answer; `pre_binders` stand for the in-tree plugins of
     their names.
     """
-    registry = Registry(_IN_TREE, entry_points=entry_points)
     ours = {each.NAME: each for each in pre_binders}
-    found: dict[str, BindingPlugins] = {}
     first: tuple[PodBinder, ...] = ()
-    if any(extender.bind_verb for extender in configuration.extenders):
-        first = (ExtenderBinder(configuration.extenders, binder.look, problems),)
-    for profile in configuration.profiles:
-        at = registry.plugins_of(profile, _POINTS).plugins_at
-        for plugin in {id(p): p for point in _POINTS for p in at[point]}.values():
+    if plan.extenders:
+        # Few have any, and what speaks to them is as large as what speaks to the API server.
+        from workers.binder.extender_bind import ExtenderBinder
+
+        first = (ExtenderBinder(plan.extenders, binder.look, problems),)
+    found: dict[str, BindingPlugins] = {}
+    for scheduler_name, profile in plan.profiles.items():
+        foreign = _made(profile, entry_points)
+        for plugin in foreign.values():
             if isinstance(plugin, ApiUser):
                 plugin.use_api(api)
-        found[profile.scheduler_name] = BindingPlugins(
-            binds=(*first, *(_bind_plugin(p, binder) for p in at["bind"])),
-            pre_binds=tuple(ours.get(p.NAME) or p for p in at["preBind"]),
-            post_binds=at["postBind"],
+        found[scheduler_name] = BindingPlugins(
+            binds=(
+                *first,
+                *(
+                    binder if name == DefaultBinder.NAME else _bind_plugin(foreign[name], binder)
+                    for name in profile.bind
+                ),
+            ),
+            pre_binds=tuple(ours.get(name) or foreign[name] for name in profile.pre_bind),
+            post_binds=tuple(foreign[name] for name in profile.post_bind),
         )
     return found
 
 
-_POINTS = ("preBind", "bind", "postBind")
-
-
-class _InTree:
-    """An in-tree plugin in a binder: its name, and whether it binds."""
-
-    def __init__(self, name: str, args: Args) -> None:  # noqa: ARG002  # A Factory.
-        self.NAME = name
-
-
-class _InTreeBinder(_InTree):
-    def binder_name(self) -> str:
-        return self.NAME
-
-
-_IN_TREE: Final[Mapping[str, Factory]] = {
-    name: partial(_InTreeBinder if name == plugin_names.DEFAULT_BINDER else _InTree, name)
-    for name in plugin_names.IN_TREE
-}
-"""Their arguments were checked before any binder was started."""
+def _made(
+    profile: ProfileBinding, entry_points: Iterable[metadata.EntryPoint] | None
+) -> dict[str, Any]:
+    """The plugins of other packages, by name."""
+    if not profile.arguments:
+        return {}
+    found = plugin_entry_points(entry_points)
+    missing = sorted(profile.arguments.keys() - found)
+    if missing:
+        problem = "is not installed any more; reload or start berth anew"
+        raise ConfigurationError(f"plugin {missing[0]}", [problem])
+    return {name: make_out_of_tree(found[name], args) for name, args in profile.arguments.items()}
 
 
 def _bind_plugin(plugin: Any, binder: DefaultBinder) -> PodBinder:

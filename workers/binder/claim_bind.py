@@ -24,7 +24,7 @@ import msgspec
 from shared.clock import Clock
 from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
-from shared.kube.api.resource_v1 import AllocationResult
+from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, AllocationResult
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     TRANSIENT,
@@ -38,26 +38,14 @@ from shared.kube.timestamps import second_time
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
+from workers.binder.api_paths import pod_path, resource_claim_path
 from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import (
-    FINALIZER,
-    ClaimLine,
-    ClaimLines,
-    Unknown,
-    Wish,
-    read_claim,
-    resource_claim_path,
-)
+from workers.binder.claim_lines import FINALIZER, ClaimLine, ClaimLines, Unknown, Wish, read_claim
 from workers.binder.claim_ready import DeviceWait, needs_preparing
 from workers.binder.retries import Patience, Retries
-from workers.binder.seen_pod import pod_path
 
 TRIES_MAX: Final = 5
 """Reads of one claim while others keep changing it."""
-RESERVED_FOR_MAX: Final = 256
-"""Pods in one claim's reservedFor: ResourceClaimReservedForMaxSize in
-staging/src/k8s.io/api/resource/v1/types.go, v1.36.2. More than these are not written together, so
-that the API server's refusal meets those alone who are too many."""
 PATIENCE: Final = Patience(pause_s=0.1, pause_s_max=2.0, total_s=60.0)
 """With all claims of a pod together."""
 REQUEST_TIMEOUT_S: Final = 10.0
@@ -206,6 +194,7 @@ class ClaimBinder:
                 wish.answer = Refused(f"{where} {error} in the meantime")
                 continue
             if order.uid not in reserved:
+                # The API server's refusal is to meet those alone who are too many.
                 if agreed and len(users) >= RESERVED_FOR_MAX:
                     continue
                 users.append({"resource": "pods", "name": order.name, "uid": order.uid})

@@ -20,8 +20,9 @@ from shared.kube.api_errors import ApiError, NotFound, TransportError
 from shared.messages.to_binder import BindPod, ClaimWork, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
-from workers.binder.claim_lines import FINALIZER, ClaimLines, read_claim, resource_claim_path
-from workers.binder.seen_pod import Gone, pod_path, seen_pod
+from workers.binder.api_paths import pod_path, resource_claim_path
+from workers.binder.claim_lines import FINALIZER, ClaimLines, read_claim
+from workers.binder.seen_pod import Gone, seen_pod
 
 FREE_S_MAX: Final = 30.0
 REQUEST_TIMEOUT_S: Final = 10.0

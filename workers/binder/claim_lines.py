@@ -81,8 +81,3 @@ class ClaimLines:
         if line is None:
             line = self._lines[path] = ClaimLine()
         return line
-
-
-def resource_claim_path(namespace: str, name: str) -> str:
-    """Of a resource claim."""
-    return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims/{name}"

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.clock import Clock
-from shared.dra.pod_claims import Readiness, failed_condition, readiness
+from shared.dra.device_readiness import Readiness, failed_condition, readiness
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import Api
@@ -23,7 +23,7 @@ from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally
-from workers.binder.claim_lines import resource_claim_path
+from workers.binder.api_paths import resource_claim_path
 
 POLL_S: Final = 5.0
 REQUEST_TIMEOUT_S: Final = 10.0

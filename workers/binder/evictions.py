@@ -14,7 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from shared.clock import Clock
-from shared.kube.api.core_v1 import BriefPod
+from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     TRANSIENT,
@@ -27,10 +27,11 @@ from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch
+from workers.binder.api_paths import pod_path
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
 from workers.binder.retries import Patience, Retries, Sleep
-from workers.binder.seen_pod import pod_path, seen_pod
+from workers.binder.seen_pod import seen_pod
 
 IN_FLIGHT_MAX: Final = 32
 PATIENCE: Final = Patience(pause_s=0.25, pause_s_max=2.0, pauses_max=4)

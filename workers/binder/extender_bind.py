@@ -7,7 +7,7 @@ server is asked before anybody is told. An ignorable extender that fails leaves 
 Rules: `extendersBinding` in pkg/scheduler/schedule_one.go, v1.36.2, which does not look.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping
 from typing import ClassVar
 
 from shared.errors import OperationalError
@@ -32,15 +32,14 @@ class ExtenderBinder:
 
     def __init__(
         self,
-        extenders: Sequence[ExtenderConfig],
+        extenders: Mapping[int, ExtenderConfig],
         look: Look,
         problems: ConnectionProblems | None = None,
     ) -> None:
-        """`problems` is told of calls that bring no answer."""
+        """`extenders`: those that bind, by their position among all. `problems` is told of calls that
+        bring no answer."""
         self._clients = {
-            position: ExtenderClient(config, problems)
-            for position, config in enumerate(extenders)
-            if config.bind_verb
+            position: ExtenderClient(config, problems) for position, config in extenders.items()
         }
         self._look = look
 

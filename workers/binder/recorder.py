@@ -41,7 +41,6 @@ from shared.kube.api_errors import (
     NotFound,
     TransportError,
 )
-from shared.kube.resources import POD_GROUPS
 from shared.kube.timestamps import micro_time
 from shared.limits import CONDITIONS_MAX, EVENT_SERIES_MAX
 from shared.messages.to_binder import BindPod, DeleteVictim, StatusPatch
@@ -60,8 +59,8 @@ from workers.binder.api_bodies import (
     status_patch,
     waiting_for_devices_event,
 )
+from workers.binder.api_paths import pod_group_path, pod_path
 from workers.binder.retries import Patience
-from workers.binder.seen_pod import pod_path
 from workers.binder.soonest_call import SoonestCall
 
 SERIES_FINISH_S: Final = 6 * 60.0
@@ -418,9 +417,8 @@ class EventRecorder:
         if before is not None:
             is_turn = before.is_scheduled is not patch.is_scheduled
         body = status_patch(patch, self._clock.wall_s() if is_turn else None)
-        path = pod_path(patch.namespace, patch.name) + "/status"
-        if patch.is_group:
-            path = POD_GROUPS.object_path(patch.namespace, patch.name, "status")
+        path_of = pod_group_path if patch.is_group else pod_path
+        path = path_of(patch.namespace, patch.name) + "/status"
         try:
             async with self._slots:
                 await self._api.patch(path, body, timeout_s=TIMEOUT_S)

@@ -4,7 +4,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.kube.api.core_v1 import BriefPod
+from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api_client import Api
 from shared.kube.api_errors import NotFound, read_answer
 
@@ -15,11 +15,6 @@ class Gone(NamedTuple):
     """The pod is no more, though another may have its name."""
 
     message: str
-
-
-def pod_path(namespace: str, name: str) -> str:
-    """Of the pod itself."""
-    return f"/api/v1/namespaces/{namespace}/pods/{name}"
 
 
 async def seen_pod(api: Api, path: str, uid: str, timeout_s: float) -> BriefPod | Gone:

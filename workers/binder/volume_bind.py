@@ -17,16 +17,16 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
-from shared.kube.api.core_v1 import Node, PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api_client import MERGE_PATCH, Api
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
-from shared.kube.csi_translation import in_tree_plugin
+from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
 from shared.plugin_names import VOLUME_BINDING
 from shared.selectors.node_terms import parse_selector, selects_node
-from workers.binder.seen_pod import pod_path
+from workers.binder.api_paths import pod_path, volume_claim_path, volume_path
 
 POLL_S: Final = 1.0
 """As kube-scheduler looks."""
@@ -112,7 +112,7 @@ class VolumeBinder:
             "resourceVersion": make.claim_version,
             "annotations": {SELECTED_NODE: node_name},
         }
-        path = claim_path(make.claim_namespace, make.claim_name)
+        path = volume_claim_path(make.claim_namespace, make.claim_name)
         try:
             await self._api.patch(path, _encoder.encode({"metadata": meta}), MERGE_PATCH)
         except Conflict:
@@ -126,7 +126,7 @@ class VolumeBinder:
     async def _look(self, order: BindPod, work: VolumeWork) -> tuple[str | None, bool]:
         """What went wrong for good, and whether all is done."""
         await self._api.get(pod_path(order.namespace, order.name))
-        node = Node(metadata=ObjectMeta(labels=work.node_labels))
+        node = ObjectMeta(labels=work.node_labels)
         for take in work.take:
             volume = await self._volume(take.volume_name)
             if not _is_within_reach(volume, node):
@@ -166,7 +166,7 @@ class VolumeBinder:
             return None
 
     async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
-        return read_answer(_claim_decoder, await self._api.get(claim_path(namespace, name)))
+        return read_answer(_claim_decoder, await self._api.get(volume_claim_path(namespace, name)))
 
 
 def _is_bound(claim: PersistentVolumeClaim) -> bool:
@@ -174,19 +174,9 @@ def _is_bound(claim: PersistentVolumeClaim) -> bool:
     return bool(claim.spec.volume_name) and BIND_COMPLETED in annotations
 
 
-def _is_within_reach(volume: PersistentVolume, node: Node) -> bool:
+def _is_within_reach(volume: PersistentVolume, node: ObjectMeta) -> bool:
     """Whether pods on a node with these labels can use the volume."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None or in_tree_plugin(volume.spec) is not None:
         return True
     return selects_node(parse_selector(affinity.required), node)
-
-
-def volume_path(name: str) -> str:
-    """Of a persistent volume."""
-    return f"/api/v1/persistentvolumes/{name}"
-
-
-def claim_path(namespace: str, name: str) -> str:
-    """Of a claim."""
-    return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims/{name}"

@@ -12,7 +12,7 @@ from shared.clock import SystemClock
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration, load_configuration, scoring_digest
 from shared.feature_gates import parse_feature_gates
-from shared.kube.kubeconfig import find_access
+from shared.kube.find_access import find_access
 from shared.limits import PROCESSES_MAX
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions

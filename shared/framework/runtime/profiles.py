@@ -17,6 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from shared import plugin_names
+from shared.framework.out_of_tree import Plugin
 
 MULTI_POINT: Final = "multiPoint"
 EXTENSION_POINTS: Final = (
@@ -59,9 +60,6 @@ class ProfileConfig(msgspec.Struct, frozen=True):
     """Plugin -> its arguments as in the file, without apiVersion and kind."""
     percentage_of_nodes_to_score: int | None = None
 
-
-Plugin = Any
-"""An object with a NAME and methods of `plugin_api`; which ones, only looking at it tells."""
 
 METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "preEnqueue": ("pre_enqueue",),

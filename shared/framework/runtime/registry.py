@@ -1,23 +1,29 @@
 """Plugins by name: which of them a profile has, made and in order.
 
-How in-tree plugins are made the caller says (`shared/plugins/in_tree.py`; a binder, which carries them
-out itself, needs their names alone). Others come from installed packages through the entry point group
-`berth.plugins` (name = plugin name, object = a callable that takes the arguments as a dict and returns
-the plugin). Which plugin runs where: `profiles.py`.
+How in-tree plugins are made the caller says (`shared/plugins/in_tree.py`); others come from installed
+packages (`out_of_tree.py`). Which plugin runs where: `profiles.py`.
 
 Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, Final, NamedTuple, cast
+from typing import Final, NamedTuple
 
 from shared.errors import ConfigurationError
+from shared.framework.out_of_tree import (
+    ENTRY_POINT_GROUP,
+    Args,
+    Factory,
+    Plugin,
+    make_out_of_tree,
+    plugin_entry_points,
+    source_of,
+)
 from shared.framework.runtime.profiles import (
     EXTENSION_POINTS,
     METHODS,
     MULTI_POINT,
-    Plugin,
     PluginSet,
     ProfileConfig,
     expanded,
@@ -25,10 +31,6 @@ from shared.framework.runtime.profiles import (
     weights,
 )
 from shared.plugin_names import DEFAULT_PLUGINS
-
-Args = dict[str, Any]
-Factory = Callable[[Args], Plugin]
-ENTRY_POINT_GROUP: Final = "berth.plugins"
 
 _DECLARATIONS: Final[Mapping[str, str]] = {
     "pre_filter": "pre_filter_depends",
@@ -61,9 +63,7 @@ class Registry:
     ) -> None:
         self._in_tree = in_tree
         self._default_plugins = default_plugins
-        if entry_points is None:
-            entry_points = metadata.entry_points(group=ENTRY_POINT_GROUP)
-        self._out_of_tree = {point.name: point for point in entry_points}
+        self._out_of_tree = plugin_entry_points(entry_points)
         taken = sorted(set(self._out_of_tree) & set(in_tree))
         if taken:
             problems = [
@@ -164,24 +164,10 @@ class Registry:
         if factory is not None:
             return factory(given)
         point = self._out_of_tree[name]
-        source = f"plugin {name} ({point.value})"
-        try:
-            factory = point.load()
-        except (
-            Exception
-        ) as error:  # Somebody else's module may raise anything while it is imported.
-            told = f"cannot be loaded: {type(error).__name__}: {error}"
-            raise ConfigurationError(source, [told]) from error
-        try:
-            plugin = cast("Callable[[Args], Plugin]", factory)(given)
-        except ConfigurationError:
-            raise
-        except Exception as error:  # As above: what is wrong with the arguments, as it puts it.
-            where = f"pluginConfig[{name}].args"
-            raise ConfigurationError(where, [f"{type(error).__name__}: {error}"]) from error
+        plugin = make_out_of_tree(point, given)
         problems = _shape_problems(name, plugin)
         if problems:
-            raise ConfigurationError(source, problems)
+            raise ConfigurationError(source_of(point), problems)
         return plugin
 
 

@@ -1,48 +1,30 @@
-"""Objects of the API group "" (v1): pods, nodes, persistent volumes, and what pods belong to."""
+"""Objects of the API group "" (v1): pods, nodes, and what pods belong to; see `core_v1_parts.py`."""
 
 from typing import Final
 
 import msgspec
 
+from shared.kube.api.core_v1_parts import (
+    ContainerExtendedResourceRequest,
+    NodeSelector,
+    NodeSelectorTerm,
+    ResourceRequirements,
+    Taint,
+    Toleration,
+    Volume,
+)
 from shared.kube.api.meta_v1 import (
     ApiStruct,
     Condition,
     Int32,
     Int64,
     LabelSelector,
-    LabelSelectorRequirement,
     NamedObject,
-    ObjectIdentity,
-    ObjectTemplateMeta,
     PodMeta,
     ResourceList,
 )
 
-
-class ObjectReference(ObjectIdentity):
-    kind: str = ""
-
-
-# Nodes, and how they are selected -----------------------------------------------------------------
-
-
-class NodeSelectorRequirement(LabelSelectorRequirement):
-    """Of a node's label or field, by more operators."""
-
-
-class NodeSelectorTerm(ApiStruct):
-    match_expressions: list[NodeSelectorRequirement] | None = None
-    match_fields: list[NodeSelectorRequirement] | None = None
-
-
-class NodeSelector(ApiStruct):
-    node_selector_terms: list[NodeSelectorTerm] | None = None
-
-
-class Taint(ApiStruct):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
+# Nodes -------------------------------------------------------------------------------------------------
 
 
 class NodeSpec(ApiStruct):
@@ -74,17 +56,6 @@ class Node(NamedObject):
 
 
 # Containers of a pod, with what they ask for ------------------------------------------------------
-
-
-class ContainerResourceClaim(ApiStruct):
-    name: str
-    request: str = ""
-
-
-class ResourceRequirements(ApiStruct):
-    requests: ResourceList | None = None
-    limits: ResourceList | None = None
-    claims: list[ContainerResourceClaim] | None = None
 
 
 class ContainerPort(ApiStruct):
@@ -168,155 +139,6 @@ class TopologySpreadConstraint(ApiStruct):
     match_label_keys: list[str] | None = None
 
 
-class Toleration(ApiStruct):
-    key: str = ""
-    operator: str = ""
-    value: str = ""
-    effect: str = ""
-    toleration_seconds: Int64 | None = None
-
-
-# Volumes of a pod, their claims, and what is behind these -----------------------------------------
-
-
-class PersistentVolumeClaimVolumeSource(ApiStruct):
-    claim_name: str
-    read_only: bool = False
-
-
-class PersistentVolumeClaimSpec(ApiStruct):
-    access_modes: list[str] | None = None
-    storage_class_name: str | None = None
-    volume_name: str = ""
-    volume_mode: str | None = None
-    resources: ResourceRequirements | None = None
-    selector: LabelSelector | None = None
-    volume_attributes_class_name: str | None = None
-
-
-class PersistentVolumeClaimTemplate(ApiStruct):
-    metadata: ObjectTemplateMeta | None = None
-    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
-
-
-class EphemeralVolumeSource(ApiStruct):
-    volume_claim_template: PersistentVolumeClaimTemplate | None = None
-
-
-class GcePersistentDisk(ApiStruct):
-    pd_name: str = ""
-    read_only: bool = False
-
-
-class AwsElasticBlockStore(ApiStruct):
-    volume_id: str = msgspec.field(default="", name="volumeID")
-    read_only: bool = False
-
-
-class AzureDisk(ApiStruct):
-    disk_name: str = ""
-    disk_uri: str = msgspec.field(default="", name="diskURI")
-
-
-class Cinder(ApiStruct):
-    volume_id: str = msgspec.field(default="", name="volumeID")
-
-
-class PortworxVolume(ApiStruct):
-    volume_id: str = msgspec.field(default="", name="volumeID")
-
-
-class AzureFile(ApiStruct):
-    """Only its being there is read: it is one of the sources that CSI has taken over."""
-
-
-class VsphereVolume(ApiStruct):
-    """As `AzureFile`."""
-
-
-class Iscsi(ApiStruct):
-    iqn: str = ""
-    target_portal: str = ""
-    lun: Int32 = 0
-    read_only: bool = False
-
-
-class Rbd(ApiStruct):
-    monitors: list[str] | None = None
-    image: str = ""
-    pool: str = "rbd"
-    read_only: bool = False
-
-
-class CsiVolume(ApiStruct):
-    """Inline CSI volume of a pod, and the source of a CSI persistent volume."""
-
-    driver: str = ""
-    volume_handle: str = ""
-    read_only: bool | None = None
-
-
-class ImageVolume(ApiStruct):
-    reference: str = ""
-
-
-class PersistentVolumeSource(ApiStruct):
-    """What may be behind a persistent volume, and stand in a pod as well."""
-
-    csi: CsiVolume | None = None
-    gce_persistent_disk: GcePersistentDisk | None = None
-    aws_elastic_block_store: AwsElasticBlockStore | None = None
-    azure_disk: AzureDisk | None = None
-    cinder: Cinder | None = None
-    portworx_volume: PortworxVolume | None = None
-    azure_file: AzureFile | None = None
-    vsphere_volume: VsphereVolume | None = None
-
-
-class Volume(PersistentVolumeSource):
-    """Of a pod."""
-
-    name: str = ""
-    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    ephemeral: EphemeralVolumeSource | None = None
-    iscsi: Iscsi | None = None
-    rbd: Rbd | None = None
-    image: ImageVolume | None = None
-
-
-class PersistentVolumeClaimStatus(ApiStruct):
-    phase: str = ""
-    capacity: ResourceList | None = None
-
-
-class PersistentVolumeClaim(NamedObject):
-    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
-    status: PersistentVolumeClaimStatus = msgspec.field(default_factory=PersistentVolumeClaimStatus)
-
-
-class VolumeNodeAffinity(ApiStruct):
-    required: NodeSelector | None = None
-
-
-class PersistentVolumeSpec(PersistentVolumeSource):
-    capacity: ResourceList | None = None
-    access_modes: list[str] | None = None
-    storage_class_name: str = ""
-    claim_ref: ObjectReference | None = None
-    node_affinity: VolumeNodeAffinity | None = None
-    volume_mode: str | None = None
-    volume_attributes_class_name: str | None = None
-
-
-class PersistentVolumeStatus(ApiStruct):
-    phase: str = ""
-
-
-class PersistentVolume(NamedObject):
-    spec: PersistentVolumeSpec = msgspec.field(default_factory=PersistentVolumeSpec)
-    status: PersistentVolumeStatus = msgspec.field(default_factory=PersistentVolumeStatus)
-
-
 # Pods ---------------------------------------------------------------------------------------------
 
 
@@ -369,12 +191,6 @@ class PodResourceClaimStatus(ApiStruct):
     resource_claim_name: str | None = None
 
 
-class ContainerExtendedResourceRequest(ApiStruct):
-    container_name: str = ""
-    resource_name: str = ""
-    request_name: str = ""
-
-
 class PodExtendedResourceClaimStatus(ApiStruct):
     request_mappings: list[ContainerExtendedResourceRequest] | None = None
     resource_claim_name: str = ""
@@ -402,23 +218,6 @@ class Pod(ApiStruct):
     metadata: PodMeta = msgspec.field(default_factory=PodMeta)
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
-
-
-class BriefPodSpec(ApiStruct):
-    node_name: str = ""
-    scheduler_name: str = ""
-
-
-class BriefPodStatus(ApiStruct):
-    phase: str = ""
-
-
-class BriefPod(ApiStruct):
-    """Which pod it is, whose, and where; for those who ask no more."""
-
-    metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
-    spec: BriefPodSpec = msgspec.field(default_factory=BriefPodSpec)
-    status: BriefPodStatus = msgspec.field(default_factory=BriefPodStatus)
 
 
 # What pods belong to ------------------------------------------------------------------------------

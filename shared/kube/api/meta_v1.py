@@ -1,7 +1,7 @@
 """What objects of all API groups have in common: metadata, conditions, selectors by label.
 
 API objects are here with only the fields that scheduling reads; all others are skipped while decoding. A
-module is an API group, called as `apiVersion` says.
+module is an API group, called as `apiVersion` says; only the largest has two.
 
 The field names are the API's (camelCase in JSON). The same structs travel between our processes as
 msgpack maps with defaults left out: a template is then a few hundred bytes, and equal templates are
@@ -11,12 +11,13 @@ Lists that the API may send as null are declared optional here only where a real
 Go's `omitempty` leaves empty ones out.
 """
 
-from typing import Annotated
+from typing import Annotated, Final
 
 import msgspec
 
 Int32 = Annotated[int, msgspec.Meta(ge=-(2**31), le=2**31 - 1)]
-Int64 = Annotated[int, msgspec.Meta(ge=-(2**63), le=2**63 - 1)]
+INT64_MAX: Final = 2**63 - 1
+Int64 = Annotated[int, msgspec.Meta(ge=-INT64_MAX - 1, le=INT64_MAX)]
 """As wide as the API's own fields: a greater number is refused where it is read, by the field's name.
 Neither our messages nor our columns would take it."""
 

@@ -4,11 +4,11 @@ What berth writes back (an allocation) is held in full, what it only passes on (
 drivers) as plain JSON.
 """
 
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 
-from shared.kube.api.core_v1 import NodeSelector, Taint, Toleration
+from shared.kube.api.core_v1_parts import NodeSelector, Taint, Toleration
 from shared.kube.api.meta_v1 import ApiStruct, Condition, Int64, NamedObject, Quantity
 
 
@@ -99,6 +99,11 @@ class AllocationResult(ApiStruct):
     devices: DeviceAllocationResult = msgspec.field(default_factory=DeviceAllocationResult)
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
+
+
+RESERVED_FOR_MAX: Final = 256
+"""Pods in a claim's reservedFor (ResourceClaimReservedForMaxSize in
+staging/src/k8s.io/api/resource/v1/types.go, v1.36.2)."""
 
 
 class ResourceClaimConsumer(ApiStruct):

@@ -24,16 +24,14 @@ from shared.dra.allocated import results_of
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import Solution
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
+from shared.dra.device_readiness import Readiness, binding_failed, readiness
 from shared.dra.extended import ExtendedRequests
 from shared.dra.pod_claims import (
     ClaimError,
-    Readiness,
-    binding_failed,
     can_be_reserved,
     claims_of,
     is_reserved_for,
     is_used_by_none_but,
-    readiness,
 )
 from shared.dra.requests import allocation_of, claim_key
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name

@@ -31,8 +31,9 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.framework.status import Code, Status, Verdicts
-from shared.kube.api.core_v1 import Node, NodeSelectorTerm, PreferredSchedulingTerm
+from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
+from shared.kube.api.core_v1_parts import NodeSelectorTerm
 from shared.plugin_names import NODE_AFFINITY
 from shared.selectors.node_inclusion import RequiredNodeAffinity
 from shared.selectors.node_selector import SelectedColumns, match_any, match_term
@@ -178,7 +179,7 @@ class NodeAffinity(DefaultNormalizeScore):
         """The node became one that the pod selects."""
         was, now = change.both(Node)
         if now is None or (
-            self._added_terms is not None and not selects_node(self._added_terms, now)
+            self._added_terms is not None and not selects_node(self._added_terms, now.metadata)
         ):
             return QueueingHint.SKIP
         if not _wants(pod.info, now):
@@ -189,10 +190,10 @@ class NodeAffinity(DefaultNormalizeScore):
 def _wants(pod: PodInfo, node: Node) -> bool:
     """Whether nodeSelector and required node affinity let the pod on the node."""
     required = pod.required_nodes
-    if required.labels is not None and not selects_node((required.labels,), node):
+    if required.labels is not None and not selects_node((required.labels,), node.metadata):
         return False
     terms = required.terms
-    if terms is None or selects_node(terms, node):
+    if terms is None or selects_node(terms, node.metadata):
         return True
     problems = [problem for term in terms for problem in term.errors]
     if problems:

@@ -21,7 +21,7 @@ from shared.columns.rows import RowIndex
 from shared.columns.schema import BASE_RESOURCES, Bools, Int64s, wrap_int64
 from shared.columns.table import NodeTable
 from shared.framework.normalize import SCORE_MAX
-from shared.kube.quantity import INT64_MAX
+from shared.kube.api.meta_v1 import INT64_MAX
 from shared.plugins.resources.balance import Floats, balance_of_node, balance_of_two
 from shared.plugins.resources.resource_arrays import BLOCK, Columns
 

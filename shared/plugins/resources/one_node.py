@@ -16,7 +16,7 @@ from typing import Final
 
 from shared.columns.schema import wrap_int64
 from shared.framework.normalize import SCORE_MAX
-from shared.kube.quantity import INT64_MAX
+from shared.kube.api.meta_v1 import INT64_MAX
 from shared.plugins.resources.balance import balance_of_node
 
 REASON_BIT_MAX: Final = 61

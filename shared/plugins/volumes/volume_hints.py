@@ -18,7 +18,7 @@ from shared.framework.queueing_hints import (
     as_kind,
     queue_if,
 )
-from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim, Volume
+from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim, Volume
 from shared.kube.api.storage_v1 import (
     CsiDriver,
     CsiNode,
@@ -26,7 +26,7 @@ from shared.kube.api.storage_v1 import (
     StorageClass,
     VolumeAttachment,
 )
-from shared.kube.csi_translation import in_tree_plugin
+from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.pod_volumes import disks, disks_conflict, may_attach
 from shared.plugins.volumes.csi_node_columns import migrated_plugins
 from shared.plugins.volumes.volume_rules import (

@@ -18,9 +18,10 @@ from shared.columns.schema import Bools, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
 from shared.kube import quantity
-from shared.kube.api.core_v1 import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.storage_v1 import StorageClass
-from shared.kube.csi_translation import Untranslatable, in_tree_plugin, translated_affinity
+from shared.kube.csi_translation import Untranslatable, translated_affinity
+from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.plugins.volumes.affinity_columns import NONE, Places, match_affinity
 from shared.plugins.volumes.csi_node_columns import CsiNodeColumns
 from shared.plugins.volumes.volume_catalog import Capacities, VolumeCatalog

@@ -14,6 +14,7 @@ import msgspec
 import pytest
 
 from daemon import cli
+from daemon.adapter.watched_kinds import watched_kinds
 from daemon.commands.check_config import check, effective_yaml
 from daemon.commands.run_berth import (
     check_endpoints,
@@ -26,10 +27,10 @@ from shared.config import load_configuration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.cluster_event import Action
 from shared.framework.cluster_view import ClusterView
+from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
-from shared.framework.runtime.registry import ENTRY_POINT_GROUP
 from shared.framework.status import Status
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
@@ -168,7 +169,7 @@ def test_resources_that_plugins_name_are_in_the_plan(
     options = listening(tmp_path / "own.yaml", "foos.v1.example.com", monkeypatch)
     plan, _ = make_plan(options)
     assert plan.options.custom_kinds == ("foos.v1.example.com",)
-    assert plan.options.kinds[-1].api_path == "/apis/example.com/v1"
+    assert watched_kinds(plan.options)[-1].api_path == "/apis/example.com/v1"
 
 
 def test_a_resource_that_cannot_be_is_refused_with_its_place_and_the_remedy(

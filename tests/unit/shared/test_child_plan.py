@@ -7,9 +7,11 @@ import msgspec
 import pytest
 
 from shared import exit_codes
+from shared.binding_plan import BindingPlan, ProfileBinding
 from shared.child_plan import PLAN_VERSION, ChildPlan, child_start, read_plan
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError
+from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.in_hand import option_of
 from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
@@ -104,7 +106,16 @@ def test_a_plan_that_is_missing_says_who_writes_it(tmp_path: Path) -> None:
 
 
 def test_another_shape_has_another_version() -> None:
-    """Whoever changes what is in the file raises the version, and writes the new sum down here."""
-    structs = (ChildPlan, RuntimeOptions, EndpointOptions, LeaderElection)
+    """Whoever changes what is in the files raises the version, and writes the new sum down here."""
+    structs: tuple[type[msgspec.Struct], ...] = (
+        ChildPlan,
+        RuntimeOptions,
+        EndpointOptions,
+        LeaderElection,
+        BindingPlan,
+        ProfileBinding,
+        ExtenderConfig,
+        ExtenderTls,
+    )
     names = [field.encode_name for one in structs for field in msgspec.structs.fields(one)]
-    assert (PLAN_VERSION, zlib.crc32(" ".join(names).encode())) == (5, 3878620009)
+    assert (PLAN_VERSION, zlib.crc32(" ".join(names).encode())) == (6, 1130889514)

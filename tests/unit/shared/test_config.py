@@ -5,6 +5,7 @@ from textwrap import dedent
 
 import pytest
 
+from daemon.commands.option_problems import option_problems
 from shared.config import SchedulerConfiguration, load_configuration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.framework.runtime.profiles import PluginSet
@@ -237,10 +238,10 @@ def test_a_file_that_cannot_be_read_is_named(tmp_path: Path) -> None:
     ],
 )
 def test_options_that_cannot_work_are_named(options: RuntimeOptions, told: str) -> None:
-    found = options.problems()
+    found = option_problems(options)
     assert len(found) == 1
     assert told in found[0]
 
 
 def test_the_default_options_are_fine() -> None:
-    assert RuntimeOptions().problems() == []
+    assert option_problems(RuntimeOptions()) == []

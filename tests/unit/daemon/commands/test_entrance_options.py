@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from daemon import cli
+from daemon.commands.option_problems import option_problems
 from shared import exit_codes
 from shared.runtime_options import RuntimeOptions
 
@@ -19,13 +20,13 @@ ENTRANCE: dict[str, Any] = {
 
 @pytest.mark.parametrize("missing", sorted(ENTRANCE))
 def test_without_keys_there_is_no_entrance(missing: str) -> None:
-    (problem,) = RuntimeOptions(**(ENTRANCE | {missing: ""})).problems()
+    (problem,) = option_problems(RuntimeOptions(**(ENTRANCE | {missing: ""})))
     assert "are let in with keys only (berth keys makes them)" in problem
 
 
 def test_there_may_be_no_worker_here_if_there_may_be_some_elsewhere() -> None:
-    assert RuntimeOptions(workers=0, **ENTRANCE).problems() == []
-    assert RuntimeOptions(workers=0).problems() == ["--workers 0: must lie in 1..256"]
+    assert option_problems(RuntimeOptions(workers=0, **ENTRANCE)) == []
+    assert option_problems(RuntimeOptions(workers=0)) == ["--workers 0: must lie in 1..256"]
 
 
 def test_keys_are_made_and_a_second_time_refused(

@@ -7,6 +7,7 @@ import pytest
 
 from daemon import cli
 from daemon.commands.check_config import check_text
+from daemon.commands.option_problems import option_problems
 from daemon.commands.run_berth import make_plan, read_configuration
 from daemon.commands.run_flags import (
     _WITHOUT_EFFECT,
@@ -67,7 +68,7 @@ def test_every_flag_of_kube_scheduler_is_known(capsys: pytest.CaptureFixture[str
 
 def test_the_arguments_of_kubeadms_static_pod_are_enough() -> None:
     options = read(*KUBEADM)
-    assert options.problems() == []
+    assert option_problems(options) == []
     assert options.notes == ()
     _, checked = read_configuration(options)
     assert checked.configuration.leader_election.leader_elect

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+from daemon.adapter.watched_kinds import watched_kinds
 from daemon.core.events import AdapterSaid
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import make_state
@@ -36,7 +37,7 @@ def test_the_owner_waits_for_them_until_they_are_listed_or_known_not_to_be() -> 
     gates, registry = FeatureGates(), InTreeRegistry(entry_points=())
     state = make_state(parse_configuration("", ""), gates, registry, options, EPOCH, 0.0)
     tell(state, [AdapterHello()], epoch=0)
-    for kind in RuntimeOptions().kinds:
+    for kind in watched_kinds(RuntimeOptions()):
         tell(state, list_of(kind.plural))
     assert state.status().awaited_kinds == [FOOS]
     assert not state.is_synced

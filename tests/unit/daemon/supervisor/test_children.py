@@ -5,6 +5,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from daemon.commands.option_problems import option_problems
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import child_environment
 from daemon.supervisor.plan import flags_of
@@ -99,9 +100,9 @@ def test_children_keep_their_assertions_and_one_thread_for_arithmetic() -> None:
 
 def test_with_compatible_sampling_there_is_one_scorer() -> None:
     options = msgspec.structs.replace(OPTIONS, compatible_sampling=True)
-    (problem,) = options.problems()
+    (problem,) = option_problems(options)
     assert problem.startswith("--compatible-sampling: ")
-    assert msgspec.structs.replace(options, workers=1).problems() == []
+    assert option_problems(msgspec.structs.replace(options, workers=1)) == []
 
 
 def test_flags_are_written_down_by_their_names() -> None:

@@ -7,7 +7,8 @@ import yaml
 
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
-from shared.extenders.extender_config import ExtenderConfig, ExtenderTls, shown_extender
+from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
+from shared.extenders.extender_fields import shown_extender
 from shared.plugin_names import NODE_RESOURCES_FIT
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"

@@ -11,7 +11,7 @@ from shared.framework.object_store import (
     apply_assumption,
     take_news,
 )
-from shared.kube.api.core_v1 import PersistentVolume
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.object_codec import decode_object
 
 KIND = "persistentvolumes"

@@ -5,15 +5,14 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.kube.api.core_v1 import PersistentVolume, Volume
+from shared.kube.api.core_v1_parts import PersistentVolume, Volume
 from shared.kube.csi_translation import (
     Untranslatable,
-    in_tree_plugin,
-    in_tree_plugin_named,
     inline_handle,
     translated_affinity,
     volume_handle,
 )
+from shared.kube.in_tree_plugins import in_tree_plugin, in_tree_plugin_named
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from daemon.adapter.kind_feed import KindFeed
+from daemon.adapter.watched_kinds import watched_kinds
 from shared.kube.custom_resources import CustomObject, custom_kind, is_custom, is_custom_name
 from shared.kube.object_codec import decode_object
 from shared.kube.resources import ALL_KINDS
@@ -35,7 +36,7 @@ def test_a_name_says_the_path(name: str, path: str) -> None:
     kind = custom_kind(name)
     assert is_custom_name(name)
     assert f"{kind.api_path}/{kind.path_name}" == path
-    assert RuntimeOptions(custom_kinds=(name,)).kinds[-1] == kind
+    assert watched_kinds(RuntimeOptions(custom_kinds=(name,)))[-1] == kind
     assert not kind.is_required
 
 

@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from daemon.adapter.kind_feed import KindFeed
+from daemon.commands.option_problems import option_problems
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.foreign_groups import FOREIGN_GROUPS, kinds_with
 from shared.kube.pod_group_rules import quorum
@@ -75,12 +76,12 @@ def test_without_the_option_nothing_is_another() -> None:
     ],
 )
 def test_what_cannot_work_is_told(whose: str, gates: str, problem: str) -> None:
-    (found,) = RuntimeOptions(pod_groups=whose, feature_gates=gates).problems()
+    (found,) = option_problems(RuntimeOptions(pod_groups=whose, feature_gates=gates))
     assert found.startswith(f"--pod-groups {whose}: {problem}")
-    assert RuntimeOptions(pod_groups="volcano", feature_gates=GATES).problems() == []
+    assert option_problems(RuntimeOptions(pod_groups="volcano", feature_gates=GATES)) == []
 
 
 def test_room_is_held_for_gangs_where_there_are_any() -> None:
-    (found,) = RuntimeOptions(gang_reservation_s=60.0).problems()
+    (found,) = option_problems(RuntimeOptions(gang_reservation_s=60.0))
     assert found.startswith("--gang-reservation-s 60: needs --feature-gates=GenericWorkload=true,")
-    assert not RuntimeOptions(gang_reservation_s=60.0, feature_gates=GATES).problems()
+    assert not option_problems(RuntimeOptions(gang_reservation_s=60.0, feature_gates=GATES))

@@ -13,7 +13,8 @@ import yaml
 from shared.errors import ConfigurationError
 from shared.kube.cluster_access import access_by_url, parse_server_url
 from shared.kube.exec_credentials import ExecCommand, ExecCredentials
-from shared.kube.kubeconfig import find_access, in_cluster_access, load_kubeconfig
+from shared.kube.find_access import find_access, in_cluster_access
+from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy
 
 TLS = Path(__file__).parent / "tls"

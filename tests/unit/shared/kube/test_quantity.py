@@ -8,7 +8,8 @@ from typing import Any
 import pytest
 
 from shared.kube import quantity
-from shared.kube.quantity import INT64_MAX, QuantityError, QuantityFormat
+from shared.kube.api.meta_v1 import INT64_MAX
+from shared.kube.quantity import QuantityError, QuantityFormat
 
 CORPUS = Path(__file__).parents[3] / "conformance" / "quantities.jsonl.gz"
 

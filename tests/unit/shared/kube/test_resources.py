@@ -12,7 +12,7 @@ def test_paths() -> None:
     assert PODS.api_paths == ("/api/v1",)
     budgets = KINDS_BY_PLURAL["poddisruptionbudgets"]
     assert budgets.api_paths == ("/apis/policy/v1", "/apis/policy/v1beta1")
-    assert PODS.object_path("ns", "p", "binding") == "/api/v1/namespaces/ns/pods/p/binding"
+    assert PODS.object_path("ns", "p") == "/api/v1/namespaces/ns/pods/p"
     assert NODES.object_path("", "n1") == "/api/v1/nodes/n1"
     replica_sets = KINDS_BY_PLURAL["replicasets"]
     assert replica_sets.object_path("ns", "r") == "/apis/apps/v1/namespaces/ns/replicasets/r"

@@ -7,9 +7,9 @@ from typing import Any
 
 import pytest
 
+from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.runtime.prepared_pod import passing, prepared
 from shared.framework.runtime.profiles import METHODS, PluginSet, ProfileConfig
-from shared.framework.runtime.registry import ENTRY_POINT_GROUP
 from shared.framework.status import Code
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.answer_table import AnswerTable
-from shared.kube.api.core_v1 import Toleration
+from shared.kube.api.core_v1_parts import Toleration
 from shared.selectors.tolerations import (
     TolerationRule,
     is_repelled,

@@ -1,14 +1,20 @@
 """Which plugins bind a profile's pods."""
 
+from importlib.metadata import EntryPoint
+from math import inf
 from pathlib import Path
 
 import pytest
 
 from bench.manual_clock import ManualClock
+from daemon.commands.check_config import check
+from daemon.supervisor.binding_plans import binding_plan
+from shared.binding_plan import BindingPlan, ProfileBinding, read_binding_plan
 from shared.clock import SystemClock
 from shared.config import load_configuration
 from shared.errors import ConfigurationError
-from shared.plugins.in_tree import IN_TREE
+from shared.framework.out_of_tree import ENTRY_POINT_GROUP
+from shared.plugins.in_tree import InTreeRegistry
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import binding_profiles
 from workers.binder.bind_call import DefaultBinder
@@ -46,13 +52,9 @@ class ByName:
 def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
     api = FakeApi()
     claims = ClaimBinder(api, lambda _: None, ClaimLines(), SystemClock())
-    configuration = load_configuration(str(path))
+    plan = binding_plan(*check(str(path)))
     pre_binders = (VolumeBinder(api), claims)
-    return plugins_by_profile(configuration, None, api, binder, pre_binders)  # type: ignore[arg-type]  # A fake.
-
-
-def test_a_binder_knows_every_in_tree_plugin_by_name() -> None:
-    assert set(binding_profiles._IN_TREE) == set(IN_TREE)
+    return plugins_by_profile(plan, None, api, binder, pre_binders)  # type: ignore[arg-type]  # A fake.
 
 
 def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:
@@ -88,8 +90,67 @@ def test_an_unknown_way_of_binding_is_refused_by_name() -> None:
         binding_profiles._bind_plugin(ByName("Teleport"), DefaultBinder(FakeApi(), ManualClock()))
 
 
-def test_a_configuration_that_cannot_be_used_names_the_file(tmp_path: Path) -> None:
+def listening(args: str) -> str:
+    """A profile with a plugin of another package that is told of what was bound."""
+    head = CONFIG.partition("profiles:")[0]
+    point = "postBind: {enabled: [{name: Listener}]}"
+    plugins = f"{{preBind: {{disabled: [{{name: '*'}}]}}, {point}}}"
+    config = f"pluginConfig: [{{name: Listener, args: {args}}}]"
+    return f"{head}profiles:\n- plugins: {plugins}\n  {config}\n"
+
+
+class Listener:
+    NAME = "Listener"
+
+    def __init__(self, args: dict[str, object]) -> None:
+        self.args = args
+        self.api: object = None
+
+    def use_api(self, api: object) -> None:
+        self.api = api
+
+    async def post_bind(self, order: object) -> None: ...
+
+
+LISTENER = EntryPoint("Listener", f"{__name__}:Listener", ENTRY_POINT_GROUP)
+
+
+def test_a_plugin_of_another_package_is_made_with_its_arguments_and_may_use_the_api(
+    tmp_path: Path,
+) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text("kind: Nonsense\n")
-    with pytest.raises(ConfigurationError, match=r"config\.yaml"):
-        made(path, DefaultBinder(FakeApi(), ManualClock()))
+    path.write_text(listening("{limit: .inf, by: {1: a}}"))
+    configuration = load_configuration(str(path))
+    registry = InTreeRegistry(entry_points=[LISTENER])
+    plan = binding_plan(configuration, map(registry.build, configuration.profiles))
+    (tmp_path / "plan").write_bytes(plan.encoded())
+    told, api = read_binding_plan(str(tmp_path / "plan")), FakeApi()
+    assert told == plan
+    found = plugins_by_profile(told, None, api, DefaultBinder(api, ManualClock()), (), [LISTENER])  # type: ignore[arg-type]  # A fake.
+    (listener,) = found["default-scheduler"].post_binds
+    assert isinstance(listener, Listener)
+    assert (listener.args, listener.api) == ({"limit": inf, "by": {1: "a"}}, api)
+
+
+def test_a_package_that_is_gone_meanwhile_is_named() -> None:
+    binding = ProfileBinding(pre_bind=(), bind=(), post_bind=("Gone",), arguments={"Gone": {}})
+    api = FakeApi()
+    with pytest.raises(ConfigurationError, match="plugin Gone: is not installed any more"):
+        plugins_by_profile(
+            BindingPlan(profiles={"p": binding}),
+            None,
+            api,  # type: ignore[arg-type]  # A fake.
+            DefaultBinder(api, ManualClock()),
+            (),
+            [],
+        )
+
+
+def test_a_plan_that_cannot_be_used_is_named_with_the_remedy(tmp_path: Path) -> None:
+    assert read_binding_plan("") == BindingPlan()
+    path = tmp_path / "binding"
+    with pytest.raises(ConfigurationError, match=r"cannot be read: No such file.*berth run writes"):
+        read_binding_plan(str(path))
+    path.write_bytes(b"{}")
+    with pytest.raises(ConfigurationError, match="is no plan"):
+        read_binding_plan(str(path))

@@ -9,7 +9,7 @@ import pytest
 
 from shared.dra.special_claim import ANNOTATION
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
-from shared.kube.api.core_v1 import ContainerExtendedResourceRequest
+from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import (
     AllocatedDevice,
     AllocationResult,
@@ -30,9 +30,10 @@ from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, Releas
 from shared.telemetry.tally import Tally
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
+from workers.binder.api_paths import resource_claim_path
 from workers.binder.claim_bind import TRIES_MAX, ClaimBinder
 from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import FINALIZER, ClaimLines, Unknown, resource_claim_path
+from workers.binder.claim_lines import FINALIZER, ClaimLines, Unknown
 
 PATH = resource_claim_path("ns", "gpu")
 POD_PATH = "/api/v1/namespaces/ns/pods/pod-u1"

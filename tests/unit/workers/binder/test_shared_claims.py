@@ -7,12 +7,13 @@ from typing import Any
 import msgspec
 
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
+from shared.kube.api.resource_v1 import RESERVED_FOR_MAX
 from shared.kube.api_errors import ApiError, RequestTimeout
 from shared.messages.to_binder import BindPod, ClaimWork
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.test_claim_bind import ALLOCATED, WORK, FakeClaims
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
-from workers.binder.claim_bind import RESERVED_FOR_MAX, ClaimBinder
+from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_lines import ClaimLines, Unknown
 
 SHARED = msgspec.structs.replace(WORK, is_new=False)

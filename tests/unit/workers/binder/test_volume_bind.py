@@ -13,7 +13,8 @@ from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from tests.unit.workers.binder.fake_api import FakeApi, make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
-from workers.binder.volume_bind import VolumeBinder, claim_path, volume_path
+from workers.binder.api_paths import volume_claim_path, volume_path
+from workers.binder.volume_bind import VolumeBinder
 
 POD = "/api/v1/namespaces/ns/pods/pod-u1"
 TAKE = TakeVolume("pv", "1", True, "ns", "taking", "uid-taking")
@@ -30,7 +31,11 @@ class FakeCluster(FakeApi):
         self.gets = 0
         self.on_get: Callable[[FakeCluster], None] = lambda _: None
         self.faults: list[ApiError | RequestTimeout] = []
-        for path in (volume_path("pv"), claim_path("ns", "taking"), claim_path("ns", "making")):
+        for path in (
+            volume_path("pv"),
+            volume_claim_path("ns", "taking"),
+            volume_claim_path("ns", "making"),
+        ):
             meta = {"resourceVersion": "1", "uid": "uid-" + path.rpartition("/")[2]}
             self.objects[path] = {"metadata": meta, "spec": {}}
 
@@ -62,11 +67,11 @@ class FakeCluster(FakeApi):
     def replace(self, name: str, **annotations: str) -> None:
         """The claim is deleted, and one of the same name made, that is bound."""
         meta = {"resourceVersion": "9", "uid": "another", "annotations": annotations}
-        self.objects[claim_path("ns", name)] = {"metadata": meta, "spec": {}}
+        self.objects[volume_claim_path("ns", name)] = {"metadata": meta, "spec": {}}
         self.bind(name)
 
     def bind(self, name: str) -> None:
-        claim = self.objects[claim_path("ns", name)]
+        claim = self.objects[volume_claim_path("ns", name)]
         claim["spec"]["volumeName"] = "pv"
         annotations = claim["metadata"].setdefault("annotations", {})
         annotations["pv.kubernetes.io/bind-completed"] = "yes"
@@ -107,7 +112,7 @@ def test_volumes_are_given_and_asked_for_and_then_awaited() -> None:
     selected = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
     assert cluster.patches == [
         (volume_path("pv"), {"metadata": marked, "spec": {"claimRef": reference}}),
-        (claim_path("ns", "making"), {"metadata": selected}),
+        (volume_claim_path("ns", "making"), {"metadata": selected}),
     ]
 
 
@@ -132,7 +137,7 @@ def test_somebody_elses_word_is_not_overwritten() -> None:
     cluster = FakeCluster()
     cluster.objects[volume_path("pv")]["metadata"]["resourceVersion"] = "2"
     assert "modified" in bind(cluster, TAKE)
-    cluster.objects[claim_path("ns", "making")]["metadata"]["resourceVersion"] = "2"
+    cluster.objects[volume_claim_path("ns", "making")]["metadata"]["resourceVersion"] = "2"
     assert "modified" in bind(cluster, MAKE)
     assert cluster.patches == []
 
@@ -141,7 +146,7 @@ def test_a_node_that_is_taken_back_ends_it() -> None:
     cluster = FakeCluster()
 
     def give_up(cluster: FakeCluster) -> None:
-        cluster.objects[claim_path("ns", "making")]["metadata"]["annotations"] = {}
+        cluster.objects[volume_claim_path("ns", "making")]["metadata"]["annotations"] = {}
 
     cluster.on_get = after(4, give_up)
     assert bind(cluster, MAKE) == 'binding volumes: provisioning failed for PVC "making"'

@@ -19,7 +19,8 @@ from shared.framework.cluster_event import (
     Resource,
 )
 from shared.framework.queueing_hints import Change, ChangedObject, QueueingHint, Registrations
-from shared.kube.api.core_v1 import NodeSelector, Pod, Service
+from shared.kube.api.core_v1 import Pod, Service
+from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.storage_v1 import CsiDriver, VolumeAttachment
 from shared.kube.pod_record import split_pod

@@ -8,8 +8,8 @@ import pytest
 from shared import plugin_names
 from shared.errors import ConfigurationError
 from shared.feature_gates import FeatureGates, parse_feature_gates
+from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
-from shared.framework.runtime import registry
 from shared.framework.runtime.filter_outcomes import PreScoreError
 from shared.framework.runtime.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.status import Code, Status
@@ -227,7 +227,7 @@ class Undeclared:
 
 
 def entry_point(name: str, value: str) -> metadata.EntryPoint:
-    return metadata.EntryPoint(name, f"{__name__}:{value}", registry.ENTRY_POINT_GROUP)
+    return metadata.EntryPoint(name, f"{__name__}:{value}", ENTRY_POINT_GROUP)
 
 
 def enabling(name: str, args: dict[str, Any] | None = None) -> ProfileConfig:
@@ -260,7 +260,7 @@ def test_a_plugin_of_another_package_that_does_not_fit_is_refused_with_what_it_l
 
 
 def test_a_plugin_that_cannot_be_imported_is_named() -> None:
-    point = metadata.EntryPoint("Gone", "no_such_module_here:Gone", registry.ENTRY_POINT_GROUP)
+    point = metadata.EntryPoint("Gone", "no_such_module_here:Gone", ENTRY_POINT_GROUP)
     (problem,) = problems_of(enabling("Gone"), entry_points=[point])
     assert problem.startswith("plugin Gone (no_such_module_here:Gone): cannot be loaded")
 

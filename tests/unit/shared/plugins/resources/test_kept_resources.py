@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from shared.columns.schema import BASE_RESOURCES, CPU, MEMORY
 from shared.columns.table import NodeTable
-from shared.kube.quantity import INT64_MAX
+from shared.kube.api.meta_v1 import INT64_MAX
 from shared.plugins.resources.kept_resources import (
     AMOUNT_MAX,
     KeptBalance,

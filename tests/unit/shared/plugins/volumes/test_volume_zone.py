@@ -12,7 +12,7 @@ from daemon.core.cache import Cache
 from shared.columns.rows import row_index
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.kube.api.core_v1 import PersistentVolume
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.plugins.volumes.volume_rules import volume_topologies
 from shared.plugins.volumes.volume_zone import VolumeZone, match_volume_zones
 from tests.support.builders import make_node

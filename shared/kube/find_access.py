@@ -1,0 +1,86 @@
+"""Finding the API server: a plain address, the service account of a pod, or kubeconfig files.
+
+Rules: staging/src/k8s.io/client-go/tools/clientcmd and rest/config.go, v1.36.
+"""
+
+import os
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Final
+
+from shared.errors import ConfigurationError
+from shared.kube.cluster_access import ClusterAccess, access_by_url, is_missing, moved, tls_context
+from shared.kube.credentials import Credentials
+from shared.kube.proxy import proxy_of_environment
+
+SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+
+
+def find_access(
+    *,
+    server: str = "",
+    kubeconfig: str = "",
+    environment: Mapping[str, str] = os.environ,
+    service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
+) -> ClusterAccess:
+    """The API server to talk to: the first that is stated of `kubeconfig`, the pod's service account,
+    $KUBECONFIG and ~/.kube/config. `server` is another address for that of `kubeconfig`; alone it needs
+    no credentials. Raises `ConfigurationError`.
+    """
+    if kubeconfig:
+        access = _access_of_files([Path(kubeconfig)], environment)
+        return moved(access, server, environment) if server else access
+    if server:
+        return access_by_url(server, environment)
+    if is_in_cluster(environment):
+        return in_cluster_access(environment, service_account_folder)
+    named = [Path(p) for p in environment.get("KUBECONFIG", "").split(os.pathsep) if p]
+    if not named:
+        default = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
+        if is_missing(default):
+            raise ConfigurationError(
+                "kubeconfig",
+                [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
+            )
+        named = [default]
+    return _access_of_files(named, environment)
+
+
+def _access_of_files(paths: list[Path], environment: Mapping[str, str]) -> ClusterAccess:
+    # In a pod nobody needs what reads these files, with YAML and what runs commands for credentials.
+    from shared.kube.kubeconfig import load_kubeconfig
+
+    return load_kubeconfig(paths, environment=environment)
+
+
+def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
+    """Whether this process runs in a pod, and is not told to look elsewhere."""
+    return bool(environment.get("KUBERNETES_SERVICE_HOST")) and not environment.get("KUBECONFIG")
+
+
+def in_cluster_access(
+    environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT_FOLDER
+) -> ClusterAccess:
+    """The API server as the service account of the pod that this process runs in."""
+    host = environment.get("KUBERNETES_SERVICE_HOST", "")
+    port = environment.get("KUBERNETES_SERVICE_PORT", "")
+    source = "in-cluster configuration"
+    if not host or not port.isascii() or not port.isdigit():
+        raise ConfigurationError(
+            source, ["KUBERNETES_SERVICE_HOST and KUBERNETES_SERVICE_PORT must both be set"]
+        )
+    token_file, ca_file = folder / "token", folder / "ca.crt"
+    problems = [f"{path} is missing" for path in (token_file, ca_file) if is_missing(path)]
+    if problems:
+        raise ConfigurationError(source, problems)
+    credentials = Credentials(token_file=token_file)
+    return ClusterAccess(
+        host=host,
+        port=int(port),
+        base_path="",
+        tls=tls_context(source, str(ca_file), ""),
+        tls_server_name="",
+        credentials=credentials,
+        source=source,
+        proxy=proxy_of_environment(environment, host, int(port), is_tls=True),
+    )
