@@ -218,9 +218,9 @@ class Committer:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
         took = self._outgoing.counters.took
         each_s = took_s / max(1, len(judgement.accepted) + len(judgement.not_reserved))
-        classes = Counter([accepted.attempt.pod_class for accepted in judgement.accepted])
-        for pod_class, count in classes.items():
-            took("Reserve", pod_class.profile, each_s * count, count)
+        profiles = Counter([each.attempt.pod_class.profile for each in judgement.accepted])
+        for profile, count in profiles.items():
+            took("Reserve", profile, each_s * count, count)
         for attempt, status in judgement.not_reserved:
             took("Reserve", attempt.pod_class.profile, each_s, status=CODE_NAMES[status.code])
 

@@ -43,12 +43,12 @@ class RowLog:
 
     def since(self, position: int) -> Rows | None:
         """Rows after `position`, each once, ascending; None where the log does not reach back."""
+        if position == self.position:
+            return NO_ROWS
         start = position - (self.position - len(self._entries))
         if start < 0:
             return None
         tail = self._entries[start:]
-        if not tail:
-            return NO_ROWS
         return np.array(sorted(set(tail)) if len(tail) > 1 else tail, np.intp)
 
 

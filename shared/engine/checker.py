@@ -96,8 +96,11 @@ class Checker:
                 return None
             filters = family.own.plan(outcome).active
             has_room = family.own.passing_of(filters, info, self._cluster, outcome, rows)
-        passes = family.with_claims(info, self._cluster, rows)
-        return None if passes is None else passes & has_room & family.shared.filters.passing(rows)
+        passes = has_room & family.shared.filters.passing(rows)
+        if family.claims is None:
+            return passes
+        with_claims = family.with_claims(info, self._cluster, rows)
+        return None if with_claims is None else passes & with_claims
 
     def _with_room(self, profile: str, info: PodInfo, rows: Rows) -> Bools | None:
         """Whether the pod passes the filters that do not ignore requests, of a few rows; None where

@@ -42,9 +42,9 @@ NOTHING_REFILTERED: Final = Refiltered(NO_ROWS, NO_ROWS)
 class ClassFilters:
     """Arrays have the table's capacity."""
 
-    __slots__ = ("_asked_count", "_cluster", "_fixed", "_known", "_prepared", "_wide", "feasible",
-                 "feasible_count", "framework", "moving", "moving_ok", "outcome", "pod", "static_ok",
-                 "updatable", "wide_ok")  # fmt: skip
+    __slots__ = ("_asked_count", "_changing", "_cluster", "_fixed", "_known", "_prepared", "_wide",
+                 "feasible", "feasible_count", "framework", "moving", "moving_ok", "outcome", "pod",
+                 "static_ok", "updatable", "wide_ok")  # fmt: skip
 
     def __init__(self, pod: PreparedPod) -> None:
         self._prepared = pod
@@ -54,6 +54,7 @@ class ClassFilters:
         self.outcome = outcome
         self._fixed, self.moving, self._wide = pod.plan.groups
         """Indices of the framework's filters."""
+        self._changing = self.moving + self._wide
         self.updatable = framework.updatable_filters(outcome)
         """The plugins that follow changes, with their state."""
         self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
@@ -91,8 +92,9 @@ class ClassFilters:
             if len(unknown):
                 self._learn(self._known, unknown)
         passes = self.static_ok[rows]
-        if passes.any():
-            passes &= self._passing(self.moving + self._wide, rows)
+        if np.count_nonzero(passes):
+            if self._changing:
+                passes &= self._passing(self._changing, rows)
             pod = self._prepared._replace(own_uid=own_uid) if own_uid else self._prepared
             passes = passing_with_nominated(pod, rows, passes)
         return passes

@@ -192,6 +192,8 @@ class Evaluation:
             return False
         follower.note()
         self.failure = None
+        if not (self.filters.is_whole or pods or len(node_rows)):
+            return True
         delta = Delta(node_rows, pods)
         refiltered = self.filters.update(usage_rows, delta)
         if refiltered is None:

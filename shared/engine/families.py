@@ -12,7 +12,6 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
-import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
@@ -67,11 +66,10 @@ class Family(NamedTuple):
     """None for a pod that has none."""
 
     def with_claims(self, info: PodInfo, cluster: ClusterView, rows: Rows) -> Bools | None:
-        """Shape (n,): where plugins that read claims let the pod go; None where they say more than
-        that."""
+        """Shape (n,): where plugins that read claims let a pod go that has some; None where they say
+        more than that."""
         claims = self.claims
-        if claims is None:
-            return np.ones(len(rows), np.bool_)
+        assert claims is not None, "asked of a pod with claims"
         outcome = claims.run_pre_filters(info, cluster)
         if not outcome.status.is_success or outcome.node_names is not None:
             return None

@@ -74,7 +74,8 @@ class KeptRows:
             self._start_over()
         else:
             self._write(usage_rows)
-            self._write(node_rows)
+            if len(node_rows):
+                self._write(node_rows)
         follower.note()
 
     def _start_over(self) -> None:

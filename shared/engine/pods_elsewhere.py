@@ -39,10 +39,8 @@ class PodsElsewhere:
             self._unheeded.clear()
             return True
         for class_id in class_ids - self._unheeded:
-            if any(
-                plugin.depends_on_class(state, class_id, self._cluster)
-                for plugin, state in self.followers
-            ):
-                return True
+            for plugin, state in self.followers:
+                if plugin.depends_on_class(state, class_id, self._cluster):
+                    return True
             self._unheeded.add(class_id)
         return False

@@ -69,12 +69,8 @@ class ObjectStore:
         self.assumption_news: dict[tuple[str, str], None] = {}
         """Kind and key of assumptions that came or went since somebody last took this."""
         self._changes: list[tuple[str, str]] = []
-        self._changes_base = 0
-
-    @property
-    def version(self) -> int:
+        self.version = 0
         """Raised by each change; what was computed from objects is valid for one version."""
-        return self._changes_base + len(self._changes)
 
     def put(self, kind: str, key: str, value: Any) -> None:
         of_kind = self._by_kind.setdefault(kind, {})
@@ -109,7 +105,7 @@ class ObjectStore:
     def changes_since(self, version: int) -> list[tuple[str, str]] | None:
         """Kind and key of what changed after `version`, oldest first, perhaps several times; None
         where that is longer ago than is remembered."""
-        start = version - self._changes_base
+        start = version - (self.version - len(self._changes))
         return None if start < 0 else self._changes[start:]
 
     # Assumptions -----------------------------------------------------------------------------
@@ -211,10 +207,9 @@ class ObjectStore:
 
     def _note(self, kind: str, key: str) -> None:
         self._changes.append((kind, key))
+        self.version += 1
         if len(self._changes) > CHANGES_MAX:
-            dropped = len(self._changes) // 2
-            del self._changes[:dropped]
-            self._changes_base += dropped
+            del self._changes[: len(self._changes) // 2]
 
 
 def take_news(objects: ObjectStore) -> list[ObjectChange]:

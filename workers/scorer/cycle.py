@@ -128,9 +128,12 @@ class Cycle:
         failed: dict[int, Known] = {}
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence, limits)
-        steps_max = self._steps_tried() + BATCH_STEPS_MAX
+        # By searches of devices: where these are long, the owner should hear of what was found before
+        # all pods of the batch have been looked at.
+        tried = self._replica.view.derived(StepsTried)
+        steps_max = tried.count + BATCH_STEPS_MAX
         for task in self._one_by_one(batch, placements, proposal_sequence):
-            is_enough = batch.group is None and self._steps_tried() > steps_max
+            is_enough = batch.group is None and tried.count > steps_max
             pod_class = self._replica.classes.get(task.class_id)
             if pod_class is None or is_enough:
                 answers.skipped.append(task.ticket)
@@ -146,6 +149,7 @@ class Cycle:
                 failure = self.left_out(task.ticket, error)
                 answers.failures.append(failure)
                 room_maker = self._room_maker(proposal_sequence, limits)
+                tried = self._replica.view.derived(StepsTried)
             if failure is not None and failure.preemption is None and not task.uid:
                 failed[task.class_id] = Known(failure, len(placements.tickets))
         return answers
@@ -194,11 +198,6 @@ class Cycle:
             failure = room_maker.conclude(task, placed, search)
         answers.failures.append(failure)
         return failure
-
-    def _steps_tried(self) -> int:
-        """By searches of devices: where these are long, the owner should hear of what was found before
-        all pods of a batch have been looked at."""
-        return self._replica.view.derived(StepsTried).count
 
     def left_out(self, ticket: int, error: ObjectError) -> Failure:
         """The answer to a pod that nobody knows how to evaluate. What was worked out so far is worked

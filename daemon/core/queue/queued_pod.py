@@ -19,7 +19,7 @@ NO_PLUGINS: Final[frozenset[str]] = frozenset()
 PAST_MAX: Final = 5
 
 
-class Place(enum.Enum):
+class Place(enum.StrEnum):
     """The one place that a pod of the queue is in. Values are the `queue` labels of metrics."""
 
     ACTIVE = "active"

@@ -429,7 +429,8 @@ class SchedulingQueue:
             (Place.IN_FLIGHT, self._in_flight),
         ):
             listed = list(pods)
-            assert len(listed) == len(pods), f"{place} counts {len(pods)} pods, holds {len(listed)}"
+            counted = f"{place.name} counts {len(pods)} pods, holds {len(listed)}"
+            assert len(listed) == len(pods), counted
             for pod in listed:
                 uid = pod.record.uid
                 assert uid not in found, f"pod {uid} is in {found[uid]} and in {place}"
@@ -517,7 +518,7 @@ class SchedulingQueue:
     def _pop_from_backoff(self) -> QueuedPod | None:
         pod = self._backoff.pop_early()
         if pod is not None:
-            self.incoming[(Place.ACTIVE.value, POP_FROM_BACKOFF)] += 1
+            self.incoming[Place.ACTIVE, POP_FROM_BACKOFF] += 1
         return pod
 
     def _punish(self, pod: QueuedPod, now_s: float) -> None:
@@ -536,7 +537,7 @@ class SchedulingQueue:
         """Gives a pod that is in no place its next one."""
         if strategy is Strategy.SKIP:
             self._parked.add(pod)
-            self.incoming[pod.place.value, label] += 1
+            self.incoming[pod.place, label] += 1
             return pod.place
         if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(pod, now_s):
             return self._admit(pod, self._backoff.push, label)
@@ -552,7 +553,7 @@ class SchedulingQueue:
     def _end_backoff(self, pod: QueuedPod, label: str) -> None:
         """Makes a pod active that PreEnqueue has let in before, and that was tried before."""
         self._active.push(pod)
-        self.incoming[pod.place.value, label] += 1
+        self.incoming[pod.place, label] += 1
 
     def _admit(self, pod: QueuedPod, push: Callable[[QueuedPod], None], label: str) -> Place:
         """Gives a pod that is in no place that of `push`, if PreEnqueue lets it; else parks it."""
@@ -564,7 +565,7 @@ class SchedulingQueue:
             pod.gated_by = gate
             pod.unschedulable_plugins |= {gate}
             self._parked.add(pod)
-        self.incoming[pod.place.value, label] += 1
+        self.incoming[pod.place, label] += 1
         return pod.place
 
     def _flush_leftovers(self, now_s: float) -> int:
