@@ -37,14 +37,15 @@ class AttemptEnds:
     def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
         """A pod without anything to be done before its binding, as nearly all are."""
         pod, profile = attempt.pod, attempt.pod_class.profile
-        if self._outgoing.attempt_log.is_on:  # Nearly every pod comes by here.
-            self._outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
-        if self._outgoing.patches.by_uid:
-            self._outgoing.patches.drop(pod.uid)
-        self._outgoing.binders.order(attempt.ticket, pod.record, node_name, profile)
-        self._outgoing.counters.passed["Permit", profile] += 1
-        self._outgoing.counters[Count.SCHEDULED] += 1
-        self._outgoing.counters.recent.append((pod.popped_s, pod.record.key, node_name, ""))
+        outgoing, counters = self._outgoing, self._outgoing.counters
+        if outgoing.attempt_log.is_on:  # Nearly every pod comes by here.
+            outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
+        if outgoing.patches.by_uid:
+            outgoing.patches.drop(pod.uid)
+        outgoing.binders.order(attempt.ticket, pod.record, node_name, profile)
+        counters.passed["Permit", profile] += 1
+        counters[Count.SCHEDULED] += 1
+        counters.recent.append((pod.popped_s, pod.record.key, node_name, ""))
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
