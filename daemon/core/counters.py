@@ -70,12 +70,14 @@ class Counters(dict[Count, int]):
     def flush(self) -> None:
         """Observes what `took` was told of, at the end of a turn. Of pods that went together each took
         equally long."""
-        for (point, profile), times in self.passed.items():
-            self.took(point, profile, 0.0, times)
-        self.passed.clear()
-        for labels, (count, seconds) in self._took.items():
-            self.observe("extension_point_s", labels, seconds / count, int(count))
-        self._took.clear()
+        if self.passed:
+            for (point, profile), times in self.passed.items():
+                self.took(point, profile, 0.0, times)
+            self.passed.clear()
+        if self._took:
+            for labels, (count, seconds) in self._took.items():
+                self.observe("extension_point_s", labels, seconds / count, int(count))
+            self._took.clear()
         self.plugin_times.flush(self._tally)
         self.plugin_times.begin_round()
 

@@ -237,8 +237,8 @@ class ScorerLinks:
         """New work for the workers that have credit."""
         scorers = self._outgoing.scorers
         scorers.is_careful = self._outgoing.suspects.is_careful
-        credit = scorers.credit()
-        if credit <= 0 or not self._facts.queue.poppable_count:
+        credit = scorers.credit() if self._facts.queue.poppable_count else 0
+        if credit <= 0:
             return
         pods: list[QueuedPod] = []
         groups = self._facts.groups

@@ -21,7 +21,7 @@ Each part of the work has a file, and what is held is handed down, never up (`ho
 
 from collections.abc import Callable, Sequence
 from functools import partial
-from typing import assert_never
+from typing import Final, assert_never
 
 from daemon.core.adapter_links import AdapterLinks
 from daemon.core.administration import answer_of, status_of
@@ -76,6 +76,9 @@ from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.telemetry.metrics import Count
 
+TIDY_S: Final = 1.0
+"""How often is looked whether names are of no use any more: in that time few come."""
+
 
 class SchedulerState:
     """Everything that the owner knows."""
@@ -115,6 +118,7 @@ class SchedulerState:
             facts, outgoing, self._ends, committer, self._foresight, self.reservations
         )
         self._binder_links = BinderLinks(facts, outgoing, self._ends)
+        self._tidies_at_s = now_s
         self._is_stopping = False
         self._stop_waiters: list[bytes] = []
 
@@ -225,15 +229,21 @@ class SchedulerState:
         self._scorer_links.release_parked(now_s)
         self.reservations.pass_time(now_s)
         self._binder_links.lose_the_silent(now_s)
+        if now_s >= self._tidies_at_s:
+            self._tidies_at_s = now_s + TIDY_S
+            self._tidy()
+        if self.cache.is_recounted:
+            self.cache.is_recounted = False
+            self._facts.checker.forget_all()
+            self._scorer_links.start_over("a node has a resource that pods asked for before")
+
+    def _tidy(self) -> None:
+        """Takes back what names and sets that nobody has any more take up."""
         if self.cache.compact():
             self._facts.checker.forget_all()
         if self.is_synced and self.cache.compact_names():
             self._facts.checker.forget_all()
             self._scorer_links.start_over("names compacted")
-        if self.cache.is_recounted:
-            self.cache.is_recounted = False
-            self._facts.checker.forget_all()
-            self._scorer_links.start_over("a node has a resource that pods asked for before")
 
     # The end of a turn ---------------------------------------------------------------------------
 

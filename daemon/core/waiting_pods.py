@@ -202,6 +202,8 @@ class WaitingPods:
 
     def take_decided(self) -> list[Waiting]:
         """Pods that wait no more, in the order of the decisions."""
+        if not self._decided:
+            return []
         decided = list(self._decided.values())
         for each in decided:
             del self._waiting[each.record.uid]
@@ -210,6 +212,8 @@ class WaitingPods:
 
     def take_activated(self) -> list[str]:
         """Uids of pods that plugins asked for."""
+        if not self._to_activate:
+            return []
         uids = list(self._to_activate)
         self._to_activate.clear()
         return uids

@@ -16,7 +16,6 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.interning import Interner
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable
@@ -300,20 +299,15 @@ class _BufferReader:
 
 
 def _dictionaries_since(table: NodeTable, marks: Marks) -> tuple[Dictionaries, Marks]:
-    firsts = zip(_NAMES, _interners(table), marks, strict=True)
+    firsts = zip(_NAMES, table.sent_dictionaries, marks, strict=True)
     news = {name: interner.values[first:] for name, interner, first in firsts}
     news["features"] = [sorted(value) for value in news["features"]]
     return Dictionaries(first=list(marks), **news), dictionary_marks(table)
 
 
-def _interners(table: NodeTable) -> list[Interner[Any]]:
-    """In the order of `Dictionaries`."""
-    return [getattr(table, name) for name in _NAMES]
-
-
 def dictionary_marks(table: NodeTable) -> Marks:
     """Of one who has everything that is interned now."""
-    return tuple([len(interner) for interner in _interners(table)])
+    return tuple([len(interner.values) for interner in table.sent_dictionaries])
 
 
 def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
@@ -322,7 +316,7 @@ def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
     _, *values, features = msgspec.structs.astuple(news)
     values.append([frozenset(value) for value in features])
     try:
-        for interner, first, more in zip(_interners(table), news.first, values, strict=True):
+        for interner, first, more in zip(table.sent_dictionaries, news.first, values, strict=True):
             interner.extend(first, more)
     except ValueError as error:
         raise FrameError(f"snapshot delta: {error}") from error

@@ -13,7 +13,7 @@ asks for it: few do, and at a million nodes the order has 8 MB.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 
@@ -103,6 +103,15 @@ class NodeTable:
         self.image_sizes: dict[str, int] = {}
         """Bytes; of the node that was first to have the image, as in kube-scheduler's cache."""
         self.features = Interner[frozenset[str]]((frozenset(),))
+        self.sent_dictionaries: tuple[Interner[Any], ...] = (
+            self.resources,
+            self.label_keys,
+            self.label_values,
+            self.names,
+            self.taints,
+            self.features,
+        )
+        """Those that workers are told of, in the order of `delta.Dictionaries`."""
         self.topology_version = 0
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""

@@ -44,11 +44,7 @@ class ActiveQueue:
         self._dead_count = 0
 
     def __len__(self) -> int:
-        return self._entry_count - self._dead_count
-
-    @property
-    def _entry_count(self) -> int:
-        return len(self._line) + len(self._heap) + len(self._returned)
+        return len(self._line) + len(self._heap) + len(self._returned) - self._dead_count
 
     def __iter__(self) -> Iterator[QueuedPod]:
         for heap in (self._returned, self._line, self._heap):
@@ -95,7 +91,7 @@ class ActiveQueue:
         assert pod.place is Place.ACTIVE, "only an active pod leaves the active queue"
         pod.place = Place.GONE
         self._dead_count += 1
-        if self._dead_count * 2 > self._entry_count:
+        if self._dead_count > len(self):
             self._rebuild()
 
     def _entry(self, pod: QueuedPod) -> _Entry:

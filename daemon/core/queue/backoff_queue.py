@@ -107,6 +107,8 @@ class BackoffQueue:
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
         """All pods whose back-off is over, taken out."""
+        if not (self._rejected or self._errors):
+            return []
         done = _pop_before(self._rejected, math.floor(now_s))
         self._rejected_count -= len(done)
         failed = _pop_before(self._errors, math.floor(now_s))
@@ -115,6 +117,8 @@ class BackoffQueue:
 
     def next_completion_s(self) -> float:
         """When the next pod leaves; infinity when none is here."""
+        if not (self._rejected or self._errors):
+            return math.inf
         _drop_dead(self._rejected)
         _drop_dead(self._errors)
         first = min(

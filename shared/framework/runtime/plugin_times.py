@@ -88,6 +88,8 @@ class PluginTimes:
     def flush(self, into: Tally) -> None:
         """Hands over what was counted and observed. A call that is counted counts for those of rounds
         that are not sampled too."""
+        if not self._tally.histograms:
+            return  # Whatever is counted is observed, too.
         for evaluated, calls in self._evaluated.items():
             if calls[0]:
                 into.count("plugin_evaluations", evaluated, calls[0] * SAMPLED)

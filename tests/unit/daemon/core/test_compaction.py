@@ -5,6 +5,7 @@ import pytest
 
 from daemon.core import cached_nodes
 from daemon.core.cache import Cache
+from daemon.core.state import TIDY_S
 from shared.columns.table import NodeTable
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
@@ -97,6 +98,7 @@ def test_scheduling_goes_on_while_nodes_come_and_go(worker_count: int) -> None:
         pipeline.step_scorer(0)
         if turn > 4:
             pipeline.remove_node(f"n{turn - 1}")
+        pipeline.advance(TIDY_S / 4)
     pipeline.run_until_quiet()
     pipeline.check()
     nodes = pipeline.state.cache.nodes
@@ -119,6 +121,7 @@ def test_a_copy_that_missed_the_whole_snapshot_notices() -> None:
         pipeline.state.cache.add_node(make_node(f"n{i}"))
         pipeline.state.cache.remove_node(f"n{i}")
     pipeline.add_node(make_node("last"))
+    pipeline.advance(TIDY_S)
     scorer = pipeline.scorers[0]
     wholes = [effect for effect in scorer.inbox if type(effect.message).__name__ == "SnapshotFull"]
     assert wholes

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
+from daemon.core.state import TIDY_S
 from shared.columns.schema import BASE_RESOURCES
 from shared.columns.table import NodeTable
 from shared.errors import ObjectError
@@ -100,6 +101,7 @@ def test_names_that_no_node_has_any_more_are_given_back() -> None:
     pipeline.tell(NodeChanged(make_node("odd", extra=made_up(150, "last"))))
     pipeline.tell(NodeDeleted("odd"))
     pipeline.tell(NodeChanged(make_node("odd", extra=made_up(250, "really last"))))
+    pipeline.advance(TIDY_S)
     cache = pipeline.state.cache
     assert len(cache.nodes.resources) < 300 + BASE
     assert len(cache.nodes.label_keys) < 100
