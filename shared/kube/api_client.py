@@ -14,8 +14,8 @@ import asyncio
 import re
 import socket
 from collections import deque
-from collections.abc import Callable
-from typing import Final, Protocol
+from collections.abc import Callable, Coroutine
+from typing import Any, Final, Protocol, TypeVar
 
 from shared.errors import OperationalError
 from shared.kube.api_errors import (
@@ -32,6 +32,8 @@ from shared.kube.http_connection import Answer, HttpConnection, HttpStream
 from shared.kube.proxy import open_tunnel
 from shared.limits import OBJECT_BYTES_MAX
 from shared.rate_limit import RateLimit
+
+T = TypeVar("T")
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -164,15 +166,9 @@ class ApiClient:
         timeout_s: float | None = None,
     ) -> Answer:
         """One request; raises `ApiError` or `TransportError` unless the answer is 2xx."""
-        if self._problems is None:
-            return await self._answered(method, path, body, content_type, timeout_s)
-        try:
-            answer = await self._answered(method, path, body, content_type, timeout_s)
-        except OperationalError as error:
-            self._problems.failed(method, path, error)
-            raise
-        self._problems.went_well(method, path)
-        return answer
+        return await self._told(
+            method, path, self._answered(method, path, body, content_type, timeout_s)
+        )
 
     async def _answered(
         self, method: str, path: str, body: bytes, content_type: str, timeout_s: float | None
@@ -196,7 +192,8 @@ class ApiClient:
                 self._release(connection)
                 raise NotSent("not sent: another berth may hold the lease by now")
             try:
-                answer = await self._exchange(method, connection, message, deadline_s)
+                sent = connection.send(message, deadline_s)
+                answer = await self._exchanged(method, connection, sent)
             except ConnectionLost:
                 if method != "GET" or is_resent or connection.use_count == 1:
                     raise
@@ -217,15 +214,7 @@ class ApiClient:
 
         `timeout_s` bounds the wait for the head of the answer, not the stream.
         """
-        if self._problems is None:
-            return await self._opened(path, timeout_s)
-        try:
-            stream = await self._opened(path, timeout_s)
-        except OperationalError as error:
-            self._problems.failed("GET", path, error)
-            raise
-        self._problems.went_well("GET", path)
-        return stream
+        return await self._told("GET", path, self._opened(path, timeout_s))
 
     async def _opened(self, path: str, timeout_s: float | None) -> HttpStream:
         loop = asyncio.get_running_loop()
@@ -236,18 +225,8 @@ class ApiClient:
         message = self._message("GET", path, b"", JSON)
         used_serial = credentials.serial
         connection = await self._connect(deadline_s)
-        self._watch(connection, deadline_s)
-        sent_s, code = loop.time(), NO_ANSWER
-        try:
-            head, stream = connection.send_for_stream(message, deadline_s)
-            answer = await head
-            code = str(answer.status)
-        except BaseException:
-            connection.abort()
-            raise
-        finally:
-            self._busy.pop(connection, None)
-            self._observe("GET", code, sent_s)
+        head, stream = connection.send_for_stream(message, deadline_s)
+        answer = await self._exchanged("GET", connection, head)
         if 200 <= answer.status < 300:
             self._streaming.add(connection)
             return stream
@@ -284,14 +263,27 @@ class ApiClient:
         length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         return b"".join((start, self._common_head, credentials, length, body))
 
-    async def _exchange(
-        self, method: str, connection: HttpConnection, message: bytes, deadline_s: float
+    async def _told(self, method: str, path: str, exchange: Coroutine[Any, Any, T]) -> T:
+        """Tells whoever wants to know of problems what came of it."""
+        if self._problems is None:
+            return await exchange
+        try:
+            answer = await exchange
+        except OperationalError as error:
+            self._problems.failed(method, path, error)
+            raise
+        self._problems.went_well(method, path)
+        return answer
+
+    async def _exchanged(
+        self, method: str, connection: HttpConnection, sent: asyncio.Future[Answer]
     ) -> Answer:
-        self._watch(connection, deadline_s)
+        """The answer to what was just sent, or the head of one that is a stream."""
+        self._watch(connection)
         sent_s = asyncio.get_running_loop().time()
         code = NO_ANSWER
         try:
-            answer = await connection.send(message, deadline_s)
+            answer = await sent
             code = str(answer.status)
         except BaseException:
             # Cancelled or broken: an answer may still come, and must not meet the next request.
@@ -429,10 +421,10 @@ class ApiClient:
 
     # Timeouts -------------------------------------------------------------------------------------
 
-    def _watch(self, connection: HttpConnection, deadline_s: float) -> None:
+    def _watch(self, connection: HttpConnection) -> None:
         self._busy[connection] = None
-        if self._sweep is None or deadline_s < self._sweep.when():
-            self._look_at(deadline_s)
+        if self._sweep is None or connection.deadline_s < self._sweep.when():
+            self._look_at(connection.deadline_s)
 
     def _look_at(self, deadline_s: float) -> None:
         if self._sweep is not None:

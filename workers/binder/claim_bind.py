@@ -17,7 +17,7 @@ and extendeddynamicresources.go, v1.36.2.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, ClassVar, Final
+from typing import ClassVar, Final
 
 import msgspec
 
@@ -40,7 +40,18 @@ from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
 from workers.binder.api_paths import pod_path, resource_claim_path
 from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import FINALIZER, ClaimLine, ClaimLines, Unknown, Wish, read_claim
+from workers.binder.claim_lines import (
+    FINALIZER,
+    REQUEST_TIMEOUT_S,
+    ClaimLine,
+    ClaimLines,
+    Json,
+    Unknown,
+    Wish,
+    get_claim,
+    post_claim,
+    put_claim,
+)
 from workers.binder.claim_ready import DeviceWait, needs_preparing
 from workers.binder.retries import Patience, Retries
 
@@ -48,11 +59,8 @@ TRIES_MAX: Final = 5
 """Reads of one claim while others keep changing it."""
 PATIENCE: Final = Patience(pause_s=0.1, pause_s_max=2.0, total_s=60.0)
 """With all claims of a pod together."""
-REQUEST_TIMEOUT_S: Final = 10.0
 
 _encoder: Final = msgspec.json.Encoder()
-
-Json = dict[str, Any]
 
 
 class _Refused(Exception):  # noqa: N818  # Never leaves this module: a step's way to its end.
@@ -162,13 +170,13 @@ class ClaimBinder:
         if FINALIZER not in finalizers and any(wish.work.is_new for wish in agreed):
             claim["metadata"]["finalizers"] = [*finalizers, FINALIZER]
             line.step = "add finalizer to claim"
-            claim = read_claim(await self._put(path, claim))
+            claim = await put_claim(self._api, path, claim)
         if status != claim.get("status"):
             is_new = (claim.get("status") or {}).get("allocation") is None
             what = "allocation and reservation" if is_new else "reservation"
             claim["status"] = status
             line.step = f"add {what} to claim"
-            await self._put(f"{path}/status", claim)
+            await put_claim(self._api, f"{path}/status", claim)
         for order, work in ((wish.order, wish.work) for wish in agreed):
             if work.generated is not None:
                 # After the allocation: kubelet must not find a claim that is none yet.
@@ -209,23 +217,19 @@ class ClaimBinder:
         line.step = "get updated claim"
         path = resource_claim_path(work.namespace, work.name)
         try:
-            return read_claim(await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S))
+            return await get_claim(self._api, path)
         except NotFound:
             if work.generated is None:
                 raise
-        body = _encoder.encode(_made(order, work, work.generated))
         line.step = "create claim for extended resources"
-        made = path.removesuffix(f"/{work.name}")
+        made = _made(order, work, work.generated)
         try:
-            claim = read_claim(await self._api.post(made, body, timeout_s=REQUEST_TIMEOUT_S))
+            claim = await post_claim(self._api, path.removesuffix(f"/{work.name}"), made)
         except (ApiError, TransportError):
             self._tally.count("claim_creates", ("failure",))
             raise
         self._tally.count("claim_creates", ("success",))
         return claim
-
-    async def _put(self, path: str, claim: Json) -> bytes:
-        return await self._api.put(path, _encoder.encode(claim), timeout_s=REQUEST_TIMEOUT_S)
 
     def _stamped(self, allocation: AllocationResult) -> AllocationResult:
         """With the time of allocation, by which others tell whether devices take too long."""

@@ -11,9 +11,7 @@ deallocates what it had allocated itself, in place of keeping the pod to that no
 """
 
 import asyncio
-from typing import Any, Final, NamedTuple
-
-import msgspec
+from typing import Final, NamedTuple
 
 from shared.kube.api_client import Api
 from shared.kube.api_errors import ApiError, NotFound, TransportError
@@ -21,15 +19,18 @@ from shared.messages.to_binder import BindPod, ClaimWork, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
 from workers.binder.api_paths import pod_path, resource_claim_path
-from workers.binder.claim_lines import FINALIZER, ClaimLines, read_claim
+from workers.binder.claim_lines import (
+    FINALIZER,
+    REQUEST_TIMEOUT_S,
+    ClaimLines,
+    Json,
+    get_claim,
+    put_claim,
+)
 from workers.binder.seen_pod import Gone, seen_pod
 
 FREE_S_MAX: Final = 30.0
-REQUEST_TIMEOUT_S: Final = 10.0
 PAUSE_S: Final = 0.25
-
-
-_encoder: Final = msgspec.json.Encoder()
 
 
 class _Target(NamedTuple):
@@ -103,8 +104,7 @@ class ClaimFreer:
             self._log.warning("claim_not_freed", claim=target.path, problem=problem)
 
     async def _free_once(self, target: _Target) -> None:
-        body = await self._api.get(target.path, timeout_s=REQUEST_TIMEOUT_S)
-        claim = read_claim(body)
+        claim = await get_claim(self._api, target.path)
         meta, status = claim["metadata"], claim.get("status") or {}
         if target.uid and meta.get("uid") != target.uid:
             return
@@ -120,22 +120,18 @@ class ClaimFreer:
             freed["reservedFor"] = others
         if freed != status:
             claim["status"] = freed
-            claim = await self._put(f"{target.path}/status", claim)
+            claim = await put_claim(self._api, f"{target.path}/status", claim)
         if target.is_deleted and not others:
             # Deallocated before: that is what wakes pods which wait for the devices.
             await self._delete(target.path, claim)
 
-    async def _delete(self, path: str, claim: dict[str, Any]) -> None:
+    async def _delete(self, path: str, claim: Json) -> None:
         finalizers = claim["metadata"].get("finalizers") or []
         if FINALIZER in finalizers:
             claim["metadata"]["finalizers"] = [f for f in finalizers if f != FINALIZER]
-            claim = await self._put(path, claim)
+            claim = await put_claim(self._api, path, claim)
         options = delete_options(claim["metadata"]["uid"])
         await self._api.delete(path, options, timeout_s=REQUEST_TIMEOUT_S)
-
-    async def _put(self, path: str, claim: dict[str, Any]) -> dict[str, Any]:
-        body = await self._api.put(path, _encoder.encode(claim), timeout_s=REQUEST_TIMEOUT_S)
-        return read_claim(body)
 
 
 _OF_ALLOCATION: Final = ("allocation", "devices")

@@ -13,20 +13,42 @@ import msgspec
 
 from shared.framework.binding_api import Allowed, Refused
 from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api_client import Api
 from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
 from shared.messages.to_binder import BindPod, ClaimWork
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
+REQUEST_TIMEOUT_S: Final = 10.0
+
+Json = dict[str, Any]
+
 _claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)
+_encoder: Final = msgspec.json.Encoder()
 
 
-def read_claim(body: bytes) -> dict[str, Any]:
-    """A claim as it came: a PUT must not lose fields that are not known here. `ProtocolViolation` where
-    it is none."""
+async def get_claim(api: Api, path: str) -> Json:
+    """A claim as it came: a PUT must not lose fields that are not known here. Raises what a request
+    does, and `ProtocolViolation` where it is none."""
+    return _claim_in(await api.get(path, timeout_s=REQUEST_TIMEOUT_S))
+
+
+async def post_claim(api: Api, path: str, claim: Json) -> Json:
+    """The same of one that is made."""
+    body = _encoder.encode(claim)
+    return _claim_in(await api.post(path, body, timeout_s=REQUEST_TIMEOUT_S))
+
+
+async def put_claim(api: Api, path: str, claim: Json) -> Json:
+    """The same of one that is changed, if it is still the one that was read."""
+    body = _encoder.encode(claim)
+    return _claim_in(await api.put(path, body, timeout_s=REQUEST_TIMEOUT_S))
+
+
+def _claim_in(body: bytes) -> Json:
     if not read_answer(_claim_decoder, body).metadata.uid:
         raise ProtocolViolation("what came is no resource claim")
-    claim: dict[str, Any] = msgspec.json.decode(body)
+    claim: Json = msgspec.json.decode(body)
     return claim
 
 

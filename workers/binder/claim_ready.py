@@ -24,9 +24,9 @@ from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally
 from workers.binder.api_paths import resource_claim_path
+from workers.binder.claim_lines import REQUEST_TIMEOUT_S
 
 POLL_S: Final = 5.0
-REQUEST_TIMEOUT_S: Final = 10.0
 
 
 class _Seen(ApiStruct):
