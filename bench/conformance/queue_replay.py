@@ -36,7 +36,7 @@ from shared.framework.queueing_hints import (
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node, Pod
 from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
-from shared.kube.api.resource_v1 import DeviceClass
+from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.kube.api.storage_v1 import (
     CsiDriver,
     CsiNode,

@@ -12,7 +12,15 @@ from typing import Any, Final
 import msgspec
 
 from shared.errors import OperationalError
-from shared.kube.api import apps_v1, core_v1, core_v1_parts, policy_v1, resource_v1, storage_v1
+from shared.kube.api import (
+    apps_v1,
+    core_v1,
+    core_v1_parts,
+    policy_v1,
+    resource_v1,
+    resource_v1_devices,
+    storage_v1,
+)
 from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import PodRecord
 
@@ -45,8 +53,8 @@ class ClusterObjects(msgspec.Struct, forbid_unknown_fields=True):
     priorityclasses: list[msgspec.Raw] = []
     """What pods were admitted by; a scheduler does not look at them."""
     resourceclaims: list[resource_v1.ResourceClaim] = []
-    deviceclasses: list[resource_v1.DeviceClass] = []
-    resourceslices: list[resource_v1.ResourceSlice] = []
+    deviceclasses: list[resource_v1_devices.DeviceClass] = []
+    resourceslices: list[resource_v1_devices.ResourceSlice] = []
 
 
 NOT_WATCHED: Final = ("priorityclasses",)

@@ -27,9 +27,10 @@ from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import AdapterMessage, ToAdapter
 from shared.runtime_options import RuntimeOptions
 from shared.transport.adapter_link import NO_EPOCH, AdapterLink
-from shared.transport.endpoints import Endpoints, prepare_runtime_dir
+from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 from shared.transport.parent import make_lifeline
+from shared.transport.runtime_dir import prepare_runtime_dir
 
 STOP_S: Final = 20.0
 TAKEN_IN_POLL_S: Final = 0.005

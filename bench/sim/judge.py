@@ -25,10 +25,10 @@ from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from bench.sim.states import States
 from bench.sim.world import World
 from daemon.core.invariants import problems
+from daemon.core.owner_counts import Count
 from shared.messages.from_binder import BinderHeartbeat
 from shared.messages.from_scorer import ScorerHeartbeat
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
-from shared.telemetry.metrics import Count
 from shared.transport.owner_sockets import Received
 
 REFUSALS_MAX: Final = 64

@@ -13,6 +13,7 @@ from typing import Final
 import msgspec
 
 from daemon.commands.text_table import table
+from daemon.core.owner_counts import Count
 from daemon.overview.berth_status import BerthStatus, Looks
 from daemon.supervisor.process_list import ProcessUse, read_list
 from shared.clock import SystemClock
@@ -24,7 +25,6 @@ from shared.messages.admin import (
     StatusRequest,
     TextAnswer,
 )
-from shared.telemetry.metrics import Count
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 

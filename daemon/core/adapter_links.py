@@ -16,6 +16,7 @@ from daemon.core.claim_work import forget_written, written_claims
 from daemon.core.effects import TellAdapter
 from daemon.core.events import AdapterSaid
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from daemon.core.permit_stage import PermitStage
 from shared.dra.device_index import CLAIMS
 from shared.errors import ObjectError
@@ -38,7 +39,6 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
-from shared.telemetry.metrics import Count
 
 BINDERS_AWAITED_S: Final = 10.0
 """At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that

@@ -12,6 +12,7 @@ from daemon.core.claim_work import claim_releases, claim_work, volume_work
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import TellBinder
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
@@ -24,7 +25,6 @@ from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure
 from shared.messages.to_binder import Decision, ReportPods, StatusPatch
-from shared.telemetry.metrics import Count
 
 
 class AttemptEnds:

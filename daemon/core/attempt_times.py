@@ -9,8 +9,8 @@ from collections import Counter
 from typing import Final
 
 from daemon.core.counters import Counters
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.telemetry.metrics import Count
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"

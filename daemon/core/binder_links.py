@@ -7,6 +7,7 @@ from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import TellBinder
 from daemon.core.events import BinderSaid
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
 from shared.kube.pod_record import PodRecord, decode_template
@@ -21,7 +22,6 @@ from shared.messages.from_binder import (
     VictimReport,
 )
 from shared.messages.from_scorer import Failure
-from shared.telemetry.metrics import Count
 
 BINDER_SILENCE_MAX_S: Final = 15.0
 """A binder says something each second. One that has been silent for so long is stuck, or its host is

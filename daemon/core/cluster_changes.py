@@ -12,6 +12,7 @@ import msgspec
 
 from daemon.core.cache import Cache
 from daemon.core.counters import Counters
+from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
@@ -45,7 +46,6 @@ from shared.kube.resources import POD_GROUPS
 from shared.limits import RESOURCES_MAX
 from shared.messages.to_binder import StatusPatch
 from shared.plugin_names import GANG_SCHEDULING
-from shared.telemetry.metrics import Count
 
 _RESOURCES: Final = {
     "persistentvolumes": Resource.PERSISTENT_VOLUME,

@@ -25,6 +25,7 @@ from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
@@ -36,7 +37,6 @@ from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.faults import reading
 from shared.framework.status import CODE_NAMES, Status
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
-from shared.telemetry.metrics import Count
 
 
 class Accepted(NamedTuple):

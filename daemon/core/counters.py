@@ -1,13 +1,14 @@
-"""What the owner counts and times since its start; `shared/telemetry/metrics.py` says what there is."""
+"""What the owner counts and times since its start; `owner_counts.py` and `shared/telemetry/metrics.py`
+say what there is."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from daemon.core.owner_counts import Count
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, measured_by
-from shared.telemetry.metrics import Count
 from shared.telemetry.tally import Tally
 
 RECENT_MAX: Final = 40

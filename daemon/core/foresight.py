@@ -17,10 +17,10 @@ import msgspec
 from daemon.core.committer import Committer, is_wanted, taken_count
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
 from shared.messages.from_scorer import Forecast
-from shared.telemetry.metrics import Count
 
 
 class Foresight:

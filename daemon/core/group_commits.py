@@ -26,13 +26,13 @@ from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import Unit
 from daemon.core.status_patches import group_verdict
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.messages.from_scorer import Failure, GroupRoom, PreemptionProposal, Proposals
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, WAITING_FOR_OTHERS
-from shared.telemetry.metrics import Count
 
 WAITING_FOR_PREEMPTION: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "

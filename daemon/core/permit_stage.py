@@ -9,11 +9,11 @@ from daemon.core.attempt_ends import AttemptEnds, refusal
 from daemon.core.bindings import NO_WORK
 from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from daemon.core.waiting_pods import Waiting
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.framework.status import CODE_NAMES, Code, Status
-from shared.telemetry.metrics import Count
 
 
 class PermitStage:

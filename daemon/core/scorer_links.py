@@ -13,6 +13,7 @@ from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.owner_counts import Count
 from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.pod_groups import Unit
 from daemon.core.queue.queued_pod import QueuedPod
@@ -28,7 +29,6 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
-from shared.telemetry.metrics import Count
 
 NO_EXTENDERS: Final = "extenders cannot be asked about the pods of a group"
 SCORER_SILENCE_MAX_S: Final = 60.0

@@ -51,6 +51,7 @@ from daemon.core.foresight import Foresight
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.nominations import Evictions, NominationBook
+from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_groups import PodGroups
@@ -74,7 +75,6 @@ from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, ResourceKind
 from shared.messages.admin import StatusAnswer, StopRequest, TextAnswer
 from shared.plugin_names import DEFAULT_PREEMPTION
-from shared.telemetry.metrics import Count
 
 TIDY_S: Final = 1.0
 """How often is looked whether names are of no use any more: in that time few come."""

@@ -1,7 +1,7 @@
 """What is counted, as Prometheus' text format 0.0.4. Pure.
 
-Names are those of the table in `shared/telemetry/metrics.py`; what is of processes comes from the
-kernel. A family is told once, its series together, as the format demands.
+Names are those of `shared/telemetry/metrics.py` and `daemon/core/owner_counts.py`; what is of processes
+comes from the kernel. A family is told once, its series together, as the format demands.
 
 `/metrics/resources`, what each pod asks for and may use: pkg/scheduler/metrics/resources/resources.go,
 v1.36.2. Pods that have ended are left out there and here; pending pods of other schedulers are left out
@@ -11,20 +11,13 @@ here alone, as berth holds none of them.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from daemon.core.owner_counts import FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
 from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from shared.messages.admin import MetricsAnswer, PodResources, StatusAnswer
 from shared.messages.measured import HistogramState, LabelledCount
-from shared.telemetry.metrics import (
-    FAMILY_SENTENCES,
-    HISTOGRAMS,
-    LABELLED,
-    QUEUE_GAUGES,
-    Count,
-    Kind,
-    Metric,
-)
+from shared.telemetry.metrics import HISTOGRAMS, LABELLED, Kind
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

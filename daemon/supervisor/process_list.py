@@ -18,7 +18,7 @@ import psutil
 from shared.errors import OperationalError
 from shared.kube.connection_problems import Problem
 from shared.runtime_options import SERVICE_RUNTIME_DIR
-from shared.transport.endpoints import RuntimeDirLock
+from shared.transport.runtime_dir import RuntimeDirLock
 
 _LIST_NAME: Final = "processes.json"
 

@@ -31,7 +31,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
 from shared.grouped import Grouped, tally
-from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.selectors.node_selector import match_any
 
 CLAIMS: Final = "resourceclaims"

@@ -16,7 +16,8 @@ import msgspec
 from shared.dra.requests import EXACT_COUNT
 from shared.kube.api.core_v1 import Container, PodSpec
 from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
-from shared.kube.api.resource_v1 import DeviceClass, DeviceRequest, ExactDeviceRequest
+from shared.kube.api.resource_v1 import DeviceRequest, ExactDeviceRequest
+from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.kube.quantity import NANOS_PER_UNIT, parse
 from shared.kube.resource_names import is_extended
 

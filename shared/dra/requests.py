@@ -26,13 +26,13 @@ from shared.kube.api.resource_v1 import (
     DeviceAllocationConfiguration,
     DeviceAllocationResult,
     DeviceClaimConfiguration,
-    DeviceClass,
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
     ExactDeviceRequest,
     ResourceClaim,
 )
+from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.kube.quantity import ExactQuantity, canonical, parse
 
 ALL: Final = "All"

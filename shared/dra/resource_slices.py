@@ -26,7 +26,7 @@ from shared.cel.cel_values import (
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
 from shared.kube.api.core_v1_parts import NodeSelector
-from shared.kube.api.resource_v1 import (
+from shared.kube.api.resource_v1_devices import (
     CapacityRequestPolicy,
     Device,
     DeviceAttribute,

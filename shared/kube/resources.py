@@ -13,7 +13,8 @@ from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
 from shared.kube.api.core_v1 import ApiObject, Namespace, Node, Pod, ReplicationController, Service
 from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
 from shared.kube.api.policy_v1 import PodDisruptionBudget
-from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from shared.kube.api.scheduling_v1alpha2 import POD_GROUPS_VERSION, PodGroup
 from shared.kube.api.storage_v1 import (
     CsiDriver,

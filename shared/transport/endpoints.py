@@ -1,32 +1,18 @@
-"""Where the sockets are, and that only one owner has them.
-
-`ipc://` under the runtime directory by default. The directory is private (mode 0700): whoever can
-open the sockets can give orders. ZeroMQ removes an existing socket file before it binds, even that
-of a live owner, so the owner takes a lock first; the kernel drops the lock when its process dies,
-however it dies, and the socket files that a dead owner left are then replaced.
+"""Where the sockets are: `ipc://` under the runtime directory (`runtime_dir.py`).
 
 Nothing here is for other hosts: workers there have an entrance of their own, with keys (`remote.py`).
 """
 
-import contextlib
-import fcntl
 import os
-import stat
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
-from shared.errors import ConfigurationError, OperationalError
+from shared.errors import ConfigurationError
 from shared.transport.channels import Channel
-from shared.transport.sockets import Closing, RawSocket
+from shared.transport.sockets import RawSocket
 
 IPC_PATH_BYTES_MAX: Final = 107
 """sockaddr_un.sun_path on Linux, without the closing zero."""
-
-_PRIVATE_MODE: Final = 0o700
-
-
-class AddressInUseError(OperationalError):
-    """Another owner is alive on the same runtime directory or port."""
 
 
 class Endpoints:
@@ -52,72 +38,3 @@ class Endpoints:
                 [f"socket paths would be {over} byte(s) too long; choose a shorter --runtime-dir"],
             )
         return {channel: f"ipc://{path}" for channel, path in paths.items()}
-
-
-class RuntimeDirLock(Closing):
-    """A role on a runtime directory that only one live process can have.
-
-    The kernel drops the lock when its process dies, however it dies.
-    """
-
-    NAME: ClassVar[str]
-    HELD: ClassVar[type[OperationalError]]
-    """Is raised if another process has the role."""
-    HOLDER: ClassVar[str]
-    """What that says of it."""
-
-    def __init__(self, runtime_dir: Path) -> None:
-        """Makes the directory if need be."""
-        prepare_runtime_dir(runtime_dir)
-        path = runtime_dir / self.NAME
-        try:
-            self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-        except OSError as error:
-            problem = f"cannot be opened: {error.strerror}; make room there, or choose another"
-            raise ConfigurationError(str(path), [f"{problem} --runtime-dir"]) from error
-        try:
-            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError as error:
-            pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
-            os.close(self._fd)
-            told = f"{self.HOLDER} (pid {pid}); stop it, or choose another --runtime-dir"
-            raise self.HELD(f"{runtime_dir}: {told}") from error
-        # The number is for the message only: on a full disk it is left out, and the lock holds.
-        with contextlib.suppress(OSError):
-            os.ftruncate(self._fd, 0)
-            os.pwrite(self._fd, f"{os.getpid()}\n".encode(), 0)
-
-    def close(self) -> None:
-        """Lets the next one in. The file stays: removing it would race with who opens it."""
-        if self._fd >= 0:
-            os.close(self._fd)
-            self._fd = -1
-
-
-class OwnerLock(RuntimeDirLock):
-    """Held by the one live owner of a runtime directory."""
-
-    NAME = "owner.lock"
-    HELD: ClassVar[type[OperationalError]] = AddressInUseError
-    HOLDER = "an owner is alive there"
-
-
-def prepare_runtime_dir(runtime_dir: Path) -> None:
-    """Makes the directory, private; refuses one that others can enter or that is not ours."""
-    try:
-        runtime_dir.mkdir(mode=_PRIVATE_MODE, parents=True, exist_ok=True)
-        status = runtime_dir.stat()
-    except OSError as error:
-        problem = f"cannot be made: {error.strerror}; choose another --runtime-dir"
-        raise ConfigurationError(str(runtime_dir), [problem]) from error
-    mode = stat.S_IMODE(status.st_mode)
-    if status.st_uid != os.geteuid():
-        problem = f"belongs to uid {status.st_uid}, not to uid {os.geteuid()}, which runs berth"
-        raise ConfigurationError(str(runtime_dir), [problem])
-    if mode & 0o077:
-        # Not that it be closed to others: it may well be theirs, too.
-        problem = (
-            f"mode is {mode:04o}, others could give orders; choose a folder of its own,"
-            f" such as --runtime-dir {runtime_dir / 'berth'}"
-        )
-        raise ConfigurationError(str(runtime_dir), [problem])

@@ -24,9 +24,10 @@ from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Drain, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
-from shared.transport.endpoints import AddressInUseError, Endpoints, OwnerLock
+from shared.transport.endpoints import Endpoints
 from shared.transport.gatekeeper import Gatekeeper
 from shared.transport.remote import WorkersEntrance
+from shared.transport.runtime_dir import AddressInUseError, OwnerLock
 from shared.transport.sockets import (
     Closing,
     DamageLog,

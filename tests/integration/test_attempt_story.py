@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from bench.apiserver.fault_plan import Rule, RulePlan
-from shared.telemetry.metrics import Count
+from daemon.core.owner_counts import Count
 from tests.support.live import LiveBerth, configuration, profile
 
 Line = Mapping[str, Any]

@@ -40,10 +40,11 @@ from shared.transport.adapter_link import AdapterLink, EventsLostError, adapter_
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.connection import Connected
-from shared.transport.endpoints import AddressInUseError, Endpoints
+from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.parent import Lifeline, make_lifeline
+from shared.transport.runtime_dir import AddressInUseError
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
 from tests.support.waiting import HANG_S
 

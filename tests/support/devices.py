@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from shared.kube.api.core_v1 import PodResourceClaimStatus
-from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from shared.kube.pod_record import PodRecord, decode_template
 
 DRIVER = "gpu.example.com"

@@ -39,12 +39,12 @@ from bench.sim.sim_processes import (
 )
 from bench.sim.virtual_loop import Network
 from daemon.adapter.process import Adapter
+from daemon.core.owner_counts import Count
 from shared.config import parse_configuration
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_by_url
 from shared.messages.admin import StatusAnswer
 from shared.plugins.in_tree import InTreeRegistry
-from shared.telemetry.metrics import Count
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints

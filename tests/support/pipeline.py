@@ -21,6 +21,7 @@ from daemon.core.effects import (
 )
 from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
 from daemon.core.invariants import problems
+from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import NO_GROUPS, GroupSettings
 from daemon.core.queue.queued_pod import Place
@@ -69,7 +70,6 @@ from shared.messages.to_owner import (
 )
 from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
-from shared.telemetry.metrics import Count
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import Replica
 

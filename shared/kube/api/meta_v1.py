@@ -1,7 +1,7 @@
 """What objects of all API groups have in common: metadata, conditions, selectors by label.
 
 API objects are here with only the fields that scheduling reads; all others are skipped while decoding. A
-module is an API group, called as `apiVersion` says; only the largest has two.
+module is an API group, called as `apiVersion` says; of two of them what binders need is apart.
 
 The field names are the API's (camelCase in JSON). The same structs travel between our processes as
 msgpack maps with defaults left out: a template is then a few hundred bytes, and equal templates are

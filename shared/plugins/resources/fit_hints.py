@@ -16,7 +16,7 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.kube.api.core_v1 import Node
-from shared.kube.api.resource_v1 import DeviceClass
+from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.kube.node_resources import NodeAllocatable, node_allocatable
 from shared.kube.pod_resources import PodRequests
 

@@ -6,6 +6,7 @@ from typing import Any
 import msgspec
 
 from daemon.core.events import BinderSaid
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord
@@ -16,7 +17,6 @@ from shared.messages.from_binder import (
     BindReport,
 )
 from shared.messages.to_owner import PodChanged
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.test_waiting_pods import Asks

@@ -6,11 +6,11 @@ import pytest
 
 from daemon.core.attempt_times import ATTEMPTS_LABELLED_MAX, AttemptTimes
 from daemon.core.counters import Counters
+from daemon.core.owner_counts import Count
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.table import NodeTable
 from shared.messages.measured import HistogramState
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

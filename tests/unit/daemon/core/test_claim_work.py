@@ -11,9 +11,11 @@ from bench.conformance.claims import written_claim
 from bench.sim.leaks import holders
 from daemon.core.effects import Effect, TellBinder
 from daemon.core.events import ScorerSaid
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
-from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_binder import BindPod, PreemptPods, ReleaseClaim
@@ -25,7 +27,6 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import allocated, device, make_claim, make_class, make_slice
 from tests.support.pipeline import EPOCH, Pipeline

@@ -4,12 +4,12 @@ import msgspec
 
 from daemon.core.dispatch import CREDIT_PODS
 from daemon.core.events import AdminAsked, ScorerSaid
+from daemon.core.owner_counts import Count
 from shared.extenders.extender_config import ExtenderConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import AskForPods, Failure, Placements, Proposals
 from shared.messages.to_scorer import Drain, PodsOnNodes, ScheduleExtended, SchedulePods
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 

@@ -8,6 +8,7 @@ import pytest
 
 from daemon.core.effects import TellBinder, TellScorer
 from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
+from daemon.core.owner_counts import Count
 from shared.engine.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -19,7 +20,6 @@ from shared.messages.from_scorer import Forecast
 from shared.messages.to_binder import BindPods
 from shared.messages.to_owner import AdapterBatch, PodChanged
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
 

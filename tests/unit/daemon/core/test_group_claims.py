@@ -9,7 +9,8 @@ import pytest
 from bench.conformance.claims import written_claim
 from daemon.core.effects import Effect
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
-from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import BindPod
 from shared.messages.to_owner import ObjectChanged

@@ -2,6 +2,7 @@
 
 import msgspec
 
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.in_hand import WHY, InHand
 from shared.messages.to_owner import (
@@ -11,7 +12,6 @@ from shared.messages.to_owner import (
     PodChanged,
     PodDeleted,
 )
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
+from daemon.core.owner_counts import Count
 from daemon.core.state import TIDY_S
 from shared.columns.schema import BASE_RESOURCES
 from shared.columns.table import NodeTable
@@ -13,7 +14,6 @@ from shared.errors import ObjectError
 from shared.kube.pod_record import PodRecord
 from shared.limits import NODE_LABELS_MAX, RESOURCES_MAX
 from shared.messages.to_owner import NodeChanged, NodeDeleted, PodChanged, PodDeleted
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

@@ -4,11 +4,11 @@ import msgspec
 import pytest
 
 from daemon.core.events import ScorerSaid
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.messages.to_owner import PodChanged, PodDeleted
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 

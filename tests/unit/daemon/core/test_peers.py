@@ -7,6 +7,7 @@ import pytest
 
 from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
+from daemon.core.owner_counts import Count
 from shared.limits import PROCESSES_MAX
 from shared.messages.from_scorer import (
     AskForPods,
@@ -22,7 +23,7 @@ from shared.messages.from_scorer import (
 )
 from shared.messages.measured import HistogramState, LabelledCount, Measured
 from shared.messages.to_scorer import GreetAgain, ScorerRefused
-from shared.telemetry.metrics import HISTOGRAMS, Count
+from shared.telemetry.metrics import HISTOGRAMS
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 

@@ -6,11 +6,11 @@ import msgspec
 import pytest
 
 from daemon.core.events import ScorerSaid
+from daemon.core.owner_counts import Count
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from shared.messages.to_owner import ObjectChanged
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 

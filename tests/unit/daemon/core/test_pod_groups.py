@@ -13,6 +13,7 @@ import pytest
 
 from daemon.core.dispatch import Attempt
 from daemon.core.events import Event, ScorerSaid
+from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings
 from daemon.core.queue.queued_pod import Place
 from shared.extenders.extender_config import ExtenderConfig
@@ -26,7 +27,6 @@ from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_binder import StatusPatch
 from shared.messages.to_owner import ObjectChanged, ObjectDeleted, PodChanged
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

@@ -1,8 +1,8 @@
 """Pods that fit nowhere because of a worker's own placements that the owner has not confirmed."""
 
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

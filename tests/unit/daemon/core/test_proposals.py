@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from daemon.core.events import ScorerSaid
+from daemon.core.owner_counts import Count
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.engine.checker import Checker
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
@@ -13,7 +14,6 @@ from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_owner import ObjectChanged
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.in_tree import InTreeRegistry
-from shared.telemetry.metrics import Count
 from tests.support import pipeline as pipelines
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice, with_claims_made

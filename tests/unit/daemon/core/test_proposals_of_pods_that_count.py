@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
-from shared.telemetry.metrics import Count
+from daemon.core.owner_counts import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

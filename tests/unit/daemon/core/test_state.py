@@ -6,6 +6,7 @@ import pytest
 from daemon.core import status_patches
 from daemon.core.effects import AnswerAdmin
 from daemon.core.events import AdapterSaid, AdminAsked, BinderGone, BinderSaid, ScorerSaid
+from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings
 from shared.kube.resources import ALL_KINDS
 from shared.messages.admin import StatusAnswer, StatusRequest
@@ -27,7 +28,6 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import GreetAgain
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, BINDER, EPOCH, Pipeline
 

@@ -2,12 +2,12 @@
 
 import pytest
 
+from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from daemon.core.suspects import PARKED, PARKED_S, SUSPICION_S
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.messages.to_scorer import SchedulePods
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

@@ -5,13 +5,13 @@ from collections import Counter
 from collections.abc import Callable
 
 from daemon.core.counters import Counters
+from daemon.core.owner_counts import Count
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.endpoints.metrics_text import metrics_text
 from shared.framework.runtime.plugin_times import IN_OWNER
 from shared.messages.measured import HistogramState
 from shared.messages.to_owner import NodeDeleted, PodChanged, PodDeleted
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.owner_answers import metrics_answer, status_answer
 from tests.support.pipeline import Pipeline, default_profile

@@ -3,10 +3,10 @@
 import re
 
 from daemon.core.counters import Counters
+from daemon.core.owner_counts import Count
 from daemon.endpoints.metrics_text import metrics_text
 from daemon.supervisor.process_list import ProcessUse
 from shared.messages.admin import MetricsAnswer, QueueLengths
-from shared.telemetry.metrics import Count
 from tests.support.owner_answers import metrics_answer, status_answer
 
 OWNER = ProcessUse("owner", 7, 2, True, 1.5, 1000, 2000, 60.0, "signal 9")

@@ -12,7 +12,8 @@ from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
 from shared.dra.search_work import Work, WorkError
-from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from tests.support.devices import (
     DRIVER,
     allocated,

@@ -7,7 +7,7 @@ import pytest
 
 from shared.dra.capacity import consumed_by, fits
 from shared.dra.resource_slices import DeviceFacts
-from shared.kube.api.resource_v1 import Device
+from shared.kube.api.resource_v1_devices import Device
 from shared.kube.quantity import canonical, parse
 
 RANGE = {"default": "1Gi", "validRange": {"min": "2Gi", "max": "8Gi", "step": "2Gi"}}

@@ -8,12 +8,8 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.endpoints import (
-    AddressInUseError,
-    Endpoints,
-    OwnerLock,
-    prepare_runtime_dir,
-)
+from shared.transport.endpoints import Endpoints
+from shared.transport.runtime_dir import AddressInUseError, OwnerLock, prepare_runtime_dir
 
 
 def test_each_channel_has_a_socket_file_in_the_runtime_directory() -> None:

@@ -7,10 +7,10 @@ import pytest
 
 from bench.manual_clock import ManualClock
 from daemon.core.effects import TellScorer
+from daemon.core.owner_counts import Count
 from shared.framework.runtime import plugin_times
 from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
 from shared.messages.to_scorer import GreetAgain
-from shared.telemetry.metrics import Count
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
 from tests.support.pipeline import Pipeline

@@ -19,7 +19,8 @@ from shared.dra.resource_slices import PoolId, SliceView
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
-from shared.kube.api.resource_v1 import DeviceClass, ResourceClaim, ResourceSlice
+from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.plugins.devices import device_allocation
 from shared.plugins.devices.device_allocation import CANNOT_ALLOCATE

@@ -6,8 +6,8 @@ from collections.abc import Iterable
 import pytest
 
 from daemon.core.counters import Counters
+from daemon.core.owner_counts import QUEUE_GAUGES, Count, Metric
 from shared.messages.admin import QueueLengths
-from shared.telemetry.metrics import QUEUE_GAUGES, Count, Metric
 
 
 def every() -> Iterable[Metric]:

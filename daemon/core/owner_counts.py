@@ -1,0 +1,129 @@
+"""What the owner counts since its start, declared once: a name and a sentence each.
+
+Whoever counts something names it here and nowhere else; `berth status` shows it, and `/metrics`. What is
+told apart by labels, or measured: `shared/telemetry/metrics.py`, where names are explained, too.
+"""
+
+import enum
+from typing import Final, NamedTuple
+
+from shared.telemetry.metrics import Kind
+
+
+class Metric(NamedTuple):
+    name: str
+    kind: Kind
+    labels: tuple[tuple[str, str], ...]
+    """(label, value): several counts may be one metric under different values."""
+    sentence: str
+
+
+def _attempts(result: str, sentence: str) -> Metric:
+    labels = (("result", result),)
+    return Metric("scheduler_schedule_attempts_total", Kind.COUNTER, labels, sentence)
+
+
+def _binds(result: str, sentence: str) -> Metric:
+    return Metric("berth_binds_total", Kind.COUNTER, (("result", result),), sentence)
+
+
+def _proposals(result: str, sentence: str) -> Metric:
+    return Metric("berth_proposals_total", Kind.COUNTER, (("result", result),), sentence)
+
+
+def _pending(queue: str, sentence: str) -> Metric:
+    return Metric("scheduler_pending_pods", Kind.GAUGE, (("queue", queue),), sentence)
+
+
+@enum.unique
+class Count(enum.Enum):
+    """What the owner counts since its start: the sentence that says what it is, of a metric that is
+    named after it, or else the metric. What is not here cannot be counted."""
+
+    # Members are singletons. Enum's own is a function in Python, asked several times for each pod.
+    __hash__ = object.__hash__
+
+    SCHEDULED = _attempts("scheduled", "Placements that were assumed.")
+    UNSCHEDULABLE = _attempts("unschedulable", "Attempts that ended without a node.")
+    ERRORS = _attempts("error", "Attempts that ended with a plugin's error.")
+    BOUND = _binds("bound", "Bindings that the API server accepted.")
+    BINDS_FAILED = _binds("failed", "Bindings that were refused or lost.")
+    PREEMPTION_ATTEMPTS = Metric(
+        "scheduler_preemption_attempts_total",
+        Kind.COUNTER,
+        (),
+        "Pods that fit nowhere, for which it was looked whether room can be made.",
+    )
+    PREEMPTIONS = "Pods for which room was made by preemption."
+    PREEMPTIONS_REJECTED = (
+        "Proposals to make room that did not pass the owner's check on its newest state."
+    )
+    PERMIT_WAITS = "Placements that a Permit plugin made wait."
+    PERMIT_REJECTIONS = "Placements that a Permit plugin refused, or that waited too long."
+    BINDS_REPEATED = _binds("repeated", "Orders sent again because their binder was lost.")
+    PROPOSALS_REJECTED = _proposals(
+        "rejected", "Placements that did not pass the owner's check on its newest state."
+    )
+    PROPOSALS_STALE = _proposals("stale", "Answers for attempts that were not out any more.")
+    ATTEMPTS_REPEATED = (
+        "Attempts made again because their answer could not be used: refused, too old, or lost."
+    )
+    REFUSED_TOO_OFTEN = (
+        "Pods that went through back-off because too many attempts in a row were made again."
+    )
+    DISAGREEMENTS = "Contradictions between cache and API server, repaired."
+    MISSED_DELETES = "Objects gone from a re-list that no watch event had removed."
+    ADAPTER_BATCHES = "Messages of the watch adapter that were applied."
+    FOREIGN_BINDS = "Pods of ours that another scheduler bound."
+    FOREIGN_PODS = "Pending pods of other schedulers, left alone."
+    OBJECTS_REJECTED = "API objects left out because they could not be understood."
+    ASSUMED_EXPIRED = "Assumed pods dropped because no confirmation came."
+    RESYNCS = "Full snapshots sent to scoring workers."
+    SNAPSHOTS = "Deltas published to scoring workers."
+    WORKERS_REFUSED = "Scoring workers that were sent away for what they said."
+    PODS_PARKED = (
+        "Pods set aside because scoring workers ended with them in hand, or came to no end."
+    )
+    SCHEDULED_AFTER_FLUSH = Metric(
+        "scheduler_pod_scheduled_after_flush_total",
+        Kind.COUNTER,
+        (),
+        "Pods that were placed once they were tried again without a reason.",
+    )
+    FORECASTS_USED = "Lone pods placed where a scoring worker had said before they came."
+
+    @property
+    def key(self) -> str:
+        """Its name in status and messages."""
+        return self.name.lower()
+
+    @property
+    def metric(self) -> Metric:
+        """What it is to the outside."""
+        told: Metric | str = self.value
+        if isinstance(told, str):
+            return Metric(f"berth_{self.key}_total", Kind.COUNTER, (), told)
+        return told
+
+
+QUEUE_GAUGES: Final[dict[str, Metric]] = {
+    "active": _pending("active", "Pods that wait for their turn."),
+    "backoff": _pending("backoff", "Pods that wait out their pause after a failed attempt."),
+    "unschedulable": _pending(
+        "unschedulable", "Pods that fit nowhere and wait for the cluster to change."
+    ),
+    "gated": _pending("gated", "Pods that a scheduling gate holds back."),
+    "in_flight": Metric(
+        "berth_pods_in_flight", Kind.GAUGE, (), "Pods that a scoring worker has in hand."
+    ),
+}
+"""Field of `QueueLengths` -> what it is to the outside."""
+
+
+FAMILY_SENTENCES: Final = {
+    "scheduler_schedule_attempts_total": "Attempts to place a pod, by what came of them.",
+    "scheduler_pending_pods": "Pods that wait, by the part of the queue.",
+    "berth_binds_total": "Bindings, by what came of them.",
+    "berth_proposals_total": "Placements of workers that were not taken, by the reason.",
+}
+"""Of metrics that several of the counts above are, under different labels."""
