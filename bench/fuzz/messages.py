@@ -84,7 +84,7 @@ WEIGHTS: Final = (8, 6, 8, 5, 1)
 _UNSAID: Final[Mapping[str, Sequence[Any]]] = {
     "admin": (
         admin.StatusRequest(), admin.DumpRequest(), admin.CompareRequest(), admin.StopRequest(),
-        admin.QueueRequest(), admin.CacheRequest(),
+        admin.QueueRequest(), admin.PodRequest("default/p"), admin.CacheRequest(),
         admin.MetricsRequest(),
     ),
     "scorer": (from_scorer.AskForPods(EPOCH, 1, 5, [0, 1]),),

@@ -63,19 +63,14 @@ def ask_for_text(runtime_dir: str, *, is_compare: bool) -> list[str]:
 
 def status_json(status: BerthStatus) -> str:
     """One JSON object."""
-    owner = None if status.owner is None else msgspec.structs.asdict(status.owner)
-    if owner is not None and status.owner is not None:
-        owner["queue"] = msgspec.structs.asdict(status.owner.queue)
     whole = {
         "state": status.state,
         "processes": status.processes,
-        "cpu_percent": status.cpu_percent,
+        "cpu_percent": {one.name: one.cpu_percent for one in status.processes},
         "rates": status.rates,
-        "owner": owner,
+        "owner": None if status.owner is None else msgspec.structs.asdict(status.owner),
         "owner_problem": status.owner_problem,
-        "api_word_ages_s": {}
-        if status.owner is None
-        else {kind: status.at_s - s for kind, s in status.owner.api_heard_s.items()},
+        "api_word_ages_s": status.api_word_ages_s,
     }
     return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
@@ -93,7 +88,7 @@ def status_lines(status: BerthStatus) -> list[str]:
         for one in status.processes
         for problem in one.problems
     ]
-    rows = (_process_row(one, status.cpu_percent[one.name]) for one in status.processes)
+    rows = (_process_row(one) for one in status.processes)
     lines += ["", *table(_PROCESS_HEAD, rows)]
     if owner is not None and owner.counters:
         lines += ["", "since the owner's start:", *_counter_lines(owner.counters)]
@@ -118,7 +113,7 @@ def _owner_lines(owner: StatusAnswer, status: BerthStatus) -> list[str]:
         f"pool        {owner.scorers_ready} scorers and {owner.binders_ready} binders ready,"
         f" {owner.binds_in_flight} bindings in flight",
         "rates       " + ", ".join(f"{rate:.0f} {name}/s" for name, rate in status.rates.items()),
-        f"API server  {_words(owner, status.at_s)}",
+        f"API server  {_words(status.api_word_ages_s)}",
     ]
     if owner.awaited_kinds:
         lines.append(f"waiting     for the list of {', '.join(owner.awaited_kinds)}")
@@ -132,17 +127,12 @@ def _owner_lines(owner: StatusAnswer, status: BerthStatus) -> list[str]:
     return lines
 
 
-def _words(owner: StatusAnswer, now_s: float) -> str:
+def _words(ages_s: dict[str, float]) -> str:
     """How old the newest word of the API server is, and of which kind the oldest."""
-    heard_s = owner.api_heard_s
-    if not heard_s:
+    if not ages_s:
         return "not heard yet"
-    oldest = min(heard_s, key=lambda kind: heard_s[kind])
-    newest_s = max(heard_s.values())
-    return (
-        f"newest word {max(0.0, now_s - newest_s):.1f} s ago;"
-        f" of {oldest} {max(0.0, now_s - heard_s[oldest]):.0f} s ago"
-    )
+    oldest = max(ages_s, key=lambda kind: ages_s[kind])
+    return f"newest word {min(ages_s.values()):.1f} s ago; of {oldest} {ages_s[oldest]:.0f} s ago"
 
 
 def _counter_lines(counters: dict[str, int]) -> list[str]:
@@ -157,7 +147,7 @@ def _counter_lines(counters: dict[str, int]) -> list[str]:
 _PROCESS_HEAD: Final = ("PROCESS", "PID", "UP", "CPU s", "CPU %", "RSS MiB", "PEAK MiB", "RESTARTS")
 
 
-def _process_row(one: ProcessUse, cpu_percent: float) -> Sequence[str]:
+def _process_row(one: ProcessUse) -> Sequence[str]:
     if not one.is_alive:
         return (one.name, "-", "down", "-", "-", "-", "-", _restarts(one))
     return (
@@ -165,7 +155,7 @@ def _process_row(one: ProcessUse, cpu_percent: float) -> Sequence[str]:
         f"{one.pid}",
         f"{one.running_s:.0f} s",
         f"{one.cpu_s:.1f}",
-        f"{cpu_percent:.0f}",
+        f"{one.cpu_percent:.0f}",
         f"{one.rss_bytes / 2**20:.0f}",
         f"{one.rss_peak_bytes / 2**20:.0f}",
         _restarts(one),

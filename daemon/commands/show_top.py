@@ -15,11 +15,12 @@ from typing import Final, TextIO
 from daemon.commands.text_table import table
 from daemon.core.fit_reasons import reason_of
 from daemon.overview.node_map import NodeMap, Total, ZoneMap
-from daemon.overview.overview import DecisionShown, Overview, Overviews, ProcessRow
+from daemon.overview.overview import Overview, Overviews
 from daemon.overview.pending import bytes_text, called
-from daemon.supervisor.process_list import read_list
+from daemon.supervisor.process_list import ProcessUse, read_list
 from shared import shown
 from shared.clock import SystemClock
+from shared.messages.admin import RecentDecision
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 
@@ -107,15 +108,15 @@ def _head(overview: Overview) -> list[str]:
         f"{overview.nodes.node_count:,} nodes, {overview.pod_count:,} pods on them,"
         f" generation {overview.generation:,}",
         f"rates  {fast}",
-        f"queue  {queue['active']:,} active, {queue['backoff']:,} backing off,"
-        f" {queue['unschedulable']:,} unschedulable, {queue['gated']:,} gated,"
-        f" {queue['in_flight']:,} being scheduled, {overview.binds_in_flight:,} bindings under way",
+        f"queue  {queue.active:,} active, {queue.backoff:,} backing off,"
+        f" {queue.unschedulable:,} unschedulable, {queue.gated:,} gated,"
+        f" {queue.in_flight:,} being scheduled, {overview.binds_in_flight:,} bindings under way",
         *(f"! {problem}" for problem in overview.problems),
     ]
 
 
-def _processes(processes: Sequence[ProcessRow]) -> list[str]:
-    def row(one: ProcessRow) -> tuple[str, ...]:
+def _processes(processes: Sequence[ProcessUse]) -> list[str]:
+    def row(one: ProcessUse) -> tuple[str, ...]:
         if not one.is_alive:
             return (one.name, "down", "-", "-", "-", f"{one.restart_count}")
         lag = "" if one.lag is None else f"{one.lag:,}"
@@ -187,7 +188,7 @@ def _gangs(overview: Overview) -> list[str]:
     return table(("GANG", "PENDING", "PLACED", "WANTED TOGETHER"), rows) if rows else []
 
 
-def _decisions(decisions: Iterable[DecisionShown]) -> list[str]:
+def _decisions(decisions: Iterable[RecentDecision]) -> list[str]:
     rows = [
         (f"{one.ago_s:.0f} s", one.pod, one.node or reason_of(one.message)) for one in decisions
     ]

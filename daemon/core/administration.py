@@ -1,7 +1,5 @@
 """Answers to those who look in from outside: status, queue, nodes, cache, metrics. Changes nothing."""
 
-from msgspec.structs import replace
-
 from daemon.core.dump import (
     FOREIGN_NODES_MAX,
     by_place,
@@ -13,7 +11,7 @@ from daemon.core.dump import (
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.invariants import problems
 from daemon.core.overview_pages import competition, node_loads, pending_groups, pod_resources_page
-from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.queue.queued_pod import Place, QueuedPod
 from shared.messages.admin import (
     AdminAnswer,
     CacheRequest,
@@ -21,13 +19,14 @@ from shared.messages.admin import (
     DumpRequest,
     MetricsRequest,
     NodeLoadsRequest,
-    PastAttempt,
-    PendingDetails,
+    PastFailure,
     PendingGroupsRequest,
-    PendingPod,
+    PodAnswer,
+    PodRequest,
     PodResourcesRequest,
     Question,
     QueueAnswer,
+    QueueFacts,
     QueueRequest,
     StatusAnswer,
     StatusRequest,
@@ -36,7 +35,12 @@ from shared.messages.admin import (
 
 
 def answer_of(
-    facts: ClusterFacts, outgoing: OutgoingWork, question: Question, *, is_standby: bool
+    facts: ClusterFacts,
+    outgoing: OutgoingWork,
+    question: Question,
+    now_s: float,
+    *,
+    is_standby: bool,
 ) -> AdminAnswer:
     """The answer to any question that is none to stop."""
     cache, queue = facts.cache, facts.queue
@@ -47,19 +51,19 @@ def answer_of(
             return TextAnswer(dump_lines(cache, queue))
         case CompareRequest():
             return TextAnswer(problems(cache, queue) or ["no contradictions"])
-        case QueueRequest(key):
-            if key:
-                pods = [_detailed(facts, pod) for pod in queue if pod.key == key]
-            else:
-                pods = [pending_pod(pod, queue, facts.nominations) for pod in by_place(queue)]
+        case QueueRequest():
+            pods = [pending_pod(pod, queue, facts.nominations) for pod in by_place(queue)]
             in_flight_count = outgoing.binders.in_flight_count()
             return QueueAnswer(pods, in_flight_count, outgoing.counters.plain())
+        case PodRequest(key):
+            found = (queue_facts(facts, pod, now_s) for pod in queue if pod.key == key)
+            return PodAnswer(next(found, None))
         case CacheRequest():
             return cache_answer(cache, queue, facts.settings.profiles)
         case NodeLoadsRequest(start):
             return node_loads(cache, start)
         case PendingGroupsRequest(start):
-            return pending_groups(facts, outgoing.counters, start)
+            return pending_groups(facts, outgoing.counters, start, now_s)
         case PodResourcesRequest(start):
             return pod_resources_page(cache, queue, start)
         case MetricsRequest():
@@ -67,21 +71,29 @@ def answer_of(
             return metrics_answer(status, outgoing.counters, queue)
 
 
-def _detailed(facts: ClusterFacts, pod: QueuedPod) -> PendingPod:
+def queue_facts(facts: ClusterFacts, pod: QueuedPod, now_s: float) -> QueueFacts:
+    """All that is known of a pod that waits."""
     held, waiting = facts.cache.get_pod(pod.uid), facts.waiting.waiting_pod(pod.uid)
     since_s = pod.timestamp_s if waiting is None else waiting.since_s
-    details = PendingDetails(
-        added_s=pod.added_s,
-        since_s=since_s,
-        backoff_until_s=pod.backoff_until_s,
-        leftover_s=pod.timestamp_s + facts.settings.queue.leftover_after_s,
+    leftover_s = pod.timestamp_s + facts.settings.queue.leftover_after_s
+    next_try_s = {Place.BACKOFF: pod.backoff_until_s, Place.UNSCHEDULABLE: leftover_s}
+    due_s = None if pod.gated_by else next_try_s.get(pod.place)
+    return QueueFacts(
+        place=pod.place.value,
+        attempts=pod.attempts,
+        rejected_by=sorted(pod.unschedulable_plugins | pod.pending_plugins),
+        gated_by=pod.gated_by,
+        nominated_node=facts.queue.nominator.node_of(pod.uid) or "",
+        awaited_victim_count=len(facts.nominations.awaited_victims(pod.uid)),
+        pending_for_s=round(now_s - pod.added_s, 1),
+        here_for_s=round(now_s - since_s, 1),
+        next_try_in_s=None if due_s is None else round(max(0.0, due_s - now_s), 1),
         woken_by=facts.queue.events_that_wake(pod),
-        node_name="" if held is None else held.node_name,
+        assumed_node="" if held is None else held.node_name,
         waits_for=[] if waiting is None else list(waiting.pending_plugins),
-        past=[PastAttempt(*each) for each in pod.past],
+        past=[PastFailure(round(now_s - at_s, 1), message) for at_s, message in reversed(pod.past)],
         **competition(facts.queue, pod),
     )
-    return replace(pending_pod(pod, facts.queue, facts.nominations), details=details)
 
 
 def status_of(facts: ClusterFacts, outgoing: OutgoingWork, *, is_standby: bool) -> StatusAnswer:

@@ -71,7 +71,9 @@ def node_loads(cache: Cache, start: int) -> NodeLoads:
     )
 
 
-def pending_groups(facts: ClusterFacts, counters: Counters, start: int) -> PendingGroups:
+def pending_groups(
+    facts: ClusterFacts, counters: Counters, start: int, now_s: float
+) -> PendingGroups:
     """From the pod at `start` of the queue on."""
     queue, start = facts.queue, max(start, 0)
     alike: Counter[tuple[int, Place, str]] = Counter()
@@ -94,13 +96,14 @@ def pending_groups(facts: ClusterFacts, counters: Counters, start: int) -> Pendi
         next_start=following if following < len(queue) else LAST,
         groups=most_frequent(list(groups.values()), GROUPS_MAX),
         gangs=[_gang(facts.groups, *each) for each in gangs.most_common(GANGS_MAX)],
-        recent=[] if start else recent_decisions(counters),
+        recent=[] if start else _recent_decisions(counters, now_s),
     )
 
 
-def recent_decisions(counters: Counters) -> list[RecentDecision]:
-    """The last ones, the newest last."""
-    return [RecentDecision(*each) for each in counters.recent]
+def _recent_decisions(counters: Counters, now_s: float) -> list[RecentDecision]:
+    return [
+        RecentDecision(now_s - begun_s, *outcome) for begun_s, *outcome in reversed(counters.recent)
+    ]
 
 
 def _group(pod: QueuedPod, count: int) -> PendingGroup:
@@ -136,7 +139,7 @@ def _gang(groups: PodGroups, key: str, pending_count: int) -> GangProgress:
 
 
 class Competition(TypedDict):
-    """Of `PendingDetails`."""
+    """Of `QueueFacts`."""
 
     reason: str
     competitor_count: int

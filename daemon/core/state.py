@@ -197,7 +197,7 @@ class SchedulerState:
             case AdapterGone(peer):
                 self._adapter_links.lose(peer)
             case AdminAsked():
-                self._on_admin(event)
+                self._on_admin(event, now_s)
             case LeaseTaken(term):
                 # Everything else was done all along, so the cache is warm and work begins at once.
                 self._is_standby = False
@@ -205,13 +205,14 @@ class SchedulerState:
             case _:
                 assert_never(event)
 
-    def _on_admin(self, event: AdminAsked) -> None:
+    def _on_admin(self, event: AdminAsked, now_s: float) -> None:
         request = event.request
         if isinstance(request, StopRequest):
             self._is_stopping = True
             self._stop_waiters.append(event.peer)
             return
-        answer = answer_of(self._facts, self._outgoing, request, is_standby=self._is_standby)
+        is_standby = self._is_standby
+        answer = answer_of(self._facts, self._outgoing, request, now_s, is_standby=is_standby)
         self._outgoing.effects.append(AnswerAdmin(event.peer, answer))
 
     # Time ----------------------------------------------------------------------------------------

@@ -12,7 +12,6 @@ from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import metrics_text, resources_text
 from daemon.overview.overview import Overviews, pause_s
-from daemon.overview.pending import facts_of
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
@@ -20,12 +19,13 @@ from shared.clock import SystemClock
 from shared.faults import UNDECODABLE
 from shared.kube.connection_problems import concerns_text, is_essential
 from shared.messages.admin import (
+    UNKNOWN_STATUS,
     MetricsAnswer,
     MetricsRequest,
+    PodAnswer,
+    PodRequest,
     PodResources,
     PodResourcesRequest,
-    QueueAnswer,
-    QueueRequest,
     StatusAnswer,
     StatusRequest,
 )
@@ -54,26 +54,25 @@ class FactSource:
         self._overview: bytes | None = None
 
     async def facts(self) -> Facts:
-        status, problem = None, ""
+        status, problem = UNKNOWN_STATUS, ""
         try:
             status = await self._owner.ask(StatusRequest(), StatusAnswer, PROBE_TIMEOUT_S)
         except NoAnswerError as error:
             problem = str(error)
         listed = self._processes()
         now_s = self._clock.monotonic_s()
-        told_s = 0.0 if status is None else status.adapter_told_s
-        heard_s = {} if status is None else status.api_heard_s
+        told_s = status.adapter_told_s
         return Facts(
             state="" if listed is None else listed.state,
             owner_problem=problem,
-            is_synced=status is not None and status.synced,
-            awaited_kinds=() if status is None else status.awaited_kinds,
-            scorers_ready=0 if status is None else status.scorers_ready,
-            binders_ready=0 if status is None else status.binders_ready,
+            is_synced=status.synced,
+            awaited_kinds=status.awaited_kinds,
+            scorers_ready=status.scorers_ready,
+            binders_ready=status.binders_ready,
             is_candidate=self._gate is not None,
             lease_lapsed_s=0.0 if self._gate is None else self._gate.lapsed_s(),
             adapter_silent_s=now_s - told_s if told_s else math.inf,
-            api_word_age_s=now_s - max(heard_s.values(), default=-math.inf),
+            api_word_age_s=now_s - max(status.api_heard_s.values(), default=-math.inf),
             api_problem=_api_problem(listed),
         )
 
@@ -92,12 +91,10 @@ class FactSource:
         """What each pod asks for; empty unless this berth leads, None if the owner gives no answer."""
         if self._gate is not None and not self._gate.open_term():
             return ""
-        pages: list[PodResources] = []
         try:
-            while not pages or pages[-1].next_start > 0:
-                start = pages[-1].next_start if pages else 0
-                question = PodResourcesRequest(start)
-                pages.append(await self._owner.ask(question, PodResources, METRICS_TIMEOUT_S))
+            pages = await self._owner.ask_pages(
+                PodResourcesRequest, PodResources, METRICS_TIMEOUT_S
+            )
         except NoAnswerError:
             return None
         return resources_text(pages)
@@ -121,12 +118,10 @@ class FactSource:
     async def pod(self, key: str) -> bytes | None:
         """What the owner knows of a pod that waits: `null` of any other; None without an answer."""
         try:
-            answer = await self._owner.ask(QueueRequest(key), QueueAnswer, METRICS_TIMEOUT_S)
+            answer = await self._owner.ask(PodRequest(key), PodAnswer, METRICS_TIMEOUT_S)
         except NoAnswerError:
             return None
-        found = [pod for pod in answer.pods if pod.details is not None]
-        facts = facts_of(found[0], self._clock.monotonic_s()) if found else None
-        return msgspec.json.encode(facts)
+        return msgspec.json.encode(answer.facts)
 
     async def explain(self, key: str) -> bytes:
         """What `berth explain` says of a pod, or why it says nothing."""

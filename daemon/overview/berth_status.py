@@ -6,11 +6,12 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from daemon.supervisor.children import LEADER
 from daemon.supervisor.process_list import ProcessUse, measure, read_list
 from shared.clock import SystemClock
-from shared.messages.admin import StatusAnswer
+from shared.messages.admin import UNKNOWN_STATUS, StatusAnswer
 
 RATES: Final = ("scheduled", "bound", "unschedulable")
 """The owner's counters that are also shown per second."""
@@ -23,8 +24,6 @@ class BerthStatus(msgspec.Struct, frozen=True):
 
     state: str
     processes: list[ProcessUse]
-    cpu_percent: dict[str, float]
-    """Process -> its share of one core since the look before."""
     owner: StatusAnswer | None
     """None: the owner does not answer; `owner_problem` says why."""
     owner_problem: str
@@ -33,6 +32,16 @@ class BerthStatus(msgspec.Struct, frozen=True):
     at_s: float
     """By the machine's monotonic clock, as the owner's moments are."""
     wall_s: float
+
+    @property
+    def known(self) -> StatusAnswer:
+        """What the owner said, as far as it said anything."""
+        return self.owner or UNKNOWN_STATUS
+
+    @property
+    def api_word_ages_s(self) -> dict[str, float]:
+        """Kind -> since the API server last said anything about it."""
+        return {kind: max(0.0, self.at_s - at_s) for kind, at_s in self.known.api_heard_s.items()}
 
     @property
     def leading(self) -> bool | None:
@@ -57,18 +66,21 @@ class Looks:
         before = self._before
         if before is not None and now_s - before.at_s > STALE_S:
             before = None
-        processes = [measure(entry, wall_s) for entry in listed.processes]
         between_s = max(now_s - (before.at_s if before else 0.0), 1e-3)
         rates: dict[str, float] = {}
         if owner is not None and before is not None and before.owner is not None:
             old, new = before.owner.counters, owner.counters
             rates = {one: max(0, new.get(one, 0) - old.get(one, 0)) / between_s for one in RATES}
         used_s = {one.name: one.cpu_s for one in before.processes} if before else {}
-        cpu_percent = {
-            one.name: max(0.0, one.cpu_s - used_s.get(one.name, one.cpu_s)) / between_s * 100
-            for one in processes
+        lags = {
+            f"scorer-{index}": lag for index, lag in (owner or UNKNOWN_STATUS).scorer_lags.items()
         }
+        processes = []
+        for use in (measure(entry, wall_s) for entry in listed.processes):
+            since_s = max(0.0, use.cpu_s - used_s.get(use.name, use.cpu_s))
+            percent = since_s / between_s * 100
+            processes.append(replace(use, cpu_percent=percent, lag=lags.get(use.name)))
         self._before = BerthStatus(
-            listed.state, processes, cpu_percent, owner, owner_problem, rates, now_s, wall_s
+            listed.state, processes, owner, owner_problem, rates, now_s, wall_s
         )
         return self._before

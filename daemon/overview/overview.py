@@ -4,10 +4,9 @@ The owner sums up a page of nodes or pods a turn, and sends neither all pods nor
 looks at most so often that looking takes a small share of the time.
 """
 
-from collections.abc import Callable
 from importlib import metadata
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
 import msgspec
 
@@ -18,7 +17,6 @@ from daemon.supervisor.process_list import ProcessUse
 from shared.clock import SystemClock
 from shared.kube.connection_problems import problem_text
 from shared.messages.admin import (
-    AdminRequest,
     GangProgress,
     NodeLoads,
     NodeLoadsRequest,
@@ -46,49 +44,13 @@ class Answers(msgspec.Struct, frozen=True):
     pending: list[PendingGroups]
 
 
-Page = TypeVar("Page", NodeLoads, PendingGroups)
-
-
 async def answers_of(owner: OwnerLink, timeout_s: float) -> Answers:
     """One look at the owner; NoAnswerError if a question is not answered in that time."""
     status = await owner.ask(StatusRequest(), StatusAnswer, timeout_s)
-
-    async def pages(request: Callable[[int], AdminRequest], kind: type[Page]) -> list[Page]:
-        found = [await owner.ask(request(0), kind, timeout_s)]
-        while found[-1].next_start >= 0:
-            found.append(await owner.ask(request(found[-1].next_start), kind, timeout_s))
-        return found
-
-    nodes = await pages(NodeLoadsRequest, NodeLoads)
-    return Answers(status, nodes, await pages(PendingGroupsRequest, PendingGroups))
-
-
-class ProcessRow(msgspec.Struct, frozen=True):
-    name: str
-    is_alive: bool
-    running_s: float
-    cpu_percent: float
-    cpu_s: float
-    rss_bytes: int
-    rss_peak_bytes: int
-    restart_count: int
-    last_exit: str
-    lag: int | None
-    """Of a scorer: generations that its copy is behind."""
-
-
-class DecisionShown(msgspec.Struct, frozen=True):
-    ago_s: float
-    pod: str
-    node: str
-    message: str
-
-
-class Gang(msgspec.Struct, frozen=True):
-    group: str
-    pending_count: int
-    placed_count: int
-    wanted_count: int
+    nodes = await owner.ask_pages(NodeLoadsRequest, NodeLoads, timeout_s)
+    return Answers(
+        status, nodes, await owner.ask_pages(PendingGroupsRequest, PendingGroups, timeout_s)
+    )
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -104,14 +66,14 @@ class Overview(msgspec.Struct, frozen=True):
     api_word_age_s: float | None
     rates: dict[str, float]
     counters: dict[str, int]
-    queue: dict[str, int]
+    queue: QueueLengths
     pod_count: int
     binds_in_flight: int
-    processes: list[ProcessRow]
+    processes: list[ProcessUse]
     pending: list[PendingReason]
     nodes: NodeMap
-    gangs: list[Gang]
-    decisions: list[DecisionShown]
+    gangs: list[GangProgress]
+    decisions: list[RecentDecision]
     """The newest first."""
     next_in_s: float
     """A look before that shows nothing new."""
@@ -138,26 +100,26 @@ class Overviews:
         """`answers`: None where the owner gave none, with the `problem`; `took_s`: from the first
         question to the last answer. NotRunningError if no berth runs there."""
         status = self._looks.take(None if answers is None else answers.status, problem)
-        owner, found = status.owner, answers
+        known, found = status.known, answers
         return Overview(
             version=metadata.version("berth-scheduler"),
             state=status.state,
             problems=_problems(status),
             leading=status.leading,
-            is_synced=owner is not None and owner.synced,
-            epoch=0 if owner is None else owner.epoch,
-            generation=0 if owner is None else owner.generation,
-            api_word_age_s=_word_age_s(status),
+            is_synced=known.synced,
+            epoch=known.epoch,
+            generation=known.generation,
+            api_word_age_s=min(status.api_word_ages_s.values(), default=None),
             rates=status.rates,
-            counters={} if owner is None else owner.counters,
-            queue=queue_lengths(owner),
-            pod_count=0 if owner is None else owner.pod_count,
-            binds_in_flight=0 if owner is None else owner.binds_in_flight,
-            processes=[_row(status, one) for one in status.processes],
+            counters=known.counters,
+            queue=known.queue,
+            pod_count=known.pod_count,
+            binds_in_flight=known.binds_in_flight,
+            processes=status.processes,
             pending=put_together([g for p in found.pending for g in p.groups] if found else []),
             nodes=node_map(found.nodes) if found else NodeMap([], 0, 1, [], []),
             gangs=_gangs([g for page in found.pending for g in page.gangs] if found else []),
-            decisions=_decisions(found.pending[0].recent, status.at_s) if found else [],
+            decisions=found.pending[0].recent if found else [],
             next_in_s=pause_s(took_s),
         )
 
@@ -167,19 +129,14 @@ def pause_s(took_s: float) -> float:
     return max(PERIOD_S, took_s / LOOKING_SHARE_MAX)
 
 
-def queue_lengths(owner: StatusAnswer | None) -> dict[str, int]:
-    """By place."""
-    lengths = QueueLengths(0, 0, 0, 0, 0) if owner is None else owner.queue
-    return msgspec.structs.asdict(lengths)
-
-
 def _problems(status: BerthStatus) -> list[str]:
-    owner = status.owner
-    told = [f"the owner gives no answer: {status.owner_problem}"] if owner is None else []
-    if owner is not None and owner.awaited_kinds:
-        told.append(f"waiting for the list of {', '.join(owner.awaited_kinds)}")
-    if owner is not None and owner.last_error:
-        told.append(f"last error: {owner.last_error}")
+    known, told = status.known, []
+    if status.owner is None:
+        told.append(f"the owner gives no answer: {status.owner_problem}")
+    if known.awaited_kinds:
+        told.append(f"waiting for the list of {', '.join(known.awaited_kinds)}")
+    if known.last_error:
+        told.append(f"last error: {known.last_error}")
     return told + [
         f"{one.name}: {problem_text(problem, status.wall_s)}"
         for one in status.processes
@@ -188,40 +145,11 @@ def _problems(status: BerthStatus) -> list[str]:
     ]
 
 
-def _word_age_s(status: BerthStatus) -> float | None:
-    heard_s = {} if status.owner is None else status.owner.api_heard_s
-    return max(0.0, status.at_s - max(heard_s.values())) if heard_s else None
-
-
-def _row(status: BerthStatus, one: ProcessUse) -> ProcessRow:
-    role, _, number = one.name.rpartition("-")
-    lags = {} if status.owner is None else status.owner.scorer_lags
-    return ProcessRow(
-        name=one.name,
-        is_alive=one.is_alive,
-        running_s=one.running_s,
-        cpu_percent=status.cpu_percent[one.name],
-        cpu_s=one.cpu_s,
-        rss_bytes=one.rss_bytes,
-        rss_peak_bytes=one.rss_peak_bytes,
-        restart_count=one.restart_count,
-        last_exit=one.last_exit,
-        lag=lags.get(int(number)) if role == "scorer" else None,
-    )
-
-
-def _gangs(found: list[GangProgress]) -> list[Gang]:
-    by_key: dict[str, Gang] = {}
+def _gangs(found: list[GangProgress]) -> list[GangProgress]:
+    by_group: dict[str, GangProgress] = {}
     for one in found:
-        before = by_key.get(one.key)
+        before = by_group.get(one.group)
         pending_count = one.pending_count + (0 if before is None else before.pending_count)
-        by_key[one.key] = Gang(one.key, pending_count, one.placed_count, one.wanted_count)
-    ordered = sorted(by_key.values(), key=lambda gang: (-gang.pending_count, gang.group))
+        by_group[one.group] = msgspec.structs.replace(one, pending_count=pending_count)
+    ordered = sorted(by_group.values(), key=lambda gang: (-gang.pending_count, gang.group))
     return ordered[:GANGS_MAX]
-
-
-def _decisions(recent: list[RecentDecision], now_s: float) -> list[DecisionShown]:
-    return [
-        DecisionShown(max(0.0, now_s - one.begun_s), one.pod, one.node, one.message)
-        for one in reversed(recent)
-    ]

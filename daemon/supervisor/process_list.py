@@ -71,6 +71,10 @@ class ProcessUse(msgspec.Struct, frozen=True):
     running_s: float
     last_exit: str
     problems: list[Problem] = []
+    cpu_percent: float = 0.0
+    """Its share of one core since somebody looked before."""
+    lag: int | None = None
+    """Of a scorer: generations that its copy is behind, as the owner knows it."""
 
 
 class SupervisorLock(RuntimeDirLock):

@@ -16,17 +16,15 @@ import msgspec
 from daemon.cli import add_output, as_json, show
 from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
-from daemon.overview.pending import QueueFacts, facts_of
 from daemon.trial.subject import Subject, running_subject
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
 from shared import exit_codes
-from shared.clock import SystemClock
 from shared.engine.engine import Engine
 from shared.errors import OperationalError
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
-from shared.messages.admin import QueueAnswer, QueueRequest
+from shared.messages.admin import PodAnswer, PodRequest, QueueFacts
 from shared.messages.to_owner import PodChanged
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient
@@ -65,10 +63,8 @@ def explain(runtime_dir: str, key: str, node: str = "") -> Explanation:
     key = key if "/" in key else f"default/{key}"
     subject = running_subject(runtime_dir)
     with AdminClient(Endpoints(Path(runtime_dir))) as client:
-        answer = client.ask(QueueRequest(key), QueueAnswer, OWNER_TIMEOUT_S)
-    now_s = SystemClock().monotonic_s()
-    facts = [facts_of(pod, now_s) for pod in answer.pods]
-    return explain_in(subject, key, node, facts[0] if facts else None)
+        answer = client.ask(PodRequest(key), PodAnswer, OWNER_TIMEOUT_S)
+    return explain_in(subject, key, node, answer.facts)
 
 
 def explain_in(

@@ -31,8 +31,12 @@ class StopRequest(_Message, frozen=True, tag="qx"):
 class QueueRequest(_Message, frozen=True, tag="qq"):
     """Every pending pod, for programs."""
 
-    key: str = ""
-    """Of one pod (`namespace/name`): then of it alone, with more that is known of it."""
+
+class PodRequest(_Message, frozen=True, tag="qo"):
+    """All that is known of one pending pod, for people."""
+
+    key: str
+    """`namespace/name`."""
 
 
 class CacheRequest(_Message, frozen=True, tag="qa"):
@@ -66,6 +70,7 @@ Question = (
     | DumpRequest
     | CompareRequest
     | QueueRequest
+    | PodRequest
     | CacheRequest
     | MetricsRequest
     | PodResourcesRequest
@@ -75,26 +80,26 @@ Question = (
 AdminRequest = Question | StopRequest
 
 
-class QueueLengths(msgspec.Struct, array_like=True, frozen=True):
-    active: int
-    backoff: int
-    unschedulable: int
-    gated: int
-    in_flight: int
+class QueueLengths(msgspec.Struct, frozen=True):
+    active: int = 0
+    backoff: int = 0
+    unschedulable: int = 0
+    gated: int = 0
+    in_flight: int = 0
 
 
 class StatusAnswer(_Message, frozen=True, tag="as"):
-    epoch: int
-    generation: int
-    synced: bool
-    node_count: int
-    pod_count: int
-    assumed_pod_count: int
-    queue: QueueLengths
-    scorers_ready: int
-    binders_ready: int
-    binds_in_flight: int
-    counters: dict[str, int]
+    epoch: int = 0
+    generation: int = 0
+    synced: bool = False
+    node_count: int = 0
+    pod_count: int = 0
+    assumed_pod_count: int = 0
+    queue: QueueLengths = QueueLengths()
+    scorers_ready: int = 0
+    binders_ready: int = 0
+    binds_in_flight: int = 0
+    counters: dict[str, int] = {}
     """Since the owner's start: scheduled, unschedulable, rejected, bind_failed, ..."""
     is_standby: bool = False
     """Another holds the lease: all is kept up to date, nothing is scheduled."""
@@ -112,6 +117,10 @@ class StatusAnswer(_Message, frozen=True, tag="as"):
     """Of the last attempt that ended with an error: the pod, and what was told of it."""
     scorer_lags: dict[int, int] = {}
     """Scorer's number -> how many generations its copy was behind when it last spoke."""
+
+
+UNKNOWN_STATUS: Final = StatusAnswer()
+"""What is known of an owner that gives no answer."""
 
 
 class TextAnswer(_Message, frozen=True, tag="at"):
@@ -133,42 +142,6 @@ class PendingPod(msgspec.Struct, array_like=True, frozen=True):
     nominated_node: str
     awaited_victims: list[str] = []
     """Uids of the pods on the nominated node that have to go before this one fits."""
-    details: "PendingDetails | None" = None
-    """Only where one pod was asked for."""
-
-
-class PastAttempt(msgspec.Struct, array_like=True, frozen=True):
-    """An attempt that ended without a node. The moment is of the machine's monotonic clock."""
-
-    ended_s: float
-    message: str
-
-
-class PendingDetails(msgspec.Struct, array_like=True, frozen=True):
-    """What is worked out for those who ask for one pod. Moments are of the machine's monotonic clock."""
-
-    added_s: float
-    """When the owner first saw it pending."""
-    since_s: float
-    """When it came to where it is now."""
-    backoff_until_s: float
-    """When the back-off of its last failure ends; 0: it has not failed."""
-    leftover_s: float
-    """When it is tried again without a reason, if nothing wakes it before."""
-    woken_by: list[str]
-    """Events of which one might let it fit, as its plugins registered them."""
-    node_name: str
-    """Where it is assumed; empty: nowhere."""
-    waits_for: list[str]
-    """Permit plugins that have not let it pass."""
-    past: list[PastAttempt] = []
-    """The last ones that failed, the newest last."""
-    reason: str = ""
-    """What the last one comes to, in a phrase; others with the same one compete with it."""
-    competitor_count: int = 0
-    """Pods that wait for the same."""
-    ahead_count: int = 0
-    """Of these, pods of a higher priority."""
 
 
 class QueueAnswer(_Message, frozen=True, tag="aq"):
@@ -176,6 +149,50 @@ class QueueAnswer(_Message, frozen=True, tag="aq"):
     binds_in_flight: int
     counters: dict[str, int]
     """As in `StatusAnswer`. `adapter_batches` tells up to where the adapter was heard."""
+
+
+class PastFailure(msgspec.Struct, frozen=True):
+    """An attempt that ended without a node."""
+
+    ago_s: float
+    message: str
+
+
+class QueueFacts(msgspec.Struct, frozen=True):
+    """What the owner knows of a pod that waits. Times in seconds, from the moment of the answer."""
+
+    place: str
+    """As in `PendingPod`."""
+    attempts: int
+    rejected_by: list[str]
+    gated_by: str
+    nominated_node: str
+    awaited_victim_count: int
+    pending_for_s: float
+    """Since the owner first saw it."""
+    here_for_s: float
+    """Since it came to where it is now."""
+    next_try_in_s: float | None
+    """At the latest, without any event; None: it has its turn, or is held by a gate."""
+    woken_by: list[str]
+    """Events of which one might let it fit, as its plugins registered them."""
+    assumed_node: str
+    """Empty: nowhere."""
+    waits_for: list[str]
+    """Permit plugins that have not let it pass."""
+    past: list[PastFailure]
+    """The last attempts that failed, the newest first."""
+    reason: str
+    """What the last one comes to, in a phrase; others with the same one compete with it."""
+    competitor_count: int
+    """Other pods that wait for the same."""
+    ahead_count: int
+    """Of these, pods of a higher priority."""
+
+
+class PodAnswer(_Message, frozen=True, tag="ao"):
+    facts: QueueFacts | None
+    """None: no such pod waits."""
 
 
 class HeldPod(msgspec.Struct, array_like=True, frozen=True):
@@ -275,20 +292,21 @@ class PendingGroup(msgspec.Struct, array_like=True, frozen=True):
         )
 
 
-class GangProgress(msgspec.Struct, array_like=True, frozen=True):
+class GangProgress(msgspec.Struct, frozen=True):
     """A pod group with pods in the queue."""
 
-    key: str
+    group: str
+    """`namespace/name`."""
     pending_count: int
     placed_count: int
     wanted_count: int
     """So many have to find a place together."""
 
 
-class RecentDecision(msgspec.Struct, array_like=True, frozen=True):
-    """How an attempt ended. The moment, when it began, is of the machine's monotonic clock."""
+class RecentDecision(msgspec.Struct, frozen=True):
+    """How an attempt ended, which began `ago_s` before the answer."""
 
-    begun_s: float
+    ago_s: float
     pod: str
     node: str
     """Empty: nowhere."""
@@ -301,13 +319,14 @@ class PendingGroups(_Message, frozen=True, tag="ag"):
     groups: list[PendingGroup]
     gangs: list[GangProgress]
     recent: list[RecentDecision]
-    """With the first page alone; the newest last."""
+    """With the first page alone; the newest first."""
 
 
 AdminAnswer = (
     StatusAnswer
     | TextAnswer
     | QueueAnswer
+    | PodAnswer
     | CacheAnswer
     | MetricsAnswer
     | PodResources

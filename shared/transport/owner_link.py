@@ -7,7 +7,15 @@ from collections.abc import Callable
 from typing import TypeVar
 
 from shared.errors import OperationalError
-from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
+from shared.messages.admin import (
+    ADMIN_ANSWER,
+    ADMIN_REQUEST,
+    AdminAnswer,
+    AdminRequest,
+    NodeLoads,
+    PendingGroups,
+    PodResources,
+)
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
 from shared.transport.connection import Connected
@@ -17,6 +25,7 @@ from shared.transport.sockets import Closing
 OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
 
 A = TypeVar("A", bound=AdminAnswer)
+Page = TypeVar("Page", NodeLoads, PendingGroups, PodResources)
 
 
 class NoAnswerError(OperationalError):
@@ -51,6 +60,15 @@ class OwnerLink(Closing):
             raise NoAnswerError(f"no owner at {address}; is berth running there?") from None
         assert isinstance(answer, kind), "the owner answers a question with its answer"
         return answer
+
+    async def ask_pages(
+        self, request: Callable[[int], AdminRequest], kind: type[Page], timeout_s: float
+    ) -> list[Page]:
+        """All pages of an answer that is told in pages; `timeout_s` is for each."""
+        pages = [await self.ask(request(0), kind, timeout_s)]
+        while pages[-1].next_start >= 0:
+            pages.append(await self.ask(request(pages[-1].next_start), kind, timeout_s))
+        return pages
 
     async def _exchange(self, request: AdminRequest) -> AdminAnswer:
         self._is_asked = False

@@ -20,17 +20,15 @@ from daemon.commands.show_status import status_lines
 from daemon.commands.show_top import top_lines
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.overview.overview import Overview
-from daemon.overview.pending import facts_of
 from daemon.trial import replay
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.subject import Subject
 from daemon.trial.what_if_command import lines_of, what_if
 from shared.config import parse_configuration
-from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import AdapterMessage, PodChanged
 from tests.support.live_pictures import record_openb
-from tests.support.subjects import openb_subject
+from tests.support.subjects import openb_subject, queue_facts_of
 from tests.support.watched_cluster import WatchedSource, openb_in_zones
 
 DOCS: Final = Path(__file__).parents[2] / "docs"
@@ -143,11 +141,9 @@ class OpenB:
         return lines_of(what_if(self._subject, messages, drained, config))
 
     def _explain(self, key: str, *_: str) -> list[str]:
-        answer = self._trial.ask(QueueRequest(key), ASKED_AT_S)
-        assert isinstance(answer, QueueAnswer)
-        facts = [facts_of(pod, ASKED_AT_S) for pod in answer.pods]
         is_bound = any(one.key == key for one in self._trial.placed.values())
-        found = explain_in(self._subject, key, "", None if is_bound else facts[0])
+        facts = None if is_bound else queue_facts_of(self._trial, key, ASKED_AT_S)
+        found = explain_in(self._subject, key, "", facts)
         return explanation_lines(found)
 
     def _in_file(

@@ -7,10 +7,12 @@ import orjson
 from bench.demo.workload import openb_workload
 from daemon.adapter.kind_feed import KindFeed
 from daemon.trial.subject import Subject
+from daemon.trial.trial import Trial
 from shared.config import SchedulerConfiguration
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
+from shared.messages.admin import PodAnswer, PodRequest, QueueFacts
 from shared.messages.to_owner import (
     AdapterMessage,
     NodeChanged,
@@ -46,6 +48,14 @@ def openb_subject(pod_count: int | None = None) -> Subject:
     workload = openb_workload()
     pods = (pod.body for pod in workload.pods[:pod_count])
     return _subject(_read(NODES, workload.nodes), _read(PODS, pods), None)
+
+
+def queue_facts_of(trial: Trial, key: str, now_s: float) -> QueueFacts:
+    """What a trial's owner says of a pod that waits."""
+    answer = trial.ask(PodRequest(key), now_s)
+    assert isinstance(answer, PodAnswer)
+    assert answer.facts is not None, f"{key} does not wait"
+    return answer.facts
 
 
 def _subject(

@@ -4,14 +4,13 @@ import os
 from collections.abc import Callable
 from functools import cache
 from pathlib import Path
-from typing import Final, TypeVar, cast
+from typing import Final, TypeVar
 
 import msgspec
 from msgspec.structs import replace
 
 from daemon.overview.berth_status import BerthStatus, Looks
 from daemon.overview.overview import Answers, Overviews, answers_of
-from daemon.overview.pending import facts_of
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from daemon.trial.explain import explain_in
 from daemon.trial.subject import Subject
@@ -20,8 +19,8 @@ from shared.clock import SystemClock
 from shared.messages.admin import (
     AdminAnswer,
     AdminRequest,
-    QueueAnswer,
-    QueueRequest,
+    PodAnswer,
+    PodRequest,
     StatusAnswer,
     StatusRequest,
 )
@@ -59,13 +58,13 @@ def openb_in_zones() -> Trial:
     return trial
 
 
-class TrialOwner:
+class TrialOwner(OwnerLink):
     """Answers as a trial does."""
 
     def __init__(self, ask: Callable[[AdminRequest], AdminAnswer]) -> None:
         self._ask = ask
 
-    async def ask(self, request: AdminRequest, kind: type[A], _: float) -> A:
+    async def ask(self, request: AdminRequest, kind: type[A], timeout_s: float) -> A:
         answer = self._ask(request)
         assert isinstance(answer, kind)
         return answer
@@ -92,15 +91,13 @@ class WatchedSource(FixedSource):
         return self._trial.ask(request, NOW_S)
 
     async def answers(self) -> Answers:
-        return await answers_of(cast("OwnerLink", TrialOwner(self.ask)), 1.0)
+        return await answers_of(TrialOwner(self.ask), 1.0)
 
     async def overview(self) -> bytes | None:
         self.looks += 1
         self.change()
         overview = self._overviews.made(await self.answers(), "")
-        # The trial's clock is not the machine's.
-        ago = [replace(one, ago_s=NOW_S) for one in overview.decisions]
-        return msgspec.json.encode(replace(overview, decisions=ago, api_word_age_s=0.4))
+        return msgspec.json.encode(replace(overview, api_word_age_s=0.4))
 
     def status(self) -> BerthStatus:
         """Of two looks."""
@@ -111,10 +108,9 @@ class WatchedSource(FixedSource):
         return looks.take(answer)
 
     async def pod(self, key: str) -> bytes | None:
-        answer = self.ask(QueueRequest(key))
-        assert isinstance(answer, QueueAnswer)
-        facts = [facts_of(pod, NOW_S) for pod in answer.pods if pod.details is not None]
-        return msgspec.json.encode(facts[0] if facts else None)
+        answer = self.ask(PodRequest(key))
+        assert isinstance(answer, PodAnswer)
+        return msgspec.json.encode(answer.facts)
 
     async def explain(self, key: str) -> bytes:
         assert self.subject is not None, "a scene in which nobody asks"

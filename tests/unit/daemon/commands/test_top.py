@@ -10,8 +10,9 @@ from msgspec.structs import replace
 from daemon.commands import show_top
 from daemon.commands.show_top import top_lines, watch_on
 from daemon.overview.node_map import Total
-from daemon.overview.overview import DecisionShown, Overview, Overviews
+from daemon.overview.overview import Overview, Overviews
 from shared.clock import SystemClock
+from shared.messages.admin import RecentDecision
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import subject_with
 from tests.support.watched_cluster import WatchedSource
@@ -55,7 +56,7 @@ def test_more_nodes_than_columns_share_one(overview: Overview) -> None:
 
 
 def test_nothing_from_the_cluster_is_obeyed_by_the_terminal(overview: Overview) -> None:
-    evil = DecisionShown(0.0, "default/\x1b[2J", "", "\x1b]0;title\x07")
+    evil = RecentDecision(0.0, "default/\x1b[2J", "", "\x1b]0;title\x07")
     text = "\n".join(top_lines(replace(overview, decisions=[evil]), 200))
     assert "\x1b" not in text
     assert "\\x1b[2J" in text

@@ -11,14 +11,12 @@ from shared.messages.admin import (
     PendingGroup,
     PendingGroups,
     PendingGroupsRequest,
-    QueueAnswer,
-    QueueRequest,
     StatusAnswer,
     StatusRequest,
 )
 from shared.messages.to_owner import NodeChanged, PodChanged
 from tests.support.builders import make_node, make_pod
-from tests.support.subjects import subject_with
+from tests.support.subjects import queue_facts_of, subject_with
 from tests.unit.daemon.core.test_pod_groups import Gangs, member
 
 ZONE = "topology.kubernetes.io/zone"
@@ -115,13 +113,10 @@ def test_attempts_are_remembered_with_their_outcomes_the_last_few() -> None:
     for number in range(1, 8):
         cordoned = make_node(f"n{number}", cpu="16", unschedulable=True)
         trial.tell([NodeChanged(cordoned)], 20.0 * number)
-    answer = trial.ask(QueueRequest("default/big"), 150.0)
-    assert isinstance(answer, QueueAnswer)
-    details = answer.pods[0].details
-    assert details is not None
-    assert answer.pods[0].attempts == 8
-    assert [one.ended_s for one in details.past] == [60.0, 80.0, 100.0, 120.0, 140.0]
-    assert "7 node(s) were unschedulable" in details.past[-1].message
+    facts = queue_facts_of(trial, "default/big", 150.0)
+    assert facts.attempts == 8
+    assert [one.ago_s for one in facts.past] == [10.0, 30.0, 50.0, 70.0, 90.0]
+    assert "7 node(s) were unschedulable" in facts.past[0].message
 
 
 def test_who_waits_for_the_same_is_counted_with_those_ahead() -> None:
@@ -132,15 +127,9 @@ def test_who_waits_for_the_same_is_counted_with_those_ahead() -> None:
         make_pod("ahead", cpu="9", priority=5),
         make_pod("other", spec={"nodeSelector": {"no": "where"}}),
     ]
-    answer = subject_with(nodes, pods).trial(decides=True).ask(QueueRequest("default/mine"), 1.0)
-    assert isinstance(answer, QueueAnswer)
-    details = answer.pods[0].details
-    assert details is not None
-    assert (details.reason, details.competitor_count, details.ahead_count) == (
-        "Insufficient cpu",
-        2,
-        1,
-    )
+    facts = queue_facts_of(subject_with(nodes, pods).trial(decides=True), "default/mine", 1.0)
+    told = (facts.reason, facts.competitor_count, facts.ahead_count)
+    assert told == ("Insufficient cpu", 2, 1)
 
 
 def test_how_far_a_scorers_copy_is_behind_is_told() -> None:
@@ -161,8 +150,8 @@ def test_a_gang_is_told_with_what_waits_and_what_is_placed() -> None:
     gangs.add_group("team", 3)
     for name in ("a", "b", "c"):
         gangs.add_pod(member(name, "team"))
-    (found,) = overview_pages.pending_groups(gangs.state._facts, gangs.state.counters, 0).gangs
-    told = (found.key, found.pending_count, found.placed_count, found.wanted_count)
+    (found,) = overview_pages.pending_groups(gangs.state._facts, gangs.state.counters, 0, 1.0).gangs
+    told = (found.group, found.pending_count, found.placed_count, found.wanted_count)
     assert told == ("default/team", 3, 0, 3)
 
 

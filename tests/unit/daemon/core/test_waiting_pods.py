@@ -12,7 +12,7 @@ from shared.framework.plugin_api import PERMIT_TIMEOUT_MAX_S, WAIT, Handle, Perm
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
-from shared.messages.admin import QueueAnswer, QueueRequest
+from shared.messages.admin import PodAnswer, PodRequest
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -115,13 +115,13 @@ def test_who_asks_is_told_what_a_pod_waits_for_and_where() -> None:
     world = Waited(first, Asks("B"))
     (waiting,) = first.handle.waiting_pods()
     waiting.allow("A")
-    asked = AdminAsked(b"who", QueueRequest(world.pod.key))
+    asked = AdminAsked(b"who", PodRequest(world.pod.key))
     (answer,) = world.state.handle([asked], world.now_s)
     assert isinstance(answer, AnswerAdmin)
-    assert isinstance(answer.answer, QueueAnswer)
-    (pod,) = answer.answer.pods
-    assert pod.details is not None
-    assert (pod.details.waits_for, pod.details.node_name) == (["B"], "n1")
+    assert isinstance(answer.answer, PodAnswer)
+    facts = answer.answer.facts
+    assert facts is not None
+    assert (facts.waits_for, facts.assumed_node) == (["B"], "n1")
 
 
 def test_the_shortest_time_counts_and_the_pod_is_unschedulable_by_that_plugin() -> None:

@@ -2,14 +2,12 @@
 
 import pytest
 
-from daemon.overview.pending import facts_of
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.subject import Subject
 from shared.errors import OperationalError
-from shared.messages.admin import QueueAnswer, QueueRequest
 from shared.messages.to_owner import NodeChanged
 from tests.support.builders import make_node, make_pod
-from tests.support.subjects import subject_with
+from tests.support.subjects import queue_facts_of, subject_with
 
 TAINT = {"key": "gpu", "value": "", "effect": "NoSchedule"}
 
@@ -84,19 +82,13 @@ def test_who_is_not_here_or_of_another_scheduler_is_named() -> None:
 
 def test_the_owner_tells_what_a_pod_waits_for_and_until_when() -> None:
     trial = cluster_without_room().trial(decides=True)
-    answer = trial.ask(QueueRequest("default/big"), 10.0)
-    assert isinstance(answer, QueueAnswer)
-    (pod,) = answer.pods
-    facts = facts_of(pod, 10.0)
+    facts = queue_facts_of(trial, "default/big", 10.0)
     assert (facts.place, facts.attempts) == ("unschedulable", 1)
     assert facts.rejected_by == ["NodeResourcesFit", "NodeUnschedulable", "TaintToleration"]
     assert facts.here_for_s == facts.pending_for_s == 10.0
     assert facts.next_try_in_s == 290.0
     assert "NodeAdd" in facts.woken_by
     assert not [event for event in facts.woken_by if "PersistentVolume" in event]
-    everybody = trial.ask(QueueRequest(), 10.0)
-    assert isinstance(everybody, QueueAnswer)
-    assert [one.details for one in everybody.pods] == [None], "worked out for one alone"
 
 
 def test_attempts_are_told_with_their_outcomes_and_who_waits_for_the_same() -> None:
@@ -105,9 +97,7 @@ def test_attempts_are_told_with_their_outcomes_and_who_waits_for_the_same() -> N
     subject = subject_with(nodes, pods)
     trial = subject.trial(decides=True)
     trial.tell([NodeChanged(make_node("n2", cpu="8", unschedulable=True))], 20.0)
-    answer = trial.ask(QueueRequest("default/mine"), 30.0)
-    assert isinstance(answer, QueueAnswer)
-    facts = facts_of(answer.pods[0], 30.0)
+    facts = queue_facts_of(trial, "default/mine", 30.0)
     assert [one.ago_s for one in facts.past] == [10.0, 30.0]
     lines = explanation_lines(explain_in(subject, "default/mine", queue=facts))
     assert any(
