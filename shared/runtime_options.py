@@ -106,7 +106,7 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Schedule under the name `default-scheduler`, which is kube-scheduler's."""
     overrides: Mapping[str, str | float | bool] = {}
     """Fields of the configuration that the command line sets, by their path, such as
-    `leaderElection.leaseDuration`: see `daemon/kube_scheduler_flags.py`."""
+    `leaderElection.leaseDuration`: see `daemon/commands/run_flags.py`."""
     notes: tuple[str, ...] = ()
     """Flags that were given and have no effect, each with the reason."""
     endpoints: EndpointOptions = EndpointOptions()
