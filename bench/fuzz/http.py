@@ -18,6 +18,7 @@ from bench.sim.sim_processes import ADDRESS, AsyncProcess, new_process, start_ap
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.kind_feed import KindFeed
 from daemon.endpoints.access import TokenAccess
+from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import Facts
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
@@ -289,8 +290,11 @@ class _Client(asyncio.Protocol):
         self.heard += data
 
 
-class _Source:
+class _Source(FactSource):
     """What the endpoints tell of a berth that is well."""
+
+    def __init__(self) -> None:
+        """Nobody is asked."""
 
     async def facts(self) -> Facts:
         return Facts("running", "", True, (), 1, 1, False, 0.0, 1.5, 0.25, "")

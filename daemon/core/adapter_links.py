@@ -4,6 +4,7 @@ An object that cannot be understood is counted, noted and left out. An owner tha
 takes objects one by one and says which it has in hand (`shared/in_hand.py`).
 """
 
+import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import groupby
@@ -114,9 +115,9 @@ class AdapterLinks:
     def _is_sync_due(self) -> bool:
         return self._peer is not None and not self._is_sync_asked
 
-    def next_wakeup_s(self) -> float | None:
-        """When lists begin at the latest; None if they have, or nobody is there to list."""
-        return self._lists_at_s if self._is_sync_due else None
+    def next_wakeup_s(self) -> float:
+        """When lists begin at the latest; infinite if they have, or nobody is there to list."""
+        return self._lists_at_s if self._is_sync_due else math.inf
 
     # What it says --------------------------------------------------------------------------------
 

@@ -78,6 +78,7 @@ def queue_facts(facts: ClusterFacts, pod: QueuedPod, now_s: float) -> QueueFacts
     leftover_s = pod.timestamp_s + facts.settings.queue.leftover_after_s
     next_try_s = {Place.BACKOFF: pod.backoff_until_s, Place.UNSCHEDULABLE: leftover_s}
     due_s = None if pod.gated_by else next_try_s.get(pod.place)
+    reason, competitor_count, ahead_count = competition(facts.queue, pod)
     return QueueFacts(
         place=pod.place.value,
         attempts=pod.attempts,
@@ -92,7 +93,9 @@ def queue_facts(facts: ClusterFacts, pod: QueuedPod, now_s: float) -> QueueFacts
         assumed_node="" if held is None else held.node_name,
         waits_for=[] if waiting is None else list(waiting.pending_plugins),
         past=[PastFailure(round(now_s - at_s, 1), message) for at_s, message in reversed(pod.past)],
-        **competition(facts.queue, pod),
+        reason=reason,
+        competitor_count=competitor_count,
+        ahead_count=ahead_count,
     )
 
 

@@ -38,8 +38,8 @@ class AttemptEnds:
         """A pod without anything to be done before its binding, as nearly all are."""
         pod, profile = attempt.pod, attempt.pod_class.profile
         outgoing, counters = self._outgoing, self._outgoing.counters
-        if outgoing.attempt_log.is_on:  # Nearly every pod comes by here.
-            outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
+        if outgoing.logs_steps:  # Nearly every pod comes by here.
+            outgoing.log_step("binding_ordered", pod, node=node_name)
         if outgoing.patches.by_uid:
             outgoing.patches.drop(pod.uid)
         outgoing.binders.order(attempt.ticket, pod.record, node_name, profile)
@@ -71,7 +71,7 @@ class AttemptEnds:
         releases = claim_releases(ticket, record, info, self._facts.cache.view)
         self._facts.nominations.release(releases)
         extenders = binders_of(self._facts.settings.extenders, info)
-        self._outgoing.attempt_log.tell("binding_ordered", pod, node=node_name)
+        self._outgoing.log_step("binding_ordered", pod, node=node_name)
         self._outgoing.patches.drop(record.uid)
         self._outgoing.binders.order(
             ticket, record, node_name, profile, work, extenders, is_announced=is_announced
@@ -109,7 +109,7 @@ class AttemptEnds:
             place = self._facts.queue.requeue_unschedulable(
                 record.uid, failure.plugins, failure.pending_plugins, now_s
             )
-        self._outgoing.attempt_log.tell("attempt_failed", attempt.pod, message=failure.message)
+        self._outgoing.log_step("attempt_failed", attempt.pod, message=failure.message)
         if place is None or not is_reported:
             return  # Deleted meanwhile.
         ticket, message = attempt.pod.ticket, failure.message

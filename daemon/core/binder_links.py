@@ -126,8 +126,8 @@ class BinderLinks:
         already."""
         pod = self._facts.queue.done(uid)
         if pod is not None:
-            if self._outgoing.attempt_log.is_on:
-                self._outgoing.attempt_log.tell("pod_bound", pod)
+            if self._outgoing.logs_steps:
+                self._outgoing.log_step("pod_bound", pod)
             self._outgoing.times.bound(pod, pod.pod_class.profile, held_s)
 
     def _on_victims(self, report: VictimReport, now_s: float) -> None:
@@ -158,10 +158,9 @@ class BinderLinks:
         for peer in self._outgoing.binders.peers():
             self._outgoing.effects.append(TellBinder(peer, to_binder.Drain()))
 
-    def next_wakeup_s(self) -> float | None:
+    def next_wakeup_s(self) -> float:
         """When a binder may have been silent for too long."""
-        binders = self._outgoing.binders
-        return binders.oldest_heard_s() + BINDER_SILENCE_MAX_S if binders.peers() else None
+        return self._outgoing.binders.oldest_heard_s() + BINDER_SILENCE_MAX_S
 
 
 def _info(record: PodRecord) -> PodInfo:

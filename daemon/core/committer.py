@@ -259,7 +259,7 @@ class Committer:
         there is none; one that `is_refused` too often in a row, later."""
         pod, uid = attempt.pod, attempt.pod.record.uid
         step = "placement_refused" if is_refused else "attempt_taken_back"
-        self._outgoing.attempt_log.tell(step, pod)
+        self._outgoing.log_step(step, pod)
         place = self._facts.queue.requeue_head(uid, now_s, is_refused=is_refused)
         self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
         if place is Place.BACKOFF:

@@ -80,7 +80,7 @@ class Foresight:
         attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
         self._committer.commit_checked(attempt, foreseen.node_rows[0], now_s)
         self._outgoing.counters[Count.FORECASTS_USED] += 1
-        self._outgoing.attempt_log.tell("placed_as_foreseen", pod)
+        self._outgoing.log_step("placed_as_foreseen", pod)
         self._outgoing.counters.observe("algorithm_s", (), foreseen.took_s)
         scorer.foreseen = msgspec.structs.replace(
             foreseen,

@@ -141,8 +141,8 @@ class GroupReservations:
             self._ran_out[key] = now_s
             self.release(key, now_s)
 
-    def next_wakeup_s(self) -> float | None:
-        return min((held.until_s for held in self.held.values()), default=None)
+    def next_wakeup_s(self) -> float:
+        return min((held.until_s for held in self.held.values()), default=math.inf)
 
     def _is_one_waiting(self) -> bool:
         """Whether some gang holds room that nobody was asked to leave."""

@@ -8,7 +8,6 @@ what is so, and what others are to do about it.
 
 from typing import NamedTuple
 
-from daemon.core.attempt_log import AttemptLog
 from daemon.core.attempt_times import AttemptTimes
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
@@ -19,6 +18,7 @@ from daemon.core.effects import Effect, Note
 from daemon.core.nominations import NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import PodGroups
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
@@ -58,13 +58,22 @@ class OutgoingWork(NamedTuple):
     """Of pending pods' statuses, until a binder is told."""
     counters: Counters
     times: AttemptTimes
-    attempt_log: AttemptLog
+    logs_steps: bool
+    """Each step of each attempt is a line of the log (`--log-level debug`)."""
     effects: list[Effect]
     """What is to be done, in order; whoever changes something adds to it."""
 
     def note(self, event: str, **fields: object) -> None:
         """A line of the log."""
         self.effects.append(Note(event, fields))
+
+    def log_step(self, event: str, pod: QueuedPod, **fields: object) -> None:
+        """A step of an attempt, for people who ask for them. It has the pod and its ticket, as have the
+        lines of scorer and binder: one `grep` for the pod tells its story over all processes, one for
+        a ticket that of the attempt."""
+        if self.logs_steps:
+            said: dict[str, object] = {"pod": pod.key, "ticket": pod.ticket, **fields}
+            self.effects.append(Note(event, said, is_detail=True))
 
     def warn(self, event: str, **fields: object) -> None:
         """The same of what should not be so."""

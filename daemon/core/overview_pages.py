@@ -10,7 +10,7 @@ cost nobody else its place; the last page has the pods without a node.
 from collections import Counter
 from collections.abc import Iterable
 from itertools import islice
-from typing import Final, TypedDict
+from typing import Final
 
 import numpy as np
 
@@ -138,19 +138,12 @@ def _gang(groups: PodGroups, key: str, pending_count: int) -> GangProgress:
     return GangProgress(key, pending_count, groups.scheduled_count(key), groups.wanted_count(key))
 
 
-class Competition(TypedDict):
-    """Of `QueueFacts`."""
-
-    reason: str
-    competitor_count: int
-    ahead_count: int
-
-
-def competition(queue: SchedulingQueue, pod: QueuedPod) -> Competition:
-    """Who waits for the same as this pod."""
+def competition(queue: SchedulingQueue, pod: QueuedPod) -> tuple[str, int, int]:
+    """What this pod waits for, in a phrase; how many others wait for the same, and how many of these are
+    of a higher priority."""
     reason = _reason(pod)
     if not reason or pod.gated_by:
-        return {"reason": reason, "competitor_count": 0, "ahead_count": 0}
+        return reason, 0, 0
     rivals: dict[int, bool] = {}
     competitor_count = ahead_count = 0
     for other in queue:
@@ -161,7 +154,7 @@ def competition(queue: SchedulingQueue, pod: QueuedPod) -> Competition:
         if is_rival and other is not pod:
             competitor_count += 1
             ahead_count += other.priority > pod.priority
-    return {"reason": reason, "competitor_count": competitor_count, "ahead_count": ahead_count}
+    return reason, competitor_count, ahead_count
 
 
 # What pods ask for --------------------------------------------------------------------------------

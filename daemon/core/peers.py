@@ -1,5 +1,6 @@
 """Who is connected in one role, and since when nothing was heard of each."""
 
+import math
 from typing import Generic, TypeVar
 
 import msgspec
@@ -48,5 +49,5 @@ class Peers(Generic[P]):
         return [p.peer for p in self._by_peer.values() if p.last_heard_s < deadline_s]
 
     def oldest_heard_s(self) -> float:
-        """When the most silent process was last heard; there must be one."""
-        return min(each.last_heard_s for each in self._by_peer.values())
+        """When the most silent process was last heard; infinite if none is there."""
+        return min((each.last_heard_s for each in self._by_peer.values()), default=math.inf)

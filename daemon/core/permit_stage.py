@@ -43,7 +43,7 @@ class PermitStage:
         )
         if status.code is Code.WAIT:
             self._outgoing.counters[Count.PERMIT_WAITS] += 1
-            self._outgoing.attempt_log.tell("waits_on_permit", attempt.pod, node=node_name)
+            self._outgoing.log_step("waits_on_permit", attempt.pod, node=node_name)
             if self._facts.settings.announces_nodes:
                 self._facts.nominations.announce(record, node_name)
         elif status.is_success:

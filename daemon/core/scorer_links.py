@@ -1,5 +1,6 @@
 """The scoring workers: who is there, what each is told of the cluster, and what work each is given."""
 
+import math
 from collections import deque
 from typing import Final, assert_never
 
@@ -282,8 +283,8 @@ class ScorerLinks:
         self._log_handed_out(unit.pods)
 
     def _log_handed_out(self, pods: list[QueuedPod]) -> None:
-        for pod in pods if self._outgoing.attempt_log.is_on else ():
-            self._outgoing.attempt_log.tell("handed_out", pod, attempts=pod.attempts)
+        for pod in pods if self._outgoing.logs_steps else ():
+            self._outgoing.log_step("handed_out", pod, attempts=pod.attempts)
 
     def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
         if not is_wanted(pod, self._facts.cache):
@@ -300,9 +301,8 @@ class ScorerLinks:
         for scorer in self._outgoing.scorers.ready():
             self._outgoing.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
 
-    def next_wakeup_s(self) -> float | None:
+    def next_wakeup_s(self) -> float:
         """When a worker may have been silent for too long; it counts only if it has pods in hand."""
         scorers = self._outgoing.scorers
-        if not scorers.attempt_count():
-            return None
-        return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S
+        has_work = bool(scorers.attempt_count())
+        return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S if has_work else math.inf

@@ -26,7 +26,6 @@ from typing import Final, assert_never
 from daemon.core.adapter_links import AdapterLinks
 from daemon.core.administration import answer_of, status_of
 from daemon.core.attempt_ends import AttemptEnds, describe_decision
-from daemon.core.attempt_log import AttemptLog
 from daemon.core.attempt_times import AttemptTimes
 from daemon.core.binder_links import BinderLinks
 from daemon.core.bindings import BinderPool
@@ -170,15 +169,10 @@ class SchedulerState:
 
     def next_wakeup_s(self) -> float:
         """When there is something to do even if nothing comes; infinite if never."""
-        links = (self._adapter_links, self._scorer_links, self._binder_links)
-        awaited = [each.next_wakeup_s() for each in (*links, self.reservations)]
-        return min(
-            self.queue.next_wakeup_s(),
-            self.cache.next_deadline_s(),
-            self.waiting.next_wakeup_s(),
-            self.binders.next_wakeup_s(),
-            *(moment_s for moment_s in awaited if moment_s is not None),
-        )
+        links = (self._adapter_links, self._scorer_links, self._binder_links, self.reservations)
+        held = (self.queue, self.waiting, self.binders)
+        awaited = (each.next_wakeup_s() for each in (*links, *held))
+        return min(self.cache.next_deadline_s(), *awaited)
 
     # Events --------------------------------------------------------------------------------------
 
@@ -345,7 +339,6 @@ def _outgoing(
     patches: StatusPatches,
     counters: Counters,
 ) -> OutgoingWork:
-    effects: list[Effect] = []
     scorers = ScorerFleet(epoch)
     scorers.names_pods = settings.logs_attempts
     return OutgoingWork(
@@ -357,8 +350,8 @@ def _outgoing(
         patches=patches,
         counters=counters,
         times=AttemptTimes(counters),
-        attempt_log=AttemptLog(effects, is_on=settings.logs_attempts),
-        effects=effects,
+        logs_steps=settings.logs_attempts,
+        effects=[],
     )
 
 

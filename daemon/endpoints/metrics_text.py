@@ -71,7 +71,7 @@ class _Text:
             lines.append(f"# HELP {name} {family.sentence}")
             lines.append(f"# TYPE {name} {family.kind}")
             lines += family.lines
-        return "\n".join(lines) + "\n"
+        return "\n".join([*lines, ""])
 
 
 def metrics_text(
@@ -239,12 +239,11 @@ _UNITS: Final[Mapping[str, str]] = {
 
 def resources_text(pages: Sequence[PodResources]) -> str:
     """All of it."""
-    lines: list[str] = []
+    text = _Text()
     for name, sentence in _FAMILIES:
-        found = [line for page in pages for line in _lines(name, page)]
-        if found:
-            lines += [f"# HELP {name} {sentence}", f"# TYPE {name} gauge", *found]
-    return "\n".join([*lines, ""]) if lines else ""
+        if found := [line for page in pages for line in _lines(name, page)]:
+            text.family(name, Kind.GAUGE.value, sentence).extend(found)
+    return text.rendered()
 
 
 def _lines(name: str, page: PodResources) -> list[str]:

@@ -1,13 +1,13 @@
 """Which path is answered how, and to whom. Start reading here."""
 
 from collections.abc import Mapping
-from typing import Final, NamedTuple, Protocol
+from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
 from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_body
+from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import (
     CheckResults,
-    Facts,
     all_checks_answer,
     checks_for,
     one_check_answer,
@@ -34,30 +34,6 @@ HTML: Final = "text/html; charset=utf-8"
 _NO_SNIFFING: Final = ("X-Content-Type-Options", "nosniff")
 
 
-class Source(Protocol):
-    """Where the answers come from; `facts.FactSource` is one."""
-
-    async def facts(self) -> Facts: ...
-
-    async def metrics(self) -> str: ...
-
-    async def pod_resources(self) -> str | None: ...
-
-    async def overview(self) -> bytes | None: ...
-
-    async def pod(self, key: str) -> bytes | None: ...
-
-    async def explain(self, key: str) -> bytes: ...
-
-    def configz(self) -> bytes | None: ...
-
-    def flags(self) -> dict[str, str] | None: ...
-
-    def started_s(self) -> float: ...
-
-    def now_s(self) -> float: ...
-
-
 class Request(NamedTuple):
     method: str
     target: str
@@ -74,7 +50,7 @@ NOT_FOUND: Final = Page(404, b"404 page not found\n")
 class Pages:
     """Answers requests."""
 
-    def __init__(self, source: Source, access: Access) -> None:
+    def __init__(self, source: FactSource, access: Access) -> None:
         self._source = source
         self._access = access
         self._check_results = CheckResults()

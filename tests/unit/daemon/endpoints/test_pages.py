@@ -8,13 +8,14 @@ import pytest
 import yaml
 
 from daemon.endpoints.access import OpenAccess, TokenAccess
+from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import Facts
 from daemon.endpoints.pages import GUARDED_PATHS, Pages, Request
 from daemon.endpoints.zpages import Page
 from tests.unit.daemon.endpoints.test_health import WELL
 
 
-class FixedSource:
+class FixedSource(FactSource):
     def __init__(self, facts: Facts = WELL) -> None:
         self._facts = facts
         self.config: bytes | None = b"{}"
