@@ -17,17 +17,15 @@ it works (`scoring_digest`), and the owner compares.
 import hashlib
 import re
 from collections import abc
-from math import inf
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
-from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig
-from shared.extenders.extender_fields import INT32_MAX, read_extenders
+from shared.extenders.extender_fields import read_extenders
 from shared.feature_gates import OBEYED, FeatureGates
 from shared.framework.runtime.profiles import (
     DEFAULT_SCHEDULER_NAME,
@@ -144,20 +142,20 @@ def _configuration(root: Mapping) -> SchedulerConfiguration:
     _expect(root.field("apiVersion"), API_VERSION)
     _expect(root.field("kind"), KIND)
     initial_field = root.field("podInitialBackoffSeconds")
-    initial_s = initial_field.whole_number(POD_INITIAL_BACKOFF_S, least=1, most=INT32_MAX)
+    initial_s = initial_field.whole_number(POD_INITIAL_BACKOFF_S, least=1)
     max_field = root.field("podMaxBackoffSeconds")
-    max_s = max_field.whole_number(POD_MAX_BACKOFF_S, least=1, most=INT32_MAX)
+    max_s = max_field.whole_number(POD_MAX_BACKOFF_S, least=1)
     if max_s < initial_s:
         max_field.problem(f"{max_s} s is less than podInitialBackoffSeconds ({initial_s} s)")
     percentage = _percentage(root.field("percentageOfNodesToScore"))
-    extenders = read_extenders(root.field("extenders"), _duration_s, notes)
+    extenders = read_extenders(root.field("extenders"), notes)
     for ignored in ("enableProfiling", "enableContentionProfiling", "delayCacheUntilActive"):
         switch = root.field(ignored)
         if switch.truth(fallback=False):
             notes.append(f"{ignored}: no effect; berth has nothing that corresponds")
     configuration = SchedulerConfiguration(
         profiles=_without_ignored(_profiles(root.field("profiles"), percentage), extenders),
-        parallelism=root.field("parallelism").whole_number(16, least=1, most=INT32_MAX),
+        parallelism=root.field("parallelism").whole_number(16, least=1),
         pod_initial_backoff_s=float(initial_s),
         pod_max_backoff_s=float(max_s),
         client_connection=_client_connection(root.field("clientConnection"), notes),
@@ -195,19 +193,12 @@ def _expect(field: Field, wanted: str) -> None:
 def _percentage(field: Field) -> int | None:
     if not field.is_present:
         return None
-    return field.whole_number(0, least=0, most=100)
+    return field.whole_number(0, most=100)
 
 
 def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
     fields = field.mapping()
-    connection = ClientConnection(
-        kubeconfig=fields.field("kubeconfig").text(""),
-        accept_content_types=fields.field("acceptContentTypes").text(""),
-        content_type=fields.field("contentType").text(""),
-        qps=fields.field("qps").number(0.0, least=-inf),
-        burst=fields.field("burst").whole_number(0, least=0, most=INT32_MAX),
-    )
-    fields.finish()
+    connection = fields.read(ClientConnection, qps=fields.field("qps").number(0.0))
     if connection.content_type not in ("", "application/json"):
         notes.append("clientConnection.contentType: no effect; berth speaks JSON")
     if connection.accept_content_types not in ("", "application/json"):
@@ -217,16 +208,7 @@ def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
 
 def _leader_election(field: Field) -> LeaderElection:
     fields = field.mapping()
-    election = LeaderElection(
-        leader_elect=fields.field("leaderElect").truth(fallback=True),
-        lease_duration_s=_duration_s(fields.field("leaseDuration"), 15.0),
-        renew_deadline_s=_duration_s(fields.field("renewDeadline"), 10.0),
-        retry_period_s=_duration_s(fields.field("retryPeriod"), 2.0),
-        resource_lock=fields.field("resourceLock").text("leases"),
-        resource_name=fields.field("resourceName").text("kube-scheduler"),
-        resource_namespace=fields.field("resourceNamespace").text("kube-system"),
-    )
-    fields.finish()
+    election = fields.read(LeaderElection)
     if not election.leader_elect:
         return election
     if election.resource_lock != "leases":
@@ -246,18 +228,6 @@ def _leader_election(field: Field) -> LeaderElection:
         if not OBJECT_NAME.fullmatch(text):
             fields.field(name).problem(f"{text!r} is no name of a Kubernetes object")
     return election
-
-
-def _duration_s(field: Field, fallback: float) -> float:
-    """Zero is as if it were not stated."""
-    try:
-        seconds = parse_duration(field.text("") or "0")
-    except ValueError as error:
-        field.problem(str(error))
-        return fallback
-    if seconds < 0:
-        field.problem("must be longer than zero")
-    return seconds or fallback
 
 
 def _profiles(field: Field, percentage: int | None) -> tuple[ProfileConfig, ...]:
@@ -322,7 +292,7 @@ def _plugins(field: Field) -> dict[str, PluginSet]:
 def _plugin(field: Field) -> tuple[str, int]:
     fields = field.mapping()
     name = _plugin_name(fields.field("name"))
-    weight = fields.field("weight").whole_number(0, least=0, most=INT32_MAX)
+    weight = fields.field("weight").whole_number(0)
     fields.finish()
     return name, weight
 

@@ -6,17 +6,23 @@ which keys nobody asked for. Nothing is raised while reading: callers take fallb
 look at `Problems` once at the end.
 """
 
+import base64
+import math
 import re
 from collections.abc import Iterator
 from typing import Any, Final, TypeVar
 
+import msgspec
 import yaml
 
+from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.limits import YAML_VALUES_MAX
 
 T = TypeVar("T")
+S = TypeVar("S", bound=msgspec.Struct)
 
+INT32_MAX: Final = 2**31 - 1
 
 _HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
 """As an escape it can stand in a document; it can be written nowhere."""
@@ -65,45 +71,45 @@ class Field:
         self._problems.add(self.where, told)
 
     def text(self, fallback: str, *, is_secret: bool = False) -> str:
-        value = self._scalar()
-        if value is None:
-            return fallback
-        if isinstance(value, str):
-            return value
-        if is_secret:
-            self.problem("must be text (put it in quotes)")
-            return fallback
-        return self._mistyped("text (put it in quotes)", fallback)
+        return self._read(str, "text (put it in quotes)", fallback, is_secret=is_secret)
 
-    def whole_number(self, fallback: int, *, least: int, most: int) -> int:
-        value = self._scalar()
-        if value is None:
+    def whole_number(self, fallback: int, *, least: int = 0, most: int = INT32_MAX) -> int:
+        number = self._read(int, "a whole number", fallback)
+        if not least <= number <= most:
+            self.problem(f"{number} must lie in {least}..{most}")
             return fallback
-        if not isinstance(value, int) or isinstance(value, bool):
-            return self._mistyped("a whole number", fallback)
-        if not least <= value <= most:
-            self.problem(f"{value} must lie in {least}..{most}")
-            return fallback
-        return value
+        return number
 
-    def number(self, fallback: float, *, least: float) -> float:
-        value = self._scalar()
-        if value is None:
+    def number(self, fallback: float) -> float:
+        try:
+            number = float(self._read(int | float, "a number", fallback))
+        except OverflowError:
+            number = math.nan
+        if math.isnan(number):
+            self.problem("must be a number, and no larger than one can be")
             return fallback
-        if not isinstance(value, int | float) or isinstance(value, bool):
-            return self._mistyped("a number", fallback)
-        if not least <= value:
-            self.problem(f"{value} must be at least {least}")
-            return fallback
-        return float(value)
+        return number
 
     def truth(self, fallback: bool) -> bool:
-        value = self._scalar()
-        if value is None:
+        return self._read(bool, "true or false", fallback)
+
+    def duration_s(self, fallback: float) -> float:
+        """Zero is as if it were not stated."""
+        try:
+            seconds = parse_duration(self.text("") or "0")
+        except ValueError as error:
+            self.problem(str(error))
             return fallback
-        if isinstance(value, bool):
-            return value
-        return self._mistyped("true or false", fallback)
+        if seconds < 0:
+            self.problem("must be longer than zero")
+        return seconds or fallback
+
+    def binary(self, *, is_secret: bool = False) -> bytes:
+        try:
+            return base64.b64decode(self.text("", is_secret=is_secret), validate=True)
+        except ValueError:
+            self.problem("must be base64")
+            return b""
 
     def items(self) -> Iterator["Field"]:
         """The entries of a list; none if the field is absent."""
@@ -144,9 +150,16 @@ class Field:
             return None
         return self.plain()
 
-    def _mistyped(self, wanted: str, fallback: T) -> T:
-        assert isinstance(self._node, yaml.ScalarNode)
-        self.problem(f"{self._node.value!r} must be {wanted}")
+    def _read(self, kind: Any, wanted: str, fallback: T, *, is_secret: bool = False) -> T:
+        value = self._scalar()
+        if value is None:
+            return fallback
+        if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
+            found: T = value
+            return found
+        assert isinstance(self._node, yaml.ScalarNode), "as read"
+        given = "" if is_secret else f"{self._node.value!r} "
+        self.problem(f"{given}must be {wanted}")
         return fallback
 
 
@@ -185,12 +198,53 @@ class Mapping:
         """The keys that are there, in the order of the file."""
         return list(self._nodes)
 
+    def read(self, kind: type[S], **given: Any) -> S:
+        """All of it as a struct: each field under its name as the file writes it (`key_of`), by its type
+        (numbers that are not whole are durations), with the struct's own default. `given`: those that
+        are read otherwise."""
+        for info in msgspec.structs.fields(kind):
+            if info.name in given:
+                continue
+            field = self.field(key_of(info.name))
+            if info.type is bool:
+                given[info.name] = field.truth(info.default)
+            elif info.type is int:
+                given[info.name] = field.whole_number(info.default)
+            elif info.type is float:
+                given[info.name] = field.duration_s(info.default)
+            elif info.type is bytes:
+                given[info.name] = field.binary()
+            else:
+                given[info.name] = field.text(info.default)
+        self.finish()
+        return kind(**given)
+
     def finish(self) -> None:
         """Every key that nobody asked for is a problem."""
         known = ", ".join(sorted(self._asked))
         for key, node in self._nodes.items():
             if key not in self._asked:
                 self._field.child(key, node).problem(f"unknown field; known here: {known}")
+
+
+def key_of(name: str) -> str:
+    """How a file writes the name of a struct's field: `leaseDuration` for `lease_duration_s`."""
+    first, *others = name.removesuffix("_s").split("_")
+    return first + "".join(part.capitalize() for part in others)
+
+
+def as_written(struct: msgspec.Struct) -> dict[str, Any]:
+    """A struct as `Mapping.read` takes it."""
+    written: dict[str, Any] = {}
+    for name, value in msgspec.structs.asdict(struct).items():
+        match value:
+            case float():
+                written[key_of(name)] = f"{value:g}s"
+            case bytes():
+                written[key_of(name)] = base64.b64encode(value).decode()
+            case _:
+                written[key_of(name)] = value
+    return written
 
 
 def read_document(text: str, problems: Problems) -> Field:

@@ -22,7 +22,7 @@ from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import parse_feature_gates
 from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig, takes_part
 from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
-from shared.yaml_fields import composed
+from shared.yaml_fields import as_written, composed
 
 _EVERYTHING: Final = [{"name": "*"}]
 
@@ -99,7 +99,6 @@ def effective_document(
     configuration: SchedulerConfiguration, built: list[BuiltProfile]
 ) -> dict[str, Any]:
     """The effective configuration as a KubeSchedulerConfiguration."""
-    election = configuration.leader_election
     extenders = [shown_extender(extender) for extender in configuration.extenders]
     return {
         "apiVersion": API_VERSION,
@@ -112,15 +111,7 @@ def effective_document(
             "qps": configuration.client_connection.qps,
             "burst": configuration.client_connection.burst,
         },
-        "leaderElection": {
-            "leaderElect": election.leader_elect,
-            "leaseDuration": f"{election.lease_duration_s:g}s",
-            "renewDeadline": f"{election.renew_deadline_s:g}s",
-            "retryPeriod": f"{election.retry_period_s:g}s",
-            "resourceLock": election.resource_lock,
-            "resourceName": election.resource_name,
-            "resourceNamespace": election.resource_namespace,
-        },
+        "leaderElection": as_written(configuration.leader_election),
         **({"extenders": extenders} if extenders else {}),
         "profiles": [
             _profile(profile, made)

@@ -4,35 +4,26 @@ Shape, defaults and rules: Extender in staging/src/k8s.io/kube-scheduler/config/
 validateExtenders in pkg/scheduler/apis/config/validation/validation.go, v1.36.2.
 """
 
-import base64
-import binascii
 import re
-from collections.abc import Callable
 from typing import Any, Final
 from urllib.parse import urlsplit
 
 from shared import shown
 from shared.extenders.extender_config import TIMEOUT_S, ExtenderConfig, ExtenderTls
 from shared.kube.resource_names import is_extended
-from shared.yaml_fields import Field
+from shared.yaml_fields import INT32_MAX, Field, as_written
 
-INT32_MAX: Final = 2**31 - 1
 _VERB: Final = re.compile(r"[!-~]*")
 
-DurationReader = Callable[[Field, float], float]
-"""Reads a duration of the file in seconds; the number is the fallback."""
 
-
-def read_extenders(
-    field: Field, duration_s: DurationReader, notes: list[str]
-) -> tuple[ExtenderConfig, ...]:
+def read_extenders(field: Field, notes: list[str]) -> tuple[ExtenderConfig, ...]:
     """The extenders in the order in which they are called: those that may fail come last, as in
     pkg/scheduler/scheduler.go, `buildExtenders`. Problems are told where they stand."""
     found: list[ExtenderConfig] = []
     managed: set[str] = set()
     binder = ""
     for entry in field.items():
-        extender = _extender(entry, duration_s, managed, notes)
+        extender = _extender(entry, managed, notes)
         found.append(extender)
         if extender.bind_verb and binder:
             entry.problem(f"bindVerb: only one extender can implement bind, and {binder} does")
@@ -64,41 +55,30 @@ def shown_extender(extender: ExtenderConfig) -> dict[str, Any]:
 
 
 def _shown_tls(tls: ExtenderTls) -> dict[str, Any]:
-    shown: dict[str, Any] = {
-        "insecure": tls.insecure,
-        "serverName": tls.server_name,
-        "certFile": tls.cert_file,
-        "keyFile": tls.key_file,
-        "caFile": tls.ca_file,
-        "certData": base64.b64encode(tls.cert_data).decode(),
-        "keyData": "(not shown)" if tls.key_data else "",
-        "caData": base64.b64encode(tls.ca_data).decode(),
-    }
+    shown = as_written(tls)
+    if tls.key_data:
+        shown["keyData"] = "(not shown)"
     return {key: value for key, value in shown.items() if value}
 
 
-def _extender(
-    entry: Field, duration_s: DurationReader, managed: set[str], notes: list[str]
-) -> ExtenderConfig:
+def _extender(entry: Field, managed: set[str], notes: list[str]) -> ExtenderConfig:
     fields = entry.mapping()
     weight_field = fields.field("weight")
     resources = [_resource(each, managed) for each in fields.field("managedResources").items()]
-    extender = ExtenderConfig(
+    extender = fields.read(
+        ExtenderConfig,
         url_prefix=_url(fields.field("urlPrefix")),
         filter_verb=_verb(fields.field("filterVerb")),
         prioritize_verb=_verb(fields.field("prioritizeVerb")),
         preempt_verb=_verb(fields.field("preemptVerb")),
         bind_verb=_verb(fields.field("bindVerb")),
-        weight=weight_field.whole_number(0, least=-INT32_MAX, most=INT32_MAX),
+        weight=weight_field.whole_number(0, least=-INT32_MAX),
         enable_https=fields.field("enableHTTPS").truth(fallback=False),
         tls=_tls(fields.field("tlsConfig")),
-        timeout_s=duration_s(fields.field("httpTimeout"), TIMEOUT_S),
-        node_cache_capable=fields.field("nodeCacheCapable").truth(fallback=False),
+        timeout_s=fields.field("httpTimeout").duration_s(TIMEOUT_S),
         managed_resources=frozenset(name for name, _ in resources),
         ignored_by_scheduler=frozenset(name for name, is_ignored in resources if is_ignored),
-        ignorable=fields.field("ignorable").truth(fallback=False),
     )
-    fields.finish()
     if extender.prioritize_verb and extender.weight <= 0:
         weight_field.problem("must be positive where prioritizeVerb is set")
     if extender.enable_https and extender.url_prefix.startswith("http:"):
@@ -146,25 +126,7 @@ def _tls(field: Field) -> ExtenderTls | None:
     if not field.is_present:
         return None
     fields = field.mapping()
-    tls = ExtenderTls(
-        insecure=fields.field("insecure").truth(fallback=False),
-        server_name=fields.field("serverName").text(""),
-        cert_file=fields.field("certFile").text(""),
-        key_file=fields.field("keyFile").text(""),
-        ca_file=fields.field("caFile").text(""),
-        cert_data=_base64(fields.field("certData")),
-        key_data=_base64(fields.field("keyData"), is_secret=True),
-        ca_data=_base64(fields.field("caData")),
-    )
-    fields.finish()
+    tls = fields.read(ExtenderTls, key_data=fields.field("keyData").binary(is_secret=True))
     if bool(tls.cert_file or tls.cert_data) != bool(tls.key_file or tls.key_data):
         field.problem("a certificate and its key must be given together")
     return tls
-
-
-def _base64(field: Field, *, is_secret: bool = False) -> bytes:
-    try:
-        return base64.b64decode(field.text("", is_secret=is_secret), validate=True)
-    except (binascii.Error, ValueError):
-        field.problem("must be base64")
-        return b""

@@ -105,6 +105,8 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
         ("extenders: 3", "extenders", "must be a list"),
         ("clientConnection: [1]", "clientConnection", "must be a mapping"),
         ("clientConnection: {burst: -1}", "clientConnection.burst", "must lie in"),
+        ("clientConnection: {qps: .nan}", "clientConnection.qps", "must be a number"),
+        (f"clientConnection: {{qps: 1{400 * '0'}}}", "clientConnection.qps", "must be a number"),
         ("leaderElection: {leaderElect: 'yes'}", "leaderElection.leaderElect", "true or false"),
         ("leaderElection: {leaseDuration: soon}", "leaderElection.leaseDuration", "a duration"),
         ("leaderElection: {retryPeriod: -1s}", "leaderElection.retryPeriod", "longer than zero"),
