@@ -23,7 +23,6 @@ from daemon.adapter.api_source import ApiSource
 from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
-from daemon.leader.election import Terms
 from daemon.leader.leader_assembly import LeaseCandidate
 from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
@@ -437,18 +436,12 @@ def start_leader(machine: Machine, life: Life, identity: str) -> AsyncProcess:
     """One life of the process that stands for the lease."""
     process, election = _new(machine, life), machine.election
     assert election is not None, "without an election nobody stands"
-    terms = Terms(
-        identity=identity,
-        lease_duration_s=election.lease_duration_s,
-        renew_deadline_s=election.renew_deadline_s,
-        retry_period_s=election.retry_period_s,
-    )
 
     async def main() -> int:
         candidate = LeaseCandidate(
             access_by_url(ADDRESS, {}),
-            (election.resource_namespace, election.resource_name),
-            terms,
+            election,
+            identity,
             LeaseGate(machine.gate_path, machine.clock),
             machine.clock,
             machine.simulation.rng(f"{process.name} {life.number}"),

@@ -10,7 +10,6 @@ import sys
 from functools import partial
 from typing import Final
 
-from daemon.leader.election import Terms
 from daemon.leader.leader_assembly import LeaseCandidate
 from shared import exit_codes
 from shared.child_plan import ChildStart, child_start, exit_code_of
@@ -38,16 +37,10 @@ async def _run(start: ChildStart) -> int:
     election, gate = start.plan.election, start.gate(clock)
     assert election is not None, "only with an election is there an elector"
     assert gate is not None, "the same"
-    terms = Terms(
-        identity=start.plan.identity,
-        lease_duration_s=election.lease_duration_s,
-        renew_deadline_s=election.renew_deadline_s,
-        retry_period_s=election.retry_period_s,
-    )
     candidate = LeaseCandidate(
         access,
-        (election.resource_namespace, election.resource_name),
-        terms,
+        election,
+        start.plan.identity,
         gate,
         clock,
         random.Random(),  # noqa: S311 # Jitter, no secret.

@@ -20,17 +20,10 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.leader_election import LeaderElection
+
 RELEASED_DURATION_S: Final = 1
 """What a berth that gives the lease up writes as its duration, as client-go does."""
-
-
-class Terms(NamedTuple):
-    """Who we are, and the times of the configuration."""
-
-    identity: str
-    lease_duration_s: float
-    renew_deadline_s: float
-    retry_period_s: float
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
@@ -73,10 +66,11 @@ Step = Look | Create | Update | Follow
 class Election:
     """One candidate. Asked what to do (`next_step`), told what came of it (`told_*`)."""
 
-    def __init__(self, terms: Terms, leads_until_s: float = 0.0) -> None:
-        """`leads_until_s`: of an earlier life of this process with the same identity."""
-        assert terms.renew_deadline_s < terms.lease_duration_s, "we would act on a lapsed lease"
-        self._terms = terms
+    def __init__(self, identity: str, times: LeaderElection, leads_until_s: float = 0.0) -> None:
+        """`identity`: ours. `leads_until_s`: of an earlier life of this process with the same one."""
+        assert times.renew_deadline_s < times.lease_duration_s, "we would act on a lapsed lease"
+        self._identity = identity
+        self._times = times
         self.leads_until_s = leads_until_s
         self._seen: LeaseRecord | None = None
         self._seen_s = 0.0
@@ -101,7 +95,7 @@ class Election:
         if self._seen is None:
             return Create(self._record(wall, wall, 0))
         seen = self._seen
-        if seen.holder == self._terms.identity:
+        if seen.holder == self._identity:
             return Update(self._record(seen.acquire_time, wall, seen.transitions))
         expires_s = self._seen_s + seen.duration_s
         if seen.holder and now_s < expires_s:
@@ -110,7 +104,7 @@ class Election:
 
     def release(self, wall: str) -> LeaseRecord | None:
         """What to write so that another may take over at once; None if the lease is not ours."""
-        if self._seen is None or self._seen.holder != self._terms.identity:
+        if self._seen is None or self._seen.holder != self._identity:
             return None
         return LeaseRecord("", RELEASED_DURATION_S, wall, wall, self._seen.transitions)
 
@@ -121,14 +115,14 @@ class Election:
         self._is_fresh = True
         if record != self._seen or record is None:
             self._seen, self._seen_s = record, now_s
-        if record is not None and record.holder != self._terms.identity:
+        if record is not None and record.holder != self._identity:
             # Taken from us, or given away by hand: over, however long we had it by our own clock.
             self.leads_until_s = 0.0
 
     def note_written(self, record: LeaseRecord, sent_s: float, now_s: float) -> None:
         """The write that began at `sent_s` succeeded."""
         self._seen, self._seen_s, self._is_fresh = record, now_s, True
-        self.leads_until_s = sent_s + self._terms.renew_deadline_s
+        self.leads_until_s = sent_s + self._times.renew_deadline_s
 
     def note_failed(self) -> None:
         """The last write or look failed, or its outcome is unknown: what the server has must be seen
@@ -141,8 +135,8 @@ class Election:
 
     def _record(self, acquired: str, renewed: str, transitions: int) -> LeaseRecord:
         return LeaseRecord(
-            holder=self._terms.identity,
-            duration_s=int(self._terms.lease_duration_s),
+            holder=self._identity,
+            duration_s=int(self._times.lease_duration_s),
             acquire_time=acquired,
             renew_time=renewed,
             transitions=transitions,

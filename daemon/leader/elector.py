@@ -8,11 +8,12 @@ import asyncio
 import random
 from typing import Final, Protocol, assert_never
 
-from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Terms, Update
+from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Update
 from daemon.leader.lease_object import LeaseObject
 from shared.clock import BootClock
 from shared.errors import OperationalError
 from shared.kube.timestamps import micro_time
+from shared.leader_election import LeaderElection
 from shared.telemetry.log import EventLog
 from shared.transport.lease_gate import LeaseGate
 
@@ -36,16 +37,23 @@ class Elector:
     """One candidate's life."""
 
     def __init__(
-        self, lease: LeaseObject, gate: LeaseGate, terms: Terms, clock: Clocks, rng: random.Random
+        self,
+        lease: LeaseObject,
+        gate: LeaseGate,
+        identity: str,
+        times: LeaderElection,
+        clock: Clocks,
+        rng: random.Random,
     ) -> None:
         self._lease = lease
         self._gate = gate
-        self._terms = terms
+        self._identity = identity
+        self._times = times
         self._clock = clock
         self._rng = rng
         # An earlier life of this process may have left the gate open; the lease is ours all the same.
         inherited_s = gate.until_s if gate.open_term() else 0.0
-        self._election = Election(terms, inherited_s)
+        self._election = Election(identity, times, inherited_s)
         self._leader_logged = ""
         self._problem_logged = ""
         self._untold = ""
@@ -135,14 +143,14 @@ class Elector:
         leader = self._election.leader
         if leader != self._leader_logged:
             self._leader_logged = leader
-            is_own = leader == self._terms.identity
+            is_own = leader == self._identity
             log.info("leader_is", lease=self._lease.where, leader=leader, is_own=is_own)
 
     async def _tell(self) -> None:
         """An event for people; one that cannot be written is none. Short, as renewals wait for it."""
         if not self._untold:
             return
-        note = f"{self._terms.identity} {self._untold}"
+        note = f"{self._identity} {self._untold}"
         self._untold = ""
         try:
             await self._lease.say(note, micro_time(self._clock.wall_s()), EVENT_TIMEOUT_S)
@@ -158,9 +166,9 @@ class Elector:
     @property
     def _timeout_s(self) -> float:
         # client-go's: at least one more try fits before the deadline.
-        return self._terms.renew_deadline_s / 2
+        return self._times.renew_deadline_s / 2
 
     def _pause_s(self) -> float:
         # Never longer than the period, so that a lease that was given up is taken within it; shorter
         # by chance, so that two who wait do not come at once for ever.
-        return self._terms.retry_period_s * self._rng.uniform(0.8, 1.0)
+        return self._times.retry_period_s * self._rng.uniform(0.8, 1.0)

@@ -4,13 +4,13 @@ import asyncio
 import random
 from typing import Any
 
-from daemon.leader.election import Terms
 from daemon.leader.elector import Clocks, Elector
 from daemon.leader.lease_object import LeaseObject
 from shared import exit_codes
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
+from shared.leader_election import LeaderElection
 from shared.transport.lease_gate import LeaseGate
 
 
@@ -20,21 +20,22 @@ class LeaseCandidate:
     def __init__(
         self,
         access: ClusterAccess,
-        lease: tuple[str, str],
-        terms: Terms,
+        election: LeaderElection,
+        identity: str,
         gate: LeaseGate,
         clock: Clocks,
         rng: random.Random,
         problems: ConnectionProblems | None = None,
     ) -> None:
-        """`lease`: namespace and name. `rng`: for jitter."""
+        """`identity`: ours in the lease. `rng`: for jitter."""
         self._client = ApiClient(
             access,
             connections_max=1,
-            connect_timeout_s=terms.renew_deadline_s / 2,
+            connect_timeout_s=election.renew_deadline_s / 2,
             problems=problems,
         )
-        self._elector = Elector(LeaseObject(self._client, *lease), gate, terms, clock, rng)
+        lease = LeaseObject(self._client, election.resource_namespace, election.resource_name)
+        self._elector = Elector(lease, gate, identity, election, clock, rng)
         self._stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
     def stop(self, code: int) -> None:

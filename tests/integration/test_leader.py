@@ -19,7 +19,7 @@ from bench.demo.workload import NAMESPACE, synthetic_workload
 from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import WatchedProcess, start_api_server
 from daemon.commands.show_status import read_status
-from daemon.leader.election import Election, Follow, Terms, Update
+from daemon.leader.election import Election, Follow, Update
 from daemon.leader.lease_object import LeaseObject
 from daemon.overview.berth_status import BerthStatus
 from daemon.supervisor.process_list import NotRunningError
@@ -28,6 +28,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectFailed
 from shared.kube.cluster_access import access_by_url
 from shared.kube.timestamps import micro_time
+from shared.leader_election import LeaderElection
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
@@ -212,7 +213,7 @@ def test_the_standby_takes_over_when_the_leader_is_killed(tmp_path: Path) -> Non
 async def take_lease(stage: Stage) -> Election:
     """As another candidate would, by its rules: the lease has to run out first."""
     clock = SystemClock()
-    election = Election(Terms("another", 60.0, 59.0, 1.0))
+    election = Election("another", LeaderElection(lease_duration_s=60.0, renew_deadline_s=59.0))
     while True:
         election.note_seen(await stage.lease.read(HANG_S), clock.boot_s())
         match election.next_step(clock.boot_s(), micro_time(clock.wall_s())):

@@ -11,7 +11,8 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Terms, Update
+from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Update
+from shared.leader_election import LeaderElection
 
 BERTHS = (0, 1)
 CLIENT_GO = 2
@@ -19,6 +20,9 @@ PAUSES_S = (0.1, 1.0, 4.9, 5.1, 7.0, 9.9, 10.1, 14.9, 15.1)
 TURNS = (1, 2, 3, 6, 6, 6)
 """Steps without a pause; 6 are a whole attempt: look, then write, each sent, carried out, answered."""
 RETRY_S, DEADLINE_S, DURATION_S = 2.0, 10.0, 15.0
+TIMES = LeaderElection(
+    lease_duration_s=DURATION_S, renew_deadline_s=DEADLINE_S, retry_period_s=RETRY_S
+)
 CLOCK_OFFSETS_S = (0.0, 5_000.0, -300.0)
 
 
@@ -40,9 +44,9 @@ class Candidate:
     """An election with a request that is on its way, and a clock of its own."""
 
     def __init__(self, name: str, offset_s: float) -> None:
-        self.terms = Terms(name, DURATION_S, DEADLINE_S, RETRY_S)
+        self.name = name
         self.offset_s = offset_s
-        self.election = Election(self.terms)
+        self.election = Election(name, TIMES)
         self.seen_version = 0
         self.request: tuple[Any, float, int] | None = None
         """(step, when it was sent, version that it names)."""
@@ -111,7 +115,7 @@ class World:
         if isinstance(step, Look):
             record, one.seen_version = said
             one.election.note_seen(record, now_s)
-            if record is None or record.holder != one.terms.identity:
+            if record is None or record.holder != one.name:
                 one.go_leads_until_s = float("-inf")
             return
         is_done, version = said
@@ -128,7 +132,7 @@ class World:
         one = self.candidates[i]
         now_s = self.now_s + one.offset_s
         inherited_s = one.election.leads_until_s if one.election.leads(now_s) else 0.0
-        one.election = Election(one.terms, inherited_s)
+        one.election = Election(one.name, TIMES, inherited_s)
         one.request = one.answer = None
 
     def a_leader_gives_up(self, i: int) -> None:

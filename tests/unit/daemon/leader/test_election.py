@@ -6,11 +6,11 @@ from daemon.leader.election import (
     Follow,
     LeaseRecord,
     Look,
-    Terms,
     Update,
 )
+from shared.leader_election import LeaderElection
 
-TERMS = Terms("me", lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)
+TIMES = LeaderElection(lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)
 WALL = "2026-01-01T00:00:00.000000Z"
 
 
@@ -19,7 +19,7 @@ def record(holder: str, *, duration_s: int = 15, renewed: str = "r", n: int = 3)
 
 
 def leading(since_s: float = 100.0) -> Election:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(None, since_s)
     step = election.next_step(since_s, WALL)
     assert isinstance(step, Create)
@@ -28,11 +28,11 @@ def leading(since_s: float = 100.0) -> Election:
 
 
 def test_the_lease_is_read_before_anything_is_written() -> None:
-    assert Election(TERMS).next_step(0.0, WALL) == Look()
+    assert Election("me", TIMES).next_step(0.0, WALL) == Look()
 
 
 def test_a_lease_that_does_not_exist_is_made() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(None, 5.0)
     assert election.next_step(5.0, WALL) == Create(LeaseRecord("me", 15, WALL, WALL, 0))
     assert not election.leads(5.0)
@@ -45,13 +45,13 @@ def test_who_has_written_leads_from_when_the_write_was_sent() -> None:
 
 
 def test_a_renewal_keeps_the_time_of_taking_and_the_count_of_transitions() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(record("me"), 1.0)
     assert election.next_step(2.0, WALL) == Update(LeaseRecord("me", 15, "a", WALL, 3))
 
 
 def test_a_lease_of_another_is_followed_until_it_has_not_changed_for_its_own_duration() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(record("other", duration_s=30), 100.0)
     assert election.next_step(129.9, WALL) == Follow("other", 130.0)
     # Read again, unchanged: the time runs on from when it was seen first.
@@ -62,7 +62,7 @@ def test_a_lease_of_another_is_followed_until_it_has_not_changed_for_its_own_dur
 
 
 def test_a_renewed_lease_counts_anew() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(record("other"), 100.0)
     election.note_failed()
     election.note_seen(record("other", renewed="later"), 114.0)
@@ -70,13 +70,13 @@ def test_a_renewed_lease_counts_anew() -> None:
 
 
 def test_nobodys_clock_is_believed() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(record("other", renewed="1999-01-01T00:00:00.000000Z"), 100.0)
     assert isinstance(election.next_step(101.0, WALL), Follow)
 
 
 def test_a_lease_that_was_given_up_is_taken_at_once() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(record("", duration_s=1), 100.0)
     assert election.next_step(100.0, WALL) == Update(LeaseRecord("me", 15, WALL, WALL, 4))
 
@@ -97,7 +97,7 @@ def test_a_lease_that_shows_another_is_lost_at_once() -> None:
 
 
 def test_an_answer_that_came_after_the_deadline_gives_nothing() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(None, 100.0)
     step = election.next_step(100.0, WALL)
     assert isinstance(step, Create)
@@ -113,13 +113,13 @@ def test_releasing_names_nobody_for_a_second() -> None:
 
 
 def test_a_lease_of_another_is_not_released() -> None:
-    election = Election(TERMS)
+    election = Election("me", TIMES)
     election.note_seen(record("other"), 100.0)
     assert election.release(WALL) is None
 
 
 def test_a_restarted_process_inherits_what_its_predecessor_had() -> None:
-    election = Election(TERMS, leads_until_s=107.0)
+    election = Election("me", TIMES, leads_until_s=107.0)
     assert election.leads(106.0)
     election.note_seen(record("me"), 103.0)
     assert isinstance(election.next_step(103.0, WALL), Update)
