@@ -1,8 +1,8 @@
 """Cache and queue as text for people (kube-scheduler's SIGUSR2 dump), and typed for programs."""
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
-from typing import Final
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, Final
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import NodeInfo
@@ -121,20 +121,15 @@ def metrics_answer(
         profile = pod.pod_class.profile
         plugins = pod.unschedulable_plugins | pod.pending_plugins
         rejected.update((plugin, profile) for plugin in plugins)
-    incoming = [
-        LabelledCount("queue_incoming", list(labels), count)
-        for labels, count in queue.incoming.items()
+    in_flight = {(label,): count for label, count in queue.events_in_flight().items()}
+    of_queue: dict[str, Mapping[Any, int]] = {
+        "queue_incoming": queue.incoming,
+        "inflight_events": in_flight,
+        "unschedulable_pods": dict(sorted(rejected.items())),
+    }
+    labelled = [
+        LabelledCount(name, list(labels), count)
+        for name, counts in of_queue.items()
+        for labels, count in counts.items()
     ]
-    in_flight = [
-        LabelledCount("inflight_events", [label], count)
-        for label, count in queue.events_in_flight().items()
-    ]
-    return MetricsAnswer(
-        status=status,
-        labelled=[*counters.labelled(), *incoming, *in_flight],
-        histograms=counters.histograms(),
-        unschedulable=[
-            LabelledCount("unschedulable_pods", list(labels), count)
-            for labels, count in sorted(rejected.items())
-        ],
-    )
+    return MetricsAnswer(status, [*counters.labelled(), *labelled], counters.histograms())

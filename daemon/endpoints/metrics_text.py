@@ -90,7 +90,7 @@ def metrics_text(
         _add_gauges(text, answer.status)
         for kind, heard_s in answer.status.api_heard_s.items():
             text.add(*_WORD_AGE, max(0.0, now_s - heard_s), [("kind", kind)])
-        for one in [*answer.labelled, *answer.unschedulable]:
+        for one in answer.labelled:
             _add_labelled(text, one)
         for node, count in answer.status.foreign_pods_by_node.items():
             _add_labelled(text, LabelledCount("foreign_pods_on_node", [node], count))

@@ -58,19 +58,14 @@ class ProcessList(msgspec.Struct, frozen=True):
     """Why the last one was refused; empty: it was not."""
 
 
-class ProcessUse(msgspec.Struct, frozen=True):
-    """A process and what it has used so far."""
+class ProcessUse(ProcessEntry, frozen=True, kw_only=True):
+    """A process with what it has used so far."""
 
-    name: str
-    pid: int
-    restart_count: int
     is_alive: bool
     cpu_s: float
     rss_bytes: int
     rss_peak_bytes: int
     running_s: float
-    last_exit: str
-    problems: list[Problem] = []
     cpu_percent: float = 0.0
     """Its share of one core since somebody looked before."""
     lag: int | None = None
@@ -158,16 +153,12 @@ def measure(entry: ProcessEntry, now_s: float) -> ProcessUse:
         except (psutil.NoSuchProcess, psutil.AccessDenied):
             is_alive = False
     return ProcessUse(
-        name=entry.name,
-        pid=entry.pid,
-        restart_count=entry.restart_count,
+        **msgspec.structs.asdict(entry),
         is_alive=is_alive,
         cpu_s=cpu_s,
         rss_bytes=rss_bytes,
         rss_peak_bytes=rss_peak_bytes,
         running_s=max(0.0, now_s - entry.create_time_s) if is_alive else 0.0,
-        last_exit=entry.last_exit,
-        problems=entry.problems,
     )
 
 

@@ -223,9 +223,8 @@ class CacheAnswer(_Message, frozen=True, tag="aa"):
 class MetricsAnswer(_Message, frozen=True, tag="am"):
     status: StatusAnswer
     labelled: list[LabelledCount]
+    """Those of the queue are of now."""
     histograms: list[HistogramState]
-    unschedulable: list[LabelledCount]
-    """Now in the queue, by (plugin, profile)."""
 
 
 class ResourcesOfTemplate(msgspec.Struct, array_like=True, frozen=True):

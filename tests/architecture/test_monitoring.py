@@ -44,7 +44,18 @@ def served() -> dict[str, set[str]]:
     """Series -> its labels."""
     counters = Counters()
     status = replace(status_answer(counters=counters.plain()), api_heard_s={"nodes": 1.0})
-    process = ProcessUse("owner", 7, 2, True, 1.5, 1000, 2000, 60.0, "")
+    process = ProcessUse(
+        "owner",
+        7,
+        0.0,
+        2,
+        "",
+        is_alive=True,
+        cpu_s=1.5,
+        rss_bytes=1000,
+        rss_peak_bytes=2000,
+        running_s=60.0,
+    )
     text = metrics_text(metrics_answer(counters, status), [process], is_leading=True, now_s=2.0)
     series: dict[str, set[str]] = {}
     for line in text.splitlines():

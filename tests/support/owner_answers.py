@@ -29,5 +29,5 @@ def status_answer(
 
 
 def metrics_answer(counters: Counters, status: StatusAnswer) -> MetricsAnswer:
-    unschedulable = [LabelledCount("unschedulable_pods", ["NodeAffinity", "p"], 2)]
-    return MetricsAnswer(status, counters.labelled(), counters.histograms(), unschedulable)
+    unschedulable = LabelledCount("unschedulable_pods", ["NodeAffinity", "p"], 2)
+    return MetricsAnswer(status, [*counters.labelled(), unschedulable], counters.histograms())

@@ -9,7 +9,18 @@ from daemon.supervisor.process_list import ProcessUse
 from shared.messages.admin import MetricsAnswer, QueueLengths
 from tests.support.owner_answers import metrics_answer, status_answer
 
-OWNER = ProcessUse("owner", 7, 2, True, 1.5, 1000, 2000, 60.0, "signal 9")
+OWNER = ProcessUse(
+    "owner",
+    7,
+    0.0,
+    2,
+    "signal 9",
+    is_alive=True,
+    cpu_s=1.5,
+    rss_bytes=1000,
+    rss_peak_bytes=2000,
+    running_s=60.0,
+)
 SERIES = re.compile(r'([a-z_]+)(?:\{((?:[a-z_]+="(?:[^"\\]|\\.)*",?)*)\})? (\S+)')
 
 
