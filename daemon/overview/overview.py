@@ -60,8 +60,6 @@ class Overview(msgspec.Struct, frozen=True):
     state: str
     problems: list[str]
     leading: bool | None
-    is_synced: bool
-    epoch: int
     generation: int
     api_word_age_s: float | None
     rates: dict[str, float]
@@ -106,8 +104,6 @@ class Overviews:
             state=status.state,
             problems=_problems(status),
             leading=status.leading,
-            is_synced=known.synced,
-            epoch=known.epoch,
             generation=known.generation,
             api_word_age_s=min(status.api_word_ages_s.values(), default=None),
             rates=status.rates,
