@@ -345,11 +345,7 @@ def test_status_shows_processes_queue_and_counters(start: Start) -> None:
     )
     problem = Problem("401", "check the token", ["watch pods"], 1.0, status.wall_s)
     adapter = msgspec.structs.replace(status.processes[0], name="adapter", problems=[problem])
-    lines = status_lines(
-        msgspec.structs.replace(
-            status, owner=heard, processes=[adapter], cpu_percent={"adapter": 0.0}
-        )
-    )
+    lines = status_lines(msgspec.structs.replace(status, owner=heard, processes=[adapter]))
     assert "API server  newest word 2.5 s ago; of nodes 30 s ago" in lines
     assert "problem     adapter: watch pods: 401 (last 0 s ago); check the token" in lines
     told = json.loads(status_json(status))
