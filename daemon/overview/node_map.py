@@ -54,9 +54,9 @@ class _Node(msgspec.Struct, frozen=True):
 
 
 def node_map(pages: Sequence[NodeLoads]) -> NodeMap:
-    """Of all nodes. Pages of different resources (a node brought one meanwhile) are cut to what they
-    share."""
-    resources = min((page.resources for page in pages), key=len)
+    """Of all nodes; empty without pages. Pages of different resources (a node brought one meanwhile) are
+    cut to what they share."""
+    resources = min((page.resources for page in pages), key=len, default=[])
     by_zone: dict[str, list[_Node]] = {}
     for page in pages:
         kept = [page.resources.index(name) for name in resources if name in page.resources]

@@ -4,6 +4,7 @@ The owner sums up a page of nodes or pods a turn, and sends neither all pods nor
 looks at most so often that looking takes a small share of the time.
 """
 
+from collections.abc import Iterable
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -34,23 +35,6 @@ LOOKING_SHARE_MAX: Final = 0.05
 """Of the time; a look that takes long is followed by a long pause."""
 PERIOD_S: Final = 2.0
 """Between two looks, at the least."""
-
-
-class Answers(msgspec.Struct, frozen=True):
-    """What the owner said."""
-
-    status: StatusAnswer
-    nodes: list[NodeLoads]
-    pending: list[PendingGroups]
-
-
-async def answers_of(owner: OwnerLink, timeout_s: float) -> Answers:
-    """One look at the owner; NoAnswerError if a question is not answered in that time."""
-    status = await owner.ask(StatusRequest(), StatusAnswer, timeout_s)
-    nodes = await owner.ask_pages(NodeLoadsRequest, NodeLoads, timeout_s)
-    return Answers(
-        status, nodes, await owner.ask_pages(PendingGroupsRequest, PendingGroups, timeout_s)
-    )
 
 
 class Overview(msgspec.Struct, frozen=True):
@@ -87,18 +71,17 @@ class Overviews:
     async def look(self, owner: OwnerLink, timeout_s: float) -> Overview:
         """Asks the owner, and says so where it gives no answer in that time. NotRunningError if no berth
         runs there."""
-        begun_s, problem, answers = self._clock.monotonic_s(), "", None
+        begun_s, problem = self._clock.monotonic_s(), ""
+        answer, nodes, pending = None, list[NodeLoads](), list[PendingGroups]()
         try:
-            answers = await answers_of(owner, timeout_s)
+            answer = await owner.ask(StatusRequest(), StatusAnswer, timeout_s)
+            nodes = await owner.ask_pages(NodeLoadsRequest, NodeLoads, timeout_s)
+            pending = await owner.ask_pages(PendingGroupsRequest, PendingGroups, timeout_s)
         except NoAnswerError as error:
-            problem = str(error)
-        return self.made(answers, problem, self._clock.monotonic_s() - begun_s)
-
-    def made(self, answers: Answers | None, problem: str, took_s: float = 0.0) -> Overview:
-        """`answers`: None where the owner gave none, with the `problem`; `took_s`: from the first
-        question to the last answer. NotRunningError if no berth runs there."""
-        status = self._looks.take(None if answers is None else answers.status, problem)
-        known, found = status.known, answers
+            answer, nodes, problem = None, [], str(error)
+        took_s = self._clock.monotonic_s() - begun_s
+        status = self._looks.take(answer, problem)
+        known = status.known
         return Overview(
             version=metadata.version("berth-scheduler"),
             state=status.state,
@@ -112,10 +95,10 @@ class Overviews:
             pod_count=known.pod_count,
             binds_in_flight=known.binds_in_flight,
             processes=status.processes,
-            pending=put_together([g for p in found.pending for g in p.groups] if found else []),
-            nodes=node_map(found.nodes) if found else NodeMap([], 0, 1, [], []),
-            gangs=_gangs([g for page in found.pending for g in page.gangs] if found else []),
-            decisions=found.pending[0].recent if found else [],
+            pending=put_together(group for page in pending for group in page.groups),
+            nodes=node_map(nodes),
+            gangs=_gangs(gang for page in pending for gang in page.gangs),
+            decisions=pending[0].recent if pending else [],
             next_in_s=pause_s(took_s),
         )
 
@@ -141,7 +124,7 @@ def _problems(status: BerthStatus) -> list[str]:
     ]
 
 
-def _gangs(found: list[GangProgress]) -> list[GangProgress]:
+def _gangs(found: Iterable[GangProgress]) -> list[GangProgress]:
     by_group: dict[str, GangProgress] = {}
     for one in found:
         before = by_group.get(one.group)

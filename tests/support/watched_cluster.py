@@ -10,7 +10,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daemon.overview.berth_status import BerthStatus, Looks
-from daemon.overview.overview import Answers, Overviews, answers_of
+from daemon.overview.overview import PERIOD_S, Overviews
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from daemon.trial.explain import explain_in
 from daemon.trial.subject import Subject
@@ -90,14 +90,12 @@ class WatchedSource(FixedSource):
     def ask(self, request: AdminRequest) -> AdminAnswer:
         return self._trial.ask(request, NOW_S)
 
-    async def answers(self) -> Answers:
-        return await answers_of(TrialOwner(self.ask), 1.0)
-
     async def overview(self) -> bytes | None:
         self.looks += 1
         self.change()
-        overview = self._overviews.made(await self.answers(), "")
-        return msgspec.json.encode(replace(overview, api_word_age_s=0.4))
+        overview = await self._overviews.look(TrialOwner(self.ask), 1.0)
+        # The trial's clock is not the machine's, and a look is as long as the machine is slow.
+        return msgspec.json.encode(replace(overview, api_word_age_s=0.4, next_in_s=PERIOD_S))
 
     def status(self) -> BerthStatus:
         """Of two looks."""

@@ -1,5 +1,6 @@
 """What people are shown of a berth: groups in words, nodes in cells, times and rates."""
 
+import asyncio
 import base64
 import hashlib
 import os
@@ -16,8 +17,10 @@ from daemon.overview.overview import PERIOD_S, Overviews, pause_s
 from daemon.overview.pending import amount_text, asked_text, put_together, reason_text
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from shared.clock import SystemClock
-from shared.messages.admin import NodeLoads, PendingGroup
+from shared.messages.admin import AdminAnswer, AdminRequest, NodeLoads, PendingGroup
+from shared.transport.owner_link import NoAnswerError
 from tests.support.owner_answers import status_answer
+from tests.support.watched_cluster import TrialOwner
 
 
 def page(names: list[str], zones: list[str], requested: list[int], of: list[int]) -> NodeLoads:
@@ -123,7 +126,11 @@ def test_rates_are_those_between_two_looks(runtime_dir: Path) -> None:
 
 
 def test_an_owner_that_is_silent_is_shown_as_such_with_its_processes(runtime_dir: Path) -> None:
-    overview = Overviews(runtime_dir, SystemClock()).made(None, "no word")
+    def silent(_: AdminRequest) -> AdminAnswer:
+        raise NoAnswerError("no word")
+
+    look = Overviews(runtime_dir, SystemClock()).look(TrialOwner(silent), 1.0)
+    overview = asyncio.run(look)
     assert overview.problems == ["the owner gives no answer: no word"]
     assert [one.name for one in overview.processes] == ["scorer-0"]
 
