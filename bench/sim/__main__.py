@@ -43,8 +43,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
                 failed.append(outcome)
     took_s = time.monotonic() - start_s
     print(
-        f"{len(seeds)} seeds in {took_s:.0f} s: {assumptions_count} assumptions checked,"
-        f" {bound_count} pods bound, {len(failed)} seeds failed"
+        f"{len(seeds)} seeds in {took_s:.0f} s, {len(seeds) / took_s:.1f} seeds/s:"
+        f" {assumptions_count} assumptions checked, {bound_count} pods bound,"
+        f" {len(failed)} seeds failed"
     )
     for kind, count in Counter(each.failure.kind for each in failed if each.failure).most_common():
         print(f"{count:6}  {kind}")

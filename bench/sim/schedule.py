@@ -89,14 +89,16 @@ class Simulation:
         """A generator of its own for each party."""
         return random.Random(f"{self.seed}/{name}")
 
-    def tell(self, text: str) -> None:
+    def tell(self, what: object) -> None:
+        """Adds to the story, where there is one, what `str` makes of this."""
         if self.story is not None:
-            self.story.append(f"{self.now_s - 1000.0:9.4f} s  {text}")
+            self.story.append(f"{self.now_s - 1000.0:9.4f} s  {what}")
 
     def at(self, time_s: float, act: Callable[[], None]) -> None:
         """Has something happen at a time; what is due at the same time happens in order of calls."""
         self._order += 1
-        heapq.heappush(self._heap, (max(time_s, self.now_s), self._order, act))
+        due_s = max(self.now_s, time_s)
+        heapq.heappush(self._heap, (due_s, self._order, act))
 
     def after(self, delay_s: float, act: Callable[[], None]) -> None:
         self.at(self.now_s + delay_s, act)

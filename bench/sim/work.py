@@ -28,7 +28,7 @@ class CallCounter:
     def counted(self, turn: Callable[[], _Result]) -> tuple[_Result, int]:
         """What a turn returns, and how many functions it called; those of the simulation, which listens
         and judges, are left out."""
-        profiler = Profile(builtins=False)
+        profiler = Profile(builtins=False, subcalls=False)
         profiler.enable()
         try:
             result = turn()

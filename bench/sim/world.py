@@ -128,7 +128,7 @@ class World:
         )
 
     def carry_out(self, action: Action) -> None:
-        self.simulation.tell(str(action))
+        self.simulation.tell(action)
         getattr(self, action.do)(**action.what)
 
     def objects(self, table: Table) -> Iterator[Json]:
