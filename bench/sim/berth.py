@@ -7,6 +7,7 @@ would give it real ones. When it dies its children die with it, and a service ma
 import math
 import signal
 from collections.abc import Callable, Collection, Sequence
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -52,6 +53,10 @@ SUPERVISOR: Final = "supervisor"
 
 NOT_SERVED: Final = EndpointOptions(secure_port=0)
 """There is no port to serve at."""
+
+
+_parse = lru_cache(256)(parse_configuration)
+"""Seeds have few files, and what one comes to is never changed."""
 
 
 class SimulatedChild:
@@ -152,8 +157,8 @@ class Berth:
         """Those that have not ended."""
         self.linger_s = 0.0
         """So long children may take to notice that their supervisor is gone."""
-        self._parsed: dict[int, SchedulerConfiguration] = {}
-        first = parse_configuration(configurations[0], "first")
+        first = _parse(configurations[0], "first")
+        self._parsed: dict[int, SchedulerConfiguration] = {0: first}
         election = first.leader_election if first.leader_election.leader_elect else None
         prefix = "" if number == 0 else f"{number}/"
         gate_path = runtime_dir / f"{number}-{GATE_NAME}"
@@ -311,7 +316,7 @@ class Berth:
 
     def _configuration(self, number: int) -> SchedulerConfiguration:
         if number not in self._parsed:
-            parsed = parse_configuration(self._configurations[number], f"file {number}")
+            parsed = _parse(self._configurations[number], f"file {number}")
             for profile in parsed.profiles:
                 self.machine.registry.build(profile)
             self._parsed[number] = parsed

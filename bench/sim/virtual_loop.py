@@ -6,12 +6,11 @@ A connection is two pipes of bytes, each with its own latency; it may stall, and
 """
 
 import asyncio
-import contextlib
 import heapq
 import math
 import signal
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator
+from collections.abc import Callable, Coroutine
 from contextvars import Context
 from functools import partial
 from typing import Any, Final
@@ -33,6 +32,20 @@ class SimulatedTask(asyncio.Task[Any]):
 
     def __eq__(self, other: object) -> bool:
         return self is other
+
+
+class Running:
+    """While a loop is the one that runs."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+
+    def __enter__(self) -> None:
+        self._before = asyncio._get_running_loop()  # noqa: SLF001 # As every loop does.
+        asyncio._set_running_loop(self._loop)  # noqa: SLF001 # The same.
+
+    def __exit__(self, *_: object) -> None:
+        asyncio._set_running_loop(self._before)  # noqa: SLF001 # The same.
 
 
 class VirtualLoop(asyncio.AbstractEventLoop, Process):
@@ -105,16 +118,10 @@ class VirtualLoop(asyncio.AbstractEventLoop, Process):
         if not self._is_ending:
             raise SimulatedFailure("endless turn", f"{self.name} does not come to an end")
 
-    @contextlib.contextmanager
-    def running(self) -> Iterator[None]:
+    def running(self) -> "Running":
         """What is called within finds this loop as the one that runs: also where another process's turn
         ends this one."""
-        before = asyncio._get_running_loop()  # noqa: SLF001 # As every loop does.
-        asyncio._set_running_loop(self)  # noqa: SLF001 # The same.
-        try:
-            yield
-        finally:
-            asyncio._set_running_loop(before)  # noqa: SLF001 # The same.
+        return Running(self)
 
     # What asyncio asks ------------------------------------------------------------------------------
 
