@@ -14,6 +14,7 @@ from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from bench.sim.states import OTHER_KINDS
 from daemon.core.cache import Cache
+from shared.columns.rows import row_index
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.columns.table import NodeTable
 from workers.scorer.replica import Replica
@@ -90,11 +91,12 @@ def has_all(scorer: ScorerProcess, owner: OwnerProcess) -> bool:
 def _node_differences(cache: Cache, replica: Replica) -> list[str]:
     """No placement of the worker's own lies on top."""
     ours, theirs = cache.nodes, replica.nodes
-    rows = ours.present_rows()
-    if not np.array_equal(rows, theirs.present_rows()):
+    present = ours.present_rows()
+    if not np.array_equal(present, theirs.present_rows()):
         return ["other nodes than the owner"]
-    if not len(rows):
+    if not len(present):
         return []
+    rows = row_index(present)
     found = [
         name
         for name in PLAIN
@@ -109,7 +111,8 @@ def _node_differences(cache: Cache, replica: Replica) -> list[str]:
     return found + [
         name
         for name in ("requested", "allocatable")
-        if (getattr(ours, name)[:count, rows] != getattr(theirs, name)[:count, rows]).any()
+        if getattr(ours, name)[:count, rows].tobytes()
+        != getattr(theirs, name)[:count, rows].tobytes()
     ]
 
 
@@ -119,12 +122,14 @@ def _told(nodes: NodeTable, name: str, values: Callable[[NodeTable], Any], rows:
     return [of[each] for each in getattr(nodes, name)[rows].tolist()]
 
 
-def _labels(nodes: NodeTable, rows: Any) -> list[dict[str, str]]:
+def _labels(nodes: NodeTable, rows: Any) -> dict[str, list[str]]:
+    """By key, of each row; of keys that any row has."""
     keys, of = nodes.label_keys.values, nodes.label_values.values
-    return [
-        {key: of[value_id] for key, value_id in zip(keys, ids, strict=True) if value_id}
-        for ids in nodes.labels[: len(nodes.label_keys), rows].T.tolist()
-    ]
+    return {
+        key: [of[value_id] for value_id in ids]
+        for key, ids in zip(keys, nodes.labels[: len(keys), rows].tolist(), strict=True)
+        if any(ids)
+    }
 
 
 def _pod_differences(cache: Cache, replica: Replica) -> list[str]:
@@ -136,7 +141,8 @@ def _pod_differences(cache: Cache, replica: Replica) -> list[str]:
     return [
         f"pods' {name}"
         for name in POD_COLUMNS
-        if (getattr(cache.pod_table, name)[rows] != getattr(replica.pods, name)[rows]).any()
+        if getattr(cache.pod_table, name)[rows].tobytes()
+        != getattr(replica.pods, name)[rows].tobytes()
     ]
 
 

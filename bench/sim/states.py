@@ -22,6 +22,7 @@ from bench.sim.oracle import (
 from daemon.core.cache import Cache
 from daemon.core.pod_lifecycle import CachedPod
 from shared.columns.nomination_columns import NO_NODE, Nomination
+from shared.framework.object_store import ObjectStore
 from shared.kube.custom_resources import CustomObject
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
@@ -62,6 +63,9 @@ class States:
         self._pods: dict[int, tuple[CachedPod, tuple[PodRecord, str, bool], OraclePod]] = {}
         self._classes: dict[tuple[int, int], ClassText] = {}
         """(epoch, id) -> class; ids are given once."""
+        self._told: dict[str, dict[str, Json]] = {}
+        self._told_of: tuple[ObjectStore | None, int] = None, -1
+        """The store and its version of which these are the objects."""
         self._published: dict[tuple[int, int, int], Seen] = {}
         """(epoch, sequence, generation) -> what a copy of it holds."""
 
@@ -69,9 +73,6 @@ class States:
 
     def note_published(self, epoch: int, sequence: int, generation: int, cache: Cache) -> None:
         """A snapshot leaves the owner."""
-        for pod_class in cache.classes:
-            text = ClassText(pod_class.namespace, pod_class.template)
-            self._classes.setdefault((epoch, pod_class.class_id), text)
         nominations = {
             each.uid: (each, cache.nodes.name_of(each.node_row))
             for each in cache.view.nominations.all()
@@ -89,8 +90,9 @@ class States:
             for name, value in told.get("namespaces", {}).items()
         }
         for pod_class in cache.classes:
-            text = ClassText(pod_class.namespace, pod_class.template)
-            self._classes.setdefault((epoch, pod_class.class_id), text)
+            if (epoch, pod_class.class_id) not in self._classes:
+                text = ClassText(pod_class.namespace, pod_class.template)
+                self._classes[epoch, pod_class.class_id] = text
         return OracleCluster(
             [self._node(info.node) for info in cache.node_infos() if info.node is not None],
             [self._pod(held) for held in cache.pods()],
@@ -105,10 +107,13 @@ class States:
 
     def _objects(self, cache: Cache, reserving: str) -> tuple[dict[str, dict[str, Json]], ...]:
         store = cache.objects
-        told = {
-            kind: {key: self._as_plain(value) for key, value in store.all(kind).items()}
-            for kind in OTHER_KINDS
-        }
+        if self._told_of != (store, store.version):
+            self._told_of = store, store.version
+            self._told = {
+                kind: {key: self._as_plain(value) for key, value in store.all(kind).items()}
+                for kind in OTHER_KINDS
+            }
+        told = self._told
         latest = dict(told)
         for kind in store.assumed_kinds():
             over = {
