@@ -261,12 +261,10 @@ def _own_term_means(term: Json, owner: SlowPod, other: SlowPod, cluster: SlowClu
     """A term of the incoming pod: the namespaces it selects are looked up first; then the selector
     is asked again, with no labels."""
     selector = term.get("namespaceSelector")
-    names = set(term.get("namespaces", []))
-    if not names and selector is None:
-        names = {owner.namespace}
-    if not _is_empty(selector):
-        names |= {name for name, labels in cluster.namespaces.items() if selects(selector, labels)}
-    if other.namespace not in names and not selects(selector, {}):
+    names = term.get("namespaces") or ([owner.namespace] if selector is None else [])
+    labels = cluster.namespaces.get(other.namespace)
+    is_selected = labels is not None and not _is_empty(selector) and selects(selector, labels)
+    if other.namespace not in names and not is_selected and not selects(selector, {}):
         return False
     return selects(term.get("labelSelector"), other.labels)
 
