@@ -3,7 +3,6 @@
 import numpy as np
 
 from daemon.core.cache import Cache
-from daemon.core.cached_nodes import NodeInfo
 from daemon.core.queue.queued_pod import Place
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.columns.pod_table import group_id_of
@@ -12,8 +11,7 @@ from shared.columns.pod_table import group_id_of
 def problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
     """Every contradiction found, as a sentence; empty when all is well."""
     found: list[str] = []
-    for info in cache.node_infos():
-        found.extend(_node_problems(cache, info))
+    found.extend(_node_problems(cache))
     for pod in cache.pods():
         holder = cache.node_info(pod.node_name)
         if holder is None or pod.record.uid not in holder.pods:
@@ -49,20 +47,24 @@ def _group_problems(cache: Cache) -> list[str]:
     return found + [f"group {key}: not the pods that are on nodes" for key in sorted(wrong)]
 
 
-def _node_problems(cache: Cache, info: NodeInfo) -> list[str]:
-    """The columns of a node against the sums over its pods."""
-    table, row = cache.nodes, info.row
-    requested = np.zeros(len(table.requested), np.int64)
-    for pod in info.pods.values():
-        amounts = pod.pod_class.usage.amounts
-        requested[: len(amounts)] += amounts
+def _node_problems(cache: Cache) -> list[str]:
+    """The columns of nodes against the sums over their pods."""
+    table, infos = cache.nodes, cache.node_infos()
     found: list[str] = []
-    differs = requested != table.requested[:, row]
-    if differs.any():
-        wrong = [table.resources.values[i] for i in np.flatnonzero(differs).tolist()]
-        found.append(f"node {info.name}: requested {', '.join(wrong)} is not its pods' sum")
-    if table.pod_count[row] != len(info.pods):
-        found.append(f"node {info.name}: counts {table.pod_count[row]} of {len(info.pods)} pods")
-    if bool(table.present[row]) != (info.node is not None):
-        found.append(f"node {info.name}: shown and ghost at once")
+    requested = np.zeros_like(table.requested)
+    for info in infos:
+        row = info.row
+        for pod in info.pods.values():
+            amounts = pod.pod_class.usage.amounts
+            requested[: len(amounts), row] += amounts
+        count = table.pod_count.item(row)
+        if count != len(info.pods):
+            found.append(f"node {info.name}: counts {count} of {len(info.pods)} pods")
+        if table.present.item(row) != (info.node is not None):
+            found.append(f"node {info.name}: shown and ghost at once")
+    rows = [info.row for info in infos]
+    differs = requested[:, rows] != table.requested[:, rows]
+    for resource, place in zip(*np.nonzero(differs), strict=True):
+        told = table.resources.values[resource]
+        found.append(f"node {infos[place].name}: requested {told} is not its pods' sum")
     return found

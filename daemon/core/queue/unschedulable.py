@@ -116,17 +116,26 @@ class UnschedulablePods:
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the indexes contradict one another."""
-        assert self.count == sum(len(g.pods) for g in self._groups.values()), "parked pods counted"
-        assert self.gated_count == sum(p.is_gated for p in self), "gated pods counted"
+        count = gated_count = 0
         for key, group in self._groups.items():
             assert group.pods, f"group {key} is empty"
+            count += len(group.pods)
+            gated_count += len(group.pods) if key.gated_by else 0
             for uid, pod in group.pods.items():
                 assert pod.record.uid == uid, f"pod {uid} is filed under another's uid"
-                assert _key_of(pod) == key, f"pod {uid} changed while it was parked"
+                now = (
+                    pod.gated_by,
+                    pod.unschedulable_plugins,
+                    pod.pending_plugins,
+                    pod.class_id,
+                )
+                assert now == key, f"pod {uid} changed while it was parked"
                 assert pod.timestamp_s >= self._oldest_s, f"pod {uid} is older than the oldest"
             for plugin in key.unschedulable_plugins | key.pending_plugins:
                 of_class = self._by_plugin[plugin][key.class_id]
                 assert of_class[key] is group, f"{plugin} cannot find its group"
+        assert self.count == count, "parked pods counted"
+        assert self.gated_count == gated_count, "gated pods counted"
         for plugin, by_class in self._by_plugin.items():
             assert by_class, f"empty index for {plugin}"
             for groups in by_class.values():
