@@ -137,6 +137,8 @@ class PodTable:
 
     def clear_all(self) -> None:
         """Frees all rows, and counts none as used any more."""
+        if not self.row_count:
+            return
         self._log_all_gone(np.arange(self.row_count))
         self.node_row[: self.row_count] = NO_NODE
         self.row_count = 0
