@@ -91,13 +91,14 @@ class RowStates:
         if len(rows) < rows_min or not by_state or not self.is_shared_by(len(rows)):
             return framework.passing_of(indices, pod, self._cluster, outcome, rows)
         others = [i for i in indices if i not in by_state]
-        passes = framework.passing_of(others, pod, self._cluster, outcome, rows)
         of_row, states = self._states_of(rows)
         of_state = np.zeros(self.count, np.bool_)
         of_state[row_index(states)] = framework.passing_of(
             by_state, pod, self.view, outcome, states
         )
-        passes &= of_state[of_row]
+        passes: Bools = of_state[of_row]
+        if others:
+            passes &= framework.passing_of(others, pod, self._cluster, outcome, rows)
         return passes
 
     def rated(

@@ -105,7 +105,7 @@ class PodInfo:
         """Every volume that is a claim, those made for ephemeral volumes included."""
         return claim_uses(self.namespace, self.template)
 
-    @property
+    @_Once
     def takes_claims(self) -> bool:
         """A placement takes something beside room on the node: of two pods of the class, the second
         finds the claims otherwise than the first did."""

@@ -335,12 +335,16 @@ class ScorerLoop:
             if pod_class is not None:
                 profiles.update(dict.fromkeys(range(ticket, ticket + run.count), pod_class.profile))
             ticket += run.count
-        found = Counter((profiles[placed], PLACED) for placed in answers.placements.tickets)
+        became = [(PLACED, answers.placements.tickets)]
         for failure in answers.failures:
             word = FAILED
             if failure.was_room_sought:
                 word = NO_ROOM if failure.preemption is None else MADE_ROOM
-            found.update((profiles[refused], word) for refused in failure.tickets)
+            became.append((word, failure.tickets))
+        found: Counter[tuple[str, str]] = Counter()
+        for word, tickets in became:
+            for profile, count in Counter(map(profiles.__getitem__, tickets)).items():
+                found[profile, word] += count
         return found
 
     def _time_points(self, outcomes: Counter[tuple[str, str]]) -> None:

@@ -377,7 +377,10 @@ class InterPodAffinity:
                     if theirs.matches(namespace, namespace_labels, labels):
                         yield theirs.topology_key, theirs.weight
 
-        shares = ClassValues[PodInfo, Shares](lambda other: summed(parts(other)), NO_SHARES)
+        def all_parts(other: PodInfo) -> Shares:
+            return summed(parts(other)) if own or other.has_pod_terms else NO_SHARES
+
+        shares = ClassValues[PodInfo, Shares](all_parts, NO_SHARES)
         found = shares.learn(_classes_concerned(cluster, pod, own))
         counts = MatchedTermCounts(cluster.topology)
         counts.count(found, *_pods_of(found, cluster))
