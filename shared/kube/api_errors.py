@@ -20,10 +20,15 @@ from shared.limits import API_ERROR_LENGTH_MAX, RETRY_AFTER_S_MAX
 T = TypeVar("T")
 
 
+class StatusCause(ApiStruct):
+    reason: str = ""
+
+
 class StatusDetails(ApiStruct):
     name: str = ""
     kind: str = ""
     retry_after_seconds: int = 0
+    causes: list[StatusCause] = msgspec.field(default_factory=list)
 
 
 class ApiStatus(ApiStruct):
@@ -60,6 +65,10 @@ class Unauthorized(ApiError):
 
 class Forbidden(ApiError):
     """The credentials are good, but a role does not allow this."""
+
+
+class NamespaceTerminating(ApiError):
+    """403 as well: nothing new comes into a namespace that is being deleted, whoever asks."""
 
 
 class NotFound(ApiError):
@@ -164,6 +173,9 @@ def error_from_status(status: ApiStatus, http_status: int, retry_after_s: float 
     error_type = _BY_REASON.get(status.reason) or _BY_HTTP_STATUS.get(code)
     if error_type is None:
         error_type = ServerError if code >= 500 else ApiError
+    causes = [] if status.details is None else status.details.causes
+    if any(cause.reason == "NamespaceTerminating" for cause in causes):
+        error_type = NamespaceTerminating
     if retry_after_s is None and status.details is not None:
         retry_after_s = status.details.retry_after_seconds or None
     if retry_after_s is not None:

@@ -45,6 +45,13 @@ def test_the_type_follows_reason_and_status(
     assert (error.http_status, error.reason, error.message) == (http_status, reason, "m")
 
 
+def test_a_namespace_that_goes_is_no_lack_of_rights() -> None:
+    causes = [{"reason": "NamespaceTerminating", "field": "metadata.namespace", "message": "m"}]
+    error = error_from_answer(403, status_body("Forbidden", 403, causes=causes), None)
+    assert type(error) is api_errors.NamespaceTerminating
+    assert str(error) == "403 Forbidden: m"
+
+
 def test_a_body_that_is_no_status_becomes_the_message() -> None:
     error = error_from_answer(404, b"404 page not found\n", None)
     assert isinstance(error, api_errors.NotFound)

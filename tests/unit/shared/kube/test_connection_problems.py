@@ -117,6 +117,7 @@ def test_a_binding_that_is_forbidden_is_not_over_when_something_else_goes_well(t
         api_errors.Expired(410, "Expired", ""),
         api_errors.TooManyRequests(429, "", ""),
         api_errors.BadRequest(400, "BadRequest", "the object is wrong"),
+        api_errors.NamespaceTerminating(403, "Forbidden", "it is being terminated"),
         api_errors.NotSent("the lease may be another's"),
     ],
 )
