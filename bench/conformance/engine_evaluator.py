@@ -230,10 +230,10 @@ class _Session:
             return refused
         evaluation, choice = self._engines_choice(record, pod_class)
         if choice is None:
-            error = self._engine.failure(evaluation)
+            error = evaluation.fit_error()
             if error.error:
                 return {"result": "error", "message": error.error}
-            result = post_filter(self._engine, evaluation, self._first_by_name)
+            result = post_filter(evaluation, self._first_by_name)
             if result.preemption is not None:
                 self._nominated.carry_out(record, pod_class, result.preemption)
             return {"result": "unschedulable", "message": error.message(result.status.message)}

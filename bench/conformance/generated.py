@@ -17,7 +17,7 @@ from bench.conformance.compare_decisions import as_upstream_shows
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario
-from shared.engine import class_filters, kept_rows, lone_pods, row_states
+from shared.engine import class_filters, kept_rows, row_states
 from workers.scorer import evaluator
 
 Json = dict[str, Any]
@@ -42,7 +42,6 @@ class Found(NamedTuple):
 
 
 FROM_SIZE: Final[tuple[tuple[ModuleType, str, int], ...]] = (
-    (lone_pods, "SHARING_MIN", 2),
     (kept_rows, "FEW_ROWS", 1),
     (row_states, "ROWS_MIN", 2),
     (row_states, "ROWS_A_STATE_MIN", 0),

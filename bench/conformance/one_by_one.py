@@ -124,7 +124,7 @@ class SlowAttempt:
     def filter_error(self) -> str:
         """What PreFilter or Filter failed with; empty where none did."""
         nowhere = not len(self.feasible)  # Which the filters are asked for.
-        if self.takes_nominated or not (nowhere or self.framework.has_failed(self.outcome)):
+        if self.takes_nominated or not (nowhere or self.pod.has_failed):
             return ""
         return self.failure.error
 
@@ -222,12 +222,12 @@ def disagreements(
     found += _unequal("choice", engine.choose(evaluation, slow.tie_break), slow.choice)
     found += _apart_otherwise(slow, fast, class_id, profile)
     if slow.choice is not None and slow.choice.feasible_count > 1 and not found:
-        scores = engine.scores_of(evaluation)
+        scores = evaluation.scored()
         assert scores is not None, "something was chosen by them"
         totals = scores.total[slow.feasible].tolist()
         found += _unequal("scores", totals, slow.scored.totals.tolist())
     if slow.choice is None and not found:
-        found += _failed_otherwise(slow, engine, evaluation, seeks_room=seeks_room)
+        found += _failed_otherwise(slow, evaluation, seeks_room=seeks_room)
     return found
 
 
@@ -247,19 +247,17 @@ def _apart_otherwise(slow: SlowAttempt, fast: FastWays, class_id: int, profile: 
     return found
 
 
-def _failed_otherwise(
-    slow: SlowAttempt, engine: Engine, evaluation: Evaluation, *, seeks_room: bool
-) -> list[str]:
-    failure = engine.failure(evaluation)
+def _failed_otherwise(slow: SlowAttempt, evaluation: Evaluation, *, seeks_room: bool) -> list[str]:
+    failure = evaluation.fit_error()
     if slow.error or failure.error:
         return _unequal("error", failure.error, slow.error)
     found = _unequal("failure", failure, slow.failure)
-    kept = node_verdicts(slow.framework, engine.filtered(evaluation))
+    kept = node_verdicts(slow.framework, evaluation.filtered())
     fresh = node_verdicts(slow.framework, slow.filtered)
     found += _unequal("filter", sorted(kept), sorted(fresh))
     if not seeks_room:
         return found
-    result = post_filter(engine, evaluation, slow.tie_break, slow.offset)
+    result = post_filter(evaluation, slow.tie_break, slow.offset)
     found += _unequal("post_filter", said(result), said(slow.post_filtered))
     if result.preemption is not None:
         found += _preempts_otherwise(slow, result.preemption)

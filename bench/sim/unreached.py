@@ -87,7 +87,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/status_patches.py:StatusPatches.add:del *",
         "shared/engine/evaluation.py:Evaluations.of:*popitem*",
         "shared/engine/families.py:Families.of:*.clear()",
-        "shared/engine/pods_elsewhere.py:*",
+        "shared/engine/evaluation.py:Evaluation.heeds_any:*.clear()",
         "shared/framework/object_store.py:ObjectStore._note:*",
         "shared/framework/runtime/plans.py:FilterPlans.of:*.clear()",
         "shared/framework/runtime/framework.py:Framework.derived:*.clear()",

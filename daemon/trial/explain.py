@@ -99,7 +99,7 @@ def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node:
     engine = Engine(trial.view, trial.frameworks)
     own_uid = record.uid if record.nominated_node_name else ""
     evaluation = engine.evaluate_alone(info, info.spec.scheduler_name, own_uid)
-    return diagnose_pod(engine, trial.view, evaluation, where, node)
+    return diagnose_pod(trial.view, evaluation, where, node)
 
 
 # For people ------------------------------------------------------------------------------------------

@@ -78,15 +78,15 @@ class Shadow:
         row = view.nodes.row_of(node)
         choice = engine.choose(evaluation, lambda ties: int(ties[0]))
         if choice is None:
-            self._note(pod, node, NOWHERE, "", 0, engine.failure(evaluation).message())
+            self._note(pod, node, NOWHERE, "", 0, evaluation.fit_error().message())
             return
         chosen = view.nodes.name_of(choice.row)
         if row < 0 or not evaluation.feasible[row]:
-            found = diagnose_pod(engine, view, evaluation, only_node=node).nearest
+            found = diagnose_pod(view, evaluation, only_node=node).nearest
             reason = found[0].reason if found else "the node is not there"
             self._note(pod, node, REFUSED, chosen, 0, reason)
             return
-        scores = engine.scores_of(evaluation) if choice.row != row else None
+        scores = evaluation.scored() if choice.row != row else None
         if scores is None:
             self.counts[SAME] += 1
             return
@@ -118,5 +118,5 @@ class OneBinding(Shadow):
             return
         profile, view = pod.info.spec.scheduler_name, self._trial.view
         evaluation = self._engine.evaluate(pod.class_id, pod.info, profile)
-        diagnosis = diagnose_pod(self._engine, view, evaluation, node)
+        diagnosis = diagnose_pod(view, evaluation, node)
         self.found = Explanation(pod.key, node, profile, None, diagnosis, is_of_then=True)

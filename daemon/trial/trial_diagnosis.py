@@ -13,7 +13,6 @@ import numpy as np
 from shared.columns.rows import rows_where
 from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Bools, Rows
 from shared.columns.usage import PodUsage, usage_of
-from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -64,7 +63,6 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def diagnose_pod(
-    engine: Engine,
     cluster: ClusterView,
     evaluation: Evaluation,
     own_node: str = "",
@@ -94,7 +92,7 @@ def diagnose_pod(
     return Diagnosis(
         len(cluster.nodes.order),
         int(fits.sum()),
-        engine.failure(evaluation).message() if is_refused else "",
+        evaluation.fit_error().message() if is_refused else "",
         rejections,
         nearest,
         _scores(evaluation, cluster, rows[fits], own_node),

@@ -8,6 +8,7 @@ time, so that a placement costs about the same at a thousand nodes and at a mill
 
 from array import array
 from bisect import bisect_left
+from collections.abc import Callable
 from typing import Final, Protocol
 
 import numpy as np
@@ -31,6 +32,12 @@ class Ties(Protocol):
     def __getitem__(self, index: int, /) -> int: ...
 
     def tolist(self) -> list[int]: ...
+
+
+TieBreak = Callable[[Ties], int]
+"""Chooses one of the rows (at least two) that are equally good."""
+RunTieBreak = Callable[[Ties, int], int]
+"""The same for the attempt with this ticket."""
 
 
 class RowSet:

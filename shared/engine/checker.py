@@ -11,8 +11,8 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Bools, Rows
-from shared.engine.evaluation import Evaluation, Evaluations
-from shared.engine.families import Alike, Families, Family
+from shared.engine.evaluation import Alike, Evaluations
+from shared.engine.families import Families, Family, passing_part
 from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import RoomAsked, RoomFilter
@@ -51,22 +51,18 @@ class Checker:
             passes = self._passing_alone(key, info, profile, rows)
             if passes is not None:
                 return passes
-        return self._evaluation(key, info, profile).filters.passing(rows, own_uid)
+        return self._classes.of(key, info, self._frameworks[profile]).filters.passing(rows, own_uid)
 
     def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
         """Whether pods elsewhere matter: then a verdict holds until the next pod is placed."""
         key = self.key_of(class_id, info, profile)
-        return self._evaluation(key, info, profile).is_wide
+        return self._classes.of(key, info, self._frameworks[profile]).is_wide
 
     def crowded_domains(self, class_id: int, info: PodInfo, profile: str) -> list[Rows] | None:
         """As of `CrowdingFilter`, for pods that come to distinct rows: none where pods elsewhere do not
         matter, or never keep others of the class away."""
         key = self.key_of(class_id, info, profile)
-        return self._evaluation(key, info, profile).crowded_domains(class_id)
-
-    def _evaluation(self, key: Hashable, info: PodInfo, profile: str) -> Evaluation:
-        of = self._classes.of_like if isinstance(key, Alike) else self._classes.of
-        return of(key, info, self._frameworks[profile])
+        return self._classes.of(key, info, self._frameworks[profile]).crowded_domains(class_id)
 
     def key_of(self, class_id: int, info: PodInfo, profile: str) -> Hashable:
         """Equal for pods of which the filters say the same of nodes that none of them came to: those of
@@ -91,15 +87,13 @@ class Checker:
             return None
         has_room = self._with_room(profile, info, rows)
         if has_room is None:
-            outcome = family.own.run_pre_filters(info, self._cluster)
-            if not outcome.status.is_success or outcome.node_names is not None:
+            has_room = passing_part(family.own, info, self._cluster, rows)
+            if has_room is None:
                 return None
-            filters = family.own.plan(outcome).active
-            has_room = family.own.passing_of(filters, info, self._cluster, outcome, rows)
         passes = has_room & family.shared.filters.passing(rows)
         if family.claims is None:
             return passes
-        with_claims = family.with_claims(info, self._cluster, rows)
+        with_claims = passing_part(family.claims, info, self._cluster, rows)
         return None if with_claims is None else passes & with_claims
 
     def _with_room(self, profile: str, info: PodInfo, rows: Rows) -> Bools | None:

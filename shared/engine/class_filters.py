@@ -42,20 +42,18 @@ NOTHING_REFILTERED: Final = Refiltered(NO_ROWS, NO_ROWS)
 class ClassFilters:
     """Arrays have the table's capacity."""
 
-    __slots__ = ("_asked_count", "_changing", "_cluster", "_fixed", "_known", "_prepared", "_wide",
-                 "feasible", "feasible_count", "framework", "moving", "moving_ok", "outcome", "pod",
-                 "static_ok", "updatable", "wide_ok")  # fmt: skip
+    __slots__ = ("_asked_count", "_changing", "_cluster", "_fixed", "_known", "_wide", "feasible",
+                 "feasible_count", "moving", "moving_ok", "pod", "static_ok", "updatable",
+                 "wide_ok")  # fmt: skip
 
     def __init__(self, pod: PreparedPod) -> None:
-        self._prepared = pod
-        framework, self.pod, cluster, outcome, _ = pod
-        self.framework = framework
-        self._cluster = cluster
-        self.outcome = outcome
+        self.pod = pod
+        """Who is asked about; another one takes its place if plugins say the same of it."""
+        self._cluster = cluster = pod.cluster
         self._fixed, self.moving, self._wide = pod.plan.groups
         """Indices of the framework's filters."""
         self._changing = self.moving + self._wide
-        self.updatable = framework.updatable_filters(outcome)
+        self.updatable = pod.framework.updatable_filters(pod.outcome)
         """The plugins that follow changes, with their state."""
         self.static_ok: Bools = np.zeros(cluster.nodes.capacity, np.bool_)
         """Passes the fixed filters."""
@@ -76,16 +74,12 @@ class ClassFilters:
         """All rows are known."""
         return self._known is None
 
-    def speak_of(self, pod: PreparedPod) -> None:
-        """From now on this pod is asked about, of which the plugins say the same."""
-        self._prepared, self.pod = pod, pod.info
-
     # A few rows ----------------------------------------------------------------------------------
 
     def passing(self, rows: Rows, own_uid: str = "") -> Bools:
         """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
         that is nominated itself."""
-        if not self.outcome.status.is_success:
+        if not self.pod.outcome.status.is_success:
             return np.zeros(len(rows), np.bool_)
         if self._known is not None:
             unknown = rows[~self._known[rows]]
@@ -95,7 +89,7 @@ class ClassFilters:
         if np.count_nonzero(passes):
             if self._changing:
                 passes &= self._passing(self._changing, rows)
-            pod = self._prepared._replace(own_uid=own_uid) if own_uid else self._prepared
+            pod = self.pod._replace(own_uid=own_uid) if own_uid else self.pod
             passes = passing_with_nominated(pod, rows, passes)
         return passes
 
@@ -110,9 +104,8 @@ class ClassFilters:
             wanted[rows] = True
             rows = rows_where(wanted)
         self._ask_fixed(rows)
-        if self.outcome.node_names is not None:
-            allowed = self.framework.candidate_rows(self.outcome, self._cluster)
-            self.static_ok[rows] &= np.isin(rows, allowed)
+        if self.pod.outcome.node_names is not None:
+            self.static_ok[rows] &= np.isin(rows, self.pod.candidate_rows())
         known[rows] = True
 
     # All rows ------------------------------------------------------------------------------------
@@ -124,13 +117,13 @@ class ClassFilters:
         self.moving_ok = np.zeros(capacity, np.bool_)
         self.wide_ok = np.ones(capacity, np.bool_)
         self.feasible = np.zeros(capacity, np.bool_)
-        if not self.outcome.status.is_success:
+        if not self.pod.outcome.status.is_success:
             return
-        rows = self.framework.candidate_rows(self.outcome, self._cluster)
+        rows = self.pod.candidate_rows()
         fixed = [self._passing(self._fixed, rows[part]) for part in parts_of(len(rows))]
         rows = _picked(rows, np.concatenate(fixed)) if fixed else rows
         self.static_ok[row_index(rows)] = True
-        passes = states.passing(self.framework, self.moving, self.pod, self.outcome, rows)
+        passes = states.passing(self.pod, self.moving, rows)
         rows = _picked(rows, passes)
         self.moving_ok[row_index(rows)] = True
         if self._wide:
@@ -149,7 +142,7 @@ class ClassFilters:
         if self._known is not None:
             self._known[delta.node_rows] = False
             return NOTHING_REFILTERED
-        if not self.outcome.status.is_success:
+        if not self.pod.outcome.status.is_success:
             return NOTHING_REFILTERED
         rows = usage_rows
         if len(delta.node_rows):
@@ -197,7 +190,7 @@ class ClassFilters:
         if not delta.pods and not len(delta.node_rows):
             return touched
         for plugin, state in self.updatable:
-            rows = plugin.update_filter(state, self.pod, self._cluster, delta)
+            rows = plugin.update_filter(state, self.pod.info, self._cluster, delta)
             if rows is None:
                 return None
             if len(rows):
@@ -229,10 +222,10 @@ class ClassFilters:
         return np.flatnonzero(named)
 
     def _passing(self, filters: list[int], rows: Rows) -> Bools:
-        return self.framework.passing_of(filters, self.pod, self._cluster, self.outcome, rows)
+        return self.pod.passing_of(filters, rows)
 
     def _with_nominated(self, rows: Rows, passes: Bools) -> Bools:
-        return passing_with_nominated(self._prepared, rows, passes)
+        return passing_with_nominated(self.pod, rows, passes)
 
     def _and_nominated_rows(self, rows: Rows) -> Rows:
         """With the rows that pods are nominated to: a wide filter may turn against such a row because

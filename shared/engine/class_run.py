@@ -5,8 +5,8 @@ included. What is saved is the way there: what a placement makes of its row foll
 (`StateAnswers`), and is written to the columns together with others. Plugins that look at pods elsewhere
 still follow each pod.
 
-Not every class can be placed so (`can_run`), and a run may end early (`is_over`); then pods are placed
-one by one.
+Not every class can be placed so (`Engine.start_run`), and a run may end early (`is_over`); then pods are
+placed one by one.
 """
 
 from collections.abc import Callable
@@ -14,16 +14,11 @@ from collections.abc import Callable
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS
 from shared.columns.usage import PodUsage
-from shared.dra.device_index import takes_devices
-from shared.engine.best_rows import Ties
+from shared.engine.best_rows import RunTieBreak
 from shared.engine.score_range import INVALID
 from shared.engine.state_answers import NO_PODS, UNKNOWN, StateAnswers
-from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta
-from shared.framework.pod_info import PodInfo
 
-RunTieBreak = Callable[[Ties, int], int]
-"""(rows with equal scores, ticket) -> one of them."""
 Put = Callable[[list[int]], None]
 """Writes one pod of the class to each of these rows, which are distinct, and to the journal."""
 
@@ -93,11 +88,3 @@ class ClassRun:
             distinct[row] = None
         if distinct:
             self._put(list(distinct))
-
-
-def can_run(cluster: ClusterView, pod: PodInfo, usage: PodUsage, answers: StateAnswers) -> bool:
-    """False where pods have to be placed one by one: nominated pods, host ports, or a plugin that
-    looks at more of the row than resources."""
-    if usage.ports or pod.takes_claims or takes_devices(pod, cluster):
-        return False
-    return answers.are_all

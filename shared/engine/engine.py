@@ -1,36 +1,32 @@
 """The engine: where pods go, from evaluations of all nodes that are kept from one pod to the next.
 
-Chooses the best node, places runs of equal pods, says why pods fit nowhere and what room can be made for
-them. What is kept, and what makes it stale: `evaluation.py`.
+Chooses the best node and places runs of equal pods. What is kept, what makes it stale, and why pods fit
+nowhere: `evaluation.py`.
 """
 
-from collections.abc import Callable, Hashable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.rows import rows_where
-from shared.columns.schema import NO_ROWS, Bools, Rows
+from shared.columns.schema import Bools, Rows
 from shared.columns.usage import PodUsage
-from shared.engine.best_rows import Ties
-from shared.engine.class_run import ClassRun, Put, RunTieBreak, can_run
-from shared.engine.class_scores import ClassScores
-from shared.engine.dry_runs import DryRuns
-from shared.engine.evaluation import Evaluation, Evaluations
+from shared.dra.device_index import takes_devices
+from shared.engine.best_rows import RunTieBreak, TieBreak
+from shared.engine.class_run import ClassRun, Put
+from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.row_states import RowStates
 from shared.engine.score_range import INVALID, invalid_score, out_of_range
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates, plugin_error
-from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
+from shared.framework.runtime.diagnosis import plugin_error
+from shared.framework.runtime.filter_outcomes import PreScoreError
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.node_sample import NodeSample, Sampling, first_in_heap
 from shared.framework.runtime.plans import MOVING_BITS
-from shared.framework.runtime.prepared_pod import passing, run_filters_with_nominated
-
-TieBreak = Callable[[Ties], int]
-"""Chooses one of the rows (ascending, at least two) that share the best score."""
+from shared.framework.runtime.prepared_pod import passing
 
 EVALUATIONS_BYTES_MAX: Final = 256 << 20
 """All classes together. One takes about 80 bytes a node: 0.4 MB at 5,000 nodes, 80 MB at a million."""
@@ -83,13 +79,9 @@ class Engine:
         """Whether an evaluation of the class is kept."""
         return class_id in self._classes
 
-    def evaluate(self, class_id: int, info: PodInfo, profile: str) -> Evaluation:
-        """The up-to-date evaluation of a class."""
-        return self._classes.of(class_id, info, self._frameworks[profile])
-
-    def evaluate_like(self, key: Hashable, info: PodInfo, profile: str) -> Evaluation:
-        """The same of pods that are alike but for their claims."""
-        return self._classes.of_like(key, info, self._frameworks[profile])
+    def evaluate(self, key: int | Alike, info: PodInfo, profile: str) -> Evaluation:
+        """The up-to-date evaluation of a class, or of pods that are alike but for their claims."""
+        return self._classes.of(key, info, self._frameworks[profile])
 
     def evaluate_alone(self, info: PodInfo, profile: str, own_uid: str) -> Evaluation:
         """The evaluation of a nominated pod whose node has refused it. Its own nomination takes no
@@ -109,20 +101,20 @@ class Engine:
         return bool(passing(evaluation.pod._replace(own_uid=own_uid), rows)[0])
 
     def choose(self, evaluation: Evaluation, tie_break: TieBreak) -> Choice | None:
-        """The best node, or None where the pod fits nowhere (see `failure`)."""
+        """The best node, or None where the pod fits nowhere (see `Evaluation.fit_error`)."""
         count = evaluation.feasible_count
         sampling = evaluation.framework.sampling
         if count == 0:
             if sampling is not None and evaluation.outcome.status.is_success:
                 self._sampled(evaluation, sampling)
             return None
-        if evaluation.framework.has_failed(evaluation.outcome) and self.failure(evaluation).error:
+        if evaluation.pod.has_failed and evaluation.fit_error().error:
             return None
         if sampling is not None:
             return self._choose_of_some(evaluation, sampling, tie_break)
         if count == 1:
             return Choice(int(evaluation.feasible.argmax()), 0, 1)
-        scores = self.scores_of(evaluation)
+        scores = evaluation.scored()
         found = None if scores is None else scores.best.best()
         if found is None:
             return None
@@ -181,14 +173,6 @@ class Engine:
         row = ties.item(0) if len(ties) == 1 else tie_break(ties)
         return Choice(row, best, len(rows))
 
-    def scores_of(self, evaluation: Evaluation) -> ClassScores | None:
-        """Of a class with two feasible nodes; None, with `failure`, where a plugin cannot rate it."""
-        try:
-            return evaluation.scored(self.states)
-        except PreScoreError as error:
-            evaluation.failure = plugin_error(self._cluster, str(error))
-            return None
-
     def start_run(
         self,
         class_id: int,
@@ -201,16 +185,17 @@ class Engine:
         """A way to place several pods of a class that costs less a pod; None where there is none.
         Nobody else may be placed in between. `put` must write to the journal."""
         evaluation = self.evaluate(class_id, info, profile)
-        framework, outcome = evaluation.framework, evaluation.outcome
-        if evaluation.feasible_count < 2 or framework.has_failed(outcome):
+        if usage.ports or info.takes_claims or takes_devices(info, self._cluster):
             return None
-        if framework.sampling is not None:
+        if evaluation.feasible_count < 2 or evaluation.pod.has_failed:
             return None
-        scores = self.scores_of(evaluation)
+        if evaluation.framework.sampling is not None:
+            return None
+        scores = evaluation.scored()
         if scores is None or (evaluation.stale_by | scores.stale_by) & MOVING_BITS:
             return None
-        answers = evaluation.answers(scores, self.states)
-        if not can_run(self._cluster, info, usage, answers):
+        answers = evaluation.answers(scores)
+        if not answers.are_all:
             return None
 
         def put_and_note(rows: list[int]) -> None:
@@ -219,34 +204,8 @@ class Engine:
             evaluation.placed()
             self.states.placed()
 
-        is_heeded = evaluation.elsewhere.heeds_any({class_id})
+        is_heeded = evaluation.heeds_any({class_id})
         return ClassRun(class_id, usage, answers, tie_break, put_and_note, is_heeded=is_heeded)
-
-    def failure(self, evaluation: Evaluation) -> FitError:
-        """Why the class fits nowhere."""
-        if evaluation.failure is None:
-            evaluation.failure = diagnose(evaluation.pod, self.filtered(evaluation))
-        return evaluation.failure
-
-    def dry_runs(self, evaluation: Evaluation) -> DryRuns | None:
-        """What is known of making room for pods of the class; None for a pod by itself."""
-        if evaluation.dry_runs is None and not evaluation.pod.own_uid:
-            evaluation.dry_runs = DryRuns(self._cluster)
-        return evaluation.dry_runs
-
-    def filtered(self, evaluation: Evaluation) -> FilterOutcome:
-        """What the filters say of all candidate nodes to a class that fits nowhere."""
-        filtered, outdated = evaluation.filtered, evaluation.outdated
-        if filtered is not None and not outdated:
-            return filtered
-        rows = _rows_within(outdated, filtered.rows) if filtered is not None else NO_ROWS
-        if filtered is None or len(rows) > len(filtered.rows) // 4:
-            filtered = filter_candidates(evaluation.pod)
-        else:
-            filtered = filtered.refreshed(run_filters_with_nominated(evaluation.pod, rows))
-        outdated.clear()
-        evaluation.filtered = filtered
-        return filtered
 
     def forget(self, class_id: int) -> None:
         self._classes.forget(class_id)
@@ -257,13 +216,3 @@ def row_bytes_of(frameworks: Iterable[Framework]) -> int:
     # Four masks, two sums, two arrays a score plugin (some have one, some counts beside), and what is
     # known of states, of which there may be as many as nodes.
     return 38 + 16 * max((len(framework.scores) for framework in frameworks), default=0)
-
-
-def _rows_within(outdated: list[Rows], rows: Rows) -> Rows:
-    """Those of the rows, which ascend, that are outdated, each once."""
-    if not outdated or not len(rows):
-        return rows[:0]
-    once = np.unique(np.concatenate(outdated))
-    at = np.minimum(np.searchsorted(rows, once), len(rows) - 1)
-    within: Rows = once[rows[at] == once]
-    return within

@@ -13,26 +13,37 @@ and its evaluations know these and no others. It is the same object, and the sam
 
 from collections import OrderedDict
 from collections.abc import Hashable, Sequence
-from typing import Final
+from typing import Any, Final, NamedTuple
 
+import numpy as np
+
+from shared.columns.class_values import REMEMBERED_MAX
 from shared.columns.pod_log import PodChange
 from shared.columns.rows import union_of
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
 from shared.engine.dry_runs import DryRuns
-from shared.engine.pods_elsewhere import PodsElsewhere
 from shared.engine.row_states import RowStates
 from shared.engine.state_answers import StateAnswers
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.diagnosis import FitError
-from shared.framework.runtime.filter_outcomes import FilterOutcome
+from shared.framework.runtime.diagnosis import (
+    FitError,
+    diagnose,
+    filter_candidates,
+    plugin_error,
+)
+from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import EDITED_BITS, MOVING_BITS
-from shared.framework.runtime.prepared_pod import counting_own_node, prepared
+from shared.framework.runtime.prepared_pod import (
+    counting_own_node,
+    prepared,
+    run_filters_with_nominated,
+)
 
 EVALUATION_BYTES: Final = 8 << 10
 """About what an evaluation takes beside its arrays."""
@@ -41,18 +52,32 @@ OUTDATED_MAX: Final = 64
 _PODS: Final = Reads.PODS.value
 
 
+class Alike(NamedTuple):
+    """Pods of which plugins say the same as long as they are on no node, though each has claims of its
+    own."""
+
+    key: Hashable
+
+
 class Evaluation:
     """Of pods that are alike to a framework's plugins. Arrays have the table's capacity."""
 
-    __slots__ = ("_answers", "_cluster", "_elsewhere", "_follower", "_is_of_nodes",
-                 "_speaks_of_many", "dry_runs", "failure", "filtered", "filters", "framework", "info",
-                 "is_wide", "object_kinds", "outcome", "outdated", "pod", "scores",
+    __slots__ = ("_answers", "_cluster", "_dry_runs", "_filtered", "_follower", "_is_of_nodes",
+                 "_outdated", "_speaks_of_many", "_states", "_unheeded", "failure", "filters",
+                 "framework", "info", "is_wide", "object_kinds", "outcome", "pod", "scores",
                  "stale_by")  # fmt: skip
 
     def __init__(
-        self, info: PodInfo, framework: Framework, cluster: ClusterView, own_uid: str = ""
+        self,
+        info: PodInfo,
+        framework: Framework,
+        cluster: ClusterView,
+        states: RowStates | None = None,
+        own_uid: str = "",
     ) -> None:
+        """`states`: of all rows; without, of those that are asked about."""
         self._cluster = cluster
+        self._states = states
         pod = prepared(framework, info, cluster, own_uid)
         self.pod = counting_own_node(pod) if own_uid else pod
         """With `own_uid` of a pod that is evaluated by itself, as its own nomination does not count."""
@@ -72,17 +97,19 @@ class Evaluation:
         self.scores: ClassScores | None = None
         """None until a pod has two feasible nodes to choose from."""
         self._answers: StateAnswers | None = None
-        self._elsewhere: PodsElsewhere | None = None
+        self._unheeded: set[int] = set()
+        """Classes whose pods matter to none of the plugins that look at pods elsewhere."""
         self.failure: FitError | None = None
-        """The diagnosis, as long as nothing changed since."""
-        self.filtered: FilterOutcome | None = None
-        """What the diagnosis sums up, but for the rows in `outdated`."""
-        self.outdated: list[Rows] = []
-        self.dry_runs: DryRuns | None = None
-        """What is known of making room for such pods."""
+        """Why they fit nowhere, as far as that is known and nothing changed since."""
+        self._filtered: FilterOutcome | None = None
+        """What that sums up, but for the rows in `_outdated`."""
+        self._outdated: list[Rows] = []
+        self._dry_runs: DryRuns | None = None
         self._speaks_of_many = False
         self._follower = Follower(cluster)
         self._follower.note()
+        if states is not None:
+            self.filters.fill(states)
 
     @property
     def feasible(self) -> Bools:
@@ -96,35 +123,85 @@ class Evaluation:
     def is_current(self) -> bool:
         return self._follower.saw_all
 
-    def scored(self, states: RowStates) -> ClassScores:
-        """Of pods with two feasible nodes. Raises PreScoreError where a plugin cannot rate them."""
+    def scored(self) -> ClassScores | None:
+        """Of pods with two feasible nodes; None, with `failure`, where a plugin cannot rate them."""
         if self.scores is None:
             filters = self.filters
-            self.scores = ClassScores(
-                self.framework,
-                self.info,
-                self._cluster,
-                filters.static_ok,
-                filters.feasible,
-                states,
-            )
+            try:
+                self.scores = ClassScores(
+                    self.framework,
+                    self.info,
+                    self._cluster,
+                    filters.static_ok,
+                    filters.feasible,
+                    self._states,
+                )
+            except PreScoreError as error:
+                self.failure = plugin_error(self._cluster, str(error))
+                return None
+            self._unheeded.clear()  # There are other plugins to ask.
         return self.scores
 
-    def answers(self, scores: ClassScores, states: RowStates) -> StateAnswers:
+    def fit_error(self) -> FitError:
+        """Why the pods fit nowhere."""
+        if self.failure is None:
+            self.failure = diagnose(self.pod, self.filtered())
+        return self.failure
+
+    def filtered(self) -> FilterOutcome:
+        """What the filters say of all candidate nodes to pods that fit nowhere."""
+        filtered, outdated = self._filtered, self._outdated
+        if filtered is not None and not outdated:
+            return filtered
+        rows = _rows_within(outdated, filtered.rows) if filtered is not None else NO_ROWS
+        if filtered is None or len(rows) > len(filtered.rows) // 4:
+            filtered = filter_candidates(self.pod)
+        else:
+            filtered = filtered.refreshed(run_filters_with_nominated(self.pod, rows))
+        outdated.clear()
+        self._filtered = filtered
+        return filtered
+
+    @property
+    def dry_runs(self) -> DryRuns | None:
+        """What is known of making room for such pods; None for a pod by itself."""
+        if self._dry_runs is None and not self.pod.own_uid:
+            self._dry_runs = DryRuns(self._cluster)
+        return self._dry_runs
+
+    def answers(self, scores: ClassScores) -> StateAnswers:
         """What follows placements as long as the scores are these."""
         answers = self._answers
         if answers is None or answers.scores is not scores:
-            answers = self._answers = StateAnswers(self._cluster, states, self.filters, scores)
+            assert self._states is not None, "who knows a few rows only does not rate them"
+            answers = StateAnswers(self._cluster, self._states, self.filters, scores)
+            self._answers = answers
         return answers
 
     @property
-    def elsewhere(self) -> PodsElsewhere:
-        """Who looks at pods elsewhere, as filters and scores are now."""
-        elsewhere = self._elsewhere
-        if elsewhere is None or elsewhere.scores is not self.scores:
-            elsewhere = PodsElsewhere(self._cluster, self.filters, self.scores)
-            self._elsewhere = elsewhere
-        return elsewhere
+    def _followers(self) -> Sequence[tuple[Any, Any]]:
+        """The plugins that look at pods elsewhere, with their state."""
+        scores = self.scores
+        return (
+            self.filters.updatable if scores is None else self.filters.updatable + scores.followers
+        )
+
+    def heeds_any(self, class_ids: set[int]) -> bool:
+        """Whether it matters to some plugin that pods of these classes come or go elsewhere."""
+        if len(self._unheeded) > REMEMBERED_MAX:
+            # So that plugins are told something, and begin anew if they remember too many as well.
+            self._unheeded.clear()
+            return True
+        new = class_ids - self._unheeded
+        followers = self._followers if new else ()
+        for class_id in new:
+            for plugin, state in followers:
+                # One that is no ClassDiscerning is told of every pod.
+                depends = getattr(plugin, "depends_on_class", None)
+                if depends is None or depends(state, class_id, self._cluster):
+                    return True
+            self._unheeded.add(class_id)
+        return False
 
     def crowded_domains(self, class_id: int) -> list[Rows] | None:
         """As of `CrowdingFilter`, of all filters."""
@@ -143,18 +220,18 @@ class Evaluation:
         """From now on this pod is asked about, of which the plugins say the same."""
         self.info = info
         self.pod = self.pod._replace(info=info)
-        self.filters.speak_of(self.pod)
+        self.filters.pod = self.pod
         if self.scores is not None:
             self.scores.pod = info
-        self.failure = self.filtered = None
+        self.failure = self._filtered = None
         self._speaks_of_many = True
 
     def placed(self) -> None:
         """What happened last is contained already."""
         self._follower.note()
-        self.failure = self.filtered = None
+        self.failure = self._filtered = None
 
-    def catch_up(self, states: RowStates | None) -> bool:
+    def catch_up(self) -> bool:
         """Brings everything up to date; False where that takes a new evaluation."""
         follower = self._follower
         if follower.saw_all:
@@ -174,8 +251,8 @@ class Evaluation:
             return False
         if len(object_rows) and self.filters.is_whole:
             usage_rows = union_of(usage_rows, object_rows)
-        answers = None if states is None else self._answers_of(states)
-        if answers is not None and self.filtered is None and answers.can_follow(len(usage_rows)):
+        answers = self._answers_if_enough()
+        if answers is not None and self._filtered is None and answers.can_follow(len(usage_rows)):
             self.placed()
             return answers.follow(usage_rows.tolist())
         pods: Sequence[PodChange] | None = ()
@@ -198,11 +275,11 @@ class Evaluation:
         refiltered = self.filters.update(usage_rows, delta)
         if refiltered is None:
             return False
-        if self.filtered is not None:
-            self.outdated.append(refiltered.rows)
-            if self.is_wide or len(node_rows) or len(self.outdated) > OUTDATED_MAX:
-                self.filtered = None
-                self.outdated.clear()
+        if self._filtered is not None:
+            self._outdated.append(refiltered.rows)
+            if self.is_wide or len(node_rows) or len(self._outdated) > OUTDATED_MAX:
+                self._filtered = None
+                self._outdated.clear()
         scores = self.scores
         if scores is not None and (
             scores.stale_by & reads or not scores.update(usage_rows, delta, refiltered)
@@ -229,7 +306,7 @@ class Evaluation:
         self._follower.note_objects()
         return rows
 
-    def _answers_of(self, states: RowStates) -> StateAnswers | None:
+    def _answers_if_enough(self) -> StateAnswers | None:
         """None unless all that happened is that pods came and went that matter by the room they take
         alone."""
         scores, follower = self.scores, self._follower
@@ -238,17 +315,16 @@ class Evaluation:
         if (self.stale_by | scores.stale_by) & MOVING_BITS:
             return None
         class_ids = follower.classes()
-        if class_ids is None or self.elsewhere.heeds_any(class_ids):
+        if class_ids is None or self.heeds_any(class_ids):
             return None
-        return self.answers(scores, states)
+        return self.answers(scores)
 
     def _heeded_pods(self) -> Sequence[PodChange] | None:
         """Those that came and went, if some of them matter elsewhere; None: too many to go through."""
-        elsewhere = self.elsewhere
-        if not elsewhere.followers:
+        if not self._followers:
             return ()
         class_ids = self._follower.classes()
-        if class_ids is not None and not elsewhere.heeds_any(class_ids):
+        if class_ids is not None and not self.heeds_any(class_ids):
             return ()
         return self._follower.pods()
 
@@ -260,6 +336,16 @@ def _reads_changed(follower: Follower) -> int:
     if not follower.saw_usage:
         return MOVING_BITS
     return 0 if follower.saw_pods else _PODS
+
+
+def _rows_within(outdated: list[Rows], rows: Rows) -> Rows:
+    """Those of the rows, which ascend, that are outdated, each once."""
+    if not outdated or not len(rows):
+        return rows[:0]
+    once = np.unique(np.concatenate(outdated))
+    at = np.minimum(np.searchsorted(rows, once), len(rows) - 1)
+    within: Rows = once[rows[at] == once]
+    return within
 
 
 class Evaluations:
@@ -296,23 +382,15 @@ class Evaluations:
                 kept.popitem(last=False)
         else:
             kept.move_to_end(key)
-        if found is None or not found.catch_up(self._states):
+            if isinstance(key, Alike):
+                found.speak_of(info)
+        if found is None or not found.catch_up():
             found = kept[key] = self.alone(info, framework)
         return found
 
-    def of_like(self, key: Hashable, info: PodInfo, framework: Framework) -> Evaluation:
-        """As `of`, where pods of the key may have claims of their own."""
-        found = self._kept.get(key)
-        if found is not None:
-            found.speak_of(info)
-        return self.of(key, info, framework)
-
     def alone(self, info: PodInfo, framework: Framework, own_uid: str = "") -> Evaluation:
         """A new one that is not kept."""
-        made = Evaluation(info, framework, self._cluster, own_uid)
-        if self._states is not None:
-            made.filters.fill(self._states)
-        return made
+        return Evaluation(info, framework, self._cluster, self._states, own_uid)
 
     @property
     def count_max(self) -> int:

@@ -15,7 +15,7 @@ import msgspec
 
 from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
-from shared.engine.evaluation import Evaluation, Evaluations
+from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.kept_rows import looks_at_room_alone
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
@@ -24,6 +24,7 @@ from shared.framework.plugin_api import ClaimsLikener, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import unfollowed_kinds
+from shared.framework.runtime.prepared_pod import prepared
 from shared.kube.api.core_v1 import Container, PodSpec
 from shared.kube.api.core_v1_parts import Volume
 
@@ -64,24 +65,6 @@ class Family(NamedTuple):
     own: Framework
     claims: Framework | None
     """None for a pod that has none."""
-
-    def with_claims(self, info: PodInfo, cluster: ClusterView, rows: Rows) -> Bools | None:
-        """Shape (n,): where plugins that read claims let a pod go that has some; None where they say
-        more than that."""
-        claims = self.claims
-        assert claims is not None, "asked of a pod with claims"
-        outcome = claims.run_pre_filters(info, cluster)
-        if not outcome.status.is_success or outcome.node_names is not None:
-            return None
-        passes = claims.passing_of(claims.plan(outcome).active, info, cluster, outcome, rows)
-        return None if claims.has_failed(outcome) else passes
-
-
-class Alike(NamedTuple):
-    """Pods of which plugins say the same as long as they are on no node, though each has claims of its
-    own."""
-
-    key: Hashable
 
 
 class Families:
@@ -170,6 +153,15 @@ class Families:
             self._epoch += 1
         self._follower.note_objects()
         return self._epoch
+
+
+def passing_part(part: Framework, info: PodInfo, cluster: ClusterView, rows: Rows) -> Bools | None:
+    """Shape (n,): where some plugins of a profile let the pod go; None where they say more than that."""
+    pod = prepared(part, info, cluster)
+    if not pod.outcome.status.is_success or pod.outcome.node_names is not None:
+        return None
+    passes = pod.passing_of(pod.plan.active, rows)
+    return None if pod.has_failed else passes
 
 
 def likeness_key(info: PodInfo, profile: str) -> bytes:

@@ -15,18 +15,18 @@ import numpy as np
 
 from shared.columns.rows import row_index, rows_between, rows_where
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
-from shared.engine.engine import Choice, Engine, TieBreak, row_bytes_of
-from shared.engine.families import Alike, Families, Family
+from shared.engine.best_rows import TieBreak
+from shared.engine.engine import Choice, Engine, row_bytes_of
+from shared.engine.evaluation import Alike
+from shared.engine.families import Families, Family, passing_part
 from shared.engine.kept_rows import KeptRows, kept_rows
 from shared.engine.score_range import INVALID
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import PreScoreError
 from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import prepared
 
-SHARING_MIN: Final = 1 << 14
-"""With fewer rows, asking about each costs less than keeping track of which are alike: of pods that
-differ, each makes another row unlike all others."""
 KEPT_ROWS_A_FEASIBLE_MAX: Final = 8
 """What is kept is looked at for all rows. Where so few take a pod of the family, asking about these is
 quicker."""
@@ -67,17 +67,17 @@ class LonePods:
         alike = self._families.alike(info, profile)
         family = self._families.of(class_id if alike is None else alike, info, profile)
         if isinstance(family, Alike):
-            evaluation = self._engine.evaluate_like(family, info, profile)
+            evaluation = self._engine.evaluate(family, info, profile)
             return self._engine.choose(evaluation, tie_break)
         if family is None or not family.shared.outcome.status.is_success:
             return None
-        if family.shared.framework.has_failed(family.shared.outcome):
+        if family.shared.pod.has_failed:
             return None
         feasible = family.shared.feasible[: self._cluster.nodes.row_count]
         count = family.shared.feasible_count
         if family.claims is not None:
             rows = rows_where(feasible)
-            passes = family.with_claims(info, self._cluster, rows)
+            passes = passing_part(family.claims, info, self._cluster, rows)
             if passes is None:
                 return None
             feasible = np.zeros(len(feasible), np.bool_)
@@ -107,7 +107,7 @@ class LonePods:
             active = family.own.prepare_scores(info, self._cluster, rows).active
         except PreScoreError:
             return None
-        total = self._states.rated(active, info, rows, SHARING_MIN) + known[row_index(rows)]
+        total = self._states.rated(active, info, rows) + known[row_index(rows)]
         best: int = total.max().item()
         return _Best(best, rows[(total == best).nonzero()[0]], len(rows))
 
@@ -131,31 +131,27 @@ class LonePods:
         count = self._cluster.nodes.row_count
         if kept is None or feasible_count * KEPT_ROWS_A_FEASIBLE_MAX < count:
             return None
-        if count >= SHARING_MIN and self._states.is_shared_by(feasible_count):
+        if self._states.is_shared_by(feasible_count):
             return None
         kept.follow()
         return kept
 
     def _passing(self, own: Framework, info: PodInfo, feasible: Bools, count: int) -> Rows:
         """Rows that take the pod; none as well where its plugins have something against all of it."""
-        cluster = self._cluster
-        outcome = own.run_pre_filters(info, cluster)
-        if not outcome.status.is_success or outcome.node_names is not None:
+        pod = prepared(own, info, self._cluster)
+        if not pod.outcome.status.is_success or pod.outcome.node_names is not None:
             return NO_ROWS
-        is_all = count == cluster.nodes.row_count
+        is_all = count == self._cluster.nodes.row_count
         rows = rows_between(0, count) if is_all else rows_where(feasible)
-        passes = self._states.passing(
-            own, own.plan(outcome).active, info, outcome, rows, SHARING_MIN
-        )
+        passes = self._states.passing(pod, pod.plan.active, rows)
         return rows if passes.all() else rows[passes]
 
     def _scores(self, family: Family, info: PodInfo, rows: Rows) -> Int64s | None:
         """What plugins that ignore requests say, by row, if these rows, of those that take the family,
         are all that take the pod; of no meaning for others. None where a plugin cannot make sense of
         the pod."""
-        try:
-            scores = family.shared.scored(self._states)
-        except PreScoreError:
+        scores = family.shared.scored()
+        if scores is None:
             return None
         is_all = len(rows) == family.shared.feasible_count
         total = scores.total if is_all else scores.among(rows)

@@ -24,15 +24,16 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import ActiveScore, PreFilterOutcome
-from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.filter_outcomes import ActiveScore
+from shared.framework.runtime.prepared_pod import PreparedPod
 
 ROWS_A_STATE_MIN: Final = 2
 """Below, looking up the answers costs what is saved."""
 ROWS_A_STATE_OF_ALL: Final = 8
 """From here on answers of all states cost less than a look at which of them rows are in."""
-ROWS_MIN = 2048
-"""With fewer nodes, asking about each costs little."""
+ROWS_MIN = 1 << 14
+"""With fewer, asking about each costs less than keeping track of which are alike: of pods that differ,
+each makes another row unlike all others."""
 NEW_STATES_MIN: Final = 4096
 """So many states may be added before those that no row has any more are dropped."""
 AHEAD_MIN: Final = 1 << 15
@@ -77,37 +78,29 @@ class RowStates:
     def count(self) -> int:
         return len(self._ids)
 
-    def passing(
-        self,
-        framework: Framework,
-        indices: Sequence[int],
-        pod: PodInfo,
-        outcome: PreFilterOutcome,
-        rows: Rows,
-        rows_min: int = 0,
-    ) -> Bools:
-        """As `Framework.passing_of`. With fewer than `rows_min` rows nothing is shared."""
-        by_state = [i for i in indices if self.can_answer(framework.filters[i], pod)]
-        if len(rows) < rows_min or not by_state or not self.is_shared_by(len(rows)):
-            return framework.passing_of(indices, pod, self._cluster, outcome, rows)
+    def passing(self, pod: PreparedPod, indices: Sequence[int], rows: Rows) -> Bools:
+        """As `PreparedPod.passing_of`."""
+        filters = pod.framework.filters
+        by_state = [i for i in indices if self.can_answer(filters[i], pod.info)]
+        if not by_state or not self.is_shared_by(len(rows)):
+            return pod.passing_of(indices, rows)
         others = [i for i in indices if i not in by_state]
         of_row, states = self._states_of(rows)
         of_state = np.zeros(self.count, np.bool_)
-        of_state[row_index(states)] = framework.passing_of(
-            by_state, pod, self.view, outcome, states
-        )
+        of_state[row_index(states)] = self.asked(pod, by_state, states)
         passes: Bools = of_state[of_row]
         if others:
-            passes &= framework.passing_of(others, pod, self._cluster, outcome, rows)
+            passes &= pod.passing_of(others, rows)
         return passes
 
-    def rated(
-        self, entries: Sequence[ActiveScore], pod: PodInfo, rows: Rows, rows_min: int = 0
-    ) -> Int64s:
-        """What these plugins, none of which normalises, say of each row: weighted and added up.
-        `rows_min` as of `passing`."""
+    def asked(self, pod: PreparedPod, indices: Sequence[int], states: Rows) -> Bools:
+        """Which states pass these filters, for which it is enough to know the state."""
+        return pod._replace(cluster=self.view).passing_of(indices, states)
+
+    def rated(self, entries: Sequence[ActiveScore], pod: PodInfo, rows: Rows) -> Int64s:
+        """What these plugins, none of which normalises, say of each row: weighted and added up."""
         by_state = [entry for entry in entries if self.can_answer(entry.plugin, pod)]
-        if len(rows) < rows_min or not by_state or not self.is_shared_by(len(rows)):
+        if not by_state or not self.is_shared_by(len(rows)):
             return rated(entries, pod, self._cluster, rows)
         others = [entry for entry in entries if not self.can_answer(entry.plugin, pod)]
         of_row, states = self._states_of(rows)

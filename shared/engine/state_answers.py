@@ -53,11 +53,12 @@ class StateAnswers:
         """The moving filters that a node's state is enough for."""
         self._by_row: list[int] = []
         """The others, which are asked about each row."""
+        framework, info, *_ = filters.pod
         for index in filters.moving:
-            is_enough = states.can_answer(filters.framework.filters[index], filters.pod)
+            is_enough = states.can_answer(framework.filters[index], info)
             (self._by_state if is_enough else self._by_row).append(index)
         self._is_possible = all(
-            states.can_answer(entry.plugin, filters.pod) and not entry.normalizer
+            states.can_answer(entry.plugin, info) and not entry.normalizer
             for entry in scores.moving
         )
         self._reads_rows = bool(filters.moving or scores.moving)
@@ -109,10 +110,7 @@ class StateAnswers:
         """What the filters say that are asked about each row."""
         if not self._by_row:
             return True
-        filters, rows = self.filters, np.array([row], np.intp)
-        return filters.framework.passing_of(
-            self._by_row, filters.pod, self._cluster, filters.outcome, rows
-        ).item()
+        return self.filters.pod.passing_of(self._by_row, np.array([row], np.intp)).item()
 
     def take_over(self, row: int, state: int, delta: Delta, *, passes: bool = True) -> bool:
         """The row, which passes the fixed filters, came to be in this state, which is known; `passes`:
@@ -162,9 +160,7 @@ class StateAnswers:
             self.one_more = np.pad(self.one_more, (0, more), constant_values=UNKNOWN)
 
     def _ask(self, states: Rows) -> None:
-        view, filters = self.states.view, self.filters
-        self.fits[states] = filters.framework.passing_of(
-            self._by_state, filters.pod, view, filters.outcome, states
-        )
-        self.ratings[states] = rated(self.scores.moving, filters.pod, view, states)
+        pod = self.filters.pod
+        self.fits[states] = self.states.asked(pod, self._by_state, states)
+        self.ratings[states] = rated(self.scores.moving, pod.info, self.states.view, states)
         self._is_known[states] = True

@@ -19,8 +19,8 @@ from daemon.core.stretches import end_of_stretch, passing
 from shared.engine import families, row_states
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
-from shared.engine.evaluation import Evaluations
-from shared.engine.families import Alike, Families
+from shared.engine.evaluation import Alike, Evaluations
+from shared.engine.families import Families
 from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig

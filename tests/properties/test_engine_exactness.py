@@ -32,7 +32,7 @@ from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
 from shared.columns.schema import Rows
-from shared.engine import lone_pods
+from shared.engine import row_states
 from shared.engine.best_rows import Ties
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
@@ -479,7 +479,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     )
     def propose_lone_pods(self, shape: int, cpus: list[str], shares: bool, seed: int) -> None:
         """Pods that ask for something else than others: as if their class was evaluated."""
-        vars(lone_pods)["SHARING_MIN"] = 2 if shares else 1 << 14  # The fixture puts it back.
+        vars(row_states)["ROWS_MIN"] = 2 if shares else 1 << 14  # The fixture puts it back.
         self.sequence += 1
         tie_break = partial(by_seed, seed=seed, ticket=0)
         for cpu in cpus:

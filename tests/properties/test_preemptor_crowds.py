@@ -141,8 +141,8 @@ def test_the_last_of_a_crowd_is_told_what_the_first_would_be_told(
             evaluation = each.evaluate(class_id, info, PROFILE)
             if evaluation.feasible_count:
                 break
-            failure = each.failure(evaluation)
-            result = post_filter(each, evaluation, lambda rows: int(rows[-1]), offset)
+            failure = evaluation.fit_error()
+            result = post_filter(evaluation, lambda rows: int(rows[-1]), offset)
             found.append((failure, said(result)))
             preemption = result.preemption
         if not found:

@@ -307,9 +307,7 @@ class Cycle:
         return ticket
 
     def _room_maker(self, proposal_sequence: int, limits: SearchLimits = NO_LIMITS) -> RoomMaker:
-        return RoomMaker(
-            self._engine, self._replica, self._seed, proposal_sequence, self._among, limits
-        )
+        return RoomMaker(self._replica, self._seed, proposal_sequence, self._among, limits)
 
     def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> Evaluation:
         """Of the class, or for a nominated pod of the pod alone."""

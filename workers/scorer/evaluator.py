@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Rows
+from shared.engine.best_rows import TieBreak
 from shared.engine.dry_runs import DryRuns
-from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.errors import as_one_error
 from shared.framework.cluster_view import ClusterView
@@ -60,12 +60,8 @@ PRIORITY_SHIFT: Final = 1 << 31
 SIZE_MIN: Final = 32
 """Fewer nodes are not asked about at a time, where it is known of most what comes of it."""
 
-TieBreak = Callable[[Rows], int]
-"""Chooses one of the node rows that are equally good."""
-
 
 def post_filter(
-    engine: Engine,
     evaluation: Evaluation,
     tie_break: TieBreak,
     offset: int = 0,
@@ -81,8 +77,8 @@ def post_filter(
         pod = prepared(framework, pod.info, pod.cluster)
     attempt = FailedAttempt(
         pod,
-        engine.filtered(evaluation) if filtered is None else filtered,
-        PreemptionEvaluator(tie_break, offset, engine.dry_runs(evaluation)),
+        evaluation.filtered() if filtered is None else filtered,
+        PreemptionEvaluator(tie_break, offset, evaluation.dry_runs),
         refused,
         forbidden,
     )

@@ -54,8 +54,7 @@ class ExtendedCycle(Cycle):
     def feasible_nodes(self, task: ExtendedTask) -> list[str]:
         """The nodes that pass the filters; none if a filter failed."""
         evaluation = self._evaluation(task)
-        has_failed = evaluation.framework.has_failed(evaluation.outcome)
-        if has_failed and self._engine.failure(evaluation).error:
+        if evaluation.pod.has_failed and evaluation.fit_error().error:
             return []
         rows = np.flatnonzero(evaluation.feasible)
         return [self._replica.nodes.name_of(row) for row in rows.tolist()]

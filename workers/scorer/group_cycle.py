@@ -311,7 +311,7 @@ def room_by_row(evaluation: Evaluation, usage: PodUsage, cluster: ClusterView) -
     info, framework = evaluation.info, evaluation.framework
     if evaluation.is_wide or usage.ports or info.takes_claims or takes_devices(info, cluster):
         return None
-    if len(cluster.nominations) or framework.has_failed(evaluation.outcome):
+    if len(cluster.nominations) or evaluation.pod.has_failed:
         return None
     nodes = cluster.nodes
     rows = rows_where(evaluation.feasible)

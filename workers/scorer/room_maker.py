@@ -6,12 +6,11 @@ until the owner has settled the proposal.
 """
 
 from collections import Counter
-from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from shared.columns.nomination_columns import Nomination
 from shared.columns.schema import NO_ROWS, Rows
-from shared.engine.engine import Engine
+from shared.engine.best_rows import RunTieBreak
 from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
@@ -39,8 +38,6 @@ class SearchLimits(NamedTuple):
 
 NO_LIMITS: Final = SearchLimits()
 """But those of any batch."""
-AmongTies = Callable[[Rows, int], int]
-"""Rows that are equally good, and the ticket -> one of the rows."""
 
 
 class Refusals(NamedTuple):
@@ -74,18 +71,16 @@ class RoomMaker:
 
     def __init__(
         self,
-        engine: Engine,
         replica: Replica,
         seed: int,
         proposal_sequence: int,
-        among_ties: AmongTies,
+        tie_break: RunTieBreak,
         limits: SearchLimits = NO_LIMITS,
     ) -> None:
-        self._engine = engine
         self._replica = replica
         self._seed = seed
         self.proposal_sequence = proposal_sequence
-        self._among_ties = among_ties
+        self._tie_break = tie_break
         self._limits = limits
         self._found_count = 0
 
@@ -98,10 +93,10 @@ class RoomMaker:
         self, task: PodTask, evaluation: Evaluation, refusals: Refusals | None = None
     ) -> RoomSearch:
         """Looks for room, and takes none yet. `refusals`: what extenders had against nodes."""
-        fit_error = self._engine.failure(evaluation)
+        fit_error = evaluation.fit_error()
         filtered = None
         if refusals is not None:
-            filtered = self._engine.filtered(evaluation).overruled(refusals.named)
+            filtered = evaluation.filtered().overruled(refusals.named)
             reasons = reasons_of(evaluation.pod, filtered, refusals.reasons.total())
             fit_error = fit_error._replace(
                 reasons=reasons + refusals.reasons,
@@ -111,9 +106,8 @@ class RoomMaker:
         if fit_error.error or not has_search:
             return RoomSearch(fit_error)
         result = post_filter(
-            self._engine,
             evaluation,
-            lambda ties: self._among_ties(ties, task.ticket),
+            lambda ties: self._tie_break(ties, task.ticket),
             # Another place to begin for each pod, so that they do not all meet on the same nodes.
             offset=(self._seed + task.ticket) * 7919,
             filtered=filtered,

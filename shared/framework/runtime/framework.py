@@ -2,7 +2,7 @@
 
 Every run here is complete and remembers nothing; `shared/engine` keeps results from one pod to the next
 and calls the same functions on fewer rows. Whether a node takes a pod is more than the filters say:
-see `prepared_pod.py`. Rules: pkg/scheduler/framework/runtime/framework.go and
+`prepared_pod.py` asks them. Rules: pkg/scheduler/framework/runtime/framework.go and
 pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
@@ -12,14 +12,13 @@ from typing import Any, Final, NamedTuple, TypeVar
 import numpy as np
 
 from shared.columns.rows import rows_where
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     UNRATED,
     FailingFilter,
     FilterPlugin,
     FilterWithoutPods,
-    GonePods,
     PreFilterPlugin,
     Reads,
     ScorePlugin,
@@ -28,8 +27,6 @@ from shared.framework.plugin_api import (
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import (
     ActiveScore,
-    FilterOutcome,
-    FilterVerdicts,
     PreFilterOutcome,
     PreparedScores,
     PreScoreError,
@@ -43,7 +40,7 @@ from shared.framework.runtime.plans import (
     score_plan,
 )
 from shared.framework.runtime.pod_weight import is_too_much
-from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts
+from shared.framework.status import SUCCESS, Code, Status
 
 Derived = TypeVar("Derived")
 
@@ -86,8 +83,8 @@ class Framework:
         self._updatable_filters = [
             plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
         ]
-        self._failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
-        self._filters_without_pods = {
+        self.failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
+        self.filters_without_pods = {
             i: plugin
             for i, plugin in enumerate(self.filters)
             if isinstance(plugin, FilterWithoutPods)
@@ -191,75 +188,7 @@ class Framework:
 
     def can_ask_apart(self, filters: Sequence[int]) -> bool:
         """Whether all of these can say of each row what would be if pods of it were gone."""
-        return all(index in self._filters_without_pods for index in filters)
-
-    def has_failed(self, outcome: PreFilterOutcome) -> bool:
-        """Whether a filter came to an error on some node, perhaps one that another filter refused
-        before it would have been asked."""
-        states = outcome.states
-        for plugin in self._failing_filters:  # Asked for each placement: most have no state.
-            state = states.get(plugin.NAME)
-            if state is not None and plugin.has_failed(state):
-                return True
-        return False
-
-    def run_filters(
-        self,
-        pod: PodInfo,
-        cluster: ClusterView,
-        outcome: PreFilterOutcome,
-        rows: Rows,
-        gone: GonePods | None = None,
-    ) -> FilterOutcome:
-        """Runs the filters in order; each sees only the rows that all before it let pass. Without
-        regard to nominated pods. `gone`: wide filters that can are asked about each row apart, as if
-        these pods of it were gone."""
-        if not outcome.status.is_success:
-            return _all_failed(rows, self._index_of(outcome.status.plugin), outcome.status)
-        failed_by = np.full(len(rows), -1, np.int64)
-        verdicts: list[FilterVerdicts] = []
-        left = np.arange(len(rows))
-        for index in self.plan(outcome).active:
-            if not len(left):
-                break
-            plugin = self.filters[index]
-            seen, state = rows[left], outcome.states.get(plugin.NAME)
-            apart = None if gone is None else self._filters_without_pods.get(index)
-            if gone is None or apart is None:
-                verdict = plugin.filter(state, pod, cluster, seen)
-            else:
-                verdict = apart.filter_without_pods(state, pod, cluster, seen, gone)
-            passes = verdict.passes
-            if passes.all():
-                continue
-            verdicts.append(FilterVerdicts(index, seen, verdict))
-            failed_by[left[~passes]] = index
-            left = left[passes]
-        return FilterOutcome(rows, failed_by, verdicts)
-
-    def _index_of(self, plugin_name: str) -> int:
-        """Of a plugin whose PreFilter rejected the pod; 0 for one without a Filter: whoever asks
-        about rows then asks whether they pass, not who rejected them."""
-        names = [plugin.NAME for plugin in self.filters]
-        return names.index(plugin_name) if plugin_name in names else 0
-
-    def passing_of(
-        self,
-        indices: Sequence[int],
-        pod: PodInfo,
-        cluster: ClusterView,
-        outcome: PreFilterOutcome,
-        rows: Rows,
-    ) -> Bools:
-        """Which rows pass these filters, shape (n,), without regard to nominated pods."""
-        ok = np.ones(len(rows), np.bool_)
-        if not len(rows):
-            return ok
-        for index in indices:
-            plugin = self.filters[index]
-            verdict = plugin.filter(outcome.states.get(plugin.NAME), pod, cluster, rows)
-            ok &= verdict.codes == 0
-        return ok
+        return all(index in self.filters_without_pods for index in filters)
 
     # Score ----------------------------------------------------------------
 
@@ -318,12 +247,3 @@ def _no_common_node(narrowed: Sequence[str]) -> Status:
         names = " ".join(sorted(narrowed))
         text = f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-
-
-def _all_failed(rows: Rows, index: int, status: Status) -> FilterOutcome:
-    count = len(rows)
-    codes = np.full(count, int(status.code), np.uint8)
-    told = ReasonBits(status.reasons)
-    reasons = np.full(count, (1 << len(told.texts)) - 1, np.int64)
-    verdict = FilterVerdicts(index, rows, Verdicts(codes, reasons, told.texts))
-    return FilterOutcome(rows, np.full(count, index, np.int64), [verdict])

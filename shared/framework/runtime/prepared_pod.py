@@ -10,6 +10,7 @@ in pkg/scheduler/framework/runtime/framework.go, v1.36.2). Everybody who decides
 pod asks here; `Framework` alone knows nothing of nominations.
 """
 
+from collections.abc import Sequence
 from typing import NamedTuple
 
 import numpy as np
@@ -23,7 +24,7 @@ from shared.framework.runtime.filter_outcomes import FilterOutcome, FilterVerdic
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import FilterPlan, PodCountingFilter
 from shared.framework.runtime.what_if import WhatIf
-from shared.framework.status import SUCCESS, Code
+from shared.framework.status import SUCCESS, Code, ReasonBits, Verdicts
 
 
 class PreparedPod(NamedTuple):
@@ -52,9 +53,71 @@ class PreparedPod(NamedTuple):
             return NO_ROWS
         return self.framework.candidate_rows(self.outcome, self.cluster)
 
+    @property
+    def has_failed(self) -> bool:
+        """Whether a filter came to an error on some node, perhaps one that another filter refused
+        before it would have been asked."""
+        states = self.outcome.states
+        for (
+            plugin
+        ) in self.framework.failing_filters:  # Asked for each placement: most have no state.
+            state = states.get(plugin.NAME)
+            if state is not None and plugin.has_failed(state):
+                return True
+        return False
+
     def run_filters(self, rows: Rows, gone: GonePods | None = None) -> FilterOutcome:
-        """Without regard to nominated pods. `gone` as of `Framework.run_filters`."""
-        return self.framework.run_filters(self.info, self.cluster, self.outcome, rows, gone)
+        """Runs the filters in order; each sees only the rows that all before it let pass. Without
+        regard to nominated pods. `gone`: wide filters that can are asked about each row apart, as if
+        these pods of it were gone."""
+        framework, info, cluster, outcome, _ = self
+        if not outcome.status.is_success:
+            return self._all_failed(rows)
+        failed_by = np.full(len(rows), -1, np.int64)
+        verdicts: list[FilterVerdicts] = []
+        left = np.arange(len(rows))
+        for index in self.plan.active:
+            if not len(left):
+                break
+            plugin = framework.filters[index]
+            seen, state = rows[left], outcome.states.get(plugin.NAME)
+            apart = None if gone is None else framework.filters_without_pods.get(index)
+            if gone is None or apart is None:
+                verdict = plugin.filter(state, info, cluster, seen)
+            else:
+                verdict = apart.filter_without_pods(state, info, cluster, seen, gone)
+            passes = verdict.passes
+            if passes.all():
+                continue
+            verdicts.append(FilterVerdicts(index, seen, verdict))
+            failed_by[left[~passes]] = index
+            left = left[passes]
+        return FilterOutcome(rows, failed_by, verdicts)
+
+    def _all_failed(self, rows: Rows) -> FilterOutcome:
+        """As if the plugin whose PreFilter rejected the pod had rejected it on each row; the first one
+        for a plugin without a Filter: whoever asks about rows then asks whether they pass, not who
+        rejected them."""
+        status, count = self.outcome.status, len(rows)
+        names = [plugin.NAME for plugin in self.framework.filters]
+        index = names.index(status.plugin) if status.plugin in names else 0
+        codes = np.full(count, int(status.code), np.uint8)
+        told = ReasonBits(status.reasons)
+        reasons = np.full(count, (1 << len(told.texts)) - 1, np.int64)
+        verdict = FilterVerdicts(index, rows, Verdicts(codes, reasons, told.texts))
+        return FilterOutcome(rows, np.full(count, index, np.int64), [verdict])
+
+    def passing_of(self, indices: Sequence[int], rows: Rows) -> Bools:
+        """Which rows pass these filters, shape (n,), without regard to nominated pods."""
+        framework, info, cluster, outcome, _ = self
+        ok = np.ones(len(rows), np.bool_)
+        if not len(rows):
+            return ok
+        for index in indices:
+            plugin = framework.filters[index]
+            verdict = plugin.filter(outcome.states.get(plugin.NAME), info, cluster, rows)
+            ok &= verdict.codes == 0
+        return ok
 
 
 def prepared(
@@ -173,8 +236,7 @@ def counting_own_node(pod: PreparedPod) -> PreparedPod:
 
 def passing(pod: PreparedPod, rows: Rows) -> Bools:
     """Which rows pass all filters, with the nominated pods and without; shape (n,)."""
-    ok = pod.framework.passing_of(pod.plan.active, pod.info, pod.cluster, pod.outcome, rows)
-    return passing_with_nominated(pod, rows, ok)
+    return passing_with_nominated(pod, rows, pod.passing_of(pod.plan.active, rows))
 
 
 def passing_with_nominated(pod: PreparedPod, rows: Rows, ok: Bools) -> Bools:

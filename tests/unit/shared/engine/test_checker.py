@@ -120,7 +120,7 @@ def test_what_a_few_rows_were_asked_becomes_an_evaluation_of_all() -> None:
     assert evaluation.filters.passing(rows_of(1)).tolist() == [True]
     cache.add_pod(make_pod("there", node_name="n3", cpu="2"))
     cache.add_node(make_node("n5"))
-    assert evaluation.catch_up(None)
+    assert evaluation.catch_up()
     assert evaluation.filters.passing(rows_of(1, 3, 5)).tolist() == [True, False, False]
     evaluation.filters.fill(RowStates(cache.view))
     assert evaluation.feasible.nonzero()[0].tolist() == [1, 7]

@@ -56,7 +56,7 @@ class Searches:
 def searched(engine: Engine, replica: Replica, class_id: int) -> set[Candidate]:
     info = replica.classes[class_id].info
     evaluation = engine.evaluate(class_id, info, PROFILE)
-    preemption = post_filter(engine, evaluation, lambda ties: int(ties[0])).preemption
+    preemption = post_filter(evaluation, lambda ties: int(ties[0])).preemption
     assert preemption is not None
     return set(preemption.candidates.all())
 

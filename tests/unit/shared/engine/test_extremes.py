@@ -74,7 +74,7 @@ class World:
 
     def totals(self, engine: Engine) -> list[int]:
         evaluation = engine.evaluate(self.pod_class.class_id, self.pod_class.info, PROFILE)
-        scores = engine.scores_of(evaluation)
+        scores = evaluation.scored()
         assert scores is not None
         found: list[int] = scores.total.tolist()
         return found

@@ -46,7 +46,7 @@ def totals(cache: Cache, spec: dict[str, object]) -> tuple[list[bool], list[int]
     profile = InTreeRegistry(parse_feature_gates("")).build(SchedulerConfiguration().profiles[0])
     engine = Engine(cache.view, {"p": profile.framework})
     evaluation = engine.evaluate(1, pod_with(spec), "p")
-    scores = engine.scores_of(evaluation)
+    scores = evaluation.scored()
     assert scores is not None
     return evaluation.feasible.tolist(), scores.total.tolist()
 

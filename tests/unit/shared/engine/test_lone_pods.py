@@ -7,7 +7,7 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
-from shared.engine import families, lone_pods
+from shared.engine import families, lone_pods, row_states
 from shared.engine.engine import Choice, Engine
 from shared.engine.families import ALONE_MAX, Families, Family, family_key
 from shared.engine.lone_pods import LonePods
@@ -67,7 +67,7 @@ class World:
 )
 def world(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> World:
     sharing_min, kept_rows_max = request.param
-    monkeypatch.setattr(lone_pods, "SHARING_MIN", sharing_min)
+    monkeypatch.setattr(row_states, "ROWS_MIN", sharing_min)
     monkeypatch.setattr(lone_pods, "KEPT_ROWS_A_FEASIBLE_MAX", kept_rows_max)
     return World()
 

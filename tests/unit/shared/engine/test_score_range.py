@@ -99,7 +99,7 @@ def chosen(cache: Cache, framework: Framework, info: PodInfo) -> Choice | str:
     engine = Engine(cache.view, {PROFILE: framework})
     evaluation = engine.evaluate(1, info, PROFILE)
     choice = engine.choose(evaluation, lambda ties: ties[0])
-    return choice or engine.failure(evaluation).error
+    return choice or evaluation.fit_error().error
 
 
 POD = pod_info(make_pod("p"))

@@ -7,7 +7,7 @@ import pytest
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_log import PodLog
-from shared.engine import pods_elsewhere, row_states
+from shared.engine import evaluation, row_states
 from shared.engine.class_filters import ClassFilters
 from shared.engine.engine import Engine
 from tests.support.builders import make_node, make_pod
@@ -207,10 +207,10 @@ def test_a_class_that_looks_at_nobody_is_not_told_who_came(monkeypatch: pytest.M
 def test_plugins_are_told_again_when_too_many_classes_mattered_to_none(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(pods_elsewhere, "REMEMBERED_MAX", 3)
+    monkeypatch.setattr(evaluation, "REMEMBERED_MAX", 3)
     watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
     watched.check()
     kept = watched.engine.evaluate(watched.kind.class_id, watched.kind.info, PROFILE)
-    assert [kept.elsewhere.heeds_any({class_id}) for class_id in range(100, 109)] == [
+    assert [kept.heeds_any({class_id}) for class_id in range(100, 109)] == [
         False, False, False, False, True, False, False, False, False,
     ]  # fmt: skip

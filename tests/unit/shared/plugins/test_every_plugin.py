@@ -9,6 +9,7 @@ from daemon.core.cache import Cache
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugin_names import VOLUME_BINDING
 from shared.plugins.in_tree import InTreeRegistry
@@ -192,8 +193,7 @@ def test_nothing_here_writes_the_columns() -> None:
     rows = cache.nodes.present_rows()
     before = [c.copy() for c in (cache.nodes.requested, cache.nodes.allocatable)]
     masks = cache.nodes.unschedulable.copy(), cache.nodes.taints_id.copy()
-    outcome = fw.run_pre_filters(pod, cache.view)
-    fw.run_filters(pod, cache.view, outcome, rows)
+    prepared(fw, pod, cache.view).run_filters(rows)
     active = fw.prepare_scores(pod, cache.view, rows).active
     fw.run_scores(pod, cache.view, active, rows)
     assert (before[0] == cache.nodes.requested).all()

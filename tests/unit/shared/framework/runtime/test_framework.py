@@ -81,7 +81,7 @@ def test_a_plugin_may_have_any_number_of_reasons_against_all_nodes() -> None:
 
     framework = Framework("p", [Chatty()], [], [])
     view, pod = cluster_of([make_node("n0")]).view, pod_with({})
-    found = framework.run_filters(pod, view, framework.run_pre_filters(pod, view), rows_of(0))
+    found = prepared(framework, pod, view).run_filters(rows_of(0))
     reasons = found.verdicts[0].verdicts.status(0, "Chatty").reasons
     assert reasons[0] == "because of 0"
     assert reasons[REASONS_MAX - 1 :] == (MORE_REASONS,)
