@@ -28,6 +28,8 @@ after is waited for (`wait_call`).
 import json
 import os
 import shutil
+import subprocess
+import sys
 import tempfile
 import threading
 import time
@@ -41,6 +43,7 @@ import msgspec
 from bench.apiserver.api_faults import FaultPlan
 from bench.conformance.shapes import node_shapes
 from bench.unsupervised import UnsupervisedProcesses
+from daemon.supervisor.plan import BINDING_NAME
 from shared.child_plan import ChildPlan
 from shared.messages.admin import (
     AdminRequest,
@@ -57,6 +60,7 @@ from shared.messages.admin import (
 from shared.runtime_options import RuntimeOptions
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
+from tests.support import binding_file
 from tests.support.live_cluster import EVENTS as EVENTS
 from tests.support.live_cluster import Json as Json
 from tests.support.live_cluster import LiveCluster
@@ -126,6 +130,19 @@ MODULES: Final = {
 }
 
 
+def _binding_file(options: RuntimeOptions, environment: Mapping[str, str]) -> str:
+    """Has the binders' part of the configuration written by who can load the plugins; its path."""
+    made = subprocess.run(
+        [sys.executable, "-P", "-m", binding_file.__name__, options.config, options.feature_gates],
+        env=environment,
+        stdout=subprocess.PIPE,
+        check=True,
+    )
+    path = Path(options.runtime_dir) / BINDING_NAME
+    path.write_bytes(made.stdout)
+    return str(path)
+
+
 class LiveBerth(LiveCluster):
     """From start to end of the processes. Not thread-safe."""
 
@@ -169,7 +186,8 @@ class LiveBerth(LiveCluster):
             gang_reservation_s=gang_reservation_s,
             custom_kinds=custom_kinds,
         )
-        plan = ChildPlan(options=options, breaks_ties_by_name=True)
+        binding = _binding_file(options, environment) if config else ""
+        plan = ChildPlan(options=options, binding=binding, breaks_ties_by_name=True)
         self._processes = UnsupervisedProcesses(self._folder, plan, environment)
         self._admin = AdminClient(Endpoints(runtime_dir))
         try:

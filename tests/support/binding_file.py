@@ -1,0 +1,14 @@
+"""`python -m tests.support.binding_file CONFIG GATES`: writes what a configuration comes to for the binders,
+as `berth run` does, to standard output. A process of its own, in the environment that has the plugins."""
+
+import sys
+from pathlib import Path
+
+from daemon.commands.check_config import check_text
+from daemon.supervisor.binding_plans import binding_plan
+
+if __name__ == "__main__":
+    path, gates = sys.argv[1:]
+    sys.stdout.buffer.write(
+        binding_plan(*check_text(Path(path).read_text(), path, gates)).encoded()
+    )
