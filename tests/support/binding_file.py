@@ -1,5 +1,6 @@
-"""`python -m tests.support.binding_file CONFIG GATES`: writes what a configuration comes to for the binders,
-as `berth run` does, to standard output. A process of its own, in the environment that has the plugins."""
+"""`python -m tests.support.binding_file CONFIG GATES`: writes what binders are told of a configuration
+to standard output, as `berth run` makes it. A process of its own, in the environment that has
+plugins."""
 
 import sys
 from pathlib import Path
