@@ -17,6 +17,7 @@ rejected the pod, nominations, and at the end what is on each node in the owner'
 
 import queue
 import time
+from copy import deepcopy
 from datetime import UTC, datetime, timedelta
 from typing import Any, Final, assert_never
 
@@ -187,13 +188,13 @@ class _Lane:
         return outcome
 
 
-class _Pending:
+class PendingInScenario:
     """A pod of the scenario on its way to a node."""
 
     def __init__(self, pod: Pod, scheduler_name: str) -> None:
         pod.spec.scheduler_name = scheduler_name
-        self.record = split_pod(pod)
         self._pod = pod
+        self.record = split_pod(deepcopy(pod))  # Which empties the one that it is given.
         self.is_bound = False
         self.shown: PodRecord | None = None
         """As the owner knows it now."""
@@ -210,7 +211,7 @@ class _Pending:
         spec = self._pod.spec
         gates = [*(spec.scheduling_gates or ()), HOLD]
         held = msgspec.structs.replace(spec, scheduling_gates=gates)
-        record = split_pod(msgspec.structs.replace(self._pod, spec=held))
+        record = split_pod(deepcopy(msgspec.structs.replace(self._pod, spec=held)))
         nominated = self.record.nominated_node_name
         return msgspec.structs.replace(record, nominated_node_name=nominated)
 
@@ -223,7 +224,7 @@ class _Replay:
         self._profile = profile
         self._processes = processes
         self._pods = {
-            pod_key(pod): _Pending(pod, profile.name_for(pod.spec.scheduler_name))
+            pod_key(pod): PendingInScenario(pod, profile.name_for(pod.spec.scheduler_name))
             for pod in scenario.pending
         }
         self._uids = {
@@ -275,7 +276,7 @@ class _Replay:
 
     # One attempt ---------------------------------------------------------------------------------
 
-    def _attempt(self, pending: _Pending) -> Json:
+    def _attempt(self, pending: PendingInScenario) -> Json:
         self._withdraw(pending)
         self._show(pending, pending.record)
         self._processes.feed(self._to_tell)
@@ -370,7 +371,7 @@ class _Replay:
             if pending.record.nominated_node_name:
                 self._hold(pending)
 
-    def _bound(self, pending: _Pending, line: Bound) -> Json:
+    def _bound(self, pending: PendingInScenario, line: Bound) -> Json:
         for work in line.claims:
             key = f"{work.namespace}/{work.name}"
             claim = written_claim(work, self._claims.get(key), pending.record)
@@ -385,7 +386,7 @@ class _Replay:
         claims = shown_claims(pending.record.namespace, pending.claim_names, self._claims)
         return {"result": "scheduled", "node": line.node, **claims}
 
-    def _refused(self, pending: _Pending, line: Refused) -> Json:
+    def _refused(self, pending: PendingInScenario, line: Refused) -> Json:
         held = _find(self._processes.ask_queue(), pending.record.uid)
         if held is None:
             raise PipelineError(f"{line.pod} got a verdict and is not in the queue")
@@ -421,19 +422,19 @@ class _Replay:
 
     # What the cluster shows ----------------------------------------------------------------------
 
-    def _show(self, pending: _Pending, record: PodRecord) -> None:
+    def _show(self, pending: PendingInScenario, record: PodRecord) -> None:
         pending.shown = record
         pending.is_held = False
         self._to_tell.append(PodChanged(record))
 
-    def _hold(self, pending: _Pending) -> None:
+    def _hold(self, pending: PendingInScenario) -> None:
         """Twice: a pod that comes with a gate is not nominated yet, one that is updated is."""
         held = pending.held()
         self._show(pending, held)
         self._show(pending, held)
         pending.is_held = True
 
-    def _withdraw(self, pending: _Pending) -> None:
+    def _withdraw(self, pending: PendingInScenario) -> None:
         if pending.shown is not None:
             self._to_tell.append(PodDeleted(pending.shown))
             pending.shown = None
