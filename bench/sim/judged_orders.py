@@ -6,8 +6,10 @@ were assumed, and who is told to go makes room for whom it goes.
 
 from collections import Counter
 from dataclasses import replace
+from typing import Final
 
 from bench.sim.berth import Berth
+from bench.sim.door import SimulatedDoor
 from bench.sim.links import PeerEnd
 from bench.sim.oracle import AFFINITY, SPREAD, OracleCluster, OraclePod, why_not
 from bench.sim.schedule import SimulatedFailure
@@ -19,6 +21,10 @@ from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
 from shared.plugin_names import VOLUME_RESTRICTIONS
 from shared.transport.owner_sockets import Received
+
+SINCE_THEN: Final = (SPREAD, AFFINITY, VOLUME_RESTRICTIONS, SimulatedDoor.NAME)
+"""What these have against a node when victims are told to go may have come after the decision, which is
+judged by itself: somebody on another node, who counts, too, or has the claim; a door that was shut."""
 
 
 class JudgedOrders:
@@ -102,8 +108,8 @@ class JudgedOrders:
             except CannotTell:
                 self._counts["untold"] += 1
                 continue
-            if problem is None or problem.plugin in (SPREAD, AFFINITY, VOLUME_RESTRICTIONS):
-                continue  # Whoever has come to another node since then counts, too, or has its claim.
+            if problem is None or problem.plugin in SINCE_THEN:
+                continue
             if node.name not in self._world.spoilt_nodes:
                 told = f"{order.namespace}/{order.name} goes from {node.name} for"
                 raise SimulatedFailure("eviction in vain", f"{told} {queued.record.key}: {problem}")
