@@ -45,6 +45,8 @@ class AttemptTimes:
 
     def flush(self, now_s: float) -> None:
         """Observes what was taken down, all of which happened now."""
+        if not (self._failed or self._bound):
+            return
         observe = self._counters.observe
         for (result, profile, popped_s), count in self._failed.items():
             observe("attempt_s", (result, profile), max(0.0, now_s - popped_s), count)

@@ -123,13 +123,7 @@ class UnschedulablePods:
             gated_count += len(group.pods) if key.gated_by else 0
             for uid, pod in group.pods.items():
                 assert pod.record.uid == uid, f"pod {uid} is filed under another's uid"
-                now = (
-                    pod.gated_by,
-                    pod.unschedulable_plugins,
-                    pod.pending_plugins,
-                    pod.class_id,
-                )
-                assert now == key, f"pod {uid} changed while it was parked"
+                assert _key_of(pod) == key, f"pod {uid} changed while it was parked"
                 assert pod.timestamp_s >= self._oldest_s, f"pod {uid} is older than the oldest"
             for plugin in key.unschedulable_plugins | key.pending_plugins:
                 of_class = self._by_plugin[plugin][key.class_id]
