@@ -97,7 +97,8 @@ class ScoreColumn:
         if self.follower is None:
             return is_other
         if is_other or not len(self._weighted):
-            self._weighted = np.zeros(len(self.raw), np.int64)
+            if not len(self._weighted):
+                self._weighted = np.zeros(len(self.raw), np.int64)
             for part in parts_of(row_count):
                 self._weighted[part] = self.weigh(self.raw[part])
             return True
@@ -337,7 +338,7 @@ class ClassScores:
         total = self._plain_sum[rows] + self._narrow_sum[rows]
         for column in self._wide:
             total += column.weighted(rows)
-        np.putmask(total, ~self._feasible_mask[rows], NOT_FEASIBLE)
+        np.copyto(total, NOT_FEASIBLE, where=~self._feasible_mask[rows])
         before = self.total[rows]
         self.total[rows] = total
         self.best.wrote(rows, before)
@@ -347,7 +348,7 @@ class ClassScores:
             total = np.add(self._plain_sum[part], self._narrow_sum[part], out=self.total[part])
             for column in self._wide:
                 total += column.weighted(part)
-            np.putmask(total, ~self._feasible_mask[part], NOT_FEASIBLE)
+            np.copyto(total, NOT_FEASIBLE, where=~self._feasible_mask[part])
         self.best.forget()
 
 

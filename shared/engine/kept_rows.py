@@ -145,7 +145,7 @@ class KeptRows:
                     score *= weight
                 sums = np.add(sums, score, out=total[block])
         if feasible is not None:
-            np.putmask(total, ~feasible, -1.0)
+            np.copyto(total, -1.0, where=~feasible)
         best = total.max()
         return int(best), (total == best).nonzero()[0]
 

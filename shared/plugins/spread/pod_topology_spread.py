@@ -238,28 +238,31 @@ class PodTopologySpread:
             if state is None:
                 return np.zeros(len(rows), np.int64)
         index = row_index(rows)
-        total = state.counts[0].parts(index)
-        for counts in state.counts[1:]:
-            total += counts.parts(index)
-        scores = rounded(total)
+        first, *others = state.counts
+        if others:
+            total = first.parts(index)
+            for counts in others:
+                total += counts.parts(index)
+            scores = rounded(total)
+        else:
+            scores = first.scores(index)
         if state.inclusion.leaves_out_nodes:
             scores[~state.inclusion.has_all_keys[index]] = UNRATED
         return scores
 
-    def normalization(self, state: SoftState | None, raw: Int64s) -> tuple[int, int]:
-        """The lowest and the highest score of the nodes that are rated."""
+    def normalization(self, state: SoftState | None, raw: Int64s) -> tuple[int, int, bool]:
+        """The lowest and the highest score of the nodes that are rated, and whether all are."""
         highest = max(int(raw.max(initial=0)), 0)
         lowest = int(raw.min(initial=highest))
-        if lowest == UNRATED:
-            lowest = int(raw.min(where=raw != UNRATED, initial=highest))
-        return lowest, highest
+        if lowest != UNRATED:
+            return lowest, highest, True
+        return int(raw.min(where=raw != UNRATED, initial=highest)), highest, False
 
-    def normalize(self, raw: Int64s, normalization: tuple[int, int]) -> Int64s:
-        if raw.min(initial=0) >= 0:
-            return by_range(raw, *normalization)
-        unrated = raw == UNRATED
-        scores = by_range(np.where(unrated, 0, raw), *normalization)
-        scores[unrated] = 0
+    def normalize(self, raw: Int64s, normalization: tuple[int, int, bool]) -> Int64s:
+        lowest, highest, are_all_rated = normalization
+        scores = by_range(raw, lowest, highest)
+        if not are_all_rated:
+            scores[raw == UNRATED] = 0
         return scores
 
     def update_score(
@@ -287,10 +290,10 @@ class PodTopologySpread:
             is_changed = True
         if not is_changed:
             return NO_ROWS
-        changed = [counts.settle() for counts in state.counts]
-        if any(rows is None for rows in changed):
+        changed = [rows for counts in state.counts if (rows := counts.settle()) is not None]
+        if len(changed) < len(state.counts):
             return cluster.nodes.present_rows()
-        return np.concatenate([rows for rows in changed if rows is not None])
+        return changed[0] if len(changed) == 1 else np.concatenate(changed)
 
     def depends_on_class(
         self, state: HardState | SoftState | None, class_id: int, cluster: ClusterView

@@ -139,8 +139,8 @@ def domain_weight(size: int) -> float:
 class SoftDomains:
     """ScheduleAnyway over any label but the host name: pods of the domain count."""
 
-    __slots__ = ("_eligible", "_in_domain", "_max_skew", "_parts", "_slot_of_row", "_slots_changed",
-                 "_weight", "counts", "topology")  # fmt: skip
+    __slots__ = ("_eligible", "_in_domain", "_max_skew", "_parts", "_scores", "_slot_of_row",
+                 "_slots_changed", "_weight", "counts", "topology")  # fmt: skip
 
     def __init__(
         self,
@@ -167,6 +167,9 @@ class SoftDomains:
         self._slots_changed: set[int] = set()
         self._weight = 0.0
         self._parts: Floats = np.zeros(slots)
+        """What the constraint adds, by domain."""
+        self._scores: Int64s = np.zeros(slots, np.int64)
+        """The same rounded: the domain is, not each of its rows."""
         self.settle()
 
     def add(self, node_row: int, count: int) -> None:
@@ -187,22 +190,30 @@ class SoftDomains:
         if weight != self._weight:
             self._weight = weight
             self._slots_changed.clear()
-            self._parts = self.counts.astype(np.float64)
-            self._parts *= weight
-            self._parts += float(self._max_skew - 1)
-            self._parts[NO_DOMAIN] = 0.0
+            self._weigh(slice(None))
+            self._parts[NO_DOMAIN] = self._scores[NO_DOMAIN] = 0
             return None
-        changed = sorted(self._slots_changed)
-        self._slots_changed.clear()
         domain_count = self.topology.domain_count
-        changed = [slot for slot in changed if 0 <= slot < domain_count]
-        for slot in changed:
-            self._parts[slot] = self.counts.item(slot) * weight + float(self._max_skew - 1)
+        changed = [slot for slot in self._slots_changed if 0 <= slot < domain_count]
+        self._slots_changed.clear()
+        self._weigh(np.array(changed, np.intp))
         return self.topology.rows_of_all(changed)
+
+    def _weigh(self, slots: RowIndex) -> None:
+        parts = self.counts[slots].astype(np.float64)
+        parts *= self._weight
+        parts += float(self._max_skew - 1)
+        self._parts[slots] = parts
+        self._scores[slots] = rounded(parts)
 
     def parts(self, index: RowIndex) -> Floats:
         """What the constraint adds to the score of each row."""
         found: Floats = self._parts[self.topology.domain_of_row[index]]
+        return found
+
+    def scores(self, index: RowIndex) -> Int64s:
+        """The score of each row where there is no other constraint."""
+        found: Int64s = self._scores[self.topology.domain_of_row[index]]
         return found
 
 
@@ -251,6 +262,10 @@ class SoftNodes:
         found += float(self._max_skew - 1)
         found *= self._has_label[index]
         return found
+
+    def scores(self, index: RowIndex) -> Int64s:
+        """The score of each row where there is no other constraint."""
+        return rounded(self.parts(index))
 
 
 def rounded(scores: Floats) -> Int64s:

@@ -111,6 +111,7 @@ def test_soft_counts_follow_and_name_every_row_whose_part_changes(
         changed = kept.settle()
         after = kept.parts(everything)
         assert after.tolist() == fresh().parts(everything).tolist()
+        assert kept.scores(everything).tolist() == rounded(after).tolist()
         named = set(range(ROWS)) if changed is None else set(changed.tolist())
         assert set(np.flatnonzero(before != after).tolist()) <= named
 
