@@ -224,7 +224,7 @@ class AtRest:
                 # Nobody is told of a limit that goes with its CSINode (`EventsToRegister` in
                 # pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2).
                 fits = [name for name in fits if name in cluster.told.get("csinodes", {})]
-            if self._opinion.devices_on_permit and _was_rejected_by(DYNAMIC_RESOURCES, queued):
+            if _is_not_told_of_devices(queued, self._opinion.devices_let_go_s):
                 fits = []
             # A node that changed may have become one where room can be made; but only the plugins
             # that rejected the pod there are asked what would help, and not those that kept
@@ -304,6 +304,15 @@ def _is_not_told_of_nodes(pod: OraclePod, queued: QueuedPod | None) -> bool:
     NodeResourcesFit: what its Filter ignores that asks for (`isFit` in noderesources/fit.go, v1.36.2,
     has `Fits` ignore nothing), and no node has it."""
     return is_asked_about(pod.spec) and _was_rejected_by(NODE_RESOURCES_FIT, queued)
+
+
+def _is_not_told_of_devices(queued: QueuedPod | None, let_go_s: float) -> bool:
+    """Whether devices became free, since the pod was tried, of which no claim had said that they were
+    not: Unreserve of DynamicResources takes them back where they are in flight, which is no event
+    (`unreserveClaim` and `EventsToRegister` in dynamicresources/dynamicresources.go, v1.36.2, which has
+    none for pods that go)."""
+    was_rejected = _was_rejected_by(DYNAMIC_RESOURCES, queued)
+    return was_rejected and queued is not None and queued.popped_s <= let_go_s
 
 
 def _was_rejected_by(plugin: str, queued: QueuedPod | None) -> bool:

@@ -4,7 +4,9 @@ What it assumes, what it refuses, whom it has go, and which pods it takes for un
 the oracle does not share is a finding. Workers' decisions: `second_opinion.py`.
 """
 
+import math
 from collections import Counter
+from collections.abc import Callable
 from typing import Any
 
 from bench.sim.extender import is_asked_about
@@ -38,14 +40,15 @@ class OwnerOpinion:
         self.assumptions_count = 0
         self.permit_count = 0
         """Of all assumptions, those of pods that may have to wait on Permit, or are refused there."""
-        self.devices_on_permit = False
-        """Some of these had claims."""
+        self.devices_let_go_s = -math.inf
+        """When a pod last lost devices that no claim says it has, on the owner's clock."""
 
     def listen_to(self, owner: OwnerProcess) -> None:
         """From its first turn on."""
         cache = owner.state.cache
         self._listen_to_assumptions(owner, cache)
         self._listen_to_confirmations(cache)
+        self._listen_to_losses(owner, cache)
         self._listen_to_refusals(owner, cache)
         self._listen_to_evictions(owner, cache)
 
@@ -87,7 +90,6 @@ class OwnerOpinion:
         pod = waiting(record)
         if GROUP in pod.labels or REFUSED_AT in pod.labels:
             self.permit_count += 1
-            self.devices_on_permit |= bool(pod.spec.get("resourceClaims"))
         node = cluster.node(node_name)
         if node is None:
             raise SimulatedFailure("assumption", f"{record.key} on {node_name}, which is not there")
@@ -115,6 +117,37 @@ class OwnerOpinion:
             return confirmed
 
         cache.confirm_pod = confirm_pod
+
+    # Losses -----------------------------------------------------------------------------------------
+
+    def _listen_to_losses(self, owner: OwnerProcess, cache: Any) -> None:
+        def losing(lose: Callable[[str], CachedPod | None]) -> Callable[[str], CachedPod | None]:
+            def lost(uid: str) -> CachedPod | None:
+                was_assumed = cache.is_assumed_pod(uid)
+                gone = lose(uid)
+                if gone is not None and was_assumed and self._has_unwritten_devices(gone.record):
+                    self.devices_let_go_s = owner.clock.monotonic_s()
+                return gone
+
+            return lost
+
+        cache.forget_pod = losing(cache.forget_pod)
+        cache.remove_pod = losing(cache.remove_pod)
+
+    def _has_unwritten_devices(self, record: PodRecord) -> bool:
+        """Whether the pod asks for devices, and no claim has been written for it."""
+        spec = waiting(record).spec
+        asks = bool(spec.get("resourceClaims")) or any(
+            "/" in name
+            for container in spec["containers"]
+            for name in (container.get("resources") or {}).get("requests") or ()
+        )
+        claims = self._world.kind("resourceclaims") if asks else ()
+        return asks and not any(
+            holder["uid"] == record.uid
+            for claim in claims
+            for holder in (claim.get("status") or {}).get("reservedFor") or ()
+        )
 
     # Refusals ---------------------------------------------------------------------------------------
 
