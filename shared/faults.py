@@ -45,7 +45,7 @@ class reading:  # noqa: N801  # Reads as a statement: `with reading("pod", recor
         traceback: TracebackType | None,
     ) -> None:
         if isinstance(error, Exception) and is_of_an_object(error):
-            where = f"{self._what} {getattr(self._subject, 'key', self._subject)}".rstrip()
+            where = f"{self._what} {getattr(self._subject, 'key', self._subject)}".strip()
             raise ObjectFaultError(where, fault_text(error)) from error
 
 

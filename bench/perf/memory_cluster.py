@@ -113,10 +113,13 @@ class MemoryPod:
     def line(self, event: bytes, version: int) -> bytes:
         """The watch line."""
         node = b'"nodeName":"%b",' % self.node.encode() if self.node else b""
+        status = self.status
+        if self.claims_told:
+            status = b"{%b}" % b",".join(filter(None, (self.claims_told, status[1:-1])))
         return (
             b'{"type":"%b","object":{"kind":"Pod","apiVersion":"v1","metadata":{"name":"%b",'
             b'"namespace":"%b","uid":"%b","resourceVersion":"%d",%b%b},"spec":{%b%b},'
-            b'"status":{%b}}}'
+            b'"status":%b}}'
         ) % (
             event,
             self.name.encode(),
@@ -127,7 +130,7 @@ class MemoryPod:
             self.shape.metadata,
             node,
             self.shape.spec,
-            b",".join(filter(None, (self.claims_told, self.status[1:-1]))),
+            status,
         )
 
 

@@ -59,6 +59,7 @@ class KindFeed:
     def __init__(self, kind: ResourceKind, emit: Emit, in_hand: InHand | None = None) -> None:
         """`in_hand`: for an adapter that is to say which object it reads."""
         self._kind = kind
+        self._is_of_nodes = kind.struct_type is Node
         self._emit = emit
         self._in_hand = in_hand
         self._decoder = _decoder_of(kind)
@@ -99,9 +100,10 @@ class KindFeed:
             if self._in_hand is None:
                 self._tell(item, size_bytes)
                 continue
-            content = f"{self._kind.plural} {_key(item)} {item.metadata.resource_version}".encode()
+            meta = item.metadata
+            content = f"{self._kind.plural} {meta.key} {meta.resource_version}".encode()
             if not self._in_hand.do(content, partial(self._tell, item, size_bytes)):
-                self._emit_rejected(RejectedObject(_key(item), WHY, ""))
+                self._emit_rejected(RejectedObject(meta.key, WHY, ""))
         for rejected in page.rejected:
             self._emit_rejected(rejected)
         self._listed_version = page.resource_version
@@ -155,7 +157,7 @@ class KindFeed:
         is_namespaced = bool(meta.namespace)
         if meta.name and meta.uid and self._kind.is_namespaced in (is_namespaced, None):
             return True
-        where = _key(item) or "an object without a name"
+        where = item.metadata.key or "an object without a name"
         problem = "metadata.name, metadata.uid or metadata.namespace is not as the kind demands"
         self._emit_rejected(RejectedObject(where, problem, meta.resource_version))
         return False
@@ -175,16 +177,19 @@ class KindFeed:
         make = deleted if is_deletion or _is_finished(item) else changed
         version = item.metadata.resource_version
         try:
-            with reading(_key(item)):
+            with reading("", item.metadata):
                 message = make(self._kind, item)
         except ObjectError as error:
             self._emit_rejected(RejectedObject(error.where, error.problem, version))
             return
-        if isinstance(message, NodeDeleted):
-            self._told_nodes.has_gone(message.name)
-        elif isinstance(message, NodeChanged) and self._told_nodes.is_known(message.node):
+        if self._is_of_nodes and self._is_told_node(message):
             return
         self._emit(message, size_bytes)
+
+    def _is_told_node(self, message: AdapterMessage) -> bool:
+        if isinstance(message, NodeDeleted):
+            self._told_nodes.has_gone(message.name)
+        return isinstance(message, NodeChanged) and self._told_nodes.is_known(message.node)
 
     def _advance(self, version: str) -> None:
         # While initial events arrive, their versions are those of the objects and say nothing about
@@ -208,7 +213,7 @@ def changed(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
         return PodChanged(split_pod(item))
     if isinstance(item, Node):
         return NodeChanged(item)
-    return ObjectChanged(kind.plural, _key(item), msgspec.Raw(_encoder.encode(item)))
+    return ObjectChanged(kind.plural, item.metadata.key, msgspec.Raw(_encoder.encode(item)))
 
 
 def deleted(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
@@ -217,7 +222,7 @@ def deleted(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
         return PodDeleted(split_pod(item))
     if isinstance(item, Node):
         return NodeDeleted(item.metadata.name)
-    return ObjectDeleted(kind.plural, _key(item))
+    return ObjectDeleted(kind.plural, item.metadata.key)
 
 
 def _is_finished(item: ApiObject) -> bool:
@@ -229,8 +234,3 @@ def _name_in(line: bytes) -> str:
     found = dict(reversed(_NAMES.findall(line[:_NAMED_WITHIN_BYTES])))  # The first of each.
     names = (found.get(b"namespace", b""), found.get(b"name", b""))
     return b"/".join(filter(None, names)).decode() or f"a watch line of {len(line)} bytes"
-
-
-def _key(item: ApiObject) -> str:
-    meta = item.metadata
-    return f"{meta.namespace}/{meta.name}" if meta.namespace else meta.name

@@ -196,13 +196,15 @@ def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
 
 def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | None:
     """Takes the names of claims out of the spec."""
+    claims, extended = status.resource_claim_statuses, status.extended_resource_claim_status
+    if not (spec.volumes or spec.resource_claims or claims or extended):
+        return None
     names = []
     for volume in spec.volumes or ():
         if volume.persistent_volume_claim is not None:
             names.append(volume.persistent_volume_claim.claim_name)
             volume.persistent_volume_claim.claim_name = ""
     is_named = spec.resource_claims or any(v.ephemeral is not None for v in spec.volumes or ())
-    claims, extended = status.resource_claim_statuses, status.extended_resource_claim_status
     if not (names or is_named or claims or extended):
         return None
     return OwnFacts(

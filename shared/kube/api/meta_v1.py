@@ -39,6 +39,10 @@ class ObjectIdentity(ApiStruct):
     namespace: str = ""
     uid: str = ""
 
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
 
 class OwnerReference(ApiStruct):
     api_version: str = ""
