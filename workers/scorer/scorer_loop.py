@@ -205,13 +205,13 @@ class ScorerLoop:
                 self._apply_delta(message, received)
             case SnapshotFull():
                 self._apply_full(message, received)
-            case SchedulePods():
+            case SchedulePods() | ScheduleExtended():
                 if message.epoch != self._replica.epoch and self._replica.is_whole:
                     log.info("work_of_another_epoch_dropped", epoch=message.epoch)
-                else:
+                elif isinstance(message, SchedulePods):
                     self._work.append(message)
-            case ScheduleExtended():
-                self._extended_work.append(message)
+                else:
+                    self._extended_work.append(message)
             case PodsOnNodes():
                 if self._extended is not None and message.epoch == self._replica.epoch:
                     self._extended.on_pods(message)
@@ -253,7 +253,9 @@ class ScorerLoop:
         self._is_resync_asked = False
         self._told_ticket = message.next_ticket
         self._cycle.start_over()
+        # What an earlier owner wanted may wait for a delta that this one will not come to for long.
         self._work = deque(work for work in self._work if work.epoch == message.epoch)
+        self._extended_work = deque(w for w in self._extended_work if w.epoch == message.epoch)
         early = list(self._early)
         self._early.clear()
         for one in early:
@@ -280,7 +282,7 @@ class ScorerLoop:
         log.info("asking_for_a_full_snapshot", reason=reason)
         self._is_resync_asked = self._send(ResyncRequest(reason))
 
-    def _is_ready(self, work: SchedulePods) -> bool:
+    def _is_ready(self, work: SchedulePods | ScheduleExtended) -> bool:
         replica = self._replica
         return (
             replica.is_whole
@@ -378,13 +380,10 @@ class ScorerLoop:
 
     def _do_extended_work(self, extended: ExtendedPods) -> None:
         """Answers of extenders, and the pods whose turn it is to be asked about."""
-        replica = self._replica
-        if not replica.is_whole:
+        if not self._replica.is_whole:
             return  # What has come waits, where it is.
-        while self._extended_work and replica.sequence >= self._extended_work[0].min_sequence:
-            work = self._extended_work.popleft()
-            if work.epoch == replica.epoch:
-                extended.add(work.tasks)
+        while self._extended_work and self._is_ready(self._extended_work[0]):
+            extended.add(self._extended_work.popleft().tasks)
         assert self._caller is not None, "extended pods have somebody to ask"
         for settled in extended.work(self._caller.take()):
             self._propose(settled.answers, NO_BATCH, settled.proposal_sequence, settled.generation)

@@ -4,9 +4,21 @@ from collections.abc import Sequence
 
 import pytest
 
+from bench.manual_clock import ManualClock
+from daemon.core.cache import Cache
+from daemon.core.snapshot_log import SnapshotLog
 from shared.clock import SystemClock
-from shared.messages.from_scorer import FromScorer, ScorerHello
-from shared.messages.to_scorer import Drain, GreetAgain, ScorerRefused, ToScorer
+from shared.messages.from_scorer import FromScorer, ResyncRequest, ScorerHello
+from shared.messages.to_scorer import (
+    Drain,
+    ExtendedTask,
+    GreetAgain,
+    ScheduleExtended,
+    SchedulePods,
+    ScorerRefused,
+    TaskRun,
+    ToScorer,
+)
 from shared.transport.connection import Connected
 from shared.transport.scorer_sockets import FromOwner, RefusedError
 from tests.support.lone_scorer import loop_on
@@ -16,7 +28,7 @@ class PlayedSockets:
     """Hands out what the owner is to have said, one message for each poll."""
 
     def __init__(self, messages: Sequence[ToScorer | Connected]) -> None:
-        self._messages = list(messages)
+        self._messages = [FromOwner(message, ()) for message in messages]
         self.sent: list[FromScorer] = []
         self.is_connected = True
         self.failed_count = 0
@@ -27,7 +39,7 @@ class PlayedSockets:
 
     def poll(self, timeout_ms: int) -> list[FromOwner]:
         del timeout_ms
-        return [FromOwner(self._messages.pop(0), ())]
+        return [self._messages.pop(0)]
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
         del timeout_ms
@@ -64,3 +76,48 @@ def test_a_worker_of_the_owners_host_leaves_with_it() -> None:
 def test_a_worker_that_is_refused_ends_with_the_reason() -> None:
     with pytest.raises(RefusedError, match="other configuration"):
         hellos_after([Connected(), ScorerRefused("other configuration")], "abc")
+
+
+LATE = 65
+"""A delta of the earlier owner, which the new one will not come to for long."""
+
+
+class LastingSockets(PlayedSockets):
+    """A second of silence after each message, and some more at the end."""
+
+    def __init__(self, came: Sequence[FromOwner], clock: ManualClock) -> None:
+        super().__init__([])
+        self._polls: list[list[FromOwner]] = [part for one in came for part in ([one], [])]
+        self._polls += [[]] * 5
+        self._clock = clock
+
+    @property
+    def is_over(self) -> bool:
+        return not self._polls
+
+    def poll(self, timeout_ms: int) -> list[FromOwner]:
+        del timeout_ms
+        self._clock.advance(1.0)
+        return self._polls.pop(0)
+
+
+@pytest.mark.parametrize("is_early", [True, False])
+@pytest.mark.parametrize(
+    "work",
+    [
+        SchedulePods(1, 0, LATE, 3, [TaskRun(4, 1)]),
+        ScheduleExtended(1, LATE, [ExtendedTask(3, 4, False, "ns", "n", "u")]),
+    ],
+    ids=["by itself", "with extenders"],
+)
+def test_what_an_earlier_owner_wanted_keeps_nobody_waiting(work: ToScorer, is_early: bool) -> None:
+    """Whether it comes before the new owner's snapshot or after it, no delta is waited for."""
+    log = SnapshotLog(Cache(), epoch=2)
+    log.skip({})
+    whole = log.full({}, next_ticket=0)
+    came = [FromOwner(whole.message, tuple(whole.buffers))]
+    came.insert(0 if is_early else 1, FromOwner(work, ()))
+    clock = ManualClock(0.0)
+    sockets = LastingSockets([FromOwner(Connected(), ()), *came], clock)
+    loop_on(sockets, clock).run(lambda: sockets.is_over)
+    assert not [each for each in sockets.sent if isinstance(each, ResyncRequest)]
