@@ -16,6 +16,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
+from daemon.core.queue.active import QueueKey
 from daemon.core.queue.queued_pod import Place, QueuedPod
 
 WINDOW_S: Final = 1.0
@@ -24,17 +25,18 @@ WINDOW_S: Final = 1.0
 _SHIFT_MAX: Final = 64
 """2**64 s is longer than any maximum; more doublings would only overflow the float."""
 
-_Entry = tuple[float, int, float, int, QueuedPod]
+_Entry = tuple[float, tuple[float, ...], int, QueuedPod]
 
 
 class BackoffQueue:
-    """Two heaps by the end of the back-off, then by importance."""
+    """Two heaps by the end of the back-off, then in the order of the active queue."""
 
-    def __init__(self, initial_s: float, max_s: float) -> None:
+    def __init__(self, initial_s: float, max_s: float, queue_key: QueueKey) -> None:
         assert initial_s >= 0, "a back-off cannot end before it begins"
         assert max_s >= 0, "a back-off cannot end before it begins"
         self._initial_s = initial_s
         self._max_s = max_s
+        self._queue_key = queue_key
         self._rejected: list[_Entry] = []
         self._errors: list[_Entry] = []
         self._rejected_count = 0
@@ -47,7 +49,7 @@ class BackoffQueue:
         for heap in (self._rejected, self._errors):
             for entry in heap:
                 if _is_alive(entry):
-                    yield entry[4]
+                    yield entry[3]
 
     @property
     def poppable_count(self) -> int:
@@ -77,7 +79,8 @@ class BackoffQueue:
 
     def push(self, pod: QueuedPod) -> None:
         pod.place = Place.BACKOFF
-        entry = (pod.backoff_until_s, -pod.priority, pod.timestamp_s, pod.arrival, pod)
+        key = self._queue_key(pod.priority, pod.timestamp_s)
+        entry = (pod.backoff_until_s, key, pod.arrival, pod)
         if pod.waits_in_full:
             heapq.heappush(self._errors, entry)
             self._error_count += 1
@@ -101,7 +104,7 @@ class BackoffQueue:
         _drop_dead(self._rejected)
         if not self._rejected:
             return None
-        pod = heapq.heappop(self._rejected)[4]
+        pod = heapq.heappop(self._rejected)[3]
         self._rejected_count -= 1
         return pod
 
@@ -130,8 +133,8 @@ class BackoffQueue:
 
 def _is_alive(entry: _Entry) -> bool:
     """A pod that left and came back has another arrival number than its old entry."""
-    pod = entry[4]
-    return pod.place is Place.BACKOFF and pod.arrival == entry[3]
+    pod = entry[3]
+    return pod.place is Place.BACKOFF and pod.arrival == entry[2]
 
 
 def _drop_dead(heap: list[_Entry]) -> None:
@@ -144,7 +147,7 @@ def _pop_before(heap: list[_Entry], window: int) -> list[QueuedPod]:
     while heap and heap[0][0] < window:
         entry = heapq.heappop(heap)
         if _is_alive(entry):
-            popped.append(entry[4])
+            popped.append(entry[3])
     return popped
 
 

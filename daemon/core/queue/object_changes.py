@@ -30,10 +30,10 @@ def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
         actions.append(Action.UPDATE_NODE_TAINT)
     if _statuses(old.status.conditions) != _statuses(new.status.conditions):
         actions.append(Action.UPDATE_NODE_CONDITION)
-    if (old.status.declared_features or []) != (new.status.declared_features or []):
-        actions.append(Action.UPDATE_NODE_DECLARED_FEATURE)
     if (old.metadata.annotations or {}) != (new.metadata.annotations or {}):
         actions.append(Action.UPDATE_NODE_ANNOTATION)
+    if (old.status.declared_features or []) != (new.status.declared_features or []):
+        actions.append(Action.UPDATE_NODE_DECLARED_FEATURE)
     return [ClusterEvent(Resource.NODE, action) for action in actions]
 
 

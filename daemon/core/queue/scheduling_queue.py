@@ -101,7 +101,7 @@ class SchedulingQueue:
         self.get: Callable[[str], QueuedPod | None] = self._pods.get
         """By uid, in any place. Asked several times for each pod, so without a function around it."""
         self._active = ActiveQueue(queue_key)
-        self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s)
+        self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s, queue_key)
         self._parked = UnschedulablePods()
         self._in_flight = InFlight(wakeups)
         self._leftovers = LeftoverClock(start_s, settings.leftover_after_s)
@@ -170,10 +170,7 @@ class SchedulingQueue:
             added_s=now_s,
         )
         self._pods[record.uid] = pod
-        place = self._move_to_active(pod, now_s, label)
-        if record.nominated_node_name and place is Place.ACTIVE:
-            # As long as a pod is held back it takes no room from others.
-            self.nominator.nominate(pod.uid, record.nominated_node_name)
+        self._move_to_active(pod, now_s, label)
         return pod
 
     def update(
@@ -548,6 +545,10 @@ class SchedulingQueue:
         place = self._admit(pod, self._active.push, label)
         if place is Place.ACTIVE and pod.initial_attempt_s is None:
             pod.initial_attempt_s = now_s
+            if pod.record.nominated_node_name:
+                # As long as a pod is held back it takes no room from others. Of one that was tried the
+                # status may be behind what came of that.
+                self.nominator.nominate(pod.uid, pod.record.nominated_node_name)
         return place
 
     def _end_backoff(self, pod: QueuedPod, label: str) -> None:

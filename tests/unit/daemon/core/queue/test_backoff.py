@@ -3,6 +3,7 @@
 import pytest
 
 from daemon.core.queue.backoff_queue import BackoffQueue
+from tests.unit.daemon.core.queue.builders import by_priority
 
 
 @pytest.mark.parametrize(
@@ -22,9 +23,9 @@ from daemon.core.queue.backoff_queue import BackoffQueue
 def test_the_wait_doubles_up_to_the_maximum(
     initial_s: float, max_s: float, count: int, expected_s: float
 ) -> None:
-    assert BackoffQueue(initial_s, max_s).duration_s(count) == expected_s
+    assert BackoffQueue(initial_s, max_s, by_priority).duration_s(count) == expected_s
 
 
 def test_a_negative_wait_is_refused() -> None:
     with pytest.raises(AssertionError, match="end before it begins"):
-        BackoffQueue(-1.0, 10.0)
+        BackoffQueue(-1.0, 10.0, by_priority)

@@ -77,6 +77,11 @@ READY = [{"type": "Ready", "status": "True"}]
         ({"features": ["a"]}, {"features": ["a", "b"]}, [Action.UPDATE_NODE_DECLARED_FEATURE]),
         ({"annotations": {}}, {"annotations": {"x": "y"}}, [Action.UPDATE_NODE_ANNOTATION]),
         (
+            {"features": ["a"], "annotations": {"x": "y"}},
+            {},
+            [Action.UPDATE_NODE_ANNOTATION, Action.UPDATE_NODE_DECLARED_FEATURE],
+        ),
+        (
             {"taints": [{"key": "a", "effect": "NoSchedule"}], "conditions": READY},
             {"allocatable": {"cpu": "9"}},
             [

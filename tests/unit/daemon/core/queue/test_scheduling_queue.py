@@ -323,6 +323,23 @@ def test_a_pod_is_filed_under_another_priority_whatever_the_order_looks_at() -> 
     assert bench.pop() == ["q", "p"]
 
 
+def test_pods_whose_back_off_ends_in_the_same_second_are_taken_early_in_the_order_of_the_queue() -> (
+    None
+):
+    """lessBackoffCompletedWithPriority in pkg/scheduler/backend/queue/backoff_queue.go, v1.36.2: the
+    profile's QueueSort, whatever that looks at."""
+    bench = Bench(queue_key=lambda priority, queued_at_s: (priority, -queued_at_s))
+    pods = (("high", 9, 0.0), ("low", 1, 0.1), ("last", 1, 0.2))
+    for name, priority, _ in pods:
+        bench.add(name, priority=priority)
+    bench.pop()
+    for name, _, failed_s in pods:
+        bench.queue.activate([name], failed_s)
+        bench.queue.requeue_unschedulable(name, [NODE_NAME], (), failed_s)
+    assert set(bench.places().values()) == {"backoff"}
+    assert bench.pop(0.3) == ["last", "low", "high"]
+
+
 def test_results_for_pods_that_are_not_in_flight_are_refused() -> None:
     bench = Bench()
     bench.add("p")
@@ -709,6 +726,25 @@ def test_a_pod_that_is_held_back_claims_no_nomination() -> None:
     bench.put(make_pod("p", uid="p", nominated_node_name="n1"), 1.0, is_update=True)
     assert bench.places() == {"p": "active"}
     assert bench.queue.nominator.node_of(pod.uid) == "n1"
+
+
+def test_a_pod_that_is_let_in_at_last_has_the_node_that_its_status_names() -> None:
+    """moveToActiveQ in pkg/scheduler/backend/queue/scheduling_queue.go, v1.36.2: with what another pod
+    of its group brought about."""
+    held: dict[str, str | None] = {"p": "Gate"}
+    bench = Bench(pre_enqueue=lambda pod: held.get(pod.uid))
+    bench.add("p", nominated_node_name="n1")
+    assert len(bench.queue.nominator) == 0
+    held.clear()
+    bench.queue.let_in(["p"], "Gate", "UnschedulablePodAdd", 1.0)
+    assert bench.places() == {"p": "active"}
+    assert bench.queue.nominator.node_of("p") == "n1"
+    # What came of an attempt counts for more than a status that is behind.
+    assert bench.pop(1.0) == ["p"]
+    bench.queue.nominator.clear("p")
+    bench.queue.requeue_unschedulable("p", [NODE_NAME], (), 1.0)
+    bench.queue.activate(["p"], 2.0)
+    assert len(bench.queue.nominator) == 0
 
 
 def test_what_the_status_says_of_a_nomination_does_not_count_for_an_assumed_pod() -> None:
