@@ -32,7 +32,8 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 
-PREEMPTED: Final = "preempted"
+PREEMPTED: Final = "waiting on permit for pod: preempted"
+"""As WaitOnPermit tells an error."""
 REMOVED: Final = "removed"
 
 

@@ -85,6 +85,11 @@ DECISION_ANNOTATION: Final = "berth.dev/decision"
 _encoder: Final = msgspec.json.Encoder()
 
 
+def bind_problem(plugin: str, message: str) -> str:
+    """Why a plugin did not bind the pod, in upstream's words."""
+    return f'running Bind plugin "{plugin}": {message}'
+
+
 def binding_path(order: BindPod) -> str:
     """Of the pod's binding subresource."""
     return pod_path(order.namespace, order.name) + "/binding"
@@ -222,7 +227,9 @@ class _Attempt:
                 self._refusal = error.message
                 return _Next.LOOK
             case ApiError():
-                return NotBound(BindFailureReason.REJECTED, error.message)
+                return NotBound(
+                    BindFailureReason.REJECTED, bind_problem(DefaultBinder.NAME, error.message)
+                )
             case _:
                 assert_never(error)
 
@@ -251,7 +258,9 @@ class _Attempt:
         if self._refusal:
             return NotBound(BindFailureReason.CONFLICT, self._refusal)
         if self._unanswered_count >= _UNANSWERED_POSTS_MAX:
-            return NotBound(BindFailureReason.TIMEOUT, self._problem)
+            return NotBound(
+                BindFailureReason.TIMEOUT, bind_problem(DefaultBinder.NAME, self._problem)
+            )
         return _Next.POST
 
     def _unknown(self, problem: str) -> NotBound:

@@ -29,7 +29,7 @@ from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_lines import Unknown
 from workers.binder.volume_bind import VolumeBinder
 
-PREEMPTED: Final = "preempted while it was being prepared for its binding"
+PREEMPTED: Final = "preempted by DefaultPreemption"
 PLUGIN_TIMEOUT_S: Final = 600.0
 """For each PreBind plugin. VolumeBinding's bindTimeoutSeconds upstream is also 600."""
 
@@ -88,7 +88,7 @@ class BindingCycle:
             plugin, answer = await self._together(group, order)
             if isinstance(answer, Allowed):
                 continue
-            message = f'running PreBind plugin "{plugin.NAME}": {answer.message}'
+            message = _pre_bind_problem(plugin, answer.message)
             if isinstance(answer, Unknown):
                 return NotBound(BindFailureReason.UNREACHABLE, message)
             await self._undo(order)
@@ -98,7 +98,9 @@ class BindingCycle:
     async def give_up(self, order: BindPod) -> NotBound:
         """Of a pod whose preparation was cancelled, as a more important one needs its place."""
         await self._undo(order)
-        return NotBound(BindFailureReason.REJECTED, PREEMPTED)
+        # Which of several it was that was cut short is nobody's matter: they run side by side.
+        (first, *_), *_ = _groups(self._plugins(order).pre_binds, order)
+        return NotBound(BindFailureReason.REJECTED, _pre_bind_problem(first, PREEMPTED))
 
     async def bind(self, order: BindPod) -> Outcome:
         """Bind, of a pod that is prepared or needs none of that. `post_bind` follows if it is bound."""
@@ -155,6 +157,10 @@ class BindingCycle:
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
             _note_bug("PreBind", plugin.NAME, order)
             return Refused(f"internal error: {type(error).__name__}: {error}")
+
+
+def _pre_bind_problem(plugin: PreBinder, message: str) -> str:
+    return f'running PreBind plugin "{plugin.NAME}": {message}'
 
 
 def _groups(plugins: Sequence[PreBinder], order: BindPod) -> Iterator[list[PreBinder]]:

@@ -10,7 +10,7 @@ from shared.framework.binding_api import Allowed, BindPlugin, Refused, Skipped
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import BOUND, Bound, NotBound, Outcome
+from workers.binder.bind_call import BOUND, Bound, NotBound, Outcome, bind_problem
 
 log = EventLog("binder")
 
@@ -52,4 +52,4 @@ class CustomBind:
                 assert_never(answer)
 
     def _named(self, message: str) -> str:
-        return f'running Bind plugin "{self._plugin.NAME}": {message}'
+        return bind_problem(self._plugin.NAME, message)

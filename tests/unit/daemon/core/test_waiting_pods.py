@@ -218,4 +218,4 @@ def test_a_preempted_pod_goes_back_without_being_deleted() -> None:
     assert world.evicted == set()
     assert world.bound == {urgent.uid: ["n1"]}
     assert world.place is not None
-    assert "preempted" in world.messages()
+    assert "waiting on permit for pod: preempted" in world.messages()

@@ -92,7 +92,8 @@ class TestOutcomeUnknown:
         self, lost: Answer
     ) -> None:
         outcome, api, _ = bind(lost, UNBOUND, lost, UNBOUND)
-        assert reason_of(outcome) is BindFailureReason.TIMEOUT
+        told = f'running Bind plugin "DefaultBinder": {lost}'
+        assert outcome == NotBound(BindFailureReason.TIMEOUT, told)
         assert api.methods == "POST GET POST GET"
         assert bind(lost, UNBOUND, lost, HERE)[0] == BOUND
 
@@ -227,6 +228,13 @@ def test_what_a_real_api_server_answers(
         assert isinstance(error, ServerError)
     outcome, _, _ = bind(error, *then)
     assert reason_of(outcome) is reason
+
+
+def test_a_refusal_is_told_in_upstreams_words() -> None:
+    """RunBindPlugins in pkg/scheduler/framework/runtime/framework.go, v1.36.2."""
+    outcome, _, _ = bind(answer(403, "Forbidden", "pods is forbidden"))
+    told = 'running Bind plugin "DefaultBinder": pods is forbidden'
+    assert outcome == NotBound(BindFailureReason.REJECTED, told)
 
 
 def test_the_body_has_the_shape_that_a_real_api_server_accepted() -> None:

@@ -169,7 +169,8 @@ def test_a_victim_that_is_being_prepared_gives_up_and_is_not_deleted() -> None:
         await stage.peer.say(preempting("u1"))
         await asyncio.sleep(0.001)
         assert volumes.cancelled == [1]
-        failed = BindFailed(1, BindFailureReason.REJECTED, PREEMPTED)
+        told = f'running PreBind plugin "VolumeBinding": {PREEMPTED}'
+        failed = BindFailed(1, BindFailureReason.REJECTED, told)
         assert await stage.reports() == [BindReport(7, [], [failed])]
         assert stage.peer.take(VictimReport) == [VictimReport(7, [VictimDone(100, "")])]
         assert methods(stage) == ["POST"], "it is told in an event, and not deleted"
