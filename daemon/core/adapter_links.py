@@ -270,7 +270,7 @@ def _content_of(message: AdapterMessage) -> bytes | None:
     match message:
         case PodChanged(pod):
             # A condition that we write makes another version, not another pod.
-            return _encode(replace(pod, resource_version=""))
+            return _encode(replace(pod, resource_version="", told_why=b""))
         case NodeChanged(node):
             metadata = replace(node.metadata, resource_version="")
             return _encode(replace(node, metadata=metadata))

@@ -8,7 +8,7 @@ pkg/scheduler/schedule_one.go, v1.36.2.
 import msgspec
 
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
-from shared.kube.pod_record import PodRecord
+from shared.kube.pod_record import PodRecord, why_digest
 from shared.limits import VERDICT_LENGTH_MAX, VERDICTS_MAX
 from shared.messages.to_binder import POD_GROUP_SCHEDULED, StatusPatch
 
@@ -53,17 +53,22 @@ def verdict_of(
     ticket: int, record: PodRecord, profile: str, message: str, *, is_error: bool
 ) -> StatusPatch:
     """Of a pod that no node takes, or that could not be looked at."""
+    reason = "SchedulerError" if is_error else "Unschedulable"
+    message = message[:VERDICT_LENGTH_MAX]
+    told = record.told_why
     return StatusPatch(
         profile=profile,
         namespace=record.namespace,
         name=record.name,
         uid=record.uid,
-        reason="SchedulerError" if is_error else "Unschedulable",
-        message=message[:VERDICT_LENGTH_MAX],
+        reason=reason,
+        message=message,
         write_event=True,
         resource_version=record.resource_version,
         observed_generation=record.generation,
         ticket=ticket,
+        is_same_status=bool(told),
+        is_told=bool(told) and told == why_digest(reason, message),
     )
 
 

@@ -5,6 +5,7 @@ owner then knows a template by its bytes and computes requests, classes and so o
 distinct template, not once for each pod.
 """
 
+from hashlib import blake2b
 from typing import Final
 
 import msgspec
@@ -18,7 +19,12 @@ from shared.kube.api.core_v1 import (
     PodSpec,
     PodStatus,
 )
-from shared.kube.api.core_v1_parts import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER, Volume
+from shared.kube.api.core_v1_parts import (
+    DISRUPTION_TARGET,
+    POD_SCHEDULED,
+    PREEMPTION_BY_SCHEDULER,
+    Volume,
+)
 from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta
 
 
@@ -73,6 +79,8 @@ class PodRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
     """Of its spec, as conditions name it; 0: the API server states none."""
     group: str = ""
     """spec.schedulingGroup.podGroupName. Not of the template: members of several groups may be alike."""
+    told_why: bytes = b""
+    """Digest of what PodScheduled says, of a pod without a node where that condition is False."""
 
     @property
     def key(self) -> str:
@@ -116,7 +124,13 @@ def split_pod(pod: Pod) -> PodRecord:
         is_preempted=_is_preempted(status),
         generation=meta.generation,
         group=(group.pod_group_name or "") if group is not None else "",
+        told_why=b"" if node_name else _told_why(status),
     )
+
+
+def why_digest(reason: str, message: str) -> bytes:
+    """Of what a condition says: of 8 bytes, where the text of each pod that waits would be hundreds."""
+    return blake2b(f"{reason}\n{message}".encode(), digest_size=8).digest()
 
 
 def decode_template(raw: bytes | msgspec.Raw) -> PodTemplate:
@@ -222,6 +236,14 @@ def _is_preempted(status: PodStatus) -> bool:
         if condition.type == DISRUPTION_TARGET:
             return condition.status == "True" and condition.reason == PREEMPTION_BY_SCHEDULER
     return False
+
+
+def _told_why(status: PodStatus) -> bytes:
+    for condition in status.conditions or ():
+        if condition.type == POD_SCHEDULED:
+            is_false = condition.status == "False"
+            return why_digest(condition.reason, condition.message) if is_false else b""
+    return b""
 
 
 def _is_read(volume: Volume) -> bool:

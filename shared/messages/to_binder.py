@@ -150,9 +150,11 @@ class StatusPatch(msgspec.Struct, array_like=True, frozen=True):
     ticket: int = 0
     """Of the attempt that failed, or the last; 0 for a pod that could not be tried."""
     is_same_status: bool = False
-    """Of a group whose condition had this status before: the time of its transition stays."""
+    """The condition had this status before: the time of its transition stays."""
     nominated_node_name: str | None = None
     """For status.nominatedNodeName; empty: the pod is not nominated any more. None: it stays."""
+    is_told: bool = False
+    """The condition of a pod says just this, as far as the watch has shown."""
 
     def over(self, older: "StatusPatch") -> "StatusPatch":
         """With what an older one, that is not written, says and this one does not (Merge in

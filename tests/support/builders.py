@@ -55,6 +55,7 @@ def make_pod(
     deleted: str | None = None,
     nominated_node_name: str = "",
     resource_version: str = "1",
+    conditions: Sequence[Mapping[str, str]] = (),
 ) -> PodRecord:
     """A pod as the adapter hands it over. `owner`: kind, apiVersion and name of its controller."""
     requests = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v is not None}
@@ -80,7 +81,11 @@ def make_pod(
             "volumes": volumes,
             **(spec or {}),
         },
-        "status": {"phase": phase, "nominatedNodeName": nominated_node_name},
+        "status": {
+            "phase": phase,
+            "nominatedNodeName": nominated_node_name,
+            "conditions": list(conditions),
+        },
     }
     return split_pod(msgspec.convert(body, Pod))
 

@@ -10,7 +10,11 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.kube.api.core_v1_parts import DISRUPTION_TARGET, PREEMPTION_BY_SCHEDULER
+from shared.kube.api.core_v1_parts import (
+    DISRUPTION_TARGET,
+    POD_SCHEDULED,
+    PREEMPTION_BY_SCHEDULER,
+)
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api.scheduling_v1alpha2 import POD_GROUPS_VERSION
 from shared.kube.timestamps import micro_time, second_time
@@ -183,7 +187,7 @@ def status_patch(patch: StatusPatch, transition_s: float | None) -> bytes:
         status["nominatedNodeName"] = patch.nominated_node_name
     if patch.reason:
         condition: dict[str, Any] = {
-            "type": POD_GROUP_SCHEDULED if patch.is_group else "PodScheduled",
+            "type": POD_GROUP_SCHEDULED if patch.is_group else POD_SCHEDULED,
             "status": "True" if patch.is_scheduled else "False",
             "reason": patch.reason,
             "message": patch.message,

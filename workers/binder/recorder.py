@@ -12,13 +12,13 @@ What waits is bounded: the oldest events go first, conditions only when there ar
 drop, because a condition is state that tools act on (the cluster autoscaler looks for
 Unschedulable) and an event is a hint for people. What was dropped is counted.
 
-A condition is patched only when it differs from what this binder last wrote for that pod. Repeated
-FailedScheduling events about the same version of a pod become a series, whatever they say: the first is
-written, the second makes it a series of two, more are counted and written every half hour and when the
-series has been quiet for some minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2;
+A condition is patched only when it differs from what this binder last wrote for that pod or, where it
+has written nothing, from what the pod said when it was tried. Repeated FailedScheduling events about the
+same version of a pod become a series, whatever they say: the first is written, the second makes it a
+series of two, more are counted and written every half hour and when the series has been quiet for some
+minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2;
 a new condition makes a new version, so that what is news is told). What is known of pods is
-bounded, the least recently used is forgotten; a forgotten pod's condition or event is then written
-once more.
+bounded, the least recently used is forgotten; a forgotten pod's event is then written once more.
 
 One thread (the event loop), no locks. Failures are retried a few times while everything waits, then
 given up and counted; a pod that is gone needs no condition.
@@ -286,13 +286,19 @@ class EventRecorder:
         older = self._patches.get(uid)
         if older is not None:
             patch = patch.over(older[0])
-        if patch.nominated_node_name is not None or self._written.get(uid) != _condition_of(patch):
+        if patch.nominated_node_name is not None or not self._is_told(patch):
             self._patches[uid] = (patch, 0)
         else:
             # What waits, if anything, is older than what was written, which now holds again.
             self._patches.pop(uid, None)
         if is_urgent:
             self._start(self._next_patch(uid))
+
+    def _is_told(self, patch: StatusPatch) -> bool:
+        """Whether the condition says just this already: what was written here is newer than the owner's
+        view of it."""
+        written = self._written.get(patch.uid)
+        return patch.is_told if written is None else written == _condition_of(patch)
 
     def _count_failure(self, patch: StatusPatch) -> None:
         now_s = self._clock.wall_s()
@@ -513,8 +519,10 @@ def _entry_of(event: Event, now_s: float, ticket: int) -> _EventEntry:
 
 
 def _condition_of(patch: StatusPatch) -> _WrittenCondition:
-    said = patch.reason, patch.message, patch.observed_generation
-    return _WrittenCondition(*said, patch.is_scheduled)
+    """As far as another one is news. Of a pod the generation alone is none (UpdatePodCondition in
+    pkg/api/v1/pod/util.go, v1.36.2)."""
+    generation = patch.observed_generation if patch.is_group else 0
+    return _WrittenCondition(patch.reason, patch.message, generation, patch.is_scheduled)
 
 
 def _series_key(event: Event) -> _SeriesKey:

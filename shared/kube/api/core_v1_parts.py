@@ -83,6 +83,7 @@ class BriefPod(ApiStruct):
     status: BriefPodStatus = msgspec.field(default_factory=BriefPodStatus)
 
 
+POD_SCHEDULED: Final = "PodScheduled"
 DISRUPTION_TARGET: Final = "DisruptionTarget"
 PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 """Type and reason of the condition by which a scheduler marks the pods that it preempts."""

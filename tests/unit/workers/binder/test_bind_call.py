@@ -92,6 +92,7 @@ class TestOutcomeUnknown:
         self, lost: Answer
     ) -> None:
         outcome, api, _ = bind(lost, UNBOUND, lost, UNBOUND)
+        assert not isinstance(lost, bytes)
         told = f'running Bind plugin "DefaultBinder": {lost}'
         assert outcome == NotBound(BindFailureReason.TIMEOUT, told)
         assert api.methods == "POST GET POST GET"

@@ -122,6 +122,32 @@ class TestConditions:
         ]
         assert transitions == [True, False, False]
 
+    def test_what_the_pod_said_before_this_binder_began_is_not_written_again(self) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            known = make_verdict(message="a", write_event=False)
+            known = msgspec.structs.replace(known, is_same_status=True, is_told=True)
+            other = msgspec.structs.replace(known, message="b", is_told=False)
+            # The watch is behind: what was written here counts.
+            for each in (known, other, msgspec.structs.replace(other, message="a", is_told=True)):
+                recorder.patch_status(each)
+                await settle()
+
+        api = play(scene, OK, OK)
+        assert written(api) == ["pod-u1: b", "pod-u1: a"]
+        conditions = [body["status"]["conditions"][0] for body in api.bodies]
+        assert not any("lastTransitionTime" in condition for condition in conditions)
+
+    def test_another_generation_alone_is_no_news(self) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            verdict = make_verdict(message="no", write_event=False)
+            for generation in (1, 2):
+                recorder.patch_status(
+                    msgspec.structs.replace(verdict, observed_generation=generation)
+                )
+                await settle()
+
+        assert len(play(scene, OK).bodies) == 1
+
     @pytest.mark.parametrize("is_same_status", [False, True])
     def test_patch_pod_group_status(self, is_same_status: bool) -> None:
         """Updated, retried when the connection is refused, and a no-op when unchanged
