@@ -142,7 +142,7 @@ class AdapterLinks:
                 self._take_pods((message,), now_s)
             case PodDeleted(pod):
                 syncs.unsee(PODS.plural, pod.uid)
-                changes.pod_deleted(pod.uid, now_s)
+                changes.pod_deleted(pod.uid, now_s, pod)
                 self._permit.drop_gone((pod.uid,))
             case NodeChanged():
                 self._take_nodes((message,), now_s)

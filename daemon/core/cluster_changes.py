@@ -269,13 +269,23 @@ class ClusterChanges:
         if profile in self._profiles:
             self._report(verdict_of(0, record, profile, problem, is_error=True))
 
-    def pod_deleted(self, uid: str, now_s: float) -> None:
+    def pass_over(self, pod: QueuedPod, now_s: float) -> None:
+        """A pod is not to be tried any more and leaves the queue. One that is being deleted, whatever
+        its finalizers wait for, will not come to what it is nominated to: others may have that."""
+        node_name = self._queue.nominator.node_of(pod.uid)
+        self._queue.done(pod.uid)
+        if node_name is not None:
+            self._queue.wake_after_nomination(pod.view, now_s, node_name)
+
+    def pod_deleted(self, uid: str, now_s: float, last: PodRecord | None = None) -> None:
+        """`last`: what was last seen of it, if that is known; it may be held nowhere any more."""
         node_name = self._queue.nominator.node_of(uid) or ""
         queued = self._queue.delete(uid)
         removed = self._cache.remove_pod(uid)
         gone = queued or removed
-        if gone is not None and gone.record.group:
-            self._groups.remove(gone.record)
+        record = last if gone is None else gone.record
+        if record is not None and record.group:
+            self._groups.remove(record)
         if queued is not None:
             self._events[UNSCHEDULED_POD_DELETE] += 1
         if removed is not None:

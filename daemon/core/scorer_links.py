@@ -288,7 +288,7 @@ class ScorerLinks:
 
     def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
         if not is_wanted(pod, self._facts.cache):
-            self._facts.queue.done(pod.uid)
+            self._facts.changes.pass_over(pod, now_s)
             return False
         if pod.class_id in self._outgoing.suspects.parked:
             # It was active when another of it was parked.

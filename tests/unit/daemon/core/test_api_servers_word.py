@@ -233,6 +233,22 @@ def test_pods_that_a_nomination_kept_away_are_woken_when_its_pod_is_deleted() ->
     assert pipeline.bound == {lesser.uid: ["n0"]}
 
 
+def test_pods_that_a_nomination_kept_away_are_woken_when_its_pod_waits_for_finalizers_alone() -> (
+    None
+):
+    """As those of all pods of a Job that are deleted do."""
+    pipeline = started()
+    preemptor, lesser = nominated(pipeline)
+    pipeline.add_pod(make_pod("victim", cpu="2", node_name="n0", deleted=DELETED))
+    pipeline.add_pod(msgspec.structs.replace(preemptor, deleted=DELETED))
+    assert place_of(pipeline, lesser) is Place.UNSCHEDULABLE
+    pipeline.state.queue.activate([preemptor.uid], pipeline.now_s)
+    pipeline.advance(2.0)
+    pipeline.run_until_quiet()
+    assert place_of(pipeline, preemptor) is None, "it is passed over"
+    assert pipeline.bound == {lesser.uid: ["n0"]}
+
+
 def test_pods_that_a_nomination_kept_away_are_woken_when_somebody_ends_it() -> None:
     pipeline = started()
     preemptor, lesser = nominated(pipeline)

@@ -239,6 +239,18 @@ def test_update_pod_group_state_snapshot() -> None:
         assert berth.group_count() == bool(mine) + bool(others)
 
 
+def test_a_pod_that_waits_for_its_finalizers_is_of_the_group_until_it_is_gone() -> None:
+    """It is passed over, and held nowhere else meanwhile (RemovePodGroupMember when it is deleted)."""
+    berth = Members()
+    berth.tell_group("pg1")
+    going = pod(deleted="2026-01-01T00:00:00Z")
+    berth.add_pod(going)
+    assert berth.state.queue.get(going.uid) is None
+    assert berth.all_pods() == {"p1"}
+    berth.tell(PodDeleted(going))
+    assert berth.group_count() == 0
+
+
 def test_add_update_and_remove_multiple_pods_with_scheduling_group() -> None:
     berth = Members()
     for number in range(3):
