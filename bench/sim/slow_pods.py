@@ -87,14 +87,16 @@ def requirement_holds(requirement: Json, labels: Labels) -> bool:
 
 
 def terms_mean(terms: Sequence[Json], name: str, labels: Labels) -> bool:
-    """Whether one of some node selector terms means a node; one that says nothing means none."""
+    """Whether one of some node selector terms means a node; one that says nothing means none. A name that
+    is not told (of a node that is asked for a volume) is not asked about."""
     for term in terms:
         expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
         if not expressions and not fields:
             continue
-        if all(requirement_holds(each, labels) for each in expressions) and all(
+        is_named = not name or all(
             requirement_holds(each, {"metadata.name": name}) for each in fields
-        ):
+        )
+        if is_named and all(requirement_holds(each, labels) for each in expressions):
             return True
     return False
 

@@ -97,6 +97,13 @@ def parse_term(term: NodeSelectorTerm, path: str) -> Term:
     return Term(tuple(labels), tuple(names), tuple(errors))
 
 
+def of_labels_alone(terms: Terms) -> Terms:
+    """The same without what they say of the node's name: who asks about a volume (CheckNodeAffinity in
+    component-helpers' storage/volume/pv_helpers.go) tells the labels, and of a name that nobody told
+    nothing is asked."""
+    return tuple(term._replace(names=()) for term in terms)
+
+
 def selector_from_labels(labels: dict[str, str]) -> Term:
     """spec.nodeSelector: every label must be there with exactly this value."""
     requirements = (LabelRequirement(key, Operator.IN, (value,)) for key, value in labels.items())

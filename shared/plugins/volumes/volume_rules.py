@@ -20,7 +20,14 @@ from shared.kube.api.storage_v1 import CsiStorageCapacity, TopologySelectorTerm
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from shared.kube.volume_names import BIND_COMPLETED, SELECTED_NODE
 from shared.selectors.node_selector import match_term
-from shared.selectors.node_terms import LabelRequirement, Operator, Term, Terms, parse_selector
+from shared.selectors.node_terms import (
+    LabelRequirement,
+    Operator,
+    Term,
+    Terms,
+    of_labels_alone,
+    parse_selector,
+)
 
 BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -113,17 +120,8 @@ def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
 
 
 def affinity_terms(required: NodeSelector | None) -> Terms | None:
-    """A volume's node affinity, ready to match; None where the volume can go anywhere.
-
-    Upstream matches against the node's labels alone, so for a volume every node's name is empty.
-    """
-    if required is None:
-        return None
-    return tuple(
-        term._replace(names=())
-        for term in parse_selector(required)
-        if all((name.name == "") == name.is_equal for name in term.names)
-    )
+    """A volume's node affinity, ready to match; None where the volume can go anywhere."""
+    return None if required is None else of_labels_alone(parse_selector(required))
 
 
 def selector_terms(selector: LabelSelector | None) -> Terms:

@@ -194,6 +194,16 @@ def test_a_volume_that_the_node_cannot_reach_ends_it(part: TakeVolume | MakeVolu
         assert bind(cluster, part) == expected
 
 
+def test_a_volume_for_another_node_by_name_does_not_end_it() -> None:
+    cluster = FakeCluster()
+    elsewhere = [{"key": "metadata.name", "operator": "In", "values": ["n2"]}]
+    terms = {"nodeSelectorTerms": [{"matchFields": elsewhere}]}
+    spec = cluster.objects[volume_path("pv")]["spec"]
+    spec["nodeAffinity"] = {"required": terms}
+    cluster.bind("taking")
+    assert bind(cluster, TAKE) == ""
+
+
 def test_how_volumes_of_in_tree_plugins_are_reached_is_left_to_others() -> None:
     cluster = FakeCluster()
     disk = {"gcePersistentDisk": {"pdName": "disk"}}

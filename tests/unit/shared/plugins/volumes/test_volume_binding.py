@@ -130,6 +130,31 @@ def test_bound_volumes_are_reached_from_some_nodes() -> None:
     assert reasons(cache, pod_of("c")) == [(), (NODE_CONFLICT,), ()]
 
 
+@pytest.mark.parametrize("operator", ["In", "NotIn"])
+def test_what_a_volume_says_of_its_nodes_name_is_not_asked(operator: str) -> None:
+    here = [{"key": "metadata.name", "operator": operator, "values": ["n0"]}]
+    zone = [{"key": ZONE, "operator": "In", "values": ["z1"]}]
+    for term, expected in (
+        ({"matchFields": here}, [(), (), ()]),
+        ({"matchFields": here, "matchExpressions": zone}, [(NODE_CONFLICT,), (), (NODE_CONFLICT,)]),
+    ):
+        cache = three_nodes()
+        affinity = {"nodeAffinity": {"required": {"nodeSelectorTerms": [term]}}}
+        put_volume(cache, "bound", source=affinity, claim="c")
+        put_claim(cache, "c", volume="bound")
+        assert reasons(cache, pod_of("c")) == expected
+
+
+def test_a_free_volume_for_a_named_node_is_found_from_all() -> None:
+    cache = three_nodes()
+    put_class(cache, provisioner="kubernetes.io/no-provisioner")
+    here = [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]
+    terms = {"nodeSelectorTerms": [{"matchFields": here}]}
+    put_volume(cache, "free", source={"nodeAffinity": {"required": terms}})
+    put_claim(cache, "c")
+    assert reasons(cache, pod_of("c")) == [(), (), ()]
+
+
 def test_a_volume_that_is_gone_is_reached_from_none() -> None:
     cache = three_nodes()
     put_volume(cache, "near", hosts=["n0"], claim="a")
