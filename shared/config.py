@@ -280,7 +280,7 @@ def _plugins(field: Field) -> dict[str, PluginSet]:
             continue
         parts = point_field.mapping()
         enabled = [_plugin(entry) for entry in parts.field("enabled").items()]
-        disabled = [_plugin(entry)[0] for entry in parts.field("disabled").items()]
+        disabled = [_disabled(entry) for entry in parts.field("disabled").items()]
         parts.finish()
         if point == "queueSort" and len(enabled) > 1:
             point_field.problem("only one queue sort plugin can be enabled")
@@ -295,6 +295,15 @@ def _plugin(field: Field) -> tuple[str, int]:
     weight = fields.field("weight").whole_number(0)
     fields.finish()
     return name, weight
+
+
+def _disabled(field: Field) -> str:
+    """A plugin that is not to run: that there is none of the name any more is all the better."""
+    fields = field.mapping()
+    name = fields.field("name").text("")
+    fields.field("weight").whole_number(0)
+    fields.finish()
+    return name
 
 
 def _plugin_name(field: Field) -> str:

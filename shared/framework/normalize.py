@@ -49,9 +49,9 @@ SHAPE_SCORE_MAX: Final = 10
 
 
 class UtilizationShapePoint(ArgsStruct):
-    utilization: int
+    utilization: int = 0
     """Percent of the capacity in use."""
-    score: int
+    score: int = 0
     """0..10."""
 
 

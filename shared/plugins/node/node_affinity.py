@@ -77,7 +77,7 @@ def affinity_problems(args: NodeAffinityArgs) -> list[str]:
         path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
         if entry.weight and not is_empty(entry.preference):
             problems += parse_term(entry.preference, path).errors
-        problems += _key_problems(entry.preference, path)
+            problems += _key_problems(entry.preference, path)
     return problems
 
 

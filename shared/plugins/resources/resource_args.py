@@ -15,7 +15,7 @@ STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRati
 
 
 class ResourceSpec(ArgsStruct):
-    name: str
+    name: str = ""
     weight: int = 0
     """0: not stated, which counts as 1."""
 

@@ -153,8 +153,8 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
             "is missing",
         ),
         (
-            "profiles: [{plugins: {filter: {disabled: [{name: EBSLimits}]}}}]",
-            "profiles[0].plugins.filter.disabled[0].name",
+            "profiles: [{plugins: {filter: {enabled: [{name: EBSLimits}]}}}]",
+            "profiles[0].plugins.filter.enabled[0].name",
             "was removed",
         ),
         (
@@ -179,6 +179,13 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
 def test_a_problem_names_its_place(body: str, place: str, told: str) -> None:
     found = problems_of(body)
     assert any(one.startswith(place) and told in one for one in found), found
+
+
+def test_a_plugin_that_was_removed_may_be_disabled() -> None:
+    profiles = parse(
+        "profiles: [{plugins: {multiPoint: {disabled: [{name: EBSLimits}]}}}]"
+    ).profiles
+    assert profiles[0].plugins["multiPoint"].disabled == ["EBSLimits"]
 
 
 @pytest.mark.parametrize(

@@ -81,3 +81,14 @@ def test_valid_arguments_pass() -> None:
              **shaped((0, 0), (100, 10))}  # fmt: skip
     parsed = parse_args(plugin, struct, given, check)
     assert parsed.scoring_strategy is not None
+
+
+def test_a_number_that_a_shape_leaves_out_is_0() -> None:
+    plugin, struct, check = FIT
+    shape = [{}, {"utilization": 100, "score": 10}]
+    ratio = {**RATIO, "requestedToCapacityRatio": {"shape": shape}, "resources": [{"weight": 2}]}
+    parsed = parse_args(plugin, struct, {"scoringStrategy": ratio}, check)
+    assert parsed.scoring_strategy is not None
+    given = parsed.scoring_strategy.requested_to_capacity_ratio
+    assert given is not None
+    assert (given.shape[0].utilization, given.shape[0].score) == (0, 0)
