@@ -47,7 +47,7 @@ _GRAMMAR: Final[Mapping[str, Sequence[str]]] = {
         "(<bool> && <bool>)", "(<bool> || <bool>)", "(<text> in <map>)", "bool(<text>)", "bool(<bool>)",
         "<text>.contains(<text>)", "<text>.startsWith(<text>)", "<text>.endsWith(<text>)",
         "<text>.matches(<pattern>)", "matches(<text>, <pattern>)", "<list>.isSorted()",
-        "<any>.includes(<any>)", "<version>.isGreaterThan(<version>)", "isSemver(<text>, <bool>)",
+        "<version>.isGreaterThan(<version>)", "isSemver(<text>, <bool>)",
         "<quantity>.isLessThan(<quantity>)", "<quantity>.isInteger()", "<optional>.hasValue()",
         "isQuantity(<text>)", "isSemver(<text>)", "sets.contains(<list>, <list>)",
         "sets.intersects(<list>, <list>)", "sets.equivalent(<list>, <list>)", "has(<map>.a)",

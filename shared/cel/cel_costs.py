@@ -147,7 +147,7 @@ def _equal_sets(a: Any, b: Any) -> int:
 
 
 COSTS: Final[Mapping[str, Cost]] = {
-    "_==_": _equality, "_!=_": _equality, "@in": _membership, "includes": _traversal, "_+_": _sum,
+    "_==_": _equality, "_!=_": _equality, "@in": _membership, "_+_": _sum,
     "_<_": _shorter, "_<=_": _shorter, "_>_": _shorter, "_>=_": _shorter,
     "startsWith": _once, "endsWith": _once, "string": _conversion, "bytes": _conversion,
     "contains": _search, "matches": _matching, "find": _matching, "findAll": _matching,

@@ -441,11 +441,6 @@ def _set_equivalent(a: list[Any], b: list[Any]) -> bool:
     return _set_contains(a, b) and _set_contains(b, a)
 
 
-def _includes(target: Any, wanted: Any) -> bool:
-    """Whether a list attribute has the value, or a plain one is it."""
-    return _contains(wanted, target) if isinstance(target, list) else equals(target, wanted)
-
-
 # Quantities and versions ------------------------------------------------------------------------------
 
 
@@ -566,7 +561,6 @@ _METHODS: Final[Mapping[tuple[str, int], Function]] = {
     ("sum", 0): _typed(_sum, list),
     ("min", 0): _typed(lambda v: _extreme(v, -1, "min"), list),
     ("max", 0): _typed(lambda v: _extreme(v, 1, "max"), list),
-    ("includes", 1): _includes,
     ("isGreaterThan", 1): lambda a, b: _order(a, b) > 0,
     ("isLessThan", 1): lambda a, b: _order(a, b) < 0,
     ("compareTo", 1): _order,
