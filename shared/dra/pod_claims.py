@@ -51,7 +51,8 @@ def _claim_name(
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name, False
     if reference.resource_claim_template_name is None:
-        raise ClaimError(f'pod "{namespace}/{own.name}": none of the supported fields are set')
+        where = f'pod "{namespace}/{own.name}", spec.resourceClaim "{reference.name}"'
+        raise ClaimError(f"{where}: none of the supported fields are set")
     for status in own.resource_claim_statuses or ():
         if status.name == reference.name:
             return status.resource_claim_name, True

@@ -131,7 +131,10 @@ class PodTopologySpread:
         try:
             constraints = self._constraints(pod, cluster, HARD)
         except SelectorError as error:
-            text = f"get constraints from pod: {error}"
+            text = (
+                "get constraints from pod: obtaining pod's hard topology spread constraints: "
+                f"{error}"
+            )
             return PreFilterResult(Status(Code.ERROR, (text,)), is_final=True)
         if constraints:
             return PreFilterResult(state=self._hard_state(constraints, pod, cluster))

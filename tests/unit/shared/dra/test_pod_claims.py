@@ -41,7 +41,11 @@ def test_claims_are_found_by_name_and_through_the_status() -> None:
     [
         (template(NAMED), [], 'could not find ResourceClaim "default/claim"'),
         (template(TEMPLATE), [], 'pod "default/p": ResourceClaim not created yet'),
-        (template({}), [], 'pod "default/p": none of the supported fields are set'),
+        (
+            template({}),
+            [],
+            'pod "default/p", spec.resourceClaim "c": none of the supported fields are set',
+        ),
         (
             template(TEMPLATE, GENERATED),
             [make_claim(owner="another")],

@@ -132,7 +132,8 @@ def test_a_selector_that_cannot_be_read_is_an_error_of_the_attempt() -> None:
     status = plugin().pre_filter(pod, two_zones().view).status
     assert status.code is Code.ERROR
     assert status.message == (
-        'get constraints from pod: "Near" is not a valid label selector operator'
+        "get constraints from pod: obtaining pod's hard topology spread constraints: "
+        '"Near" is not a valid label selector operator'
     )
     soft = constraint(labelSelector=bad, whenUnsatisfiable="ScheduleAnyway")
     pod = pod_with({"topologySpreadConstraints": [soft]})
