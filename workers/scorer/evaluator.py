@@ -298,13 +298,14 @@ def pick(
     counts, victims = candidates.counts, candidates.victims
     starts = np.cumsum(counts) - counts
     priority = cluster.usages.priorities(cluster.pods.class_id[victims])
-    highest = priority[starts]
+    # Of victims that an extender has named, the first need not be the most important.
+    highest = np.maximum.reduceat(priority, starts)
     is_highest = priority == np.repeat(highest, counts)
     is_spare = are_spare(cluster, victims, np.repeat(np.arange(len(counts)), counts))
     start_s = np.where(is_highest, cluster.pods.start_s[victims], np.iinfo(np.int64).max)
     worse = (
         candidates.violations,
-        highest,
+        priority[starts],
         np.logical_or.reduceat(is_highest & ~is_spare, starts),
         np.add.reduceat(priority + PRIORITY_SHIFT, starts),
         counts,

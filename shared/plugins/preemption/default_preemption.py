@@ -6,12 +6,8 @@ Rules: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, 
 
 from typing import ClassVar, Final
 
-import numpy as np
-
 from shared.framework.plugin_args import ArgsStruct
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
-from shared.framework.runtime.filter_outcomes import FilterOutcome, PreFilterOutcome
-from shared.framework.runtime.prepared_pod import PreparedPod
 from shared.framework.status import Code, Status
 from shared.plugin_names import DEFAULT_PREEMPTION
 
@@ -56,7 +52,7 @@ class DefaultPreemption:
         self._args = args
 
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
-        reason = attempt.forbidden or ineligible_reason(attempt.pod, attempt.filtered)
+        reason = attempt.forbidden or ineligible_reason(attempt)
         if reason:
             preemption = Preemption(refusal(reason), ineligible_reason=reason)
         else:
@@ -75,14 +71,15 @@ def refusal(text: str) -> Status:
     return Status(Code.UNSCHEDULABLE, (f"preemption: {text}",), DEFAULT_PREEMPTION)
 
 
-def ineligible_reason(pod: PreparedPod, filtered: FilterOutcome) -> str:
+def ineligible_reason(attempt: FailedAttempt) -> str:
     """Why the pod may not preempt now; empty if it may."""
+    pod = attempt.pod
     if pod.info.spec.preemption_policy == NEVER:
         return NEVER_POLICY
     cluster, row = pod.cluster, pod.nominated_row
     if row < 0 or not cluster.nodes.present[row]:
         return ""
-    if _code_of(row, pod.outcome, filtered) == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
+    if _code_of(row, attempt) == Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         return ""
     pods = cluster.pods
     going = pods.rows_on(row)
@@ -91,11 +88,13 @@ def ineligible_reason(pod: PreparedPod, filtered: FilterOutcome) -> str:
     return VICTIMS_TERMINATING if is_lower.any() else ""
 
 
-def _code_of(row: int, outcome: PreFilterOutcome, filtered: FilterOutcome) -> int:
-    """The code of one node; nodes that were not looked at have that of PreFilter."""
-    if not outcome.status.is_success:
-        return outcome.status.code
-    at = np.flatnonzero(filtered.rows == row)
-    if not len(at):
-        return Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-    return int(filtered.codes()[at[0]])
+def _code_of(row: int, attempt: FailedAttempt) -> int:
+    """The code of one node; nodes that were not looked at have that of PreFilter. One that passes the
+    filters was refused by an extender: for good, unless it said otherwise."""
+    status, filtered = attempt.pod.outcome.status, attempt.filtered
+    if not status.is_success:
+        return status.code
+    if row in attempt.refused:
+        return Code.UNSCHEDULABLE
+    code = filtered.codes()[filtered.rows == row]
+    return int(code[0]) if code.any() else Code.UNSCHEDULABLE_AND_UNRESOLVABLE

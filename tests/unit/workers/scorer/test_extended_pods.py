@@ -2,9 +2,11 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from shared.columns.nomination_columns import Nomination
+from shared.columns.pod_table import name_hash
 from shared.columns.schema import CPU
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts
@@ -211,6 +213,30 @@ def test_a_node_that_filters_refused_for_good_may_be_won_if_an_extender_says_so(
     assert found.preemption.potential.tolist() == [world.row("a")]
 
 
+@pytest.mark.parametrize("is_for_good", [False, True])
+def test_whoever_an_extender_keeps_from_its_nominated_node_for_good_need_not_wait_there(
+    is_for_good: bool,
+) -> None:
+    going = make_pod(
+        "going", cpu="100m", node_name="a", phase="Running", deleted="2026-01-01T00:00:00Z"
+    )
+    going = msgspec.structs.replace(going, is_preempted=True)
+    less_important = make_pod("on-b", cpu="900m", node_name="b", phase="Running")
+    pod = make_pod("p", cpu="500m", priority=5)
+    world = World(FILTERS, pods=[pod], running=[going, less_important], node_names=("a", "b"))
+    queued = world.state.queue.get(pod.uid)
+    assert queued is not None
+    world.replica.nominate(Nomination(pod.uid, queued.class_id, 5, world.row("a")), 1)
+    task = ExtendedTask(1, queued.class_id, True, "default", "p", pod.uid)
+    said = {"a": "no"}
+    verdicts = ExtenderVerdicts([], *(({}, said) if is_for_good else (said, {})))
+    found = world.cycle.search_room(task, verdicts).result
+    assert found is not None
+    assert found.preemption is not None
+    waits = "not eligible due to a terminating pod on the nominated node."
+    assert found.preemption.ineligible_reason == ("" if is_for_good else waits)
+
+
 def test_an_extender_that_fails_makes_an_error() -> None:
     pod = make_pod("p")
     world = World(FILTERS, pods=[pod])
@@ -255,20 +281,29 @@ def test_answers_to_pods_that_were_taken_back_are_to_nobody() -> None:
 # Preemption ------------------------------------------------------------------------------------------
 
 
-def preempting() -> tuple[World, PreemptQuestion]:
-    running = [
-        make_pod(f"on-{name}", cpu="900m", node_name=name, phase="Running") for name in "abc"
-    ]
+ON_EACH = [
+    make_pod(f"on-{name}", uid=f"uid-on-{name}", cpu="900m", node_name=name, phase="Running")
+    for name in "abc"
+]
+
+
+def preempting(
+    running: Sequence[PodRecord] = ON_EACH, node_names: Sequence[str] = ("a", "b", "c")
+) -> tuple[World, PreemptQuestion]:
     pod = make_pod("p", cpu="900m", priority=5)
-    world = World(PREEMPTS, pods=[pod], running=running)
+    world = World(PREEMPTS, pods=[pod], running=running, node_names=node_names)
     assert world.add(pod) == []
-    ((request_id, generation, rows),) = world.asked_for
+    ((request_id, generation, _),) = world.asked_for
     assert generation == world.replica.generation
     pods = []
-    for row in rows:
-        (pod_row,) = world.replica.pods.rows_on(row).tolist()
-        name = f"on-{world.replica.nodes.name_of(row)}"
-        pods.append(PodOnNode(pod_row, row, "default", name, f"uid-{name}"))
+    for record in running:
+        row = world.row(record.node_name)
+        (pod_row,) = (
+            each
+            for each in world.replica.pods.rows_on(row).tolist()
+            if world.replica.pods.name_hash[each] == name_hash(record.name)
+        )
+        pods.append(PodOnNode(pod_row, row, "default", record.name, record.uid))
     world.extended.on_pods(PodsOnNodes(EPOCH, request_id, pods))
     question = world.caller.questions.pop()
     assert isinstance(question, PreemptQuestion)
@@ -284,6 +319,33 @@ def test_extenders_choose_among_the_victims() -> None:
     assert failure.preemption is not None
     assert failure.preemption.node_row == world.row("b")
     assert failure.preemption.victims == world.replica.pods.rows_on(world.row("b")).tolist()
+
+
+def test_the_most_important_victims_say_who_started_last() -> None:
+    """In whichever order an extender names them."""
+    started = {("a", 1): 5, ("a", 2): 1, ("b", 1): 0, ("b", 2): 3}
+    running = [
+        msgspec.structs.replace(
+            make_pod(
+                f"{priority}-on-{node}",
+                cpu="450m",
+                node_name=node,
+                priority=priority,
+                phase="Running",
+            ),
+            started=f"2026-01-01T00:00:0{second}Z",
+        )
+        for (node, priority), second in started.items()
+    ]
+    world, question = preempting(running, node_names=("a", "b"))
+    turned = {
+        node: MetaVictims([*reversed(each.pods or ())], 0)
+        for node, each in question.victims.items()
+    }
+    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=turned)])
+    (failure,) = settled.answers.failures
+    assert failure.preemption is not None
+    assert failure.preemption.node_row == world.row("b")
 
 
 @pytest.mark.parametrize(
