@@ -87,8 +87,8 @@ def requirement_holds(requirement: Json, labels: Labels) -> bool:
 
 
 def terms_mean(terms: Sequence[Json], name: str, labels: Labels) -> bool:
-    """Whether one of some node selector terms means a node; one that says nothing means none. A name that
-    is not told (of a node that is asked for a volume) is not asked about."""
+    """Whether one of some node selector terms means a node; one that says nothing means none. A name
+    that is not told, as of a node that is to reach a volume, is not asked about."""
     for term in terms:
         expressions, fields = term.get("matchExpressions") or [], term.get("matchFields") or []
         if not expressions and not fields:

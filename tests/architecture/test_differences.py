@@ -85,6 +85,10 @@ LINES: Final[dict[str, str]] = {
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_an_extended_resource_that_a_node_states_as_0_counts_as_not_stated"
     ),
+    "DRA: a claim that as many pods use as may": (
+        "unit/shared/plugins/devices/test_dynamic_resources.py"
+        "::test_a_claim_that_as_many_pods_as_may_already_use_is_in_use"
+    ),
     "DRA: devices that an earlier attempt was given": (
         "unit/workers/binder/test_claim_bind.py"
         "::test_devices_that_an_earlier_scheduler_gave_and_that_do_not_get_ready_are_given_back"
