@@ -44,6 +44,10 @@ LINES: Final[dict[str, str]] = {
         "::test_what_one_was_given_is_allocated_once_and_held_for_all"
     ),
     "pod groups: victims that are alike": "unit/workers/scorer/test_group_preemption.py",
+    "pod groups: which of two victims that are groups of one size": (
+        "unit/workers/scorer/test_group_preemption.py"
+        "::test_of_two_groups_of_one_size_that_with_the_oldest_pod_is_more_important"
+    ),
     "pod groups: placements by topology": "unit/daemon/core/test_group_placements.py",
     "pod groups: topology keys": (
         "unit/daemon/core/test_group_placements.py::test_the_narrowest_key_that_has_room_is_taken"

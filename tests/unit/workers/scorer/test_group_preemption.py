@@ -295,6 +295,18 @@ def test_more_important_victim(more: dict[str, Any], less: dict[str, Any]) -> No
         assert first.startswith("v0" if pair[0] is more else "v1")
 
 
+def test_of_two_groups_of_one_size_that_with_the_oldest_pod_is_more_important() -> None:
+    """Whichever of its pods comes first."""
+    domain = Domain(
+        Victim("p1", "node1", "pg1", start=5),
+        Victim("p2", "node2", "pg2", start=3),
+        Victim("p3", "node3", "pg2", start=3),
+        Victim("p4", "node4", "pg1", start=1),
+        whole={"pg1": Group(LOW), "pg2": Group(LOW)},
+    )
+    assert [names for names, _, _ in domain.units()] == [{"p1", "p4"}, {"p2", "p3"}]
+
+
 # TestIsPodGroupPreemptiblePod and TestNewDomainForWorkloadPreemption in types_test.go --------------
 
 TWO: Final = (Victim("p1", "node1", "pg1"), Victim("p2", "node2", "pg1", 20))
