@@ -4,8 +4,7 @@ Apart from the vocabulary because it reads objects. Callers may rely on the orde
 is kube-scheduler's: each is handled in turn, and the first that wakes a pod names the cause in
 metrics.
 
-Rules: pkg/scheduler/framework/events.go {Node,Pod}SchedulingPropertiesChange, v1.36. One difference:
-a taint's timeAdded is not decoded, so a change of it alone is no event (no plugin reads it).
+Rules: pkg/scheduler/framework/events.go {Node,Pod}SchedulingPropertiesChange, v1.36.
 """
 
 from shared.framework.cluster_event import Action, ClusterEvent, Resource

@@ -117,8 +117,7 @@ def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitEr
         # An unresolvable rejection ends PreFilter at once and alone counts; any other leaves the
         # plugins that narrowed the search responsible as well.
         names |= frozenset(outcome.narrowed_by)
-    pending = names if status.code is Code.PENDING else frozenset[str]()
-    return FitError(node_count, status.message, Counter(), names - pending, pending)
+    return FitError(node_count, status.message, Counter(), names, frozenset())
 
 
 def _left_out_text(outcome: PreFilterOutcome) -> str:

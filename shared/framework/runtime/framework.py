@@ -143,13 +143,13 @@ class Framework:
             if status.code is Code.SKIP:
                 states[plugin.NAME] = result.state
                 continue
-            if status.is_rejected:
+            if status.code is Code.UNSCHEDULABLE:
                 rejection = status._replace(plugin=plugin.NAME)
-                if status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
-                    break
                 continue
             if not status.is_success:
-                rejection = status._replace(plugin=plugin.NAME)
+                is_final = status.code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+                code = status.code if is_final else Code.ERROR
+                rejection = status._replace(plugin=plugin.NAME, code=code)
                 break
             states[plugin.NAME] = result.state
             if result.node_names is not None:

@@ -39,6 +39,8 @@ class Taint(ApiStruct):
     key: str = ""
     value: str = ""
     effect: str = ""
+    time_added: str | None = None
+    """Read by no plugin, but another one is another taint to who waits for a change of them."""
 
 
 class Toleration(ApiStruct):

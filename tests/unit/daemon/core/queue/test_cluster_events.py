@@ -77,6 +77,11 @@ READY = [{"type": "Ready", "status": "True"}]
         ({"features": ["a"]}, {"features": ["a", "b"]}, [Action.UPDATE_NODE_DECLARED_FEATURE]),
         ({"annotations": {}}, {"annotations": {"x": "y"}}, [Action.UPDATE_NODE_ANNOTATION]),
         (
+            {"taints": [{"key": "a", "timeAdded": "2026-01-01T00:00:00Z"}]},
+            {"taints": [{"key": "a", "timeAdded": "2026-01-01T00:00:01Z"}]},
+            [Action.UPDATE_NODE_TAINT],
+        ),
+        (
             {"features": ["a"], "annotations": {"x": "y"}},
             {},
             [Action.UPDATE_NODE_ANNOTATION, Action.UPDATE_NODE_DECLARED_FEATURE],

@@ -8,7 +8,7 @@ import pytest
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.diagnosis import diagnose, filter_candidates
+from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates
 from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
 from shared.framework.runtime.framework import Framework, ScoreEntry
 from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
@@ -30,11 +30,15 @@ class Narrowing:
         return self._result
 
 
-def refusal_of(*plugins: Any) -> tuple[str, frozenset[str]]:
+def diagnosed(*plugins: Any) -> FitError:
     framework = Framework("p", plugins, [], [])
     view = cluster_of([make_node("n0"), make_node("n1")]).view
     pod = prepared(framework, pod_with({}), view)
-    error = diagnose(pod, filter_candidates(pod))
+    return diagnose(pod, filter_candidates(pod))
+
+
+def refusal_of(*plugins: Any) -> tuple[str, frozenset[str]]:
+    error = diagnosed(*plugins)
     return error.message(), error.plugins
 
 
@@ -62,6 +66,14 @@ def test_a_rejection_counts_with_those_that_narrowed_unless_it_is_final(
     message, named = refusal_of(Narrowing("A", {"n0"}), Narrowing("B", None, code))
     assert message == "0/2 nodes are available: no."
     assert named == plugins
+
+
+def test_who_has_to_wait_may_not_say_so_in_pre_filter() -> None:
+    """RunPreFilterPlugins in pkg/scheduler/framework/runtime/framework.go, v1.36.2: whatever is no
+    success and not unschedulable is an error, and ends PreFilter."""
+    error = diagnosed(Narrowing("A", None, Code.PENDING), Narrowing("B", set()))
+    assert error.error == 'running PreFilter plugin "A": no'
+    assert not error.plugins | error.pending_plugins
 
 
 def test_nodes_left_out_by_pre_filter_count_with_the_name_of_who_left_them_out() -> None:
