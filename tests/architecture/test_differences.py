@@ -100,6 +100,10 @@ LINES: Final[dict[str, str]] = {
     "binding that fails after claims were allocated": (
         "unit/workers/binder/test_claim_bind.py::test_what_the_attempt_allocated_is_free_again"
     ),
+    "a binding that the API server refuses": (
+        "unit/daemon/core/test_api_servers_word.py"
+        "::test_an_attempt_ends_when_its_pod_was_bound_elsewhere_before_the_binder_says_so"
+    ),
     "a pod that is being deleted when its turn comes": (
         "unit/daemon/core/test_api_servers_word.py"
         "::test_a_placement_of_a_pod_that_is_being_deleted_is_not_taken"

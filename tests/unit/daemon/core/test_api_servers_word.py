@@ -67,6 +67,7 @@ def test_an_attempt_ends_when_its_pod_was_bound_elsewhere_before_the_binder_says
     held = pipeline.state.cache.get_pod(pod.uid)
     assert held is not None
     assert held.node_name == other
+    assert not pipeline.verdicts
     pipeline.check()
 
 
