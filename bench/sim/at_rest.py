@@ -224,7 +224,7 @@ class AtRest:
                 # Nobody is told of a limit that goes with its CSINode (`EventsToRegister` in
                 # pkg/scheduler/framework/plugins/nodevolumelimits/csi.go, v1.36.2).
                 fits = [name for name in fits if name in cluster.told.get("csinodes", {})]
-            if _is_not_told_of_devices(queued, self._opinion.devices_let_go_s):
+            if any(_is_not_told(queued, *each) for each in self._opinion.let_go_s.items()):
                 fits = []
             # A node that changed may have become one where room can be made; but only the plugins
             # that rejected the pod there are asked what would help, and not those that kept
@@ -302,17 +302,27 @@ def _is_not_told_of_more(pod: OraclePod, queued: QueuedPod | None) -> bool:
 def _is_not_told_of_nodes(pod: OraclePod, queued: QueuedPod | None) -> bool:
     """Whether no node that comes or changes is one for the pod in the eyes of the hint of
     NodeResourcesFit: what its Filter ignores that asks for (`isFit` in noderesources/fit.go, v1.36.2,
-    has `Fits` ignore nothing), and no node has it."""
-    return is_asked_about(pod.spec) and _was_rejected_by(NODE_RESOURCES_FIT, queued)
+    has `Fits` ignore nothing), and no node has it. Or in those of InterPodAffinity, which looks at the
+    pod's own terms (isSchedulableAfterNodeChange in interpodaffinity/plugin.go): it has none, and the
+    terms of others keep it away."""
+    if is_asked_about(pod.spec) and _was_rejected_by(NODE_RESOURCES_FIT, queued):
+        return True
+    has_terms = "requiredDuring" in str(
+        [(pod.spec.get("affinity") or {}).get(kind) for kind in ("podAffinity", "podAntiAffinity")]
+    )
+    return (
+        not has_terms
+        and queued is not None
+        and queued.unschedulable_plugins == {INTER_POD_AFFINITY}
+    )
 
 
-def _is_not_told_of_devices(queued: QueuedPod | None, let_go_s: float) -> bool:
-    """Whether devices became free, since the pod was tried, of which no claim had said that they were
-    not: Unreserve of DynamicResources takes them back where they are in flight, which is no event
-    (`unreserveClaim` and `EventsToRegister` in dynamicresources/dynamicresources.go, v1.36.2, which has
-    none for pods that go)."""
-    was_rejected = _was_rejected_by(DYNAMIC_RESOURCES, queued)
-    return was_rejected and queued is not None and queued.popped_s <= let_go_s
+def _is_not_told(queued: QueuedPod | None, plugin: str, let_go_s: float) -> bool:
+    """Whether devices or volumes became free, since the pod was tried, of which no object had said that
+    they were not: Unreserve takes back what is in flight or assumed, which is no event that the plugin
+    knows (`Unreserve` and `EventsToRegister` in dynamicresources/dynamicresources.go and
+    volumebinding/volume_binding.go, v1.36.2: none is for pods that go)."""
+    return _was_rejected_by(plugin, queued) and queued is not None and queued.popped_s <= let_go_s
 
 
 def _was_rejected_by(plugin: str, queued: QueuedPod | None) -> bool:

@@ -19,10 +19,10 @@ from bench.sim.states import States, waiting
 from bench.sim.world import World
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
-from shared.plugin_names import VOLUME_RESTRICTIONS
+from shared.plugin_names import VOLUME_BINDING, VOLUME_RESTRICTIONS
 from shared.transport.owner_sockets import Received
 
-SINCE_THEN: Final = (SPREAD, AFFINITY, VOLUME_RESTRICTIONS, SimulatedDoor.NAME)
+SINCE_THEN: Final = (SPREAD, AFFINITY, VOLUME_BINDING, VOLUME_RESTRICTIONS, SimulatedDoor.NAME)
 """What these have against a node when victims are told to go may have come after the decision, which is
 judged by itself: somebody on another node, who counts, too, or has the claim; a door that was shut."""
 

@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Any
 
+from bench.sim.draw import Json
 from bench.sim.extender import is_asked_about
 from bench.sim.gang_rules import Begun
 from bench.sim.judged_orders import JudgedOrders
@@ -24,6 +25,7 @@ from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
 from daemon.core.pod_lifecycle import CachedPod
 from shared.kube.pod_record import PodRecord
+from shared.plugin_names import DYNAMIC_RESOURCES, VOLUME_BINDING
 
 
 class OwnerOpinion:
@@ -40,8 +42,9 @@ class OwnerOpinion:
         self.assumptions_count = 0
         self.permit_count = 0
         """Of all assumptions, those of pods that may have to wait on Permit, or are refused there."""
-        self.devices_let_go_s = -math.inf
-        """When a pod last lost devices that no claim says it has, on the owner's clock."""
+        self.let_go_s = {DYNAMIC_RESOURCES: -math.inf, VOLUME_BINDING: -math.inf}
+        """By plugin: when a pod last lost devices, or volumes, that no claim says it has, on the owner's
+        clock."""
 
     def listen_to(self, owner: OwnerProcess) -> None:
         """From its first turn on."""
@@ -125,8 +128,12 @@ class OwnerOpinion:
             def lost(uid: str) -> CachedPod | None:
                 was_assumed = cache.is_assumed_pod(uid)
                 gone = lose(uid)
-                if gone is not None and was_assumed and self._has_unwritten_devices(gone.record):
-                    self.devices_let_go_s = owner.clock.monotonic_s()
+                if gone is not None and was_assumed:
+                    spec = waiting(gone.record).spec
+                    if self._has_unwritten_devices(uid, spec):
+                        self.let_go_s[DYNAMIC_RESOURCES] = owner.clock.monotonic_s()
+                    if self._has_unbound_claims(gone.record, spec):
+                        self.let_go_s[VOLUME_BINDING] = owner.clock.monotonic_s()
                 return gone
 
             return lost
@@ -134,19 +141,30 @@ class OwnerOpinion:
         cache.forget_pod = losing(cache.forget_pod)
         cache.remove_pod = losing(cache.remove_pod)
 
-    def _has_unwritten_devices(self, record: PodRecord) -> bool:
+    def _has_unwritten_devices(self, uid: str, spec: Json) -> bool:
         """Whether the pod asks for devices, and no claim has been written for it."""
-        spec = waiting(record).spec
         asks = bool(spec.get("resourceClaims")) or any(
             "/" in name
             for container in spec["containers"]
             for name in (container.get("resources") or {}).get("requests") or ()
         )
-        claims = self._world.kind("resourceclaims") if asks else ()
         return asks and not any(
-            holder["uid"] == record.uid
-            for claim in claims
+            holder["uid"] == uid
+            for claim in self._world.kind("resourceclaims")
             for holder in (claim.get("status") or {}).get("reservedFor") or ()
+        )
+
+    def _has_unbound_claims(self, record: PodRecord, spec: Json) -> bool:
+        """Whether a volume of the pod is of a claim that is bound to none."""
+        names = {
+            f"{record.name}-{v['name']}" for v in spec.get("volumes") or () if "ephemeral" in v
+        }
+        named = [v.get("persistentVolumeClaim") for v in spec.get("volumes") or ()]
+        names |= {each["claimName"] for each in named if each}
+        return bool(names) and any(
+            claim["metadata"]["name"] in names and not claim["spec"].get("volumeName")
+            for claim in self._world.kind("persistentvolumeclaims")
+            if claim["metadata"]["namespace"] == record.namespace
         )
 
     # Refusals ---------------------------------------------------------------------------------------
