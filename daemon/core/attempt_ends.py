@@ -5,6 +5,7 @@ Permit plugin decides and what a binder reports all end in one of these.
 """
 
 from collections import Counter
+from collections.abc import Collection
 
 from daemon.core.bindings import BindingWork
 from daemon.core.cache import Cache
@@ -17,6 +18,7 @@ from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.status_patches import verdict_of
+from shared.dra.device_index import CLAIMS
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import binders_of
 from shared.framework.pod_info import PodInfo
@@ -79,10 +81,16 @@ class AttemptEnds:
         self._outgoing.counters[Count.SCHEDULED] += 1
         self._outgoing.counters.recent.append((pod.popped_s, record.key, node_name, ""))
 
-    def take_off(self, record: PodRecord, info: PodInfo, node_name: str) -> CachedPod | None:
+    def take_off(
+        self, record: PodRecord, info: PodInfo, node_name: str, claims_left: Collection[str] = ()
+    ) -> CachedPod | None:
         """Undoes what was assumed of a pod. None: the pod is gone, or known to be bound; what was
-        reserved is given back even then, as nobody else would."""
+        reserved is given back even then, as nobody else would. `claims_left`, by key, are allocated by
+        now: their devices are not free, though the watch may yet have to say so (a written claim stays
+        in the assume cache upstream: bindClaim in dynamicresources/dynamicresources.go, v1.36.2)."""
         cache = self._facts.cache
+        assumed = cache.objects.assumed_for(CLAIMS, record.uid)
+        left = {key: assumed[key] for key in claims_left if key in assumed}
         row = cache.nodes.row_of(node_name)
         forgotten = cache.forget_pod(record.uid)
         counters = self._outgoing.counters
@@ -90,6 +98,9 @@ class AttemptEnds:
         self._facts.plugins.run_unreserve(record, info, cache.view, row)
         took_s = counters.stopwatch() - begun_s
         counters.took("Unreserve", info.spec.scheduler_name, took_s)
+        for key, claim in left.items():
+            if key not in cache.objects.assumed(CLAIMS):
+                cache.objects.assume(CLAIMS, key, claim, record.uid)
         return forgotten
 
     def fail(

@@ -100,7 +100,7 @@ class BinderLinks:
             return
         held = self._facts.cache.get_pod(record.uid)
         info = _info(record) if held is None else held.pod_class.info
-        self._ends.take_off(record, info, order.node_name)
+        self._ends.take_off(record, info, order.node_name, failed.claims_left)
         if self._facts.cache.get_pod(record.uid) is not None:
             self._end(record.uid)  # On a node by the API server's word, which stands.
             return

@@ -54,6 +54,8 @@ class BindFailed(msgspec.Struct, array_like=True, frozen=True):
     message: str
     was_announced: bool = False
     """The pod's status.nominatedNodeName was written, or may have been, as the order wanted."""
+    claims_left: tuple[str, ...] = ()
+    """Keys of resource claims that were allocated for the pod and stay so, as somebody else bound it."""
 
 
 class BindReport(_Message, frozen=True, tag="vb"):

@@ -55,6 +55,8 @@ class NotBound(NamedTuple):
     message: str
     was_announced: bool = False
     """The pod's status was to say where it is going."""
+    claims_left: tuple[str, ...] = ()
+    """As in `BindFailed`."""
 
 
 Outcome = Bound | NotBound

@@ -91,22 +91,21 @@ class BindingCycle:
             message = _pre_bind_problem(plugin, answer.message)
             if isinstance(answer, Unknown):
                 return NotBound(BindFailureReason.UNREACHABLE, message)
-            await self._undo(order)
-            return NotBound(BindFailureReason.REJECTED, message)
+            return await self._undone(order, NotBound(BindFailureReason.REJECTED, message))
         return ALLOWED
 
     async def give_up(self, order: BindPod) -> NotBound:
         """Of a pod whose preparation was cancelled, as a more important one needs its place."""
-        await self._undo(order)
         # Which of several it was that was cut short is nobody's matter: they run side by side.
         (first, *_), *_ = _groups(self._plugins(order).pre_binds, order)
-        return NotBound(BindFailureReason.REJECTED, _pre_bind_problem(first, PREEMPTED))
+        told = _pre_bind_problem(first, PREEMPTED)
+        return await self._undone(order, NotBound(BindFailureReason.REJECTED, told))
 
     async def bind(self, order: BindPod) -> Outcome:
         """Bind, of a pod that is prepared or needs none of that. `post_bind` follows if it is bound."""
         outcome = await _bind(self._plugins(order).binds, order)
         if isinstance(outcome, NotBound) and outcome.reason is not BindFailureReason.UNREACHABLE:
-            await self._undo(order)
+            return await self._undone(order, outcome)
         return outcome
 
     async def post_bind(self, order: BindPod) -> None:
@@ -120,10 +119,11 @@ class BindingCycle:
     def _plugins(self, order: BindPod) -> BindingPlugins:
         return self._by_profile.get(order.profile, self._default)
 
-    async def _undo(self, order: BindPod) -> None:
+    async def _undone(self, order: BindPod, outcome: NotBound) -> NotBound:
         for plugin in self._plugins(order).pre_binds:
             if isinstance(plugin, ClaimBinder) and plugin.pre_flight(order):
-                await plugin.freer.undo(order)
+                outcome = outcome._replace(claims_left=await plugin.freer.undo(order))
+        return outcome
 
     async def _together(
         self, group: Sequence[PreBinder], order: BindPod

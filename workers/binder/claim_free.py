@@ -55,17 +55,19 @@ class ClaimFreer:
         self._lines = lines
         self._log = EventLog("binder.claims")
 
-    async def undo(self, order: BindPod, unready: ClaimWork | None = None) -> None:
+    async def undo(self, order: BindPod, unready: ClaimWork | None = None) -> tuple[str, ...]:
         """Nothing of the order's claims stays written for the pod, unless somebody has bound it (an
-        earlier binder, whose answer was lost). Ends in time in any case. `unready`: one of them that
-        nobody gains from, whoever allocated it."""
+        earlier binder, whose answer was lost, or somebody else): returns those that were allocated for
+        it and stay so. Ends in time in any case. `unready`: one of them that nobody gains from, whoever
+        allocated it."""
         if not await self._is_unbound(order):
-            return
+            return tuple([key for work in order.claims if (key := await self._left(order, work))])
         for work in order.claims:
             path = resource_claim_path(work.namespace, work.name)
             is_generated = work.generated is not None
             is_freed = work.is_new or work is unready
             await self._free(_Target(path, work.uid, order.uid, is_freed, is_generated))
+        return ()
 
     async def release(self, claim: ReleaseClaim) -> None:
         """Frees a claim unless others use it by now. Ends in time in any case."""
@@ -86,6 +88,17 @@ class ClaimFreer:
             self._log.warning("claims_not_freed", problem=str(error), **whose)
             return False
         return isinstance(pod, Gone) or not pod.spec.node_name
+
+    async def _left(self, order: BindPod, work: ClaimWork) -> str:
+        """The claim's key, if it was allocated for the pod; empty where that cannot be seen."""
+        try:
+            claim = await get_claim(self._api, resource_claim_path(work.namespace, work.name))
+        except (ApiError, TransportError):
+            return ""
+        status = claim.get("status") or {}
+        is_its_own = any(user.get("uid") == order.uid for user in status.get("reservedFor") or ())
+        is_left = work.is_new and is_its_own and status.get("allocation") is not None
+        return f"{work.namespace}/{work.name}" if is_left else ""
 
     async def _free(self, target: _Target) -> None:
         problem = ""

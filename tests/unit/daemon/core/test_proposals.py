@@ -5,11 +5,13 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.core.events import ScorerSaid
+from daemon.core.events import BinderSaid, ScorerSaid
 from daemon.core.owner_counts import Count
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.engine.checker import Checker
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
+from shared.kube.pod_record import PodRecord
+from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
 from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_owner import ObjectChanged
 from shared.plugin_names import DYNAMIC_RESOURCES
@@ -17,7 +19,7 @@ from shared.plugins.in_tree import InTreeRegistry
 from tests.support import pipeline as pipelines
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice, with_claims_made
-from tests.support.pipeline import EPOCH, Pipeline
+from tests.support.pipeline import BINDER, EPOCH, Pipeline
 
 
 def with_work(pod_count: int, *, logs_attempts: bool = False) -> tuple[Pipeline, list[int]]:
@@ -31,10 +33,12 @@ def with_work(pod_count: int, *, logs_attempts: bool = False) -> tuple[Pipeline,
     return pipeline, [task.ticket for work in scorer.work for task in work.tasks]
 
 
-def propose(pipeline: Pipeline, tickets: list[int], rows: list[int]) -> None:
+def propose(
+    pipeline: Pipeline, tickets: list[int], rows: list[int], proposal_sequence: int = 1
+) -> None:
     scorer = pipeline.scorers[0]
-    generation = scorer.replica.generation
-    told = Proposals(EPOCH, 1, 1, generation, Placements(tickets, rows), [], [])
+    placements = Placements(tickets, rows)
+    told = Proposals(EPOCH, 1, proposal_sequence, scorer.replica.generation, placements, [], [])
     pipeline.handle(ScorerSaid(scorer.peer, told))
 
 
@@ -85,6 +89,12 @@ def test_an_unknown_or_repeated_ticket_is_stale() -> None:
     pipeline.check()
 
 
+def with_device(number: int, **parts: Any) -> PodRecord:
+    claims = [{"name": "c", "resourceClaimTemplateName": "t"}]
+    pod = make_pod(f"p{number}", cpu="1", spec={"resourceClaims": claims}, **parts)
+    return with_claims_made(pod, {"c": f"c{number}"})
+
+
 def with_devices(pod_count: int) -> tuple[Pipeline, list[int]]:
     """Four nodes with two devices each, and pods with a claim each out with the only worker."""
     pipeline = Pipeline()
@@ -97,13 +107,35 @@ def with_devices(pod_count: int) -> tuple[Pipeline, list[int]]:
         key = "/".join(filter(None, (each.metadata.namespace, each.metadata.name)))
         pipeline.tell(ObjectChanged(kind, key, msgspec.Raw(msgspec.msgpack.encode(each))))
     for i in range(pod_count):
-        claims = [{"name": "c", "resourceClaimTemplateName": "t"}]
-        pod = make_pod(f"p{i}", cpu="1", spec={"resourceClaims": claims})
-        pipeline.add_pod(with_claims_made(pod, {"c": f"c{i}"}))
+        pipeline.add_pod(with_device(i))
     scorer = pipeline.scorers[0]
     while len([task for work in scorer.work for task in work.tasks]) < pod_count:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
     return pipeline, [task.ticket for work in scorer.work for task in work.tasks]
+
+
+@pytest.mark.parametrize("is_left", [True, False])
+def test_devices_of_a_claim_that_stays_allocated_are_not_given_away_before_the_watch_says_so(
+    is_left: bool,
+) -> None:
+    """Somebody else bound the pod after the binder had written its claim."""
+    pipeline, tickets = with_devices(3)
+    propose(pipeline, tickets[:2], [0, 0])
+    _, order = pipeline.orders
+    pipeline.add_pod(with_device(1, node_name="n1", resource_version="2"))
+    left = ("default/c1",) if is_left else ()
+    failed = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no", claims_left=left)
+    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
+    propose(pipeline, tickets[2:], [0], proposal_sequence=2)
+    assert len(pipeline.orders) == (2 if is_left else 3)
+    allocated = make_claim("c1", owner="uid-default-p1")
+    allocated.metadata.resource_version = "9"
+    allocated.status.allocation = order.claims[0].allocation
+    body = msgspec.Raw(msgspec.msgpack.encode(allocated))
+    pipeline.tell(ObjectChanged(CLAIMS, "default/c1", body))
+    pipeline.step_owner()
+    if is_left:
+        assert not pipeline.state.cache.objects.assumed_for(CLAIMS, "uid-default-p1")
 
 
 def test_pods_with_a_device_each_are_checked_together_and_given_devices_one_by_one(

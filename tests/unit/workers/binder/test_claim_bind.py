@@ -187,11 +187,11 @@ def bind(api: FakeClaims, work: ClaimWork = WORK) -> str:
     return problem(outcome(api, work))
 
 
-def undo(api: FakeClaims, work: ClaimWork = WORK) -> None:
-    async def run() -> None:
-        await ClaimFreer(api, ClaimLines()).undo(order_of(work))
+def undo(api: FakeClaims, work: ClaimWork = WORK) -> tuple[str, ...]:
+    async def run() -> tuple[str, ...]:
+        return await ClaimFreer(api, ClaimLines()).undo(order_of(work))
 
-    run_virtual(run())
+    return run_virtual(run())
 
 
 def release(api: FakeClaims, *, is_generated: bool = False) -> None:
@@ -492,8 +492,15 @@ def test_a_pod_that_somebody_has_bound_keeps_its_claims() -> None:
     api = FakeClaims()
     bind(api)
     api.pod["spec"]["nodeName"] = "n1"
-    undo(api)
+    assert undo(api) == ("ns/gpu",), "its devices are not free"
     assert api.status["reservedFor"] == [USER]
+    assert undo(api, msgspec.structs.replace(WORK, is_new=False)) == (), "as the owner knew"
+
+
+def test_a_pod_that_somebody_has_bound_before_its_claims_were_written_leaves_none() -> None:
+    api = FakeClaims()
+    api.pod["spec"]["nodeName"] = "n1"
+    assert undo(api) == ()
 
 
 def test_a_claim_is_released_unless_others_use_it_by_now() -> None:
