@@ -23,7 +23,7 @@ from bench.sim.oracle import (
     pod_of,
     where_it_fits,
 )
-from bench.sim.owner_opinion import OwnerOpinion
+from bench.sim.owner_opinion import OwnerOpinion, asks_for_devices
 from bench.sim.permit import GROUP
 from bench.sim.poison import is_poison
 from bench.sim.refusal import REFUSED_AT
@@ -292,7 +292,7 @@ def _is_not_told_of_more(pod: OraclePod, queued: QueuedPod | None) -> bool:
     preemption from the pod: a plugin that did not reject it is not asked what more would help."""
     affinity = pod.spec.get("affinity") or {}
     asks = {
-        DYNAMIC_RESOURCES: pod.spec.get("resourceClaims"),
+        DYNAMIC_RESOURCES: asks_for_devices(pod.spec),
         POD_TOPOLOGY_SPREAD: pod.spec.get("topologySpreadConstraints"),
         INTER_POD_AFFINITY: affinity.get("podAffinity"),
     }

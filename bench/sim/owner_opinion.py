@@ -143,12 +143,7 @@ class OwnerOpinion:
 
     def _has_unwritten_devices(self, uid: str, spec: Json) -> bool:
         """Whether the pod asks for devices, and no claim has been written for it."""
-        asks = bool(spec.get("resourceClaims")) or any(
-            "/" in name
-            for container in spec["containers"]
-            for name in (container.get("resources") or {}).get("requests") or ()
-        )
-        return asks and not any(
+        return asks_for_devices(spec) and not any(
             holder["uid"] == uid
             for claim in self._world.kind("resourceclaims")
             for holder in (claim.get("status") or {}).get("reservedFor") or ()
@@ -248,6 +243,15 @@ class OwnerOpinion:
         if needless:
             told = f"{needless} need not go from {node.name} for {pod.name}"
             raise SimulatedFailure("eviction not needed", told)
+
+
+def asks_for_devices(spec: Json) -> bool:
+    """By claims, or by resources that devices may provide."""
+    return bool(spec.get("resourceClaims")) or any(
+        "/" in name
+        for container in spec["containers"]
+        for name in (container.get("resources") or {}).get("requests") or ()
+    )
 
 
 def shown_of(record: PodRecord) -> tuple[object, ...]:

@@ -19,6 +19,7 @@ from typing import Final, NamedTuple, Protocol
 import msgspec
 import numpy as np
 
+from shared.columns.journal import START, Position
 from shared.columns.schema import Int64s, Rows
 from shared.errors import ObjectError
 from shared.extenders.extender_config import ExtenderConfig
@@ -103,6 +104,8 @@ class _Open(msgspec.Struct):
     search: RoomSearch | None = None
     generation: int = 0
     """Of the copy on which `search` was done."""
+    position: Position = START
+    """Of its journal then."""
     pods: dict[tuple[int, str], PodOnNode] = {}
     """(node row, uid) -> a pod that might have to go."""
 
@@ -252,7 +255,9 @@ class ExtendedPods:
             self._conclude(task, search, self._replica.generation)
             return
         generation = self._replica.generation
-        number = self._number(_Open(task, [], search=search, generation=generation))
+        position = self._replica.journal.position
+        opened = _Open(task, [], search=search, generation=generation, position=position)
+        number = self._number(opened)
         self._ask_for_pods(number, generation, preemption.candidates.rows.tolist())
 
     def on_pods(self, message: PodsOnNodes) -> None:
@@ -297,6 +302,9 @@ class ExtendedPods:
         status, best = Status(Code.ERROR, (answer.error,)), None
         if not answer.error:
             candidates = self._candidates(opened, answer.victims or {})
+            if candidates is None:
+                self._skip(opened.task)
+                return
             if isinstance(candidates, str):
                 status = Status(Code.ERROR, (candidates,))
             elif len(candidates.rows):
@@ -312,9 +320,13 @@ class ExtendedPods:
         result = result._replace(status=status, preemption=preemption)
         self._conclude(opened.task, search._replace(result=result), opened.generation)
 
-    def _candidates(self, opened: _Open, victims: dict[str, MetaVictims]) -> Candidates | str:
-        """What extenders left, as rows; or what is wrong with it."""
+    def _candidates(
+        self, opened: _Open, victims: dict[str, MetaVictims]
+    ) -> Candidates | str | None:
+        """What extenders left, as rows; or what is wrong with it. None where nothing of it would make
+        room as things are now, which have changed since they were asked: the pod is tried again."""
         pods, nodes = self._replica.view.pods, self._replica.nodes
+        is_outdated = False
         rows: list[int] = []
         violations: list[int] = []
         chosen: list[Rows] = []
@@ -328,16 +340,25 @@ class ExtendedPods:
                     " not all found on that node"
                 )
             pod_rows = np.array([pod.pod_row for pod in found if pod is not None], np.intp)
-            if (pods.node_row[pod_rows] != row).any():
-                continue  # One of them is gone meanwhile.
-            if not self._cycle.makes_room(opened.task, row, pod_rows):
-                return f"the pods that an extender wants gone from node {name} do not make room"
+            are_there = bool((pods.node_row[pod_rows] == row).all())
+            if not are_there or not self._cycle.makes_room(opened.task, row, pod_rows):
+                if not self._has_changed(row, opened.position):
+                    return f"the pods that an extender wants gone from node {name} do not make room"
+                is_outdated = True
+                continue
             rows.append(row)
             violations.append(meta.num_pdb_violations)
             chosen.append(pod_rows)
+        if is_outdated and not rows:
+            return None
         counts: Int64s = np.array([len(each) for each in chosen], np.int64)
         flat = np.concatenate(chosen) if chosen else np.zeros(0, np.intp)
         return Candidates(np.array(rows, np.intp), np.array(violations, np.int64), counts, flat)
+
+    def _has_changed(self, row: int, position: Position) -> bool:
+        """Whether pods have come to the node or left it, or the node itself is another."""
+        changes = self._replica.journal.since(position)
+        return changes is None or row in changes.usage_rows or row in changes.node_rows
 
     # Ends ----------------------------------------------------------------------------------------
 

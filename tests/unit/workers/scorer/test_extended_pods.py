@@ -369,3 +369,26 @@ def test_what_extenders_leave_may_be_nothing(answer: ExtenderAnswer, told: str) 
     assert failure.preemption is None
     assert told in failure.message
     assert not failure.is_error
+
+
+def test_a_node_to_which_somebody_came_meanwhile_is_no_fault_of_the_extender() -> None:
+    """The pods that it chose would have made room when it was asked: the pod is tried again at once."""
+    world, question = preempting()
+    left = {"b": question.victims["b"]}
+    queued = world.state.queue.get("uid-default-p")
+    assert queued is not None
+    world.replica.place(queued.class_id, world.row("b"), 1)
+    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=left)])
+    assert settled.answers.failures == []
+    assert settled.answers.skipped == [1]
+
+
+def test_a_node_to_which_nobody_came_is_the_extenders_fault() -> None:
+    world, question = preempting()
+    queued = world.state.queue.get("uid-default-p")
+    assert queued is not None
+    world.replica.place(queued.class_id, world.row("a"), 1)
+    too_few = {"b": MetaVictims([], 0)}
+    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=too_few)])
+    (failure,) = settled.answers.failures
+    assert "gone from node b do not make room" in failure.message
