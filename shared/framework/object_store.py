@@ -78,7 +78,7 @@ class ObjectStore:
         of_kind[key] = value
         self._by_namespace.put((kind, _namespace(key)), key, value)
         assumed = self._assumed.get(kind, {}).get(key)
-        if assumed is not None and _overtakes(value, assumed.value):
+        if assumed is not None and _overtakes(value, assumed):
             self._drop_assumed(kind, key)
         if kind in NOISY_KINDS and old is not None and _differ_in_version_only(old, value):
             return
@@ -265,18 +265,21 @@ def _namespace(key: str) -> str:
     return key.rpartition("/")[0]
 
 
-def _overtakes(value: Any, assumed: Any) -> bool:
+def _overtakes(value: Any, assumed: Assumed) -> bool:
     """Whether the API server's word is newer than what an assumption was made from.
 
-    The allocation of a resource claim is told to it in two steps, finalizer first; what was assumed
-    must outlive the first, or its devices would be given away in between. A claim that is still to be
-    made has no uid.
+    The allocation of a resource claim is told to it in two steps, finalizer first, and the watch may be
+    behind: it may yet tell what was written for an earlier pod and taken back. What was assumed must
+    outlive all that, or its devices would be given away in between. A claim that is still to be made has
+    no uid.
     """
-    if _version_of(value) == _version_of(assumed):
+    if _version_of(value) == _version_of(assumed.value):
         return False
     if isinstance(value, ResourceClaim):
-        is_another = assumed.metadata.uid not in ("", value.metadata.uid)
-        return is_another or value.status.allocation is not None
+        is_another = assumed.value.metadata.uid not in ("", value.metadata.uid)
+        users = {user.uid for user in value.status.reserved_for or ()}
+        is_written = value.status.allocation is not None
+        return is_another or (is_written and not users.isdisjoint(assumed.pod_uids))
     return True
 
 

@@ -10,6 +10,7 @@ from daemon.core.owner_counts import Count
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.engine.checker import Checker
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
+from shared.kube.api.resource_v1 import ResourceClaimConsumer
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
 from shared.messages.from_scorer import Placements, Proposals
@@ -131,6 +132,8 @@ def test_devices_of_a_claim_that_stays_allocated_are_not_given_away_before_the_w
     allocated = make_claim("c1", owner="uid-default-p1")
     allocated.metadata.resource_version = "9"
     allocated.status.allocation = order.claims[0].allocation
+    user = ResourceClaimConsumer(resource="pods", name="p1", uid="uid-default-p1")
+    allocated.status.reserved_for = [user]
     body = msgspec.Raw(msgspec.msgpack.encode(allocated))
     pipeline.tell(ObjectChanged(CLAIMS, "default/c1", body))
     pipeline.step_owner()

@@ -1,9 +1,11 @@
 """What is assumed of objects: on top of the API server's word, and carried to other stores."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
 
+from shared.dra.device_index import CLAIMS
 from shared.framework.object_store import (
     CHANGES_MAX,
     ObjectStore,
@@ -12,6 +14,7 @@ from shared.framework.object_store import (
     take_news,
 )
 from shared.kube.api.core_v1_parts import PersistentVolume
+from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.object_codec import decode_object
 
 KIND = "persistentvolumes"
@@ -51,6 +54,29 @@ def test_a_newer_object_ends_it_and_the_same_one_does_not() -> None:
     objects.put(KIND, "pv", volume("2", newer="x"))
     assert labels_of(objects.latest(KIND, "pv")) == {"newer": "x"}
     assert not objects.assumed(KIND)
+
+
+def claim(version: str, *, is_allocated: bool = True, users: Sequence[str] = ()) -> ResourceClaim:
+    status: dict[str, Any] = {"allocation": {}} if is_allocated else {}
+    status["reservedFor"] = [{"resource": "pods", "name": uid, "uid": uid} for uid in users]
+    meta = {"namespace": "ns", "name": "c", "uid": "u", "resourceVersion": version}
+    return msgspec.convert({"metadata": meta, "status": status}, ResourceClaim)
+
+
+def test_what_is_allocated_for_a_pod_outlives_late_news_of_an_earlier_one() -> None:
+    objects = ObjectStore()
+    objects.put(CLAIMS, "ns/c", claim("1", is_allocated=False))
+    objects.assume(CLAIMS, "ns/c", claim("1"), "pod")
+    for late in (
+        claim("2", is_allocated=False),  # With its finalizer.
+        claim("3", users=["earlier"]),
+        claim("4", is_allocated=False),
+    ):
+        objects.put(CLAIMS, "ns/c", late)
+        held: Any = objects.latest(CLAIMS, "ns/c")
+        assert held.status.allocation is not None
+    objects.put(CLAIMS, "ns/c", claim("5", users=["other", "pod"]))
+    assert not objects.assumed(CLAIMS)
 
 
 def test_it_goes_with_its_object() -> None:
