@@ -47,6 +47,7 @@ from shared.messages.to_binder import (
 from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
+from shared.transport.poll_loop import watch_for_end
 from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 
@@ -231,7 +232,7 @@ def main(arguments: list[str]) -> int:
     instance = f"null-binder-{start.number}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         with sync_binder_peer(Endpoints(start.runtime_dir), instance) as peer:
-            is_stopped = start.watch_for_end(peer.watch_fd)
+            is_stopped = watch_for_end(start.lifeline_fd, peer.watch_fd)
             extenders = load_configuration(start.options.config).extenders
             binder = NullBinder(start.number, instance, _write_all, SystemClock(), extenders)
             _serve(peer, binder, is_stopped)

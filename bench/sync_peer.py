@@ -16,13 +16,13 @@ from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToA
 from shared.transport.channels import Channel
 from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.endpoints import Endpoints
+from shared.transport.poll_loop import wait_ready
 from shared.transport.sockets import (
     DamageLog,
     RawSocket,
     new_socket,
     receive_now,
     send_now,
-    wait_ready,
 )
 
 In = TypeVar("In")

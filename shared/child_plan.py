@@ -7,7 +7,6 @@ once (`RuntimeOptions`). The command line has only what differs between two chil
 
 import argparse
 import asyncio
-import signal
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -21,14 +20,12 @@ from shared.leader_election import LeaderElection
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import Lifeline, StopSignals, add_options
+from shared.transport.parent import STOP_SIGNALS, Lifeline, add_options
 
 PLAN_NAME: Final = "children.json"
 PLAN_VERSION: Final = 6
 """Greater with each change of what is in the file, or in the binding plan: a child of an installation
 that was replaced under a running berth says so, instead of taking a default for what is missing."""
-
-STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 log = EventLog("child")
 
@@ -119,16 +116,6 @@ class ChildStart(NamedTuple):
     @property
     def runtime_dir(self) -> Path:
         return Path(self.plan.options.runtime_dir)
-
-    def watch_for_end(self, watch_fd: Callable[[int], None]) -> Callable[[], bool]:
-        """For poll loops: has a poll wake up when the process is to end, and returns what says so."""
-        stop = StopSignals(STOP_SIGNALS)
-        watch_fd(stop.fd)
-        if self.lifeline_fd is None:
-            return lambda: stop.is_set
-        lifeline = Lifeline(self.lifeline_fd)
-        watch_fd(lifeline.fd)
-        return lambda: stop.is_set or lifeline.is_cut()
 
     def call_at_end(
         self,

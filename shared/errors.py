@@ -4,6 +4,14 @@ Raised at the edges only (API client, transport, configuration) and turned into 
 there; deciding code receives values.
 """
 
+from typing import Final
+
+import msgspec
+
+UNDECODABLE: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
+"""What decoding raises about bytes of others. The second: text that is not UTF-8, numbers of thousands
+of digits. The last: nested deeper than any object is."""
+
 
 class OperationalError(Exception):
     """The world misbehaved in a way that berth is built to survive."""

@@ -12,16 +12,11 @@ from traceback import walk_tb
 from types import TracebackType
 from typing import Final
 
-import msgspec
-
 from shared.errors import ObjectFaultError, OperationalError
 from shared.limits import FAULT_TEXT_LENGTH_MAX
 
 OURS: Final = (AssertionError, MemoryError)
 """Say that our own state or the machine is at fault, whatever object was in hand."""
-UNDECODABLE: Final = (msgspec.DecodeError, ValueError, OverflowError, RecursionError)
-"""What decoding raises about bytes of others. The second: text that is not UTF-8, numbers of thousands
-of digits. The last: nested deeper than any object is."""
 
 
 class reading:  # noqa: N801  # Reads as a statement: `with reading("pod", record):`.

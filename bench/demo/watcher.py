@@ -8,10 +8,10 @@ from bench.demo.pod_book import PodBook
 from bench.watched.pod_events import PodEvent
 from bench.watched.pod_watch import PodWatch, WatchBrokenError
 from shared.clock import Clock
-from shared.kube.api_client import ApiClient
+from shared.kube.http_stream import StreamClient
 
 
-def pod_watcher(client: ApiClient, book: PodBook, clock: Clock) -> PodWatch:
+def pod_watcher(client: StreamClient, book: PodBook, clock: Clock) -> PodWatch:
     """A watch that keeps the book up to date, once it is started and runs."""
 
     def take(event: PodEvent, now_s: float) -> None:

@@ -24,10 +24,10 @@ from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
 from daemon.leader.election import LeaseRecord
 from daemon.leader.lease_object import LeaseObject
-from shared.kube.api_client import ApiClient
-from shared.kube.cluster_access import access_by_url
+from shared.kube.http_stream import StreamClient
 from shared.kube.line_splitter import LineSplitter
 from shared.kube.resources import KINDS_BY_PLURAL, PODS
+from shared.kube.server_url import access_by_url
 
 PATIENCE_S: Final = 120.0
 """The clients' own limit is a quarter of it."""
@@ -166,7 +166,7 @@ class _Asking:
         self._loop.kill()
 
     async def _ask(self, asked: str) -> None:
-        client = ApiClient(access_by_url(ADDRESS, {}))
+        client = StreamClient(access_by_url(ADDRESS, {}))
         try:
             match asked:
                 case "get":
@@ -183,14 +183,14 @@ class _Asking:
             await client.close()
 
 
-async def _read_list(client: ApiClient) -> None:
+async def _read_list(client: StreamClient) -> None:
     feed = KindFeed(KINDS_BY_PLURAL["pods"], lambda *_: None)
     feed.list_started()
     feed.page(await client.get("/api/v1/pods"))
     feed.list_finished()
 
 
-async def _read_stream(client: ApiClient) -> None:
+async def _read_stream(client: StreamClient) -> None:
     feed = KindFeed(PODS, lambda *_: None)
     stream = await client.open_stream("/api/v1/pods?watch=1")
     splitter = LineSplitter()
@@ -206,7 +206,7 @@ async def _read_stream(client: ApiClient) -> None:
         stream.close()
 
 
-async def _hold_lease(client: ApiClient) -> None:
+async def _hold_lease(client: StreamClient) -> None:
     lease = LeaseObject(client, "n", "l")
     seen = await lease.read(5.0)
     write = lease.create if seen is None else lease.update

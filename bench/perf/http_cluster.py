@@ -35,8 +35,9 @@ from bench.watched.watched_processes import WatchedProcess, start_berth
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock
 from shared.errors import OperationalError
-from shared.kube.api_client import MERGE_PATCH, ApiClient
+from shared.kube.api_client import MERGE_PATCH
 from shared.kube.api_errors import AlreadyExists, NotFound, ServerError, TooManyRequests
+from shared.kube.http_stream import StreamClient
 from shared.messages.admin import StatusAnswer
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
@@ -61,7 +62,7 @@ class Bodies(NamedTuple):
 class Place(NamedTuple):
     """Where the API server is and what runs beside it."""
 
-    client: ApiClient
+    client: StreamClient
     server: WatchedProcess | None
     """Ours, when it is simulated."""
     folder: Path

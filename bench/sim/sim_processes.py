@@ -33,9 +33,10 @@ from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.feature_gates import FeatureGates
 from shared.in_hand import InHand
-from shared.kube.cluster_access import ClusterAccess, access_by_url
+from shared.kube.cluster_access import ClusterAccess
 from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
+from shared.kube.server_url import access_by_url
 from shared.leader_election import LeaderElection
 from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry

@@ -152,6 +152,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/engine/score_range.py:invalid_score",
         "workers/binder/binding_cycle.py:BindingCycle.post_bind",
         "workers/binder/custom_bind.py:*",
+        "workers/binder/foreign_plugins.py:*",
         "shared/engine/engine.py:Engine.choose:self._note_invalid(*",
         "shared/engine/families.py:_split",
         "shared/framework/runtime/diagnosis.py:diagnose:pending.add(*",

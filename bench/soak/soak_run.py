@@ -55,7 +55,7 @@ from daemon.commands.compare_caches import CacheComparison, compare
 from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
-from shared.kube.api_client import ApiClient
+from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
@@ -137,7 +137,7 @@ async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) 
         *(("--faults", options.faults) if options.faults else ()),
     ]
     server, _ = await start_api_server(folder, HISTORY, options.seed, more)
-    client = ApiClient(load_kubeconfig([kubeconfig], "", os.environ), timeout_s=60.0)
+    client = StreamClient(load_kubeconfig([kubeconfig], "", os.environ), timeout_s=60.0)
     try:
         names = await _create_cluster(client, options)
         tell("starting berth")
@@ -153,7 +153,7 @@ async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) 
         server.stop()
 
 
-async def _create_cluster(client: ApiClient, options: SoakOptions) -> list[str]:
+async def _create_cluster(client: StreamClient, options: SoakOptions) -> list[str]:
     """The nodes of the main pool."""
     await create_all(client, PRIORITY_CLASSES_PATH, priority_class_bodies())
     await create_all(client, STORAGE_CLASSES_PATH, [storage_class_body()])
@@ -208,7 +208,7 @@ class _Soak:
         options: SoakOptions,
         folder: Path,
         tell: Callable[[str], None],
-        client: ApiClient,
+        client: StreamClient,
         server: WatchedProcess,
         service: _Service,
         nodes: list[str],

@@ -15,8 +15,8 @@ from bench.watched.pod_events import PodEvent, PodList, PodStatus, WatchedPod
 from bench.watched.pod_watch import PodWatch, WatchBrokenError
 from bench.watched.watched_listing import PODS_PATH
 from shared.clock import Clock
-from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, Expired, TransportError
+from shared.kube.http_stream import StreamClient
 
 PAUSE_S: Final = 0.1
 """Before a broken watch is opened again."""
@@ -28,7 +28,11 @@ class Witness:
     """Keeps the ledger up to date."""
 
     def __init__(
-        self, client: ApiClient, ledger: Ledger, on_bound: Callable[[str, str], None], clock: Clock
+        self,
+        client: StreamClient,
+        ledger: Ledger,
+        on_bound: Callable[[str, str], None],
+        clock: Clock,
     ) -> None:
         """`on_bound` gets the pod's name and its node's."""
         self._client = client

@@ -15,8 +15,7 @@ from bench.watched.pod_events import PodEvent
 from bench.watched.watched_listing import PODS_PATH
 from shared.clock import Clock
 from shared.errors import OperationalError
-from shared.kube.api_client import ApiClient
-from shared.kube.http_connection import HttpStream
+from shared.kube.http_stream import HttpStream, StreamClient
 
 _decoder: Final = msgspec.json.Decoder(PodEvent)
 
@@ -29,7 +28,7 @@ class PodWatch:
     """Follows pods from `version` on."""
 
     def __init__(
-        self, client: ApiClient, clock: Clock, take: Callable[[PodEvent, float], None]
+        self, client: StreamClient, clock: Clock, take: Callable[[PodEvent, float], None]
     ) -> None:
         """`take` gets ADDED, MODIFIED and DELETED."""
         self._client = client

@@ -10,9 +10,9 @@ from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.recording import Recorder
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.in_hand import InHand
-from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
+from shared.kube.http_stream import StreamClient
 from shared.kube.resources import ALL_KINDS, ResourceKind
 from shared.limits import LIST_BYTES_MAX
 from shared.messages.measured import measured_by
@@ -51,7 +51,7 @@ class ApiSource:
 
     async def run(self, sink: MessageSink) -> None:
         tally = Tally()
-        client = ApiClient(
+        client = StreamClient(
             self._access,
             connections_max=LIST_CONNECTIONS_MAX,
             body_bytes_max=LIST_BYTES_MAX,

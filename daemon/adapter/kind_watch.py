@@ -39,7 +39,6 @@ from daemon.adapter.unavailable_kinds import UnavailableKinds
 from daemon.adapter.watch_backoff import Backoff
 from shared.errors import OperationalError
 from shared.in_hand import InHand
-from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     ApiError,
     BadRequest,
@@ -51,7 +50,7 @@ from shared.kube.api_errors import (
 )
 from shared.kube.custom_resources import is_custom
 from shared.kube.decode import UnreadableListError
-from shared.kube.http_connection import HttpStream
+from shared.kube.http_stream import HttpStream, StreamClient
 from shared.kube.line_splitter import LineSplitter
 from shared.kube.resources import ResourceKind
 from shared.telemetry.log import EventLog
@@ -106,7 +105,7 @@ class KindWatch:
     def __init__(
         self,
         kind: ResourceKind,
-        client: ApiClient,
+        client: StreamClient,
         sink: MessageSink,
         rng: random.Random,
         settings: WatchSettings,

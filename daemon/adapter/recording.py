@@ -31,8 +31,7 @@ import msgspec
 
 from daemon.adapter.kind_feed import KindFeed
 from shared.clock import Clock
-from shared.errors import ConfigurationError, OperationalError
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE, ConfigurationError, OperationalError
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("adapter")

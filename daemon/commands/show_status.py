@@ -14,10 +14,9 @@ import msgspec
 
 from daemon.commands.text_table import table
 from daemon.core.owner_counts import Count
-from daemon.overview.berth_status import BerthStatus, Looks
+from daemon.overview.berth_status import BerthStatus, Looks, problem_text
 from daemon.supervisor.process_list import ProcessUse, read_list
 from shared.clock import SystemClock
-from shared.kube.connection_problems import problem_text
 from shared.messages.admin import (
     CompareRequest,
     DumpRequest,

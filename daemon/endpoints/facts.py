@@ -16,8 +16,8 @@ from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
-from shared.faults import UNDECODABLE
-from shared.kube.connection_problems import concerns_text, is_essential
+from shared.errors import UNDECODABLE
+from shared.kube.connection_problems import Problem, concerns_text
 from shared.messages.admin import (
     UNKNOWN_STATUS,
     MetricsAnswer,
@@ -166,6 +166,11 @@ def _api_problem(listed: ProcessList | None) -> str:
     """Of the adapter's connections, where it keeps what is scheduled from being seen."""
     for entry in () if listed is None else listed.processes:
         for problem in entry.problems if entry.name == ADAPTER else ():
-            if not problem.is_over and is_essential(problem):
+            if not problem.is_over and _is_essential(problem):
                 return f"{concerns_text(problem)}: {problem.error}"
     return ""
+
+
+def _is_essential(problem: Problem) -> bool:
+    """Whether nothing can be scheduled while it lasts, for want of news of pods or nodes."""
+    return any(concern.endswith((" nodes", " pods")) for concern in problem.concerns)

@@ -10,8 +10,7 @@ from typing import Any, Final
 import msgspec
 
 from daemon.leader.election import LeaseRecord
-from shared.errors import ObjectError
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE, ObjectError
 from shared.kube.api_client import Api
 from shared.kube.api_errors import NotFound
 from shared.limits import INSTANCE_LENGTH_MAX

@@ -11,6 +11,7 @@ from msgspec.structs import replace
 from daemon.supervisor.children import LEADER
 from daemon.supervisor.process_list import ProcessUse, measure, read_list
 from shared.clock import SystemClock
+from shared.kube.connection_problems import Problem, concerns_text
 from shared.messages.admin import UNKNOWN_STATUS, StatusAnswer
 
 RATES: Final = ("scheduled", "bound", "unschedulable")
@@ -84,3 +85,13 @@ class Looks:
             listed.state, processes, owner, owner_problem, rates, now_s, wall_s
         )
         return self._before
+
+
+def problem_text(problem: Problem, now_s: float) -> str:
+    """For people. `now_s` is wall time."""
+    times = f"{problem.times} times, " if problem.times > 1 else ""
+    over = ", over since" if problem.is_over else ""
+    remedy = f"; {problem.remedy}" if problem.remedy else ""
+    concerns = concerns_text(problem)
+    age_s = max(0.0, now_s - problem.last_s)
+    return f"{concerns}: {problem.error} ({times}last {age_s:.0f} s ago{over}){remedy}"

@@ -11,12 +11,11 @@ from typing import Final
 
 import msgspec
 
-from daemon.overview.berth_status import BerthStatus, Looks
+from daemon.overview.berth_status import BerthStatus, Looks, problem_text
 from daemon.overview.node_map import NodeMap, node_map
 from daemon.overview.pending import PendingReason, put_together
 from daemon.supervisor.process_list import ProcessUse
 from shared.clock import SystemClock
-from shared.kube.connection_problems import problem_text
 from shared.messages.admin import (
     GangProgress,
     NodeLoads,

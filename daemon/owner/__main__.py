@@ -17,6 +17,7 @@ from shared.telemetry.log import EventLog
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
+from shared.transport.poll_loop import watch_for_end
 from shared.transport.remote import WorkersEntrance
 
 log = EventLog("owner")
@@ -52,7 +53,7 @@ def _run(start: ChildStart) -> int:
         is_candidate=start.plan.is_candidate,
     )
     with OwnerSockets(Endpoints(start.runtime_dir)) as sockets:
-        is_stopped = start.watch_for_end(sockets.watch_fd)
+        is_stopped = watch_for_end(start.lifeline_fd, sockets.watch_fd)
         profiles = sorted(profile.scheduler_name for profile in config.profiles)
         log.info("owner_started", epoch=epoch, profiles=profiles)
         loop = OwnerLoop(sockets, state, clock, start.gate(clock), entrance, heartbeat)

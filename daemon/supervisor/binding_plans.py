@@ -5,8 +5,7 @@ from collections.abc import Iterable
 from shared.binding_plan import BindingPlan, ProfileBinding
 from shared.config import SchedulerConfiguration
 from shared.framework.runtime.profiles import ProfileConfig
-from shared.plugin_names import IN_TREE
-from shared.plugins.in_tree import BuiltProfile
+from shared.plugins.in_tree import IN_TREE, BuiltProfile
 
 
 def binding_plan(

@@ -19,8 +19,7 @@ import orjson
 
 from daemon.adapter.recording import FORMAT, SUFFIX, VERSION, RecordedInput, read_recording
 from shared.dra.special_claim import ANNOTATION
-from shared.errors import ConfigurationError
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE, ConfigurationError
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.kube.in_tree_plugins import DRIVERS_OF_PLUGINS

@@ -21,8 +21,7 @@ from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable
 from shared.columns.schema import NO_ROWS, NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
-from shared.errors import FrameError
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE, FrameError
 from shared.limits import NODES_MAX, PODS_MAX
 
 

@@ -31,7 +31,7 @@ from shared.dra.requests import (
 )
 from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
 from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
-from shared.kube.api.core_v1_parts import Taint
+from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.selectors.tolerations import tolerates, toleration_rules

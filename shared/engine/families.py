@@ -25,8 +25,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import unfollowed_kinds
 from shared.framework.runtime.prepared_pod import prepared
-from shared.kube.api.core_v1 import Container, PodSpec
-from shared.kube.api.core_v1_parts import Volume
+from shared.kube.api.core_v1 import Container, PodSpec, Volume
 
 FAMILIES_MAX: Final = 1 << 14
 """So many are told apart before all are forgotten; of most there is no more than the key."""

@@ -16,9 +16,10 @@ from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.extenders.extender_wire import ExtenderError
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
-from shared.kube.cluster_access import ClusterAccess, parse_server_url
+from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.credentials import Credentials
+from shared.kube.server_url import parse_server_url
 from shared.limits import LIST_BYTES_MAX
 
 CONNECTIONS_MAX: Final = 64

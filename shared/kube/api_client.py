@@ -1,4 +1,4 @@
-"""The HTTP client for the Kubernetes API: a pool of keep-alive connections, typed errors, streams.
+"""The HTTP client for the Kubernetes API: a pool of keep-alive connections, typed errors.
 
 Callers may rely on: an answer of 2xx is returned, any other is raised as the `ApiError` that its
 `Status` stands for; a transport failure says whether the server can have seen the request
@@ -28,8 +28,7 @@ from shared.kube.api_errors import (
 )
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.http_connection import Answer, HttpConnection, HttpStream
-from shared.kube.proxy import open_tunnel
+from shared.kube.http_connection import Answer, HttpConnection
 from shared.limits import OBJECT_BYTES_MAX
 from shared.rate_limit import RateLimit
 
@@ -209,34 +208,6 @@ class ApiClient:
             if not await credentials.renew(used_serial, loop.time()):
                 raise error
 
-    async def open_stream(self, path: str, *, timeout_s: float | None = None) -> HttpStream:
-        """GET an answer without an end, on a connection of its own; close the stream when done.
-
-        `timeout_s` bounds the wait for the head of the answer, not the stream.
-        """
-        return await self._told("GET", path, self._opened(path, timeout_s))
-
-    async def _opened(self, path: str, timeout_s: float | None) -> HttpStream:
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + (self._timeout_s if timeout_s is None else timeout_s)
-        credentials = self._access.credentials
-        if credentials.is_due():
-            await credentials.prepare()
-        message = self._message("GET", path, b"", JSON)
-        used_serial = credentials.serial
-        connection = await self._connect(deadline_s)
-        head, stream = connection.send_for_stream(message, deadline_s)
-        answer = await self._exchanged("GET", connection, head)
-        if 200 <= answer.status < 300:
-            self._streaming.add(connection)
-            return stream
-        connection.abort()
-        error = error_from_answer(answer.status, answer.body, answer.retry_after_s)
-        if isinstance(error, Unauthorized):
-            # The next attempt has what there is by then.
-            await credentials.renew(used_serial, loop.time())
-        raise error
-
     async def close(self) -> None:
         """Close every connection; requests under way are lost."""
         self._is_closed = True
@@ -396,7 +367,7 @@ class ApiClient:
                 server_hostname=server_name,
             )
             return opened
-        tunnel = await open_tunnel(access.proxy, access.host, access.port)
+        tunnel = await access.proxy.opened(access.host, access.port)
         if access.tls is None:
             tunnel.set_protocol(connection)
             connection.connection_made(tunnel)

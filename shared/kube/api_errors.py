@@ -12,8 +12,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from shared.errors import OperationalError
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE, OperationalError
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.limits import API_ERROR_LENGTH_MAX, RETRY_AFTER_S_MAX
 

@@ -151,11 +151,6 @@ class ConnectionProblems:
                 )
 
 
-def is_essential(problem: Problem) -> bool:
-    """Whether nothing can be scheduled while it lasts, for want of news of pods or nodes."""
-    return any(concern.endswith((" nodes", " pods")) for concern in problem.concerns)
-
-
 def concerns_text(problem: Problem) -> str:
     """Each verb once: "watch nodes, pods and 16 more; create pods/binding"."""
     by_verb: dict[str, list[str]] = {}
@@ -168,16 +163,6 @@ def concerns_text(problem: Problem) -> str:
         rest = f" and {more} more" if more > 0 else ""
         told.append(f"{verb} {', '.join(resources[:CONCERNS_TOLD])}{rest}")
     return "; ".join(told)
-
-
-def problem_text(problem: Problem, now_s: float) -> str:
-    """For people. `now_s` is wall time."""
-    times = f"{problem.times} times, " if problem.times > 1 else ""
-    over = ", over since" if problem.is_over else ""
-    remedy = f"; {problem.remedy}" if problem.remedy else ""
-    concerns = concerns_text(problem)
-    age_s = max(0.0, now_s - problem.last_s)
-    return f"{concerns}: {problem.error} ({times}last {age_s:.0f} s ago{over}){remedy}"
 
 
 def concern_of(method: str, path: str) -> str:

@@ -9,13 +9,13 @@ Rules: staging/src/k8s.io/csi-translation-lib/{translate.go,plugins/*.go}, v1.36
 import re
 from typing import Final, NamedTuple
 
+from shared.kube.api.core_v1 import Volume
 from shared.kube.api.core_v1_parts import (
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
     PersistentVolume,
     PersistentVolumeSpec,
-    Volume,
 )
 from shared.kube.in_tree_plugins import in_tree_plugin
 

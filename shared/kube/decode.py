@@ -10,8 +10,7 @@ from typing import Any, Final, Literal
 
 import msgspec
 
-from shared.errors import ObjectError
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE, ObjectError
 from shared.kube.api.core_v1 import ApiObject
 from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import ApiError, ApiStatus, error_from_status

@@ -19,10 +19,10 @@ from typing import Any, Final, Literal
 import msgspec
 
 from shared.clock import Clock, SystemClock
-from shared.errors import ConfigurationError
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE, ConfigurationError
 from shared.kube.api_errors import ConnectFailed
-from shared.kube.credentials import ClientCertificate, Credentials, bearer_line
+from shared.kube.credentials import bearer_line
+from shared.kube.user_credentials import ClientCertificate, UserCredentials
 from shared.limits import EXEC_OUTPUT_BYTES_MAX
 from shared.telemetry.log import EventLog
 
@@ -70,7 +70,7 @@ class ExecFailed(ConnectFailed):
     """The command did not give credentials, so nothing was sent."""
 
 
-class ExecCredentials(Credentials):
+class ExecCredentials(UserCredentials):
     """Runs the command when need be."""
 
     def __init__(

@@ -9,9 +9,8 @@ from pathlib import Path
 from typing import Final
 
 from shared.errors import ConfigurationError
-from shared.kube.cluster_access import ClusterAccess, access_by_url, is_missing, moved, tls_context
+from shared.kube.cluster_access import ClusterAccess, Tunnel, is_missing, tls_context
 from shared.kube.credentials import Credentials
-from shared.kube.proxy import proxy_of_environment
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -27,30 +26,12 @@ def find_access(
     $KUBECONFIG and ~/.kube/config. `server` is another address for that of `kubeconfig`; alone it needs
     no credentials. Raises `ConfigurationError`.
     """
-    if kubeconfig:
-        access = _access_of_files([Path(kubeconfig)], environment)
-        return moved(access, server, environment) if server else access
-    if server:
-        return access_by_url(server, environment)
-    if is_in_cluster(environment):
+    if not server and not kubeconfig and is_in_cluster(environment):
         return in_cluster_access(environment, service_account_folder)
-    named = [Path(p) for p in environment.get("KUBECONFIG", "").split(os.pathsep) if p]
-    if not named:
-        default = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
-        if is_missing(default):
-            raise ConfigurationError(
-                "kubeconfig",
-                [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
-            )
-        named = [default]
-    return _access_of_files(named, environment)
+    # In a pod nobody needs what reads kubeconfig files, nor what runs commands for credentials.
+    from shared.kube.stated_access import stated_access
 
-
-def _access_of_files(paths: list[Path], environment: Mapping[str, str]) -> ClusterAccess:
-    # In a pod nobody needs what reads these files, with YAML and what runs commands for credentials.
-    from shared.kube.kubeconfig import load_kubeconfig
-
-    return load_kubeconfig(paths, environment=environment)
+    return stated_access(server, kubeconfig, environment)
 
 
 def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
@@ -82,5 +63,13 @@ def in_cluster_access(
         tls_server_name="",
         credentials=credentials,
         source=source,
-        proxy=proxy_of_environment(environment, host, int(port), is_tls=True),
+        proxy=_proxy(environment, host, int(port)),
     )
+
+
+def _proxy(environment: Mapping[str, str], host: str, port: int) -> Tunnel | None:
+    if not environment.get("HTTPS_PROXY") and not environment.get("https_proxy"):
+        return None
+    from shared.kube.proxy import proxy_of_environment
+
+    return proxy_of_environment(environment, host, port, is_tls=True)

@@ -6,20 +6,19 @@ protocol, without header dictionaries and without a task per request, costs a sm
 general client does.
 
 Callers may rely on: every request ends in exactly one of an answer, `ConnectionLost`,
-`RequestTimeout` or `ProtocolViolation`; an answer has a bound; a stream hands on body bytes as they
-arrive, and stops reading from the socket while its consumer is behind.
+`RequestTimeout` or `ProtocolViolation`; an answer has a bound.
 """
 
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Final, cast
+from typing import Final, Protocol, cast
 
 import httptools
 import msgspec
 
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout, TransportError
-from shared.limits import ANSWER_HEAD_BYTES_MAX, OBJECT_BYTES_MAX, STREAM_BUFFER_BYTES_MAX
+from shared.limits import ANSWER_HEAD_BYTES_MAX, OBJECT_BYTES_MAX
 
 _RETRY_AFTER: Final = re.compile(rb"\r\nretry-after:[ \t]*([0-9]{1,6})[ \t]*\r\n", re.IGNORECASE)
 _HAS_LENGTH: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding):", re.IGNORECASE)
@@ -33,6 +32,14 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     retry_after_s: float | None
     """From the header of that name; read only of answers that are not 2xx."""
+
+
+class BodyTaker(Protocol):
+    """Whoever takes a body as it comes; `http_stream.HttpStream` is one."""
+
+    def append(self, chunk: bytes) -> None: ...
+
+    def end(self, error: TransportError | None) -> None: ...
 
 
 class HttpConnection(asyncio.Protocol):
@@ -50,7 +57,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Answer] | None = None
-        self._stream: HttpStream | None = None
+        self._stream: BodyTaker | None = None
         self._is_busy = False
         self._is_closed = False
         self._head = b""
@@ -74,21 +81,18 @@ class HttpConnection(asyncio.Protocol):
             or self._transport.is_closing()
         )
 
-    def send(self, request: bytes, deadline_s: float) -> asyncio.Future[Answer]:
-        """Send a request; the future ends with the whole answer."""
+    def send(
+        self, request: bytes, deadline_s: float, taker: BodyTaker | None = None
+    ) -> asyncio.Future[Answer]:
+        """Send a request; the future ends with the whole answer, or with the head of one of 2xx whose
+        body is for `taker`."""
         self._begin(deadline_s)
+        self._stream = taker
         answer = asyncio.get_running_loop().create_future()
         self._answer = answer
         assert self._transport is not None, "send needs a connection that is usable"
         self._transport.write(request)
         return answer
-
-    def send_for_stream(
-        self, request: bytes, deadline_s: float
-    ) -> tuple[asyncio.Future[Answer], "HttpStream"]:
-        """As `send`, but the future ends with the head of a 2xx answer; the stream has its body."""
-        stream = self._stream = HttpStream(self)
-        return self.send(request, deadline_s), stream
 
     def time_out(self, problem: str) -> None:
         """Give the running request up and close."""
@@ -240,64 +244,6 @@ class HttpConnection(asyncio.Protocol):
                 future.set_exception(error)
         elif stream is not None:
             stream.end(error)
-
-
-class HttpStream:
-    """The body of an answer that has no end in sight, in the chunks in which it arrives."""
-
-    def __init__(self, connection: HttpConnection) -> None:
-        self._connection = connection
-        self._chunks: list[bytes] = []
-        self._buffered_bytes = 0
-        self._is_paused = False
-        self._is_ended = False
-        self._error: TransportError | None = None
-        self._wakeup: asyncio.Future[None] | None = None
-
-    async def chunks(self) -> list[bytes]:
-        """All that has arrived since the last call, waiting for something; empty at the end.
-
-        Raises what broke the stream, after the bytes that came before it.
-        """
-        while not self._chunks:
-            if self._is_ended:
-                if self._error is not None:
-                    raise self._error
-                return []
-            self._wakeup = asyncio.get_running_loop().create_future()
-            try:
-                await self._wakeup
-            finally:
-                self._wakeup = None
-        chunks, self._chunks = self._chunks, []
-        self._buffered_bytes = 0
-        if self._is_paused:
-            self._is_paused = False
-            self._connection.resume()
-        return chunks
-
-    def close(self) -> None:
-        """Stop listening; closes the connection."""
-        self._connection.abort()
-
-    def append(self, chunk: bytes) -> None:
-        """Called by the connection for each part of the body."""
-        self._chunks.append(chunk)
-        self._buffered_bytes += len(chunk)
-        if self._buffered_bytes > STREAM_BUFFER_BYTES_MAX and not self._is_paused:
-            self._is_paused = True
-            self._connection.pause()
-        self._wake()
-
-    def end(self, error: TransportError | None) -> None:
-        """Called by the connection when nothing more will come."""
-        self._is_ended = True
-        self._error = error
-        self._wake()
-
-    def _wake(self) -> None:
-        if self._wakeup is not None and not self._wakeup.done():
-            self._wakeup.set_result(None)
 
 
 def _retry_after_s(head: bytes) -> float | None:

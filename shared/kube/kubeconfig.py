@@ -19,10 +19,11 @@ from urllib.parse import quote
 from yaml.constructor import SafeConstructor
 
 from shared.errors import ConfigurationError
-from shared.kube.cluster_access import ClusterAccess, is_missing, parse_server_url, tls_context
-from shared.kube.credentials import ClientCertificate, Credentials
+from shared.kube.cluster_access import ClusterAccess, is_missing, tls_context
 from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredentials
 from shared.kube.proxy import parse_proxy, proxy_of_environment
+from shared.kube.server_url import parse_server_url
+from shared.kube.user_credentials import ClientCertificate, UserCredentials
 from shared.yaml_fields import YAML_FAULTS, composed, yaml_problem
 
 _AUTH_PROVIDER_PROBLEM: Final = (
@@ -170,14 +171,14 @@ def _credentials(
     user: dict[str, Any],
     certificate: ClientCertificate | None,
     command: ExecCommand | None,
-) -> Credentials:
+) -> UserCredentials:
     impersonation = read_impersonation(user, str(file.path))
     # A token file goes before a token, and a command after all that is stated, as in client-go.
     token_file = _text(user, "tokenFile")
     token, username = _text(user, "token"), _text(user, "username")
     if command is not None and not (token_file or token or username):
         return ExecCredentials(command, certificate=certificate, impersonation=impersonation)
-    return Credentials(
+    return UserCredentials(
         token="" if token_file else token,
         token_file=Path(file.resolve(token_file)) if token_file else None,
         username=username,

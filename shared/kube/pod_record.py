@@ -10,7 +10,7 @@ from typing import Final
 
 import msgspec
 
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE
 from shared.kube.api.core_v1 import (
     ContainerStatus,
     Pod,
@@ -18,13 +18,9 @@ from shared.kube.api.core_v1 import (
     PodResourceClaimStatus,
     PodSpec,
     PodStatus,
-)
-from shared.kube.api.core_v1_parts import (
-    DISRUPTION_TARGET,
-    POD_SCHEDULED,
-    PREEMPTION_BY_SCHEDULER,
     Volume,
 )
+from shared.kube.api.core_v1_parts import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION_BY_SCHEDULER
 from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta
 
 

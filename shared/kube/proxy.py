@@ -27,6 +27,25 @@ class Proxy:
     authorization: str = field(default="", repr=False)
     """What to tell it who we are; empty: nothing."""
 
+    async def opened(self, host: str, port: int) -> asyncio.Transport:
+        """A connection through the proxy to `host`; its protocol is to be set at once.
+
+        Raises `ConnectFailed` when the proxy refuses, `OSError` when it cannot be reached.
+        """
+        loop = asyncio.get_running_loop()
+        transport, waiting = await loop.create_connection(_TunnelHead, self.host, self.port)
+        target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
+        lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", "User-Agent: berth"]
+        if self.authorization:
+            lines.append(f"Proxy-Authorization: {self.authorization}")
+        try:
+            transport.write("\r\n".join([*lines, "", ""]).encode())
+            _check(self, await waiting.answered)
+        except BaseException:
+            transport.abort()
+            raise
+        return transport
+
 
 def parse_proxy(url: str, source: str) -> Proxy:
     """A proxy's address; `ConfigurationError` names `source`, and never the password."""
@@ -140,26 +159,6 @@ class _TunnelHead(asyncio.Protocol):
     def connection_lost(self, exc: Exception | None) -> None:
         if not self.answered.done():
             self.answered.set_exception(ConnectFailed(f"the proxy closed the connection ({exc})"))
-
-
-async def open_tunnel(proxy: Proxy, host: str, port: int) -> asyncio.Transport:
-    """A connection through the proxy to `host`; its protocol is to be set at once.
-
-    Raises `ConnectFailed` when the proxy refuses, `OSError` when it cannot be reached.
-    """
-    loop = asyncio.get_running_loop()
-    transport, waiting = await loop.create_connection(_TunnelHead, proxy.host, proxy.port)
-    target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
-    lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", "User-Agent: berth"]
-    if proxy.authorization:
-        lines.append(f"Proxy-Authorization: {proxy.authorization}")
-    try:
-        transport.write("\r\n".join([*lines, "", ""]).encode())
-        _check(proxy, await waiting.answered)
-    except BaseException:
-        transport.abort()
-        raise
-    return transport
 
 
 def _check(proxy: Proxy, head: bytes) -> None:

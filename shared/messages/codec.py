@@ -11,7 +11,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
-from shared.faults import UNDECODABLE
+from shared.errors import UNDECODABLE
 from shared.messages.frames import Buffer, damaged, seal, unseal
 
 M = TypeVar("M")

@@ -11,7 +11,6 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from shared import plugin_names
 from shared.columns.schema import Int64s, Rows
 from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.cluster_view import ClusterView
@@ -21,7 +20,7 @@ from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations, registrations_of
 from shared.framework.runtime.framework import Framework, ScoreEntry
-from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.profiles import DEFAULT_PLUGINS, GATED_PLUGINS, ProfileConfig
 from shared.framework.runtime.registry import Registry
 from shared.framework.status import SKIP
 from shared.plugins.binding.default_binder import DefaultBinder
@@ -177,8 +176,8 @@ class InTreeRegistry(Registry):
         """`samples_compatibly`: see `node_sample.py`."""
         gates = gates or FeatureGates()
         in_tree = {name: _bound(make, gates) for name, make in IN_TREE.items()}
-        gated = chain(*(each for gate, each in plugin_names.GATED_PLUGINS.items() if gates[gate]))
-        default_plugins = (*plugin_names.DEFAULT_PLUGINS, *gated)
+        gated = chain(*(each for gate, each in GATED_PLUGINS.items() if gates[gate]))
+        default_plugins = (*DEFAULT_PLUGINS, *gated)
         super().__init__(in_tree, entry_points, default_plugins)
         self._samples_compatibly = samples_compatibly
 

@@ -6,18 +6,19 @@ The supervisor keeps the writing end of a pipe and gives the reading end to each
 writing end, the reading end becomes readable with end of file, and the child stops. No polling, no
 race with a process id that is used again (as with `os.getppid`), and it works across exec.
 
-A poll loop watches `Lifeline.fd` (`watch_fd`) and asks `is_cut()` when it is ready; asyncio
-processes use `call_when_cut`.
+Asyncio processes use `call_when_cut`; poll loops, `poll_loop.watch_for_end`.
 """
 
 import argparse
 import asyncio
 import os
 import signal
-from collections.abc import Callable, Iterable
-from types import FrameType
+from collections.abc import Callable
+from typing import Final
 
 from shared.errors import ConfigurationError
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 
 def add_options(parser: argparse.ArgumentParser) -> None:
@@ -76,20 +77,3 @@ class Lifeline:
                 callback()
 
         loop.add_reader(self.fd, on_readable)
-
-
-class StopSignals:
-    """Takes the given signals over, from the main thread."""
-
-    def __init__(self, signals: Iterable[signal.Signals]) -> None:
-        self.fd, self._write_fd = os.pipe()
-        os.set_blocking(self.fd, False)
-        os.set_blocking(self._write_fd, False)
-        self.is_set = False
-        """One of the signals has come."""
-        signal.set_wakeup_fd(self._write_fd)
-        for number in signals:
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # A handler's signature.
-        self.is_set = True

@@ -21,15 +21,16 @@ from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.connection import Connected, ConnectionWatch
+from shared.transport.poll_loop import wait_ready
 from shared.transport.sockets import (
+    COPY_BYTES_MAX,
     Closing,
     DamageLog,
     RawSocket,
+    frames_now,
     messages_now,
     new_socket,
-    receive_large_now,
     send_now,
-    wait_ready,
 )
 
 LINGER_MS: Final = 500
@@ -160,7 +161,7 @@ class ScorerSockets(Closing):
         codec: Codec[ToScorer] | Codec[Published],
         received: list[FromOwner],
     ) -> None:
-        for parts in messages_now(socket, LIMITS[channel].drained_per_poll, receive_large_now):
+        for parts in messages_now(socket, LIMITS[channel].drained_per_poll, _receive_large_now):
             try:
                 received.append(FromOwner(*codec.decode(parts)))
             except ProtocolVersionError:
@@ -170,3 +171,9 @@ class ScorerSockets(Closing):
                 # snapshot again is right in both cases, and the owner then repeats itself.
                 self.damage.add(error)
                 received.append(FromOwner(SnapshotDamaged(str(error)), ()))
+
+
+def _receive_large_now(socket: RawSocket) -> list[Buffer]:
+    """As `receive_now`, but large frames are windows on what ZeroMQ received, without a copy."""
+    frames = frames_now(socket)
+    return [f.buffer if len(f) > COPY_BYTES_MAX else f.bytes for f in frames]

@@ -78,26 +78,7 @@ def send_now(socket: RawSocket, parts: Sequence[Buffer], *, handed_over: bool = 
 
 def receive_now(socket: RawSocket) -> list[Buffer]:
     """The frames of the next message; an empty list if there is none."""
-    return [frame.bytes for frame in _frames_now(socket)]
-
-
-def receive_signed_now(socket: RawSocket) -> list[Buffer]:
-    """As `receive_now`, with one more at the end: the name under which the gatekeeper let the sender in;
-    empty for one of this host, of whom no key is asked."""
-    frames = _frames_now(socket)
-    if not frames:
-        return []
-    try:
-        name = str(frames[-1].get("User-Id"))
-    except zmq.ZMQError:
-        name = ""  # libzmq: no such property.
-    return [*[frame.bytes for frame in frames], name.encode()]
-
-
-def receive_large_now(socket: RawSocket) -> list[Buffer]:
-    """As `receive_now`, but large frames are windows on what ZeroMQ received, without a copy."""
-    frames = _frames_now(socket)
-    return [f.buffer if len(f) > COPY_BYTES_MAX else f.bytes for f in frames]
+    return [frame.bytes for frame in frames_now(socket)]
 
 
 def messages_now(
@@ -114,7 +95,8 @@ def messages_now(
             return
 
 
-def _frames_now(socket: RawSocket) -> list[zmq.Frame]:
+def frames_now(socket: RawSocket) -> list[zmq.Frame]:
+    """The next message as ZeroMQ received it; empty if there is none."""
     try:
         frame = socket.recv(_AT_ONCE, copy=False)
     except zmq.Again:
@@ -124,11 +106,6 @@ def _frames_now(socket: RawSocket) -> list[zmq.Frame]:
         frame = socket.recv(_AT_ONCE, copy=False)
         frames.append(frame)
     return frames
-
-
-def wait_ready(items: list[tuple[RawSocket | int, int]], timeout_ms: int) -> set[object]:
-    """The sockets and the file descriptors of `items` that are ready; sleeps until one is."""
-    return {item for item, _ in zmq.zmq_poll(items, timeout_ms)}
 
 
 def can_now(socket: RawSocket, flag: int) -> bool:

@@ -12,10 +12,10 @@ import pytest
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.process import Adapter
-from shared.kube.api_client import ApiClient
-from shared.kube.cluster_access import access_by_url
 from shared.kube.custom_resources import custom_kind, is_custom
+from shared.kube.http_stream import StreamClient
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
+from shared.kube.server_url import access_by_url
 from shared.messages.to_owner import (
     AdapterMeasured,
     AdapterMessage,
@@ -197,7 +197,7 @@ async def watching(
 
     async with ScriptedServer(handler) as server:
         collector = Collector()
-        client = ApiClient(access_by_url(server.url))
+        client = StreamClient(access_by_url(server.url))
         watch = KindWatch(
             custom_kind(plural) if is_custom(plural) else KINDS_BY_PLURAL[plural],
             client,

@@ -16,9 +16,9 @@ import pytest
 from shared.child_plan import ChildPlan
 from shared.feature_gates import parse_feature_gates
 from shared.kube.api_client import JSON, MERGE_PATCH, ApiClient
-from shared.kube.cluster_access import access_by_url
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
+from shared.kube.server_url import access_by_url
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,

@@ -14,11 +14,12 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.kube import api_errors
-from shared.kube.api_client import ApiClient
-from shared.kube.cluster_access import ClusterAccess, access_by_url
+from shared.kube.cluster_access import ClusterAccess
 from shared.kube.credentials import Credentials
 from shared.kube.http_connection import HttpConnection
+from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
+from shared.kube.server_url import access_by_url
 from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
 
 pytestmark = pytest.mark.integration
@@ -28,7 +29,7 @@ TLS = Path(__file__).parents[1] / "unit" / "shared" / "kube" / "tls"
 
 def run(
     handler: Handler,
-    scenario: Callable[[ApiClient, ScriptedServer], Awaitable[None]],
+    scenario: Callable[[StreamClient, ScriptedServer], Awaitable[None]],
     credentials: Credentials | None = None,
     **options: Any,
 ) -> None:
@@ -36,7 +37,7 @@ def run(
         async with ScriptedServer(handler) as server:
             access = access_by_url(server.url)
             access = dataclasses.replace(access, credentials=credentials or Credentials())
-            client = ApiClient(access, **options)
+            client = StreamClient(access, **options)
             try:
                 await scenario(client, server)
             finally:
@@ -50,7 +51,7 @@ async def ok(request: Request, reply: Reply) -> None:
 
 
 def test_requests_share_a_kept_connection() -> None:
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         for _ in range(5):
             assert await client.get("/api/v1/nodes") == b'{"path": "/api/v1/nodes"}'
         assert await client.post("/x", b"{}") == b'{"path": "/x"}'
@@ -65,7 +66,7 @@ def test_requests_share_a_kept_connection() -> None:
 
 
 def test_methods_and_content_types() -> None:
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         await client.patch("/p", b"1")
         await client.put("/p", b"2")
         await client.delete("/p")
@@ -89,7 +90,7 @@ def test_no_more_connections_than_allowed() -> None:
         await gate.wait()
         await ok(request, reply)
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         answers = asyncio.gather(*(client.get(f"/{i}") for i in range(10)))
         for _ in range(3):
             await waiting.acquire()
@@ -106,7 +107,7 @@ def test_refusals_are_typed_and_leave_the_connection_usable() -> None:
         body = {"kind": "Status", "reason": "Conflict", "message": "bound already", "code": 409}
         await reply.json(409, body)
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         for _ in range(2):
             with pytest.raises(api_errors.Conflict, match="bound already"):
                 await client.post("/binding", b"{}")
@@ -119,7 +120,7 @@ def test_nothing_was_sent_when_nobody_listens() -> None:
     async def main() -> None:
         async with ScriptedServer(ok) as server:
             url = server.url
-        client = ApiClient(access_by_url(url))
+        client = StreamClient(access_by_url(url))
         with pytest.raises(api_errors.ConnectFailed, match=url):
             await client.post("/x", b"{}")
         await client.close()
@@ -128,7 +129,7 @@ def test_nothing_was_sent_when_nobody_listens() -> None:
 
 
 def test_without_a_descriptor_left_nothing_is_sent_and_later_it_is() -> None:
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
         resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # What is open stays so.
         try:
@@ -149,7 +150,7 @@ def test_no_free_connection_means_that_nothing_was_sent() -> None:
         arrived.set()
         await asyncio.Event().wait()
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         first = asyncio.ensure_future(client.post("/1", b"{}"))
         await arrived.wait()
         with pytest.raises(api_errors.ConnectFailed, match="none of 1 connections"):
@@ -166,7 +167,7 @@ def test_an_answer_that_does_not_come_times_out() -> None:
             await asyncio.Event().wait()
         await ok(request, reply)
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         with pytest.raises(api_errors.RequestTimeout):
             await client.post("/hang", b"{}", timeout_s=0.01)
         assert await client.get("/next")
@@ -182,7 +183,7 @@ def test_a_post_is_never_sent_twice() -> None:
         else:
             await ok(request, reply)
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         await client.get("/warm")
         with pytest.raises(api_errors.ConnectionLost):
             await client.post("/lose", b"{}")
@@ -201,7 +202,7 @@ def test_a_read_is_sent_again_once_when_a_kept_connection_is_dead() -> None:
 
     server_seen: list[str] = ["/warm"]
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         await client.get("/warm")
         assert await client.get("/once")
         with pytest.raises(api_errors.ConnectionLost):
@@ -220,7 +221,7 @@ def test_a_cancelled_request_does_not_leave_its_answer_to_the_next() -> None:
             await asyncio.sleep(0)
         await ok(request, reply)
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         slow = asyncio.ensure_future(client.get("/slow"))
         await gate.wait()
         slow.cancel()
@@ -242,7 +243,7 @@ def test_a_renewed_token_is_tried_once(tmp_path: Path) -> None:
             file.write_text("new" if request.path == "/renewed" else "other")
             await reply.json(401, {"reason": "Unauthorized", "code": 401})
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         with pytest.raises(api_errors.Unauthorized):
             await client.get("/never")
         assert len(server.requests) == 2
@@ -252,7 +253,7 @@ def test_a_renewed_token_is_tried_once(tmp_path: Path) -> None:
 
 
 def test_without_a_readable_token_nothing_is_sent(tmp_path: Path) -> None:
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         with pytest.raises(ConfigurationError, match="token"):
             await client.get("/x")
         assert not server.requests
@@ -262,7 +263,7 @@ def test_without_a_readable_token_nothing_is_sent(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("path", ["/a b", "/a\r\nX-Evil: 1", "/\N{SNOWMAN}"])
 def test_a_path_cannot_smuggle_in_a_header(path: str) -> None:
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         with pytest.raises(api_errors.BadRequest):
             await client.get(path)
         assert not server.requests
@@ -271,7 +272,7 @@ def test_a_path_cannot_smuggle_in_a_header(path: str) -> None:
 
 
 def test_a_closed_client_says_so() -> None:
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         await client.close()
         with pytest.raises(api_errors.ConnectFailed, match="closed"):
             await client.get("/x")
@@ -290,7 +291,7 @@ def test_a_stream_has_its_own_connection_and_typed_refusals() -> None:
         else:
             await ok(request, reply)
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         await client.get("/warm")
         with pytest.raises(api_errors.Expired):
             await client.open_stream("/gone")
@@ -308,7 +309,7 @@ def test_a_stream_has_its_own_connection_and_typed_refusals() -> None:
 def test_a_prefix_of_the_server_address_goes_before_every_path() -> None:
     async def main() -> None:
         async with ScriptedServer(ok) as server:
-            client = ApiClient(access_by_url(f"{server.url}/k8s/c1"))
+            client = StreamClient(access_by_url(f"{server.url}/k8s/c1"))
             assert await client.get("/api") == b'{"path": "/k8s/c1/api"}'
             await client.close()
 
@@ -350,7 +351,7 @@ def test_the_server_must_be_who_it_should_be(
 
     async def main() -> None:
         async with ScriptedServer(ok, tls) as server:
-            client = ApiClient(secure_access(tmp_path, server.port, cluster))
+            client = StreamClient(secure_access(tmp_path, server.port, cluster))
             if is_trusted:
                 assert await client.get("/api") == b'{"path": "/api"}'
             else:
@@ -373,7 +374,7 @@ def test_the_observer_is_told_of_every_request_and_its_code() -> None:
         else:
             await reply.json(409 if request.path == "/taken" else 200, {})
 
-    async def scenario(client: ApiClient, server: ScriptedServer) -> None:
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         await client.get("/x")
         with pytest.raises(api_errors.Conflict):
             await client.post("/taken", b"{}")

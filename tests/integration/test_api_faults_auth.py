@@ -19,10 +19,10 @@ import pytest
 from bench.apiserver.fault_plan import Rule
 from shared.certificates import Authority, CertificatePair
 from shared.clock import SystemClock
-from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ConnectFailed, Forbidden, TransportError, Unauthorized
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.find_access import in_cluster_access
+from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
 from tests.support.connect_proxy import connect_proxy
 from tests.support.faulty_server import FaultyServer, faulty_server
@@ -53,7 +53,7 @@ def write_kubeconfig(
 
 
 async def ask(access: ClusterAccess, *paths: str) -> list[bytes]:
-    client = ApiClient(access, timeout_s=HANG_S)
+    client = StreamClient(access, timeout_s=HANG_S)
     try:
         return [await client.get(path) for path in paths]
     finally:
@@ -66,14 +66,14 @@ async def ask(access: ClusterAccess, *paths: str) -> list[bytes]:
 @asynccontextmanager
 async def with_old_token(
     folder: Path, **options: Any
-) -> AsyncIterator[tuple[FaultyServer, ApiClient, Callable[[], object]]]:
+) -> AsyncIterator[tuple[FaultyServer, StreamClient, Callable[[], object]]]:
     """A server that refuses a client's token from now on, the client, and what renews the token."""
     token_file = folder / "token"
     token_file.write_text("old")
     stale = Rule(at="request", do="refuse", code=401, token="old", times=0)
     async with faulty_server(stale) as server:
         path = write_kubeconfig(folder, {"server": server.address}, {"tokenFile": "token"})
-        client = ApiClient(load_kubeconfig([path]), **options)
+        client = StreamClient(load_kubeconfig([path]), **options)
         try:
             yield server, client, lambda: token_file.write_text("new")
         finally:
@@ -181,7 +181,7 @@ def test_an_exec_plugin_s_token_is_kept_and_renewed_when_refused(
         async with faulty_server(revoked) as server:
             user = exec_user(tmp_path, version)
             path = write_kubeconfig(tmp_path, {"server": server.address}, user)
-            client = ApiClient(load_kubeconfig([path]), connections_max=8)
+            client = StreamClient(load_kubeconfig([path]), connections_max=8)
             hour = datetime.fromtimestamp(NOW_S + 3600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             try:
                 gives(tmp_path, token="one", expirationTimestamp=hour)
@@ -254,7 +254,7 @@ def test_a_client_certificate_of_an_exec_plugin_is_shown_and_replaced(tmp_path: 
         tls = server_tls(tmp_path, authority.server_pair(["127.0.0.1"]), authority)
         async with ScriptedServer(handler, tls) as server:
             path = write_kubeconfig(tmp_path, trusting(authority, server), exec_user(tmp_path))
-            client = ApiClient(load_kubeconfig([path]))
+            client = StreamClient(load_kubeconfig([path]))
             try:
                 gives_certificate(tmp_path, authority)
                 await client.get("/first")
@@ -353,7 +353,7 @@ def test_requests_and_watches_go_through_the_proxy(tmp_path: Path, is_tls: bool)
                 "proxy-url": f"http://me:pw@127.0.0.1:{proxy.port}",
             }
             access = load_kubeconfig([write_kubeconfig(tmp_path, cluster)])
-            client = ApiClient(access)
+            client = StreamClient(access)
             try:
                 await client.get("/a")
                 await client.get("/b")

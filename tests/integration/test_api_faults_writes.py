@@ -14,7 +14,7 @@ import pytest
 from bench.apiserver.fault_plan import Rule
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
-from shared.kube.cluster_access import access_by_url
+from shared.kube.server_url import access_by_url
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod, StatusPatch
 from shared.rate_limit import RateLimit

@@ -16,8 +16,8 @@ import pytest
 
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_wire import MetaPod, MetaVictims, PodName
-from shared.kube.cluster_access import access_by_url
 from shared.kube.connection_problems import Problem
+from shared.kube.server_url import access_by_url
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from tests.support.binder_stage import World

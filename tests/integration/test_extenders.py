@@ -13,7 +13,7 @@ import yaml
 
 from bench.watched.watched_processes import WatchedProcess, start_api_server, start_berth
 from shared.kube.api_client import ApiClient
-from shared.kube.cluster_access import access_by_url
+from shared.kube.server_url import access_by_url
 from tests.support.fake_extender import FakeExtender, keeping, names_in, preferring
 from tests.support.waiting import HANG_S
 

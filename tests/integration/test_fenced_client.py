@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shared.kube.cluster_access import access_by_url
+from shared.kube.server_url import access_by_url
 from workers.binder.fences import Fence, FencedClient, Fences
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"

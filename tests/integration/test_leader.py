@@ -26,7 +26,7 @@ from daemon.supervisor.process_list import NotRunningError
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectFailed
-from shared.kube.cluster_access import access_by_url
+from shared.kube.server_url import access_by_url
 from shared.kube.timestamps import micro_time
 from shared.leader_election import LeaderElection
 from tests.support.waiting import HANG_S

@@ -5,7 +5,6 @@ Run as a child of the supervisor under test. `--deaf-to-stop` never answers a St
 """
 
 import argparse
-import signal
 import sys
 import time
 from pathlib import Path
@@ -21,7 +20,8 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import Lifeline, StopSignals, add_options
+from shared.transport.parent import add_options
+from shared.transport.poll_loop import watch_for_end
 from tests.support.owner_answers import status_answer
 
 POLL_MS = 20
@@ -35,13 +35,10 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--stop-answered-when", type=Path)
     parsed = parser.parse_args(arguments)
     epoch = time.time_ns()
-    lifeline = Lifeline(parsed.lifeline_fd)
-    stop = StopSignals([signal.SIGTERM])
     heartbeat = Heartbeat(parsed.heartbeat_fd)
     stop_askers: list[bytes] = []
     with OwnerSockets(Endpoints(parsed.runtime_dir)) as sockets:
-        sockets.watch_fd(lifeline.fd)
-        sockets.watch_fd(stop.fd)
+        is_stopped = watch_for_end(parsed.lifeline_fd, sockets.watch_fd)
         while True:
             heartbeat.beat()
             for one in sockets.poll(POLL_MS):
@@ -49,7 +46,7 @@ def main(arguments: list[str]) -> int:
                     stop_askers.append(one.peer)
                 elif one.channel is Channel.ADMIN:
                     sockets.send(Channel.ADMIN, one.peer, _answer(one.message, epoch))
-            if lifeline.is_cut() or stop.is_set:
+            if is_stopped():
                 return 0
             may_stop = parsed.stop_answered_when is None or parsed.stop_answered_when.exists()
             while stop_askers and may_stop and not parsed.deaf_to_stop:

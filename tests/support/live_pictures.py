@@ -26,8 +26,8 @@ from daemon.trial.trial import Placed
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.kube.api_client import ApiClient
-from shared.kube.cluster_access import access_by_url
 from shared.kube.resources import ALL_KINDS
+from shared.kube.server_url import access_by_url
 from tests.support.browser import Browser
 from tests.support.free_ports import free_port_pair
 from tests.support.subjects import openb_subject

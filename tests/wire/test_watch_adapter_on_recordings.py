@@ -20,6 +20,7 @@ from shared.kube import api_errors
 from shared.kube.api_errors import ApiError, error_from_answer
 from shared.kube.decode import KindDecoder
 from shared.kube.http_connection import Answer, HttpConnection
+from shared.kube.http_stream import send_for_stream
 from shared.kube.line_splitter import LineSplitter
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
@@ -72,7 +73,7 @@ async def read(
     connection = HttpConnection(lambda _: None)
     transport = FakeTransport(connection)
     connection.connection_made(transport)
-    _, stream = connection.send_for_stream(b"GET", 0)
+    _, stream = send_for_stream(connection, b"GET", 0)
     messages: list[AdapterMessage] = []
     feed = KindFeed(kind_of(exchange), lambda message, _: messages.append(message))
     feed.resource_version = initial_version
@@ -200,7 +201,7 @@ def test_a_watch_that_is_refused_is_no_stream() -> None:
     async def main() -> Answer:
         connection = HttpConnection(lambda _: None)
         connection.connection_made(FakeTransport(connection))
-        head, _ = connection.send_for_stream(b"GET", 0)
+        head, _ = send_for_stream(connection, b"GET", 0)
         connection.data_received(raw_bytes(WATCHES["watch-invalid-rv"]))
         return await head
 

@@ -20,6 +20,7 @@ from shared.telemetry.log import EventLog, start_logging
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
+from shared.transport.poll_loop import watch_for_end
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller
@@ -61,7 +62,7 @@ def _run(start: ChildStart, way: Endpoints | RemoteOwner, name: str) -> int:
         caller or contextlib.nullcontext(),
         ScorerSockets(way, instance) as sockets,
     ):
-        is_stopped = start.watch_for_end(sockets.watch_fd)
+        is_stopped = watch_for_end(start.lifeline_fd, sockets.watch_fd)
         loop = make_loop(
             sockets,
             config,

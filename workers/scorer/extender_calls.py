@@ -33,9 +33,9 @@ from shared.extenders.extender_wire import (
     whole_nodes_args,
     whole_preempt_args,
 )
-from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
+from shared.kube.http_stream import StreamClient
 from shared.telemetry.log import EventLog
 from workers.scorer.extended_pods import (
     ExtenderAnswer,
@@ -150,7 +150,7 @@ class ExtenderDesk:
     async def run(self, is_ready: Callable[[], None]) -> None:
         """Until `stop`; a bug on the way is raised. `is_ready` is called once questions are taken."""
         problems = ConnectionProblems(log, self._clock.wall_s, self._tell)
-        self._api = ApiClient(self._access, connections_max=CONNECTIONS_MAX, problems=problems)
+        self._api = StreamClient(self._access, connections_max=CONNECTIONS_MAX, problems=problems)
         self._clients = [ExtenderClient(config, problems) for config in self._extenders]
         self._nodes = RawNodes(self._api)
         if any(_needs_nodes(config) for config in self._extenders):

@@ -13,8 +13,8 @@ import msgspec
 
 from shared.errors import OperationalError
 from shared.kube.api.meta_v1 import ApiStruct
-from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
+from shared.kube.http_stream import StreamClient
 from shared.kube.line_splitter import LineSplitter
 from shared.kube.list_pages import list_pages
 from shared.telemetry.log import EventLog
@@ -49,7 +49,7 @@ _object_decoder: Final = msgspec.json.Decoder(_Object)
 class RawNodes:
     """Nodes by name. Belongs to one event loop."""
 
-    def __init__(self, client: ApiClient) -> None:
+    def __init__(self, client: StreamClient) -> None:
         self._client = client
         self._nodes: dict[str, bytes] = {}
         self._version = ""

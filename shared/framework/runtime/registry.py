@@ -21,6 +21,7 @@ from shared.framework.out_of_tree import (
     source_of,
 )
 from shared.framework.runtime.profiles import (
+    DEFAULT_PLUGINS,
     EXTENSION_POINTS,
     METHODS,
     MULTI_POINT,
@@ -30,7 +31,6 @@ from shared.framework.runtime.profiles import (
     merged_with_default,
     weights,
 )
-from shared.plugin_names import DEFAULT_PLUGINS
 
 _DECLARATIONS: Final[Mapping[str, str]] = {
     "pre_filter": "pre_filter_depends",

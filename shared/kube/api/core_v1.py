@@ -8,10 +8,10 @@ from shared.kube.api.core_v1_parts import (
     ContainerExtendedResourceRequest,
     NodeSelector,
     NodeSelectorTerm,
+    PersistentVolumeClaimSpec,
+    PersistentVolumeSource,
     ResourceRequirements,
-    Taint,
     Toleration,
-    Volume,
 )
 from shared.kube.api.meta_v1 import (
     ApiStruct,
@@ -20,11 +20,20 @@ from shared.kube.api.meta_v1 import (
     Int64,
     LabelSelector,
     NamedObject,
+    ObjectTemplateMeta,
     PodMeta,
     ResourceList,
 )
 
 # Nodes -------------------------------------------------------------------------------------------------
+
+
+class Taint(ApiStruct):
+    key: str = ""
+    value: str = ""
+    effect: str = ""
+    time_added: str | None = None
+    """Read by no plugin, but another one is another taint to who waits for a change of them."""
 
 
 class NodeSpec(ApiStruct):
@@ -137,6 +146,52 @@ class TopologySpreadConstraint(ApiStruct):
     node_affinity_policy: str | None = None
     node_taints_policy: str | None = None
     match_label_keys: list[str] | None = None
+
+
+# Volumes of a pod ---------------------------------------------------------------------------------
+
+
+class PersistentVolumeClaimVolumeSource(ApiStruct):
+    claim_name: str
+    read_only: bool = False
+
+
+class PersistentVolumeClaimTemplate(ApiStruct):
+    metadata: ObjectTemplateMeta | None = None
+    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
+
+
+class EphemeralVolumeSource(ApiStruct):
+    volume_claim_template: PersistentVolumeClaimTemplate | None = None
+
+
+class Iscsi(ApiStruct):
+    iqn: str = ""
+    target_portal: str = ""
+    lun: Int32 = 0
+    read_only: bool = False
+
+
+class Rbd(ApiStruct):
+    monitors: list[str] | None = None
+    image: str = ""
+    pool: str = "rbd"
+    read_only: bool = False
+
+
+class ImageVolume(ApiStruct):
+    reference: str = ""
+
+
+class Volume(PersistentVolumeSource):
+    """Of a pod."""
+
+    name: str = ""
+    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
+    ephemeral: EphemeralVolumeSource | None = None
+    iscsi: Iscsi | None = None
+    rbd: Rbd | None = None
+    image: ImageVolume | None = None
 
 
 # Pods ---------------------------------------------------------------------------------------------

@@ -7,13 +7,11 @@ import msgspec
 
 from shared.kube.api.meta_v1 import (
     ApiStruct,
-    Int32,
     Int64,
     LabelSelector,
     LabelSelectorRequirement,
     NamedObject,
     ObjectIdentity,
-    ObjectTemplateMeta,
     ResourceList,
 )
 
@@ -33,14 +31,6 @@ class NodeSelectorTerm(ApiStruct):
 
 class NodeSelector(ApiStruct):
     node_selector_terms: list[NodeSelectorTerm] | None = None
-
-
-class Taint(ApiStruct):
-    key: str = ""
-    value: str = ""
-    effect: str = ""
-    time_added: str | None = None
-    """Read by no plugin, but another one is another taint to who waits for a change of them."""
 
 
 class Toleration(ApiStruct):
@@ -94,11 +84,6 @@ PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 # Volumes of a pod, their claims, and what is behind these ----------------------------------------
 
 
-class PersistentVolumeClaimVolumeSource(ApiStruct):
-    claim_name: str
-    read_only: bool = False
-
-
 class PersistentVolumeClaimSpec(ApiStruct):
     access_modes: list[str] | None = None
     storage_class_name: str | None = None
@@ -107,15 +92,6 @@ class PersistentVolumeClaimSpec(ApiStruct):
     resources: ResourceRequirements | None = None
     selector: LabelSelector | None = None
     volume_attributes_class_name: str | None = None
-
-
-class PersistentVolumeClaimTemplate(ApiStruct):
-    metadata: ObjectTemplateMeta | None = None
-    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
-
-
-class EphemeralVolumeSource(ApiStruct):
-    volume_claim_template: PersistentVolumeClaimTemplate | None = None
 
 
 class GcePersistentDisk(ApiStruct):
@@ -149,30 +125,12 @@ class VsphereVolume(ApiStruct):
     """As `AzureFile`."""
 
 
-class Iscsi(ApiStruct):
-    iqn: str = ""
-    target_portal: str = ""
-    lun: Int32 = 0
-    read_only: bool = False
-
-
-class Rbd(ApiStruct):
-    monitors: list[str] | None = None
-    image: str = ""
-    pool: str = "rbd"
-    read_only: bool = False
-
-
 class CsiVolume(ApiStruct):
     """Inline CSI volume of a pod, and the source of a CSI persistent volume."""
 
     driver: str = ""
     volume_handle: str = ""
     read_only: bool | None = None
-
-
-class ImageVolume(ApiStruct):
-    reference: str = ""
 
 
 class PersistentVolumeSource(ApiStruct):
@@ -186,17 +144,6 @@ class PersistentVolumeSource(ApiStruct):
     portworx_volume: PortworxVolume | None = None
     azure_file: AzureFile | None = None
     vsphere_volume: VsphereVolume | None = None
-
-
-class Volume(PersistentVolumeSource):
-    """Of a pod."""
-
-    name: str = ""
-    persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    ephemeral: EphemeralVolumeSource | None = None
-    iscsi: Iscsi | None = None
-    rbd: Rbd | None = None
-    image: ImageVolume | None = None
 
 
 class PersistentVolumeClaimStatus(ApiStruct):

@@ -2,7 +2,8 @@
 
 import msgspec
 
-from shared.kube.api.core_v1_parts import NodeSelector, Taint
+from shared.kube.api.core_v1 import Taint
+from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.meta_v1 import ApiStruct, Int64, NamedObject, Quantity
 from shared.kube.api.resource_v1 import DeviceClaimConfiguration, DeviceSelector
 

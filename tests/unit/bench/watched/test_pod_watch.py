@@ -9,7 +9,7 @@ import pytest
 from bench.manual_clock import ManualClock
 from bench.watched.pod_events import PodEvent
 from bench.watched.pod_watch import PodWatch, WatchBrokenError
-from shared.kube.api_client import ApiClient
+from shared.kube.http_stream import StreamClient
 
 
 def event(kind: str, version: str, name: str = "", **others: Any) -> bytes:
@@ -50,7 +50,7 @@ def watched(*watches: list[bytes]) -> tuple[Played, PodWatch, list[tuple[str, st
         seen.append((each.type, each.object.metadata.name))
 
     played = Played(*watches)
-    return played, PodWatch(cast("ApiClient", played), ManualClock(5.0), take), seen
+    return played, PodWatch(cast("StreamClient", played), ManualClock(5.0), take), seen
 
 
 def test_each_event_is_handed_on_once_however_it_is_cut_into_chunks() -> None:

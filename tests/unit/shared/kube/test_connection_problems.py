@@ -14,7 +14,6 @@ from shared.kube.connection_problems import (
     ConnectionProblems,
     Problem,
     concern_of,
-    problem_text,
     remedy_of,
 )
 from shared.kube.resources import ALL_KINDS
@@ -181,9 +180,3 @@ def caused(cause: OSError) -> api_errors.ConnectFailed:
 )
 def test_each_has_its_remedy(error: OperationalError, word: str) -> None:
     assert word in remedy_of(error)
-
-
-def test_people_are_told_in_one_line() -> None:
-    problem = Problem("403", "grant it", ["create pods/binding"], 10.0, 20.0, 3)
-    told = "create pods/binding: 403 (3 times, last 5 s ago); grant it"
-    assert problem_text(problem, 25.0) == told

@@ -5,7 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.kube.api.core_v1_parts import PersistentVolume, Volume
+from shared.kube.api.core_v1 import Volume
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.csi_translation import (
     Untranslatable,
     inline_handle,

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from shared.errors import ConfigurationError
-from shared.kube.cluster_access import access_by_url, parse_server_url
 from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.find_access import find_access, in_cluster_access
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy
+from shared.kube.server_url import access_by_url, parse_server_url
 
 TLS = Path(__file__).parent / "tls"
 CERT, KEY = TLS / "cert.pem", TLS / "key.pem"

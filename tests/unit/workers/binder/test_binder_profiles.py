@@ -16,7 +16,7 @@ from shared.errors import ConfigurationError
 from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.plugins.in_tree import InTreeRegistry
 from tests.unit.workers.binder.fake_api import FakeApi
-from workers.binder import binding_profiles
+from workers.binder import foreign_plugins
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binding_cycle import BindingPlugins
 from workers.binder.binding_profiles import plugins_by_profile
@@ -81,13 +81,13 @@ def test_what_prepares_a_binding_follows_the_profile(tmp_path: Path, order: list
 
 def test_a_plugin_with_a_bind_method_binds_itself_and_a_known_way_is_ours() -> None:
     binder, custom = DefaultBinder(FakeApi(), ManualClock()), Custom()
-    assert isinstance(binding_profiles._bind_plugin(custom, binder), CustomBind)
-    assert binding_profiles._bind_plugin(ByName("DefaultBinder"), binder) is binder
+    assert isinstance(foreign_plugins._way(custom, binder), CustomBind)
+    assert foreign_plugins._way(ByName("DefaultBinder"), binder) is binder
 
 
 def test_an_unknown_way_of_binding_is_refused_by_name() -> None:
     with pytest.raises(ConfigurationError, match=r"plugin ByName: binder_name\(\) is 'Teleport'"):
-        binding_profiles._bind_plugin(ByName("Teleport"), DefaultBinder(FakeApi(), ManualClock()))
+        foreign_plugins._way(ByName("Teleport"), DefaultBinder(FakeApi(), ManualClock()))
 
 
 def listening(args: str) -> str:

@@ -10,8 +10,8 @@ from daemon.core.queue.wakeups import with_implied_taint
 from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, ClusterEvent, Registration, Resource
 from shared.framework.queueing_hints import ClusterEventWithHint, QueueingHint
+from shared.framework.runtime.profiles import DEFAULT_PLUGINS
 from shared.kube.api.core_v1 import Node
-from shared.plugin_names import DEFAULT_PLUGINS
 from tests.support.builders import make_pod
 from tests.support.wakeups import default_registrations
 from tests.unit.daemon.core.queue.builders import Bench, view_of

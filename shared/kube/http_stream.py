@@ -1,0 +1,111 @@
+"""Answers without an end, as a watch is: apart from the client, which few have for that.
+
+A stream hands on body bytes as they arrive, and stops reading from the socket while its consumer is
+behind.
+"""
+
+import asyncio
+
+from shared.kube.api_client import JSON, ApiClient
+from shared.kube.api_errors import TransportError, Unauthorized, error_from_answer
+from shared.kube.http_connection import Answer, HttpConnection
+from shared.limits import STREAM_BUFFER_BYTES_MAX
+
+
+class HttpStream:
+    """The body of an answer that has no end in sight, in the chunks in which it arrives."""
+
+    def __init__(self, connection: HttpConnection) -> None:
+        self._connection = connection
+        self._chunks: list[bytes] = []
+        self._buffered_bytes = 0
+        self._is_paused = False
+        self._is_ended = False
+        self._error: TransportError | None = None
+        self._wakeup: asyncio.Future[None] | None = None
+
+    async def chunks(self) -> list[bytes]:
+        """All that has arrived since the last call, waiting for something; empty at the end.
+
+        Raises what broke the stream, after the bytes that came before it.
+        """
+        while not self._chunks:
+            if self._is_ended:
+                if self._error is not None:
+                    raise self._error
+                return []
+            self._wakeup = asyncio.get_running_loop().create_future()
+            try:
+                await self._wakeup
+            finally:
+                self._wakeup = None
+        chunks, self._chunks = self._chunks, []
+        self._buffered_bytes = 0
+        if self._is_paused:
+            self._is_paused = False
+            self._connection.resume()
+        return chunks
+
+    def close(self) -> None:
+        """Stop listening; closes the connection."""
+        self._connection.abort()
+
+    def append(self, chunk: bytes) -> None:
+        """Called by the connection for each part of the body."""
+        self._chunks.append(chunk)
+        self._buffered_bytes += len(chunk)
+        if self._buffered_bytes > STREAM_BUFFER_BYTES_MAX and not self._is_paused:
+            self._is_paused = True
+            self._connection.pause()
+        self._wake()
+
+    def end(self, error: TransportError | None) -> None:
+        """Called by the connection when nothing more will come."""
+        self._is_ended = True
+        self._error = error
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._wakeup is not None and not self._wakeup.done():
+            self._wakeup.set_result(None)
+
+
+def send_for_stream(
+    connection: HttpConnection, request: bytes, deadline_s: float
+) -> tuple[asyncio.Future[Answer], HttpStream]:
+    """Send a request; the future ends with the head of a 2xx answer, whose body the stream has, or with
+    another answer."""
+    stream = HttpStream(connection)
+    return connection.send(request, deadline_s, stream), stream
+
+
+class StreamClient(ApiClient):
+    """A client that opens streams, too."""
+
+    async def open_stream(self, path: str, *, timeout_s: float | None = None) -> HttpStream:
+        """GET an answer without an end, on a connection of its own; close the stream when done.
+
+        `timeout_s` bounds the wait for the head of the answer, not the stream.
+        """
+        return await self._told("GET", path, self._opened(path, timeout_s))
+
+    async def _opened(self, path: str, timeout_s: float | None) -> HttpStream:
+        loop = asyncio.get_running_loop()
+        deadline_s = loop.time() + (self._timeout_s if timeout_s is None else timeout_s)
+        credentials = self._access.credentials
+        if credentials.is_due():
+            await credentials.prepare()
+        message = self._message("GET", path, b"", JSON)
+        used_serial = credentials.serial
+        connection = await self._connect(deadline_s)
+        head, stream = send_for_stream(connection, message, deadline_s)
+        answer = await self._exchanged("GET", connection, head)
+        if 200 <= answer.status < 300:
+            self._streaming.add(connection)
+            return stream
+        connection.abort()
+        error = error_from_answer(answer.status, answer.body, answer.retry_after_s)
+        if isinstance(error, Unauthorized):
+            # The next attempt has what there is by then.
+            await credentials.renew(used_serial, loop.time())
+        raise error

@@ -1,0 +1,126 @@
+"""Who a user of a kubeconfig file is to the API server, beside tokens: password, client certificate,
+impersonation.
+
+`ssl` takes certificates from files only and keeps them in the context, so a certificate from memory is
+laid in a folder of our own for a moment. A replaced one is shown by connections made from then on;
+whoever keeps connections compares `serial`.
+"""
+
+import base64
+import ssl
+import tempfile
+from collections.abc import Iterable
+from pathlib import Path
+
+from shared.errors import ConfigurationError
+from shared.kube.credentials import Credentials
+
+_PLACES = "user.client-certificate, user.client-key"
+
+
+class ClientCertificate:
+    """Of one TLS context."""
+
+    def __init__(self, context: ssl.SSLContext, source: str) -> None:
+        self._context = context
+        self._source = source
+        self._files: tuple[Path, Path] | None = None
+        self._stamps: tuple[int, ...] = ()
+        self._pem: tuple[bytes, bytes] | None = None
+        self.serial = 0
+        """Another one for each certificate."""
+
+    def use_files(self, certificate: Path, key: Path) -> None:
+        """Show what is in these files, and what is in them later on (`reload`)."""
+        self._files = (certificate, key)
+        stamps = self._read_stamps()
+        self._load(certificate, key)
+        self._stamps = stamps
+
+    def use_pem(self, certificate: bytes, key: bytes) -> None:
+        """Show this certificate. No trace of the key is left on disk."""
+        if self._pem == (certificate, key):
+            return
+        try:
+            with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+                paths = Path(folder) / "tls.crt", Path(folder) / "tls.key"
+                for path, content in zip(paths, (certificate, key), strict=True):
+                    path.write_bytes(content)
+                self._load(*paths)
+        except OSError as error:
+            problem = f"the certificate cannot be written for a moment to $TMPDIR: {error}"
+            raise ConfigurationError(self._source, [problem]) from error
+        self._pem = (certificate, key)
+
+    def reload(self) -> bool:
+        """Take the files again if they have changed; whether there is another certificate now.
+
+        Files that cannot be used (one of them is written, the other not yet) leave the last certificate
+        in force; the next call tries again.
+        """
+        if self._files is None:
+            return False
+        try:
+            stamps = self._read_stamps()
+            if stamps == self._stamps:
+                return False
+            self._load(*self._files)
+        except ConfigurationError:
+            return False
+        self._stamps = stamps
+        return True
+
+    def _read_stamps(self) -> tuple[int, ...]:
+        assert self._files is not None, "only files have times"
+        try:
+            states = [path.stat() for path in self._files]
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(self._source, [f"{_PLACES}: {error}"]) from error
+        return tuple(part for s in states for part in (s.st_mtime_ns, s.st_ino, s.st_size))
+
+    def _load(self, certificate: Path, key: Path) -> None:
+        try:
+            # Without a password given, ssl would ask for one on the terminal.
+            self._context.load_cert_chain(certificate, key, password="")
+        except (OSError, ValueError) as error:
+            raise ConfigurationError(self._source, [f"{_PLACES}: {error}"]) from error
+        self.serial += 1
+
+
+class UserCredentials(Credentials):
+    """A token, a token file or a password, with or without a client certificate, or nothing."""
+
+    def __init__(
+        self,
+        *,
+        token: str = "",
+        token_file: Path | None = None,
+        username: str = "",
+        password: str = "",
+        certificate: ClientCertificate | None = None,
+        impersonation: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        """`impersonation` are headers that say on whose behalf the requests are made."""
+        super().__init__(token=token, token_file=token_file)
+        self._certificate = certificate
+        self._impersonation = b"".join(_header_line(name, text) for name, text in impersonation)
+        if username and not token:
+            pair = base64.b64encode(f"{username}:{password}".encode()).decode()
+            self._set_authorization(f"Authorization: Basic {pair}\r\n".encode())
+
+    @property
+    def certificate_serial(self) -> int:
+        return 0 if self._certificate is None else self._certificate.serial
+
+    def header_line(self, now_s: float) -> bytes:
+        return super().header_line(now_s) + self._impersonation
+
+    def before_connecting(self) -> None:
+        if self._certificate is not None and self._certificate.reload():
+            self.serial += 1
+
+
+def _header_line(name: str, text: str) -> bytes:
+    if not text.isprintable():
+        raise ConfigurationError("user", [f"{name}: has characters that cannot stand in a header"])
+    return f"{name}: {text}\r\n".encode()
