@@ -44,6 +44,7 @@ from shared.messages.to_binder import (
     ToBinder,
     Welcome,
 )
+from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
@@ -228,7 +229,7 @@ def _write_all(data: bytes) -> None:
 
 def main(arguments: list[str]) -> int:
     """Runs until drained, SIGTERM, or the end of whoever started it."""
-    start = child_start("null-binder", arguments, is_one_of_many=True)
+    start = child_start("null-binder", arguments, RuntimeOptions, is_one_of_many=True)
     instance = f"null-binder-{start.number}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
         with sync_binder_peer(Endpoints(start.runtime_dir), instance) as peer:

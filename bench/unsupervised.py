@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import IO, Final
 
 from shared.child_plan import ChildPlan
+from shared.runtime_options import RuntimeOptions
 from shared.transport.parent import make_lifeline
 
 STOP_TIMEOUT_S: Final = 10.0
@@ -23,7 +24,10 @@ class UnsupervisedProcesses:
     """Named processes that share a plan, and with it a runtime directory."""
 
     def __init__(
-        self, logs: Path, plan: ChildPlan, environment: Mapping[str, str] | None = None
+        self,
+        logs: Path,
+        plan: ChildPlan[RuntimeOptions],
+        environment: Mapping[str, str] | None = None,
     ) -> None:
         """`environment`: None for our own."""
         self._logs = logs

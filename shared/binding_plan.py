@@ -12,7 +12,6 @@ from typing import Any
 import msgspec
 
 from shared.errors import ConfigurationError
-from shared.extenders.extender_config import ExtenderConfig
 
 
 class ProfileBinding(msgspec.Struct, frozen=True, kw_only=True):
@@ -31,8 +30,9 @@ class BindingPlan(msgspec.Struct, frozen=True, kw_only=True):
     burst: int = 0
     profiles: Mapping[str, ProfileBinding] = {}
     """By schedulerName; the others bind by DefaultBinder alone."""
-    extenders: Mapping[int, ExtenderConfig] = {}
-    """Those that bind, by their position among all, as orders name them."""
+    extenders: Mapping[int, msgspec.Raw] = {}
+    """Those that bind, by their position among all, as orders name them: each an `ExtenderConfig`, for
+    what speaks to extenders."""
 
     def encoded(self) -> bytes:
         """As `read_binding_plan` takes it. Not JSON, which has no infinity and no keys but texts."""

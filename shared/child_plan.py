@@ -1,40 +1,43 @@
 """ChildPlan: what the processes of one berth are started with, as a file in the runtime directory.
 
 The supervisor writes it when everything was checked, before it starts anybody and at each reload; every
-child reads it whole and takes what concerns it (`ChildStart`). So each option is declared, and checked,
-once (`RuntimeOptions`). The command line has only what differs between two children or two lives of one.
+child takes what concerns it (`ChildStart`). So each option is declared, and checked, once
+(`RuntimeOptions`). The command line has only what differs between two children or two lives of one.
 """
 
 import argparse
 import asyncio
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, Generic, NamedTuple, TypeVar
 
 import msgspec
 
 from shared import exit_codes
+from shared.child_options import ChildOptions
 from shared.clock import BootClock
 from shared.errors import ConfigurationError, OperationalError
 from shared.leader_election import LeaderElection
-from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import STOP_SIGNALS, Lifeline, add_options
 
 PLAN_NAME: Final = "children.json"
-PLAN_VERSION: Final = 6
+PLAN_VERSION: Final = 7
 """Greater with each change of what is in the file, or in the binding plan: a child of an installation
 that was replaced under a running berth says so, instead of taking a default for what is missing."""
 
 log = EventLog("child")
 
+Options = TypeVar("Options", bound=ChildOptions)
+"""Of the options those that are read; all that the supervisor writes are `RuntimeOptions`."""
 
-class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
+
+class ChildPlan(msgspec.Struct, Generic[Options], frozen=True, kw_only=True):
     """No secrets: those are in files of their own, which are named here."""
 
     version: int = PLAN_VERSION
-    options: RuntimeOptions
+    options: Options
     """With what the configuration says of the same things; `config` is the copy that was checked."""
     binding: str = ""
     """Path of the `BindingPlan`; empty: nothing was configured."""
@@ -65,7 +68,7 @@ class _Version(msgspec.Struct):
     version: int
 
 
-def read_plan(path: Path) -> ChildPlan:
+def read_plan(path: Path, options: type[Options]) -> ChildPlan[Options]:
     """ConfigurationError with the remedy where the file cannot be used."""
     try:
         content = path.read_bytes()
@@ -75,7 +78,7 @@ def read_plan(path: Path) -> ChildPlan:
                 f"is of version {version}, this program reads {PLAN_VERSION}; start berth anew"
             )
             raise ConfigurationError(str(path), [problem])
-        return msgspec.json.decode(content, type=ChildPlan)
+        return msgspec.json.decode(content, type=ChildPlan[options])  # type: ignore[valid-type]
     except OSError as error:
         problem = f"cannot be read: {error.strerror}; berth run writes it for its processes"
         raise ConfigurationError(str(path), [problem]) from error
@@ -98,10 +101,10 @@ def exit_code_of(role: str, run: Callable[[], int]) -> int:
         return exit_codes.FAILED
 
 
-class ChildStart(NamedTuple):
+class ChildStart(NamedTuple, Generic[Options]):
     """What one life of a child is started with."""
 
-    plan: ChildPlan
+    plan: ChildPlan[Options]
     number: int
     """Which of the scorers, or of the binders."""
     lifeline_fd: int | None
@@ -110,7 +113,7 @@ class ChildStart(NamedTuple):
     """See `InHand`; None: nothing needs to be said."""
 
     @property
-    def options(self) -> RuntimeOptions:
+    def options(self) -> Options:
         return self.plan.options
 
     @property
@@ -135,9 +138,11 @@ class ChildStart(NamedTuple):
         return LeaseGate(path, clock) if self.plan.is_candidate else None
 
 
-def child_start(role: str, arguments: list[str], *, is_one_of_many: bool = False) -> ChildStart:
-    """Reads command line and plan, and starts the log. Where the plan cannot be used, the process ends
-    with a line of the log."""
+def child_start(
+    role: str, arguments: list[str], options: type[Options], *, is_one_of_many: bool = False
+) -> ChildStart[Options]:
+    """Reads command line and plan, with these options, and starts the log. Where the plan cannot be
+    used, the process ends with a line of the log."""
     parser = argparse.ArgumentParser(prog=f"berth's {role}")
     parser.add_argument("plan", type=Path, help=f"{PLAN_NAME}, which the supervisor wrote")
     parser.add_argument("--index", type=int, default=0, help="which of the scorers, or binders")
@@ -145,7 +150,7 @@ def child_start(role: str, arguments: list[str], *, is_one_of_many: bool = False
     parsed = parser.parse_args(arguments)
     name = f"{role}-{parsed.index}" if is_one_of_many else role
     try:
-        plan = read_plan(parsed.plan)
+        plan = read_plan(parsed.plan, options)
     except ConfigurationError as error:
         start_logging(name)
         log.error("unusable_plan", problem=str(error))

@@ -12,11 +12,18 @@ from traceback import walk_tb
 from types import TracebackType
 from typing import Final
 
-from shared.errors import ObjectFaultError, OperationalError
+from shared.errors import ObjectError, OperationalError
 from shared.limits import FAULT_TEXT_LENGTH_MAX
 
 OURS: Final = (AssertionError, MemoryError)
 """Say that our own state or the machine is at fault, whatever object was in hand."""
+
+
+class ObjectFaultError(ObjectError):
+    """What nobody expected to come of an object; `where` is the step that it came up in."""
+
+    def told(self) -> str:
+        return self.problem
 
 
 class reading:  # noqa: N801  # Reads as a statement: `with reading("pod", record):`.

@@ -11,6 +11,7 @@ from typing import Final
 
 import msgspec
 
+from shared.child_options import ChildOptions
 from shared.limits import DRAIN_S
 
 
@@ -55,27 +56,14 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
         return ipaddress.ip_address(self.bind_address).is_loopback
 
 
-class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
+class RuntimeOptions(ChildOptions, frozen=True, kw_only=True):
     """The options of `berth run`, beside the configuration file."""
 
-    server: str = ""
-    """URL of the API server; overrides that of the kubeconfig file. Alone: of one that asks for no
-    credentials, such as `berth simulate`."""
-    kubeconfig: str = ""
-    """Path of a kubeconfig file: server, certificates and credentials."""
     config: str = ""
     """Path of a KubeSchedulerConfiguration; empty: kube-scheduler's defaults."""
-    runtime_dir: str = ""
-    """Sockets, lock and process list, private to one berth. Empty: `default_runtime_dir()`."""
     workers: int = 1
     """Scoring processes. With one, decisions are those of kube-scheduler; more relax the freshness
     of scores, never of feasibility."""
-    binders: int = 1
-    """Binding processes. A pod takes one of them 0.13 to 0.17 ms of CPU with its event (`berth demo`),
-    so one is enough for some 5,000 bindings/s, more than an API server takes."""
-    max_in_flight: int = 64
-    """Bindings that each binder has open at the API server at once. A kube-apiserver admits some
-    hundred mutating requests of all its clients together."""
     feature_gates: str = ""
     """`Name=true,Name=false`, as kube-scheduler's; see `shared/feature_gates.py`."""
     pod_groups: str = ""
@@ -95,8 +83,6 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """A folder for all that the API server tells; empty: it is not kept."""
     record_mib_max: int = 2048
     """What the recording may take of the disk."""
-    observe: bool = False
-    """Nothing is scheduled and nothing written: the lease gate is never opened, whoever leads."""
     compatible_sampling: bool = False
     """Score the nodes that kube-scheduler with `parallelism: 1` would, and choose among equals as it
     does, so that placements can be compared one by one. Slower, and with one worker only."""
@@ -118,7 +104,6 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """The owner's secret key, as `berth keys` writes it."""
     workers_allowed_file: str = ""
     """Public keys of the workers that may connect, one a line."""
-    log_level: str = "info"
     logging_format: str = ""
     """`text` or `json`; empty: text for people, JSON where nobody looks."""
     exit_with_parent: bool = False

@@ -9,7 +9,6 @@ from daemon.core.cache import Cache
 from shared.dra.allocated import results_of
 from shared.dra.device_index import CLAIMS
 from shared.dra.pod_claims import is_reserved_for
-from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import ObjectMeta, OwnerReference
 from shared.kube.api.resource_v1 import (
@@ -19,6 +18,7 @@ from shared.kube.api.resource_v1 import (
     ResourceClaimSpec,
 )
 from shared.kube.pod_record import PodRecord
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.messages.to_binder import ClaimWork
 from shared.plugins.devices.dynamic_resources import DynamicResources
 
@@ -76,7 +76,7 @@ def _made_claim(work: ClaimWork, spec: ResourceClaimSpec, record: PodRecord) -> 
         name=work.name,
         namespace=work.namespace,
         uid=f"uid-of-{work.name}",
-        annotations={ANNOTATION: ANNOTATION_VALUE},
+        annotations={EXTENDED_RESOURCE_CLAIM: IS_ONE},
         owner_references=[owner],
     )
     return ResourceClaim(metadata=meta, spec=spec)

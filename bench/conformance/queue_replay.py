@@ -34,8 +34,8 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.framework.runtime.profiles import ProfileConfig
-from shared.kube.api.core_v1 import Node, Pod
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import Node, PersistentVolumeClaim, Pod
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.kube.api.storage_v1 import (
     CsiDriver,

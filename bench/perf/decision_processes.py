@@ -113,7 +113,9 @@ class DecisionProcesses:
         for index in range(options.binders):
             self._start(plan, f"null-binder-{index}", "bench.null_binder", index)
 
-    def _start(self, plan: ChildPlan, name: str, module: str, index: int = 0) -> None:
+    def _start(
+        self, plan: ChildPlan[RuntimeOptions], name: str, module: str, index: int = 0
+    ) -> None:
         assert self._lifeline is not None
         lifeline_fd = self._lifeline[0]
         run = ["-m", module]

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from bench.perf.object_template import JsonObject
-from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.messages.to_binder import ClaimWork
 
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
@@ -46,7 +46,7 @@ def made_claim(work: ClaimWork, pod_name: str, pod_uid: str) -> JsonObject:
     """The scheduler's own claim for extended resources that devices provide."""
     assert work.generated is not None, f"claim {work.name} is somebody else's"
     metadata = {
-        "annotations": {ANNOTATION: ANNOTATION_VALUE},
+        "annotations": {EXTENDED_RESOURCE_CLAIM: IS_ONE},
         "ownerReferences": [_owner(pod_name, pod_uid)],
     }
     return {

@@ -16,8 +16,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from daemon.core.owner_metrics import ALL_HISTOGRAMS
 from shared.messages.measured import HistogramState
-from shared.telemetry.metrics import HISTOGRAMS
 
 INTERVALS_S: Final = (1.0, 0.25, 0.05, 0.01)
 SAMPLES_MIN: Final = 5
@@ -147,7 +147,7 @@ def buckets_of(states: Sequence[HistogramState], name: str) -> dict[str, Buckets
     found: dict[str, list[Buckets]] = {}
     for state in states:
         if state.name == name:
-            one = Buckets(HISTOGRAMS[name].bounds, state.counts, state.sum)
+            one = Buckets(ALL_HISTOGRAMS[name].bounds, state.counts, state.sum)
             found.setdefault(state.labels[0], []).append(one)
     return {label: total(each) for label, each in found.items()}
 

@@ -58,7 +58,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/status.py:Verdicts.status",
         "shared/plugins/preemption/failed_nodes.py:*._all",
         "shared/plugins/preemption/failed_nodes.py:*.__getitem__",
-        "workers/binder/bind_call.py:binding_body:annotations*",
+        "workers/binder/bind_call.py:binding_body:meta[[]*",
         "workers/binder/binder_loop.py:BinderLoop._bind:where = *",
         "workers/binder/binder_loop.py:BinderLoop._bind:step = *",
         "workers/binder/binder_loop.py:BinderLoop._bind:why = *",

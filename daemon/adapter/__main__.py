@@ -25,6 +25,7 @@ from shared.errors import OperationalError
 from shared.in_hand import InHand
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.find_access import find_access
+from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.endpoints import Endpoints
@@ -41,7 +42,7 @@ later ones in its heap, whose holes it never gives back."""
 
 def main(arguments: list[str]) -> int:
     """Run until told to stop; the exit code."""
-    start = child_start("adapter", arguments)
+    start = child_start("adapter", arguments, RuntimeOptions)
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # Other libraries of C have none.
     if set_option is not None:
         set_option(_M_MMAP_THRESHOLD, _STREAM_BYTES)
@@ -62,7 +63,7 @@ def _leaves(group: BaseExceptionGroup[OperationalError]) -> list[OperationalErro
     return leaves
 
 
-async def _run(start: ChildStart) -> None:
+async def _run(start: ChildStart[RuntimeOptions]) -> None:
     loop = asyncio.get_running_loop()
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
@@ -84,7 +85,9 @@ async def _run(start: ChildStart) -> None:
                 recorder.close()
 
 
-def _source(start: ChildStart, heartbeat: Heartbeat, recorder: Recorder | None) -> ApiSource:
+def _source(
+    start: ChildStart[RuntimeOptions], heartbeat: Heartbeat, recorder: Recorder | None
+) -> ApiSource:
     access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
     seed = int.from_bytes(os.urandom(8))
     log.info("api_server", url=access.url, source=access.source, seed=seed)

@@ -22,7 +22,7 @@ from shared.framework.pod_info import PodInfo
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodRecord
-from shared.kube.volume_names import BOUND_BY_CONTROLLER
+from shared.kube.well_known import BOUND_BY_CONTROLLER
 from shared.messages.to_binder import (
     ClaimWork,
     GeneratedClaim,

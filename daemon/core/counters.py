@@ -1,15 +1,15 @@
-"""What the owner counts and times since its start; `owner_counts.py` and `shared/telemetry/metrics.py`
-say what there is."""
+"""What the owner counts and times since its start; `owner_counts.py` and `owner_metrics.py` say what
+there is."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from daemon.core.owner_counts import Count
+from daemon.core.owner_metrics import add_to, owner_tally
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
-from shared.messages.measured import HistogramState, LabelledCount, Measured, add_to, measured_by
-from shared.telemetry.tally import Tally
+from shared.messages.measured import HistogramState, LabelledCount, Measured, measured_by
 
 RECENT_MAX: Final = 40
 """Decisions that are remembered for people: a screen of them."""
@@ -53,7 +53,7 @@ class Counters(dict[Count, int]):
         self.recent: deque[tuple[float, str, str, str]] = deque(maxlen=RECENT_MAX)
         """How the last attempts ended: when they began, the pod's key, node, and the message of those
         without."""
-        self._tally = Tally()
+        self._tally = owner_tally()
         self.count, self.observe = self._tally.count, self._tally.observe
         """What is told apart by labels, and what is measured."""
 

@@ -9,8 +9,9 @@ import msgspec
 
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord, why_digest
+from shared.kube.well_known import POD_GROUP_SCHEDULED
 from shared.limits import VERDICT_LENGTH_MAX, VERDICTS_MAX
-from shared.messages.to_binder import POD_GROUP_SCHEDULED, StatusPatch
+from shared.messages.to_binder import StatusPatch
 
 
 class StatusPatches:

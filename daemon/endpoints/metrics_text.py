@@ -12,12 +12,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from daemon.core.owner_counts import FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
+from daemon.core.owner_metrics import ALL_HISTOGRAMS, ALL_LABELLED
 from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from shared.messages.admin import MetricsAnswer, PodResources, StatusAnswer
 from shared.messages.measured import HistogramState, LabelledCount
-from shared.telemetry.metrics import HISTOGRAMS, LABELLED, Kind
+from shared.telemetry.metrics import Kind
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
@@ -113,7 +114,7 @@ def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
     by_profile = [state for state in answer.histograms if state.name == "attempt_s"]
     for state in by_profile:
         metric = Count.SCHEDULED.metric
-        labels = zip(HISTOGRAMS["attempt_s"].label_names, state.labels, strict=True)
+        labels = zip(ALL_HISTOGRAMS["attempt_s"].label_names, state.labels, strict=True)
         text.add(metric.name, metric.kind, "Attempts by result.", sum(state.counts), labels)
     counters = answer.status.counters
     for count in Count:
@@ -146,13 +147,13 @@ def _add_gauges(text: _Text, status: StatusAnswer) -> None:
 
 
 def _add_labelled(text: _Text, one: LabelledCount) -> None:
-    metric = LABELLED[one.name]
+    metric = ALL_LABELLED[one.name]
     labels = zip(metric.label_names, one.labels, strict=True)
     text.add(metric.name, metric.kind, metric.sentence, one.count, labels)
 
 
 def _add_histogram(text: _Text, state: HistogramState) -> None:
-    metric = HISTOGRAMS[state.name]
+    metric = ALL_HISTOGRAMS[state.name]
     lines = text.family(metric.name, "histogram", metric.sentence)
     labels = list(zip(metric.label_names, state.labels, strict=True))
     below = 0

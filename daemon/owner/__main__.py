@@ -25,11 +25,11 @@ log = EventLog("owner")
 
 def main(arguments: list[str]) -> int:
     """Runs until SIGTERM, or until the supervisor is gone."""
-    start = child_start("owner", arguments)
+    start = child_start("owner", arguments, RuntimeOptions)
     return exit_code_of("owner", lambda: _run(start))
 
 
-def _run(start: ChildStart) -> int:
+def _run(start: ChildStart[RuntimeOptions]) -> int:
     options = start.options
     config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)

@@ -2,6 +2,8 @@
 
 from collections.abc import Iterable
 
+import msgspec
+
 from shared.binding_plan import BindingPlan, ProfileBinding
 from shared.config import SchedulerConfiguration
 from shared.framework.runtime.profiles import ProfileConfig
@@ -19,7 +21,7 @@ def binding_plan(
         burst=connection.burst,
         profiles={profile.scheduler_name: _binding(profile, made) for profile, made in profiles},
         extenders={
-            position: extender
+            position: msgspec.Raw(msgspec.msgpack.encode(extender))
             for position, extender in enumerate(configuration.extenders)
             if extender.bind_verb
         },

@@ -18,13 +18,17 @@ import msgspec
 import orjson
 
 from daemon.adapter.recording import FORMAT, SUFFIX, VERSION, RecordedInput, read_recording
-from shared.dra.special_claim import ANNOTATION
 from shared.errors import UNDECODABLE, ConfigurationError
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.kube.in_tree_plugins import DRIVERS_OF_PLUGINS
 from shared.kube.pod_group_rules import ELASTIC, TOPOLOGY_KEYS
-from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from shared.kube.well_known import (
+    BIND_COMPLETED,
+    BOUND_BY_CONTROLLER,
+    EXTENDED_RESOURCE_CLAIM,
+    SELECTED_NODE,
+)
 from shared.plugins.volumes.csi_node_columns import MIGRATED_PLUGINS
 from shared.plugins.volumes.volume_rules import BETA_STORAGE_CLASS
 
@@ -42,8 +46,8 @@ _KEPT: Final = frozenset(
 )  # fmt: skip
 _NAMES_OF_GROUPS: Final = {each.named_by for each in FOREIGN_GROUPS.values()}
 _ANNOTATIONS: Final = _NAMES_OF_GROUPS | {
-    ANNOTATION, BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, ELASTIC, INITIAL_EVENTS_END,
-    MIGRATED_PLUGINS, SELECTED_NODE, TOPOLOGY_KEYS,
+    BETA_STORAGE_CLASS, BIND_COMPLETED, BOUND_BY_CONTROLLER, ELASTIC, EXTENDED_RESOURCE_CLAIM,
+    INITIAL_EVENTS_END, MIGRATED_PLUGINS, SELECTED_NODE, TOPOLOGY_KEYS,
 }  # fmt: skip
 """That somebody reads; some hold several names, with commas between them."""
 _NAMED_BY_KUBERNETES: Final = re.compile(

@@ -14,11 +14,10 @@ from typing import Final
 import msgspec
 
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaim
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 
 SPECIAL_CLAIM: Final = "<extended-resources>"
 """Name of the claim before a node is chosen; messages show it."""
-ANNOTATION: Final = "resource.kubernetes.io/extended-resource-claim"
-ANNOTATION_VALUE: Final = "true"
 NAME_LENGTH_MAX: Final = 63
 DIGEST_LENGTH: Final = 10
 
@@ -35,6 +34,6 @@ def special_claim_name(pod_name: str, pod_uid: str, allocation: AllocationResult
 def pod_uid_of(claim: ResourceClaim) -> str:
     """The pod for which a scheduler made the claim; empty for claims of other makers."""
     meta = claim.metadata
-    if (meta.annotations or {}).get(ANNOTATION) != ANNOTATION_VALUE:
+    if (meta.annotations or {}).get(EXTENDED_RESOURCE_CLAIM) != IS_ONE:
         return ""
     return next((owner.uid for owner in meta.owner_references or () if owner.controller), "")

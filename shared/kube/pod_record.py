@@ -20,8 +20,8 @@ from shared.kube.api.core_v1 import (
     PodStatus,
     Volume,
 )
-from shared.kube.api.core_v1_parts import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION_BY_SCHEDULER
 from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta
+from shared.kube.well_known import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION_BY_SCHEDULER
 
 
 class OwnFacts(ApiStruct):

@@ -8,8 +8,7 @@ pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go, v1.36
 
 from typing import NamedTuple
 
-from shared.kube.api.core_v1 import Volume
-from shared.kube.api.core_v1_parts import PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
 from shared.kube.csi_translation import Untranslatable, inline_handle
 from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.pod_record import PodTemplate

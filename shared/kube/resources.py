@@ -10,12 +10,20 @@ from typing import Final
 import msgspec
 
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
-from shared.kube.api.core_v1 import ApiObject, Namespace, Node, Pod, ReplicationController, Service
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import (
+    ApiObject,
+    Namespace,
+    Node,
+    PersistentVolumeClaim,
+    Pod,
+    ReplicationController,
+    Service,
+)
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
-from shared.kube.api.scheduling_v1alpha2 import POD_GROUPS_VERSION, PodGroup
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.api.storage_v1 import (
     CsiDriver,
     CsiNode,
@@ -23,6 +31,7 @@ from shared.kube.api.storage_v1 import (
     StorageClass,
     VolumeAttachment,
 )
+from shared.kube.well_known import POD_GROUPS_VERSION
 
 
 class ResourceKind(msgspec.Struct, frozen=True):

@@ -1,12 +1,10 @@
 """What a process counted and timed since it last told the owner; travels with what it says anyway."""
 
-import math
 from typing import Final
 
 import msgspec
 
 from shared.limits import COUNT_MAX
-from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 from shared.telemetry.tally import Tally
 
 
@@ -47,22 +45,3 @@ def measured_by(tally: Tally) -> Measured:
             for (name, labels), one in tally.histograms.items()
         ],
     )
-
-
-def add_to(tally: Tally, measured: Measured) -> None:
-    """Takes in what another process tells. Names and shapes that this owner does not know, as of a
-    worker of another version, are left out: they would be nobody's metrics. So are figures that no
-    process counts."""
-    for count in measured.counts:
-        declared = LABELLED.get(count.name)
-        is_known = declared is not None and len(count.labels) == len(declared.label_names)
-        if is_known and count.count >= 0:
-            tally.count(count.name, tuple(count.labels), count.count)
-    for state in measured.histograms:
-        histogram = HISTOGRAMS.get(state.name)
-        if histogram is None or len(state.labels) != len(histogram.label_names):
-            continue
-        if len(state.counts) != len(histogram.bounds) + 1 or min(state.counts) < 0:
-            continue
-        if math.isfinite(state.sum):
-            tally.add_histogram(state.name, tuple(state.labels), state.counts, state.sum)

@@ -8,9 +8,6 @@ from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimSpec
 from shared.messages.codec import Codec
 
-POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
-"""The condition of a pod group that a scheduler writes."""
-
 
 class _Message(msgspec.Struct, array_like=True, frozen=True):
     """Base: positional on the wire, immutable in hand."""

@@ -14,7 +14,7 @@ from shared.columns.schema import Bools
 from shared.columns.table import NodeTable, TaintTuple
 from shared.kube.api.core_v1 import PodSpec
 from shared.selectors.node_selector import match_any, match_term
-from shared.selectors.node_terms import Term, Terms, parse_selector, selector_from_labels
+from shared.selectors.node_terms import LabelRequirement, Operator, Term, Terms, parse_selector
 
 
 class RequiredNodeAffinity(NamedTuple):
@@ -37,7 +37,7 @@ def required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
         else None
     )
     return RequiredNodeAffinity(
-        selector_from_labels(spec.node_selector) if spec.node_selector else None,
+        _selector_from_labels(spec.node_selector) if spec.node_selector else None,
         None if selector is None else parse_selector(selector),
     )
 
@@ -59,3 +59,9 @@ def included_rows(
     if repelled is not None:
         included &= ~repelled.covering(nodes.taints.values)[nodes.taints_id[index]]
     return included
+
+
+def _selector_from_labels(labels: dict[str, str]) -> Term:
+    """spec.nodeSelector: every label must be there with exactly this value."""
+    requirements = (LabelRequirement(key, Operator.IN, (value,)) for key, value in labels.items())
+    return Term(tuple(requirements), (), ())

@@ -104,12 +104,6 @@ def of_labels_alone(terms: Terms) -> Terms:
     return tuple(term._replace(names=()) for term in terms)
 
 
-def selector_from_labels(labels: dict[str, str]) -> Term:
-    """spec.nodeSelector: every label must be there with exactly this value."""
-    requirements = (LabelRequirement(key, Operator.IN, (value,)) for key, value in labels.items())
-    return Term(tuple(requirements), (), ())
-
-
 def _parse_label(requirement: NodeSelectorRequirement) -> tuple[str, LabelRequirement | None]:
     values = tuple(requirement.values or ())
     try:

@@ -6,11 +6,11 @@ adds it to its own: so `/metrics` is one process's answer, and a figure costs no
 
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from shared.limits import LABEL_CHARACTERS_MAX, METRIC_SERIES_MAX
-from shared.telemetry.metrics import HISTOGRAMS, LABELLED
+from shared.telemetry.metrics import HISTOGRAMS, LABELLED, HistogramMetric, LabelledMetric
 
 
 class Histogram:
@@ -46,22 +46,28 @@ OTHER: Final = "other"
 class Tally:
     """Counts and histograms, told apart by labels."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        histograms: Mapping[str, HistogramMetric] = HISTOGRAMS,
+        labelled: Mapping[str, LabelledMetric] = LABELLED,
+    ) -> None:
+        """What may be told to it."""
+        self._declared = histograms, labelled
         self.counts: dict[tuple[str, Labels], int] = {}
         self.histograms: dict[tuple[str, Labels], Histogram] = {}
         self._series: Counter[str] = Counter()
         """How many there are of each metric."""
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:
-        """`name` is one of `LABELLED`."""
-        assert name in LABELLED, f"{name} is not declared"
+        """`name` is a labelled metric."""
+        assert name in self._declared[1], f"{name} is not declared"
         key = name, labels
         if key not in self.counts:
             key = self._admitted(key)
         self.counts[key] = self.counts.get(key, 0) + by
 
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
-        """`times` equal observations; `name` is one of `HISTOGRAMS`."""
+        """`times` equal observations; `name` is a histogram."""
         found = self.histograms.get((name, labels)) or self._histogram(name, labels)
         found.observe(measured, times)
 
@@ -75,7 +81,7 @@ class Tally:
             key = self._admitted((name, labels))
             found = self.histograms.get(key)
             if found is None:
-                found = self.histograms[key] = Histogram(HISTOGRAMS[name].bounds)
+                found = self.histograms[key] = Histogram(self._declared[0][name].bounds)
         return found
 
     def _admitted(self, key: tuple[str, Labels]) -> tuple[str, Labels]:

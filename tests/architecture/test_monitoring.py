@@ -13,9 +13,9 @@ import yaml
 from msgspec.structs import replace
 
 from daemon.core.counters import Counters
+from daemon.core.owner_metrics import ALL_HISTOGRAMS, ALL_LABELLED
 from daemon.endpoints.metrics_text import metrics_text
 from daemon.supervisor.process_list import ProcessUse
-from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 from tests.support.owner_answers import metrics_answer, status_answer
 from tests.support.rights import documents
 from tests.support.waiting import HANG_S
@@ -62,9 +62,9 @@ def served() -> dict[str, set[str]]:
         if not line.startswith("#"):
             name, _, labels = line.partition(" ")[0].partition("{")
             series.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
-    for histogram in HISTOGRAMS.values():
+    for histogram in ALL_HISTOGRAMS.values():
         series[f"{histogram.name}_bucket"] = {"le", *histogram.label_names}
-    for labelled in LABELLED.values():
+    for labelled in ALL_LABELLED.values():
         series[labelled.name] = set(labelled.label_names)
     series["scheduler_schedule_attempts_total"] = {"result", "profile"}
     return series

@@ -11,7 +11,7 @@ from tests.support.waiting import HANG_S
 ROOT: Final = Path(__file__).parents[2]
 BINDER: Final = ("workers.binder.__main__", "workers.binder.binding_profiles")
 """What it starts as, and what makes the plugins of its profiles."""
-BINDER_LINES_MAX: Final = 8_400
+BINDER_LINES_MAX: Final = 8_000
 """Of ours, in a pod. A third are its own; a client of the API server, messages and transport are most
 of the rest. Readers of kubeconfig files and proxies, plugins of other packages and what speaks to
 extenders come where there are any."""

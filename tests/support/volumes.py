@@ -6,7 +6,8 @@ from typing import Any
 import msgspec
 
 from daemon.core.cache import Cache
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import CsiDriver, CsiNode, CsiStorageCapacity, StorageClass
 
 BOUND = "pv.kubernetes.io/bind-completed"

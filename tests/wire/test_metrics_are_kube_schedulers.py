@@ -7,9 +7,9 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from daemon.core.counters import Counters
+from daemon.core.owner_metrics import ALL_HISTOGRAMS, ALL_LABELLED
 from daemon.endpoints.metrics_text import metrics_text
 from shared.messages.admin import MetricsAnswer, QueueLengths
-from shared.telemetry.metrics import HISTOGRAMS, LABELLED
 from tests.support.owner_answers import metrics_answer, status_answer
 
 HERE: Final = Path(__file__).parent
@@ -44,9 +44,9 @@ def recorded() -> dict[str, Family]:
 def everything() -> MetricsAnswer:
     """An owner that has counted all that can be counted."""
     counters = Counters()
-    for name, histogram in HISTOGRAMS.items():
+    for name, histogram in ALL_HISTOGRAMS.items():
         counters.observe(name, tuple("x" for _ in histogram.label_names), 0.5)
-    for name, metric in LABELLED.items():
+    for name, metric in ALL_LABELLED.items():
         counters.count(name, tuple("x" for _ in metric.label_names))
     return metrics_answer(counters, status_answer(queue=QueueLengths(1, 1, 1, 1, 1)))
 

@@ -13,6 +13,7 @@ from functools import partial
 import uvloop
 
 from shared.binding_plan import read_binding_plan
+from shared.child_options import ChildOptions
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
@@ -31,7 +32,7 @@ from workers.binder.binder_limits import limits_of
 from workers.binder.binding_profiles import plugins_by_profile
 
 
-async def run(start: ChildStart, access: ClusterAccess) -> int:
+async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
     """The process's life; returns its exit status."""
     options = start.options
     loop = asyncio.get_running_loop()
@@ -65,7 +66,7 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
 
 def main(arguments: list[str]) -> int:
     """Runs to the end; errors of the outside become one line and a status."""
-    start = child_start("binder", arguments, is_one_of_many=True)
+    start = child_start("binder", arguments, ChildOptions, is_one_of_many=True)
     try:
         access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
         return uvloop.run(run(start, access))

@@ -10,15 +10,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.kube.api.core_v1_parts import (
+from shared.kube.api.meta_v1 import ApiStruct
+from shared.kube.timestamps import micro_time, second_time
+from shared.kube.well_known import (
     DISRUPTION_TARGET,
+    POD_GROUP_SCHEDULED,
+    POD_GROUPS_VERSION,
     POD_SCHEDULED,
     PREEMPTION_BY_SCHEDULER,
 )
-from shared.kube.api.meta_v1 import ApiStruct
-from shared.kube.api.scheduling_v1alpha2 import POD_GROUPS_VERSION
-from shared.kube.timestamps import micro_time, second_time
-from shared.messages.to_binder import POD_GROUP_SCHEDULED, BindPod, DeleteVictim, StatusPatch
+from shared.messages.to_binder import BindPod, DeleteVictim, StatusPatch
 
 EVENTS_API: Final = "events.k8s.io/v1"
 NOTE_BYTES_MAX: Final = 1024

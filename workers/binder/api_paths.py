@@ -1,6 +1,6 @@
 """Where the API server has the objects that a binder reads and writes."""
 
-from shared.kube.api.scheduling_v1alpha2 import POD_GROUPS_VERSION
+from shared.kube.well_known import POD_GROUPS_VERSION
 
 
 def pod_path(namespace: str, name: str) -> str:

@@ -12,13 +12,12 @@ What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v
 
 import asyncio
 import enum
-from typing import Final, NamedTuple, assert_never
+from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
 
 from shared.clock import Clock
 from shared.kube.api.core_v1_parts import BriefPod
-from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import Api
 from shared.kube.api_errors import (
     TRANSIENT,
@@ -63,25 +62,6 @@ Outcome = Bound | NotBound
 BOUND: Final = Bound()
 
 
-class _Target(ApiStruct):
-    kind: str
-    name: str
-
-
-class _BindingMeta(ApiStruct):
-    name: str
-    namespace: str
-    uid: str
-    annotations: dict[str, str] | None = None
-
-
-class _Binding(ApiStruct):
-    api_version: str = msgspec.field(name="apiVersion")
-    kind: str
-    metadata: _BindingMeta
-    target: _Target
-
-
 DECISION_ANNOTATION: Final = "berth.dev/decision"
 
 _encoder: Final = msgspec.json.Encoder()
@@ -103,18 +83,12 @@ def binding_body(order: BindPod) -> bytes:
     The API server puts its annotations on the pod (pkg/registry/core/pod/storage/storage.go, v1.36), so
     a record of the decision costs no request.
     """
-    annotations = None
+    meta: dict[str, Any] = {"name": order.name, "namespace": order.namespace, "uid": order.uid}
     if order.decision is not None:
-        annotations = {DECISION_ANNOTATION: decision_text(order)}
-    meta = _BindingMeta(order.name, order.namespace, order.uid, annotations)
-    return _encoder.encode(
-        _Binding(
-            api_version="v1",
-            kind="Binding",
-            metadata=meta,
-            target=_Target(kind="Node", name=order.node_name),
-        )
-    )
+        meta["annotations"] = {DECISION_ANNOTATION: decision_text(order)}
+    target = {"kind": "Node", "name": order.node_name}
+    body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
+    return _encoder.encode(body)
 
 
 def decision_text(order: BindPod) -> str:

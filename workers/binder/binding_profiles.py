@@ -32,9 +32,9 @@ def plugins_by_profile(
     in_tree = {each.NAME: each for each in pre_binders}
     first: tuple[PodBinder, ...] = ()
     if plan.extenders:
-        from workers.binder.extender_bind import ExtenderBinder
+        from workers.binder.extender_bind import ExtenderBinder, extenders_told
 
-        first = (ExtenderBinder(plan.extenders, binder.look, problems),)
+        first = (ExtenderBinder(extenders_told(plan.extenders), binder.look, problems),)
     found: dict[str, BindingPlugins] = {}
     for scheduler_name, profile in plan.profiles.items():
         plugins: dict[str, Any] = {**in_tree}

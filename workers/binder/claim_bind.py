@@ -22,7 +22,6 @@ from typing import ClassVar, Final
 import msgspec
 
 from shared.clock import Clock
-from shared.dra.special_claim import ANNOTATION, ANNOTATION_VALUE
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, AllocationResult
 from shared.kube.api_client import Api
@@ -35,6 +34,7 @@ from shared.kube.api_errors import (
     TransportError,
 )
 from shared.kube.timestamps import second_time
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
@@ -251,7 +251,7 @@ def _made(order: BindPod, work: ClaimWork, generated: GeneratedClaim) -> Json:
         "metadata": {
             "name": work.name,
             "namespace": work.namespace,
-            "annotations": {ANNOTATION: ANNOTATION_VALUE},
+            "annotations": {EXTENDED_RESOURCE_CLAIM: IS_ONE},
             "finalizers": [FINALIZER],
             "ownerReferences": [owner],
         },

@@ -10,6 +10,8 @@ Rules: `extendersBinding` in pkg/scheduler/schedule_one.go, v1.36.2, which does 
 from collections.abc import Mapping
 from typing import ClassVar
 
+import msgspec
+
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
@@ -23,6 +25,14 @@ from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.custom_bind import Look
 
 log = EventLog("binder.extenders")
+
+
+def extenders_told(by_position: Mapping[int, msgspec.Raw]) -> dict[int, ExtenderConfig]:
+    """Those of the binding plan."""
+    return {
+        position: msgspec.msgpack.decode(config, type=ExtenderConfig)
+        for position, config in by_position.items()
+    }
 
 
 class ExtenderBinder:

@@ -17,12 +17,12 @@ from typing import Any, ClassVar, Final
 import msgspec
 
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
-from shared.kube.api.meta_v1 import ObjectMeta
+from shared.kube.api.core_v1_parts import PersistentVolume
+from shared.kube.api.meta_v1 import ApiStruct, NamedObject, ObjectMeta
 from shared.kube.api_client import MERGE_PATCH, Api
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
 from shared.kube.in_tree_plugins import in_tree_plugin
-from shared.kube.volume_names import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
+from shared.kube.well_known import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
 from shared.plugin_names import VOLUME_BINDING
 from shared.selectors.node_terms import of_labels_alone, parse_selector, selects_node
@@ -36,9 +36,20 @@ _OUT_OF_REACH: Final = (
 )
 _REPLACED: Final = 'PVC "{}" was deleted and made again in the meantime'
 
+
+class _ClaimSpec(ApiStruct):
+    volume_name: str = ""
+
+
+class _Claim(NamedObject):
+    """Of a volume, as far as it is looked at here."""
+
+    spec: _ClaimSpec = msgspec.field(default_factory=_ClaimSpec)
+
+
 _encoder: Final = msgspec.json.Encoder()
 _volume_decoder: Final = msgspec.json.Decoder(PersistentVolume)
-_claim_decoder: Final = msgspec.json.Decoder(PersistentVolumeClaim)
+_claim_decoder: Final = msgspec.json.Decoder(_Claim)
 
 
 class VolumeBinder:
@@ -165,11 +176,11 @@ class VolumeBinder:
         except NotFound:
             return None
 
-    async def _claim(self, namespace: str, name: str) -> PersistentVolumeClaim:
+    async def _claim(self, namespace: str, name: str) -> _Claim:
         return read_answer(_claim_decoder, await self._api.get(volume_claim_path(namespace, name)))
 
 
-def _is_bound(claim: PersistentVolumeClaim) -> bool:
+def _is_bound(claim: _Claim) -> bool:
     annotations = claim.metadata.annotations or {}
     return bool(claim.spec.volume_name) and BIND_COMPLETED in annotations
 

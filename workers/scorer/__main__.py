@@ -37,7 +37,7 @@ def main(arguments: list[str]) -> int:
     start = (
         _remote_start(remote)
         if remote is not None
-        else child_start("scorer", arguments, is_one_of_many=True)
+        else child_start("scorer", arguments, RuntimeOptions, is_one_of_many=True)
     )
 
     def run() -> int:
@@ -49,7 +49,7 @@ def main(arguments: list[str]) -> int:
     return exit_code_of("scorer", run)
 
 
-def _run(start: ChildStart, way: Endpoints | RemoteOwner, name: str) -> int:
+def _run(start: ChildStart[RuntimeOptions], way: Endpoints | RemoteOwner, name: str) -> int:
     options = start.options
     config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)
@@ -93,7 +93,7 @@ def _caller(
     return ExtenderCaller(config.extenders, access, heartbeat.write_note)
 
 
-def _remote_start(remote: argparse.Namespace) -> ChildStart:
+def _remote_start(remote: argparse.Namespace) -> ChildStart[RuntimeOptions]:
     """Of a worker that no supervisor starts. Nobody numbers these; 2^48 numbers make it unlikely that
     two have the same."""
     start_logging("worker", remote.log_level)

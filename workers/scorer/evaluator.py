@@ -19,7 +19,6 @@ from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.best_rows import TieBreak
 from shared.engine.dry_runs import DryRuns
 from shared.engine.evaluation import Evaluation
-from shared.errors import as_one_error
 from shared.framework.cluster_view import ClusterView
 from shared.framework.post_filter import (
     NO_CANDIDATES,
@@ -41,7 +40,7 @@ from shared.framework.runtime.prepared_pod import (
     run_filters_with_nominated,
 )
 from shared.framework.runtime.what_if import WhatIf
-from shared.framework.status import SUCCESS, Code, Status
+from shared.framework.status import SUCCESS, Code, Status, as_one_error
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import refusal
 from shared.plugins.preemption.failed_nodes import FailedNodes

@@ -8,9 +8,7 @@ from shared.kube.api.core_v1_parts import (
     ContainerExtendedResourceRequest,
     NodeSelector,
     NodeSelectorTerm,
-    PersistentVolumeClaimSpec,
     PersistentVolumeSource,
-    ResourceRequirements,
     Toleration,
 )
 from shared.kube.api.meta_v1 import (
@@ -65,6 +63,17 @@ class Node(NamedObject):
 
 
 # Containers of a pod, with what they ask for ------------------------------------------------------
+
+
+class ContainerResourceClaim(ApiStruct):
+    name: str
+    request: str = ""
+
+
+class ResourceRequirements(ApiStruct):
+    requests: ResourceList | None = None
+    limits: ResourceList | None = None
+    claims: list[ContainerResourceClaim] | None = None
 
 
 class ContainerPort(ApiStruct):
@@ -148,7 +157,27 @@ class TopologySpreadConstraint(ApiStruct):
     match_label_keys: list[str] | None = None
 
 
-# Volumes of a pod ---------------------------------------------------------------------------------
+# Volumes of a pod, and their claims --------------------------------------------------------------
+
+
+class PersistentVolumeClaimSpec(ApiStruct):
+    access_modes: list[str] | None = None
+    storage_class_name: str | None = None
+    volume_name: str = ""
+    volume_mode: str | None = None
+    resources: ResourceRequirements | None = None
+    selector: LabelSelector | None = None
+    volume_attributes_class_name: str | None = None
+
+
+class PersistentVolumeClaimStatus(ApiStruct):
+    phase: str = ""
+    capacity: ResourceList | None = None
+
+
+class PersistentVolumeClaim(NamedObject):
+    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
+    status: PersistentVolumeClaimStatus = msgspec.field(default_factory=PersistentVolumeClaimStatus)
 
 
 class PersistentVolumeClaimVolumeSource(ApiStruct):

@@ -1,14 +1,11 @@
 """Of core/v1 what is needed without whole pods and nodes, by binders most of all: selectors of nodes,
-amounts, volumes with their claims, and a pod in brief."""
-
-from typing import Final
+volumes, and a pod in brief."""
 
 import msgspec
 
 from shared.kube.api.meta_v1 import (
     ApiStruct,
     Int64,
-    LabelSelector,
     LabelSelectorRequirement,
     NamedObject,
     ObjectIdentity,
@@ -41,17 +38,6 @@ class Toleration(ApiStruct):
     toleration_seconds: Int64 | None = None
 
 
-class ContainerResourceClaim(ApiStruct):
-    name: str
-    request: str = ""
-
-
-class ResourceRequirements(ApiStruct):
-    requests: ResourceList | None = None
-    limits: ResourceList | None = None
-    claims: list[ContainerResourceClaim] | None = None
-
-
 class ContainerExtendedResourceRequest(ApiStruct):
     container_name: str = ""
     resource_name: str = ""
@@ -75,23 +61,7 @@ class BriefPod(ApiStruct):
     status: BriefPodStatus = msgspec.field(default_factory=BriefPodStatus)
 
 
-POD_SCHEDULED: Final = "PodScheduled"
-DISRUPTION_TARGET: Final = "DisruptionTarget"
-PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
-"""Type and reason of the condition by which a scheduler marks the pods that it preempts."""
-
-
 # Volumes of a pod, their claims, and what is behind these ----------------------------------------
-
-
-class PersistentVolumeClaimSpec(ApiStruct):
-    access_modes: list[str] | None = None
-    storage_class_name: str | None = None
-    volume_name: str = ""
-    volume_mode: str | None = None
-    resources: ResourceRequirements | None = None
-    selector: LabelSelector | None = None
-    volume_attributes_class_name: str | None = None
 
 
 class GcePersistentDisk(ApiStruct):
@@ -144,16 +114,6 @@ class PersistentVolumeSource(ApiStruct):
     portworx_volume: PortworxVolume | None = None
     azure_file: AzureFile | None = None
     vsphere_volume: VsphereVolume | None = None
-
-
-class PersistentVolumeClaimStatus(ApiStruct):
-    phase: str = ""
-    capacity: ResourceList | None = None
-
-
-class PersistentVolumeClaim(NamedObject):
-    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
-    status: PersistentVolumeClaimStatus = msgspec.field(default_factory=PersistentVolumeClaimStatus)
 
 
 class VolumeNodeAffinity(ApiStruct):

@@ -1,12 +1,8 @@
 """Objects of scheduling.k8s.io/v1alpha2: pods that are placed together."""
 
-from typing import Final
-
 import msgspec
 
 from shared.kube.api.meta_v1 import ApiStruct, Condition, Int32, NamedObject
-
-POD_GROUPS_VERSION: Final = "scheduling.k8s.io/v1alpha2"
 
 
 class GangSchedulingPolicy(ApiStruct):

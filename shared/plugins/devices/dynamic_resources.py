@@ -36,7 +36,6 @@ from shared.dra.pod_claims import (
 from shared.dra.requests import allocation_of, claim_key
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.durations import parse_duration
-from shared.errors import as_one_error
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import (
@@ -61,6 +60,7 @@ from shared.framework.status import (
     Status,
     Verdicts,
     all_pass,
+    as_one_error,
 )
 from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimConsumer
 from shared.kube.pod_record import OwnFacts, PodRecord

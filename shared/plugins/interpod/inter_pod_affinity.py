@@ -17,7 +17,6 @@ from shared.columns.class_values import ClassValues
 from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
-from shared.errors import as_one_error
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_SCORES,
@@ -32,7 +31,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass
+from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass, as_one_error
 from shared.plugin_names import INTER_POD_AFFINITY
 from shared.plugins.interpod.affinity_hints import EVENTS
 from shared.plugins.interpod.matched_term_counts import (

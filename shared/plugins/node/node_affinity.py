@@ -9,7 +9,7 @@ import numpy as np
 
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
-from shared.errors import ObjectError, as_one_error
+from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
@@ -30,7 +30,7 @@ from shared.framework.queueing_hints import (
     QueueingHint,
     queue_if,
 )
-from shared.framework.status import Code, Status, Verdicts
+from shared.framework.status import Code, Status, Verdicts, as_one_error
 from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm

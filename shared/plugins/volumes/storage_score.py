@@ -8,7 +8,7 @@ import numpy as np
 from shared.columns.schema import Bools, Int64s
 from shared.framework.normalize import UTILIZATION_MAX
 from shared.kube import quantity
-from shared.kube.api.core_v1_parts import PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.plugins.volumes.affinity_columns import NONE, Places
 from shared.plugins.volumes.volume_pool import Slots, VolumePool
 from shared.plugins.volumes.volume_rules import STORAGE, claim_class

@@ -36,10 +36,11 @@ from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts, all_pass
-from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
 from shared.kube.pod_record import PodRecord
 from shared.kube.pod_volumes import ownership_problem
-from shared.kube.volume_names import BOUND_BY_CONTROLLER, SELECTED_NODE
+from shared.kube.well_known import BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.plugin_names import VOLUME_BINDING
 from shared.plugins.volumes.storage_score import ClassTotals
 from shared.plugins.volumes.volume_hints import BINDING_EVENTS

@@ -18,8 +18,8 @@ from shared.framework.queueing_hints import (
     as_kind,
     queue_if,
 )
-from shared.kube.api.core_v1 import Volume
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import (
     CsiDriver,
     CsiNode,

@@ -19,7 +19,8 @@ from shared.framework.follower import Follower
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.grouped import Grouped, tally, tally_in
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import VolumeAttachment
 from shared.kube.csi_translation import Untranslatable, volume_handle
 from shared.kube.in_tree_plugins import in_tree_plugin, in_tree_plugin_named

@@ -17,7 +17,8 @@ from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
 from shared.grouped import Grouped
-from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
 from shared.plugins.volumes.affinity_columns import NONE, AffinityColumns, Places, match_affinity
 from shared.plugins.volumes.volume_rules import (
     FILESYSTEM,

@@ -14,11 +14,12 @@ from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
 from shared.kube import quantity
-from shared.kube.api.core_v1_parts import NodeSelector, PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import NodeSelector, PersistentVolume
 from shared.kube.api.meta_v1 import LabelSelector, Quantity, ResourceList
 from shared.kube.api.storage_v1 import CsiStorageCapacity, TopologySelectorTerm
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
-from shared.kube.volume_names import BIND_COMPLETED, SELECTED_NODE
+from shared.kube.well_known import BIND_COMPLETED, SELECTED_NODE
 from shared.selectors.node_selector import match_term
 from shared.selectors.node_terms import (
     LabelRequirement,

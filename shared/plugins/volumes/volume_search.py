@@ -18,7 +18,8 @@ from shared.columns.schema import Bools, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
 from shared.kube import quantity
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import StorageClass
 from shared.kube.csi_translation import Untranslatable, translated_affinity
 from shared.kube.in_tree_plugins import in_tree_plugin

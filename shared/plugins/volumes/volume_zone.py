@@ -23,7 +23,7 @@ from shared.framework.plugin_api import (
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status, Verdicts, single_reason
-from shared.kube.api.core_v1_parts import PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
 from shared.plugin_names import VOLUME_ZONE
 from shared.plugins.volumes.volume_hints import ZONE_EVENTS

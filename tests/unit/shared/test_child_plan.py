@@ -44,16 +44,18 @@ def written(folder: Path, content: bytes) -> Path:
 
 
 def test_all_that_is_written_is_read(tmp_path: Path) -> None:
-    assert read_plan(written(tmp_path, WHOLE.encoded())) == WHOLE
+    assert read_plan(written(tmp_path, WHOLE.encoded()), RuntimeOptions) == WHOLE
 
 
 def test_what_differs_between_children_is_on_the_command_line(tmp_path: Path) -> None:
     path = str(written(tmp_path, WHOLE.encoded()))
-    start = child_start("scorer", [path, "--index", "2", "--heartbeat-fd", "7", "--careful", "1,9"])
+    start = child_start(
+        "scorer", [path, "--index", "2", "--heartbeat-fd", "7", "--careful", "1,9"], RuntimeOptions
+    )
     assert (start.plan, start.number, start.heartbeat_fd) == (WHOLE, 2, 7)
     assert start.careful == {1, 9}
     assert start.lifeline_fd is None
-    assert child_start("owner", [path]).careful is None
+    assert child_start("owner", [path], RuntimeOptions).careful is None
 
 
 @pytest.mark.parametrize("left_out", [[], [7, 8]])
@@ -61,16 +63,18 @@ def test_who_is_to_be_careful_learns_what_to_go_without(
     tmp_path: Path, left_out: list[int]
 ) -> None:
     path = str(written(tmp_path, WHOLE.encoded()))
-    assert child_start("owner", [path, *option_of(left_out)]).careful == frozenset(left_out)
+    assert child_start("owner", [path, *option_of(left_out)], RuntimeOptions).careful == frozenset(
+        left_out
+    )
 
 
 def test_who_must_heed_the_lease_is_told_by_the_election(tmp_path: Path) -> None:
     options = msgspec.structs.replace(WHOLE.options, runtime_dir=str(tmp_path))
     plan = msgspec.structs.replace(WHOLE, options=options)
     path = written(tmp_path, plan.encoded())
-    assert child_start("owner", [str(path)]).gate(SystemClock()) is not None
+    assert child_start("owner", [str(path)], RuntimeOptions).gate(SystemClock()) is not None
     written(tmp_path, msgspec.structs.replace(plan, election=None).encoded())
-    assert child_start("owner", [str(path)]).gate(SystemClock()) is None
+    assert child_start("owner", [str(path)], RuntimeOptions).gate(SystemClock()) is None
 
 
 OLDER = msgspec.structs.replace(WHOLE, version=PLAN_VERSION - 1).encoded()
@@ -90,11 +94,11 @@ def test_a_plan_that_cannot_be_used_is_one_line_with_the_remedy(
 ) -> None:
     path = written(tmp_path, content)
     with pytest.raises(ConfigurationError) as raised:
-        read_plan(path)
+        read_plan(path, RuntimeOptions)
     assert problem in str(raised.value)
     assert str(path) in str(raised.value)
     with pytest.raises(SystemExit) as ended:
-        child_start("owner", [str(path)])
+        child_start("owner", [str(path)], RuntimeOptions)
     assert ended.value.code == exit_codes.UNUSABLE
     (line,) = capsys.readouterr().err.splitlines()
     assert "unusable_plan" in line
@@ -102,13 +106,13 @@ def test_a_plan_that_cannot_be_used_is_one_line_with_the_remedy(
 
 def test_a_plan_that_is_missing_says_who_writes_it(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="No such file or directory; berth run writes it"):
-        read_plan(tmp_path / "plan")
+        read_plan(tmp_path / "plan", RuntimeOptions)
 
 
 def test_another_shape_has_another_version() -> None:
     """Whoever changes what is in the files raises the version, and writes the new sum down here."""
     structs: tuple[type[msgspec.Struct], ...] = (
-        ChildPlan,
+        ChildPlan[RuntimeOptions],
         RuntimeOptions,
         EndpointOptions,
         LeaderElection,
@@ -118,4 +122,4 @@ def test_another_shape_has_another_version() -> None:
         ExtenderTls,
     )
     names = [field.encode_name for one in structs for field in msgspec.structs.fields(one)]
-    assert (PLAN_VERSION, zlib.crc32(" ".join(names).encode())) == (6, 1130889514)
+    assert (PLAN_VERSION, zlib.crc32(" ".join(names).encode())) == (7, 4226445946)

@@ -11,8 +11,8 @@ from bench.perf.samples import (
     throughput,
     total,
 )
+from daemon.core.owner_metrics import ALL_HISTOGRAMS
 from shared.messages.measured import HistogramState
-from shared.telemetry.metrics import HISTOGRAMS
 
 
 def test_percentiles_take_the_nearest_rank() -> None:
@@ -87,7 +87,7 @@ def test_what_is_above_all_bounds_counts_as_the_last() -> None:
 
 
 def test_buckets_are_told_by_the_first_label_and_summed_over_the_others() -> None:
-    bounds = HISTOGRAMS["attempt_s"].bounds
+    bounds = ALL_HISTOGRAMS["attempt_s"].bounds
     zeros = [0] * (len(bounds) - 1)
     states = [
         HistogramState("attempt_s", ["scheduled", "p"], [1, 2, *zeros], 0.5),

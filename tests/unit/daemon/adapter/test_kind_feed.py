@@ -9,7 +9,7 @@ import pytest
 from daemon.adapter import told_nodes
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from shared.in_hand import WHY, InHand
-from shared.kube.api.core_v1_parts import PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api_errors import Expired
 from shared.kube.decode import UnreadableListError
 from shared.kube.resources import KINDS_BY_PLURAL

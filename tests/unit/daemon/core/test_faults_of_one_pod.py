@@ -11,8 +11,8 @@ import pytest
 from daemon.core.queue.queued_pod import Place
 from shared.engine.checker import Checker
 from shared.engine.engine import Engine
-from shared.errors import ObjectError, ObjectFaultError
-from shared.faults import changing, reading
+from shared.errors import ObjectError
+from shared.faults import ObjectFaultError, changing, reading
 from shared.kube.pod_record import PodRecord
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node, make_pod

@@ -11,7 +11,8 @@ import msgspec
 import pytest
 
 from shared.dra import device_index
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.api.storage_v1 import CsiNode, StorageClass
 from shared.kube.pod_record import PodRecord

@@ -28,11 +28,11 @@ PLAN = ChildPlan(options=OPTIONS)
 ELECTED = ChildPlan(options=OPTIONS, election=LeaderElection(), identity="me")
 
 
-def with_options(plan: ChildPlan, **changed: str) -> ChildPlan:
+def with_options(plan: ChildPlan[RuntimeOptions], **changed: str) -> ChildPlan[RuntimeOptions]:
     return msgspec.structs.replace(plan, options=msgspec.structs.replace(plan.options, **changed))
 
 
-def named(plan: ChildPlan) -> dict[str, ChildSpec]:
+def named(plan: ChildPlan[RuntimeOptions]) -> dict[str, ChildSpec]:
     return {spec.name: spec for spec in child_specs(plan, 5)}
 
 
@@ -79,7 +79,7 @@ def test_the_endpoints_have_a_process_where_they_have_a_port() -> None:
     ],
 )
 def test_who_reads_no_configuration_is_started_anew_where_what_it_goes_by_changes(
-    plan: ChildPlan, anew: set[str]
+    plan: ChildPlan[RuntimeOptions], anew: set[str]
 ) -> None:
     before, after = named(ELECTED), named(plan)
     assert {name for name, spec in after.items() if spec != before[name]} == anew

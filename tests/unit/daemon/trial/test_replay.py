@@ -28,7 +28,7 @@ from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.kube.pod_group_rules import ELASTIC, TOPOLOGY_KEYS
 from shared.kube.resources import ALL_KINDS
-from shared.kube.volume_names import SELECTED_NODE
+from shared.kube.well_known import SELECTED_NODE
 from shared.messages.to_owner import NodeChanged, ObjectRejected, PodChanged
 from shared.runtime_options import RuntimeOptions
 from tests.support.subjects import PACKING

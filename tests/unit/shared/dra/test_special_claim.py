@@ -2,13 +2,9 @@
 
 import msgspec
 
-from shared.dra.special_claim import (
-    ANNOTATION,
-    NAME_LENGTH_MAX,
-    pod_uid_of,
-    special_claim_name,
-)
+from shared.dra.special_claim import NAME_LENGTH_MAX, pod_uid_of, special_claim_name
 from shared.kube.api.resource_v1 import AllocatedDevice, AllocationResult, DeviceAllocationResult
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM
 from tests.support.devices import make_claim
 
 
@@ -36,6 +32,6 @@ def test_a_long_name_is_cut_to_a_valid_one() -> None:
 def test_only_a_schedulers_claim_tells_its_pod() -> None:
     owned = make_claim(owner="u1")
     assert pod_uid_of(owned) == "", "a claim of a template"
-    meta = msgspec.structs.replace(owned.metadata, annotations={ANNOTATION: "true"})
+    meta = msgspec.structs.replace(owned.metadata, annotations={EXTENDED_RESOURCE_CLAIM: "true"})
     assert pod_uid_of(msgspec.structs.replace(owned, metadata=meta)) == "u1"
     assert pod_uid_of(make_claim()) == ""

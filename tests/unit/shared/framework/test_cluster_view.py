@@ -7,7 +7,7 @@ import pytest
 
 from shared.framework.object_store import ObjectStore
 from shared.kube.api.apps_v1 import ReplicaSet
-from shared.kube.api.core_v1_parts import PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of
 

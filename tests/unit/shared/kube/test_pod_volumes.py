@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from shared.framework.pod_info import PodInfo
-from shared.kube.api.core_v1 import Volume
-from shared.kube.api.core_v1_parts import PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
 from shared.kube.pod_record import PodTemplate, decode_template
 from shared.kube.pod_volumes import (
     Attachable,

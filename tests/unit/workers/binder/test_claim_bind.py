@@ -7,7 +7,6 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.dra.special_claim import ANNOTATION
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import (
@@ -26,6 +25,7 @@ from shared.kube.api_errors import (
     NotFound,
     TransportError,
 )
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, ReleaseClaim
 from shared.telemetry.tally import Tally
 from tests.unit.workers.binder.fake_api import make_order
@@ -261,7 +261,7 @@ def test_the_claim_for_extended_resources_is_made_and_named_in_the_pod() -> None
     assert api.writes == ["POST", "PUT status", "PATCH pod", "PATCH pod"]
     assert api.claim is not None
     meta = api.claim["metadata"]
-    assert meta["annotations"] == {ANNOTATION: "true"}
+    assert meta["annotations"] == {EXTENDED_RESOURCE_CLAIM: "true"}
     owner = {"apiVersion": "v1", "kind": "Pod", "name": "pod-u1", "uid": "u1", "controller": True}
     assert meta["ownerReferences"] == [owner]
     assert meta["finalizers"] == [FINALIZER]

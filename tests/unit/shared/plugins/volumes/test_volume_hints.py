@@ -9,7 +9,7 @@ from daemon.core.cache import Cache
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, QueueingHint
-from shared.kube.api.core_v1_parts import PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.pod_record import PodRecord
 from shared.plugins.volumes.volume_hints import RESTRICTIONS_EVENTS, ZONE_EVENTS
 from tests.support.builders import make_pod

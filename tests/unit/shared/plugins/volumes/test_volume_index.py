@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import CsiNode, StorageClass, VolumeAttachment
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from shared.plugins.volumes.volume_index import VolumeIndex

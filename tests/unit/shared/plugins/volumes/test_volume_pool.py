@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.rows import row_index
-from shared.kube.api.core_v1_parts import PersistentVolume, PersistentVolumeClaim
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.plugins.volumes.affinity_columns import NONE
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
 from shared.selectors.label_selector import EVERYTHING, Selector
