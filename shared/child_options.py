@@ -1,4 +1,4 @@
-"""Of the options of `berth run` those that every child reads, and all that binders do."""
+"""What a child is told of options and configuration: what all of them read, and all that binders do."""
 
 import msgspec
 
@@ -22,3 +22,15 @@ class ChildOptions(msgspec.Struct, frozen=True, kw_only=True):
     observe: bool = False
     """Nothing is scheduled and nothing written: the lease gate is never opened, whoever leads."""
     log_level: str = "info"
+
+
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
+    """Of several replicas only the leader schedules."""
+
+    leader_elect: bool = True
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"

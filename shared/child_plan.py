@@ -14,10 +14,9 @@ from typing import Final, Generic, NamedTuple, TypeVar
 import msgspec
 
 from shared import exit_codes
-from shared.child_options import ChildOptions
+from shared.child_options import ChildOptions, LeaderElection
 from shared.clock import BootClock
 from shared.errors import ConfigurationError, OperationalError
-from shared.leader_election import LeaderElection
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import STOP_SIGNALS, Lifeline, add_options
@@ -78,7 +77,7 @@ def read_plan(path: Path, options: type[Options]) -> ChildPlan[Options]:
                 f"is of version {version}, this program reads {PLAN_VERSION}; start berth anew"
             )
             raise ConfigurationError(str(path), [problem])
-        return msgspec.json.decode(content, type=ChildPlan[options])  # type: ignore[valid-type]
+        return msgspec.json.decode(content, type=ChildPlan[options])  # type: ignore[valid-type]  # It is one.
     except OSError as error:
         problem = f"cannot be read: {error.strerror}; berth run writes it for its processes"
         raise ConfigurationError(str(path), [problem]) from error

@@ -23,6 +23,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from shared.child_options import LeaderElection
 from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_fields import read_extenders
@@ -34,7 +35,6 @@ from shared.framework.runtime.profiles import (
     PluginSet,
     ProfileConfig,
 )
-from shared.leader_election import LeaderElection
 from shared.limits import CONFIG_BYTES_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.yaml_fields import Field, Mapping, Problems, read_document

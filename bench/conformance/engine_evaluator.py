@@ -38,12 +38,13 @@ from shared.feature_gates import FeatureGates
 from shared.framework.runtime.diagnosis import node_verdicts
 from shared.framework.runtime.filter_outcomes import PreFilterOutcome
 from shared.framework.runtime.prepared_pod import prepared
+from shared.framework.runtime.registry import BuiltProfile
 from shared.framework.status import SUCCESS
 from shared.kube.api.core_v1 import FINISHED_PHASES
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.devices.dynamic_resources import DynamicResources
-from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
+from shared.plugins.in_tree import InTreeRegistry
 from workers.scorer.evaluator import post_filter
 
 Json = dict[str, Any]

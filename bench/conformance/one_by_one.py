@@ -215,7 +215,7 @@ def disagreements(
             return _unequal("takes_nominated", takes, slow.takes_nominated)
         evaluation = engine.evaluate_alone(slow.pod.info, profile, slow.pod.own_uid)
     nodes = slow.view.nodes
-    found = _unequal("pre_filter", evaluation.outcome.status, slow.outcome.status)
+    found = _unequal("pre_filter", evaluation.pod.outcome.status, slow.outcome.status)
     passing = np.flatnonzero(evaluation.feasible)
     found += _unequal("feasible", _names(nodes, passing), _names(nodes, slow.feasible))
     found += _unequal("feasible_count", evaluation.feasible_count, len(slow.feasible))

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daemon.core.owner_metrics import ALL_HISTOGRAMS
+from daemon.core.metrics_table import ALL_HISTOGRAMS
 from shared.messages.measured import HistogramState
 
 INTERVALS_S: Final = (1.0, 0.25, 0.05, 0.01)

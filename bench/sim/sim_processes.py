@@ -28,6 +28,7 @@ from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
 from daemon.supervisor.binding_plans import binding_plan
 from shared import exit_codes
+from shared.child_options import LeaderElection
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
@@ -37,7 +38,6 @@ from shared.kube.cluster_access import ClusterAccess
 from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.kube.server_url import access_by_url
-from shared.leader_election import LeaderElection
 from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions

@@ -21,7 +21,8 @@ from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import parse_feature_gates
 from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig, takes_part
-from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
+from shared.framework.runtime.registry import BuiltProfile
+from shared.plugins.in_tree import InTreeRegistry
 from shared.yaml_fields import as_written, composed
 
 _EVERYTHING: Final = [{"name": "*"}]

@@ -1,12 +1,12 @@
-"""What the owner counts and times since its start; `owner_counts.py` and `owner_metrics.py` say what
+"""What the owner counts and times since its start; `owner_counts.py` and `metrics_table.py` say what
 there is."""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
+from daemon.core.metrics_table import add_to, owner_tally
 from daemon.core.owner_counts import Count
-from daemon.core.owner_metrics import add_to, owner_tally
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.measured import HistogramState, LabelledCount, Measured, measured_by

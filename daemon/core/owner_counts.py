@@ -1,7 +1,7 @@
 """What the owner counts since its start, declared once: a name and a sentence each.
 
 Whoever counts something names it here and nowhere else; `berth status` shows it, and `/metrics`. What is
-told apart by labels, or measured: `owner_metrics.py`. Names: `shared/telemetry/metrics.py`.
+told apart by labels, or measured: `metrics_table.py`. Names: `shared/telemetry/metrics.py`.
 """
 
 import enum

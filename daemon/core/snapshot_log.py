@@ -72,14 +72,7 @@ class SnapshotLog:
             nominations=list(cache.nomination_news.values()),
         )
         self.sequence += 1
-        message = SnapshotDelta(
-            epoch=self._epoch,
-            sequence=self.sequence,
-            generation=cache.generation,
-            settled=dict(settled),
-            body=msgspec.Raw(body),
-            next_ticket=next_ticket,
-        )
+        message = SnapshotDelta(*self._where(), dict(settled), msgspec.Raw(body), next_ticket)
         self._sent(settled)
         return Publish(message, buffers)
 
@@ -108,15 +101,11 @@ class SnapshotLog:
             objects=cache.encoded_objects() + all_assumptions(cache.objects),
             nominations=cache.view.nominations.all(),
         )
-        message = SnapshotFull(
-            epoch=self._epoch,
-            sequence=self.sequence,
-            generation=cache.generation,
-            settled=dict(settled),
-            body=msgspec.Raw(body),
-            next_ticket=next_ticket,
-        )
+        message = SnapshotFull(*self._where(), dict(settled), msgspec.Raw(body), next_ticket)
         return FullSnapshot(message, buffers)
+
+    def _where(self) -> tuple[int, int, int]:
+        return self._epoch, self.sequence, self._cache.generation
 
     def _sent(self, settled: dict[int, int]) -> None:
         self._position = self._cache.journal.position

@@ -11,8 +11,8 @@ here alone, as berth holds none of them.
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
+from daemon.core.metrics_table import ALL_HISTOGRAMS, ALL_LABELLED
 from daemon.core.owner_counts import FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
-from daemon.core.owner_metrics import ALL_HISTOGRAMS, ALL_LABELLED
 from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY

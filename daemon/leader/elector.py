@@ -10,10 +10,10 @@ from typing import Final, Protocol, assert_never
 
 from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Update
 from daemon.leader.lease_object import LeaseObject
+from shared.child_options import LeaderElection
 from shared.clock import BootClock
 from shared.errors import OperationalError
 from shared.kube.timestamps import micro_time
-from shared.leader_election import LeaderElection
 from shared.telemetry.log import EventLog
 from shared.transport.lease_gate import LeaseGate
 

@@ -7,10 +7,10 @@ from typing import Any
 from daemon.leader.elector import Clocks, Elector
 from daemon.leader.lease_object import LeaseObject
 from shared import exit_codes
+from shared.child_options import LeaderElection
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.leader_election import LeaderElection
 from shared.transport.lease_gate import LeaseGate
 
 

@@ -7,7 +7,8 @@ import msgspec
 from shared.binding_plan import BindingPlan, ProfileBinding
 from shared.config import SchedulerConfiguration
 from shared.framework.runtime.profiles import ProfileConfig
-from shared.plugins.in_tree import IN_TREE, BuiltProfile
+from shared.framework.runtime.registry import BuiltProfile
+from shared.plugins.in_tree import IN_TREE
 
 
 def binding_plan(

@@ -16,9 +16,9 @@ import msgspec
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.process_list import replace_file
 from shared.binding_plan import BindingPlan
+from shared.child_options import LeaderElection
 from shared.child_plan import ChildPlan
 from shared.clock import SystemClock
-from shared.leader_election import LeaderElection
 from shared.runtime_options import RuntimeOptions
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 

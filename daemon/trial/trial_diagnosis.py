@@ -69,7 +69,7 @@ def diagnose_pod(
     only_node: str = "",
 ) -> Diagnosis:
     """Of a class that was evaluated. `own_node`: is in the score table; `only_node`: is asked alone."""
-    framework, outcome, info = evaluation.framework, evaluation.outcome, evaluation.info
+    framework, outcome, info = evaluation.pod.framework, evaluation.pod.outcome, evaluation.pod.info
     rows = framework.candidate_rows(outcome, cluster)
     if only_node:
         rows = rows[rows == cluster.nodes.row_of(only_node)]
@@ -182,7 +182,7 @@ def _scores(
 ) -> list[NodeScore]:
     if not len(rows):
         return []
-    framework, info = evaluation.framework, evaluation.info
+    framework, info = evaluation.pod.framework, evaluation.pod.info
     feasible = rows_where(evaluation.feasible)
     active = framework.prepare_scores(info, cluster, feasible).active
     _, scores, total = framework.run_scores(info, cluster, active, feasible)

@@ -93,7 +93,7 @@ class Engine:
         at (evaluateNominatedNode in pkg/scheduler/schedule_one.go, v1.36.2)."""
         if row < 0 or not self._cluster.nodes.present[row]:
             return False
-        if not evaluation.outcome.status.is_success:
+        if not evaluation.pod.outcome.status.is_success:
             return False
         if self._cluster.placement is not None and row not in self._cluster.placement:
             return False
@@ -103,9 +103,9 @@ class Engine:
     def choose(self, evaluation: Evaluation, tie_break: TieBreak) -> Choice | None:
         """The best node, or None where the pod fits nowhere (see `Evaluation.fit_error`)."""
         count = evaluation.feasible_count
-        sampling = evaluation.framework.sampling
+        sampling = evaluation.pod.framework.sampling
         if count == 0:
-            if sampling is not None and evaluation.outcome.status.is_success:
+            if sampling is not None and evaluation.pod.outcome.status.is_success:
                 self._sampled(evaluation, sampling)
             return None
         if evaluation.pod.has_failed and evaluation.fit_error().error:
@@ -129,8 +129,8 @@ class Engine:
         """A score is out of range: the attempt is an error."""
         if evaluation.failure is None:
             problem = invalid_score(
-                evaluation.framework,
-                evaluation.info,
+                evaluation.pod.framework,
+                evaluation.pod.info,
                 self._cluster,
                 rows_where(evaluation.feasible),
             )
@@ -138,7 +138,11 @@ class Engine:
 
     def _sampled(self, evaluation: Evaluation, sampling: Sampling) -> Rows:
         """The rows to score, in the order in which they were looked at."""
-        framework, outcome, cluster = evaluation.framework, evaluation.outcome, self._cluster
+        framework, outcome, cluster = (
+            evaluation.pod.framework,
+            evaluation.pod.outcome,
+            self._cluster,
+        )
         candidates: Bools | None = None
         if outcome.node_names is not None or cluster.placement is not None:
             candidates = np.zeros(cluster.nodes.capacity, np.bool_)
@@ -150,17 +154,17 @@ class Engine:
         self, evaluation: Evaluation, sampling: Sampling, tie_break: TieBreak
     ) -> Choice | None:
         """The best of the nodes of a sample. Nothing of it is kept: the next sample is another."""
-        framework, cluster = evaluation.framework, self._cluster
+        framework, cluster = evaluation.pod.framework, self._cluster
         looked_at = self._sampled(evaluation, sampling)
         rows = np.sort(looked_at)
         if len(rows) == 1:
             return Choice(rows.item(0), 0, 1)
         try:
-            active = framework.prepare_scores(evaluation.info, cluster, rows).active
+            active = framework.prepare_scores(evaluation.pod.info, cluster, rows).active
         except PreScoreError as error:
             evaluation.failure = plugin_error(cluster, str(error))
             return None
-        _, scores, total = framework.run_scores(evaluation.info, cluster, active, rows)
+        _, scores, total = framework.run_scores(evaluation.pod.info, cluster, active, rows)
         problem = out_of_range(active, scores)
         if problem:
             evaluation.failure = plugin_error(cluster, problem)
@@ -189,7 +193,7 @@ class Engine:
             return None
         if evaluation.feasible_count < 2 or evaluation.pod.has_failed:
             return None
-        if evaluation.framework.sampling is not None:
+        if evaluation.pod.framework.sampling is not None:
             return None
         scores = evaluation.scored()
         if scores is None or (evaluation.stale_by | scores.stale_by) & MOVING_BITS:

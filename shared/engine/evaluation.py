@@ -64,7 +64,7 @@ class Evaluation:
 
     __slots__ = ("_answers", "_cluster", "_dry_runs", "_filtered", "_follower", "_is_of_nodes",
                  "_outdated", "_speaks_of_many", "_states", "_unheeded", "failure", "filters",
-                 "framework", "info", "is_wide", "object_kinds", "outcome", "pod", "scores",
+                 "is_wide", "object_kinds", "pod", "scores",
                  "stale_by")  # fmt: skip
 
     def __init__(
@@ -81,9 +81,6 @@ class Evaluation:
         pod = prepared(framework, info, cluster, own_uid)
         self.pod = counting_own_node(pod) if own_uid else pod
         """With `own_uid` of a pod that is evaluated by itself, as its own nomination does not count."""
-        self.info = info
-        self.framework = framework
-        self.outcome = self.pod.outcome
         self.filters = ClassFilters(self.pod)
         plan = self.pod.plan
         self.stale_by: int = plan.stale_by.value
@@ -129,8 +126,8 @@ class Evaluation:
             filters = self.filters
             try:
                 self.scores = ClassScores(
-                    self.framework,
-                    self.info,
+                    self.pod.framework,
+                    self.pod.info,
                     self._cluster,
                     filters.static_ok,
                     filters.feasible,
@@ -205,12 +202,14 @@ class Evaluation:
 
     def crowded_domains(self, class_id: int) -> list[Rows] | None:
         """As of `CrowdingFilter`, of all filters."""
-        states, crowding = self.outcome.states, self.pod.plan.crowding
-        if crowding is None or not self.outcome.status.is_success:
+        outcome, crowding = self.pod.outcome, self.pod.plan.crowding
+        if crowding is None or not outcome.status.is_success:
             return None
         found: list[Rows] = []
         for plugin in crowding:
-            domains = plugin.crowded_domains(states.get(plugin.NAME), class_id, self._cluster)
+            domains = plugin.crowded_domains(
+                outcome.states.get(plugin.NAME), class_id, self._cluster
+            )
             if domains is None:
                 return None
             found += domains
@@ -218,7 +217,6 @@ class Evaluation:
 
     def speak_of(self, info: PodInfo) -> None:
         """From now on this pod is asked about, of which the plugins say the same."""
-        self.info = info
         self.pod = self.pod._replace(info=info)
         self.filters.pod = self.pod
         if self.scores is not None:
@@ -261,7 +259,7 @@ class Evaluation:
         if (
             pods is None
             or len(usage_rows) + len(node_rows) > capacity // 4
-            or (self.outcome.node_names is not None and len(node_rows))
+            or (self.pod.outcome.node_names is not None and len(node_rows))
         ):
             return False
         reads = _reads_changed(follower)
@@ -290,11 +288,11 @@ class Evaluation:
     def _rows_of_objects(self) -> Rows | None:
         """The rows that objects are about which changed; None where one changed that the filters read
         otherwise. Drops the scores for those that these read."""
-        plan, rows = self.pod.plan, NO_ROWS
+        plan, states, rows = self.pod.plan, self.pod.outcome.states, NO_ROWS
         if self._speaks_of_many and self._follower.concerns(self.object_kinds):
             # Whose claims changed is no matter: what those of the next pod come to is asked first.
             for plugin in plan.object_followers:
-                more = plugin.rows_of_objects(self.outcome.states.get(plugin.NAME), self._cluster)
+                more = plugin.rows_of_objects(states.get(plugin.NAME), self._cluster)
                 if more is None:
                     return None
                 rows = union_of(rows, more)

@@ -69,7 +69,7 @@ class LonePods:
         if isinstance(family, Alike):
             evaluation = self._engine.evaluate(family, info, profile)
             return self._engine.choose(evaluation, tie_break)
-        if family is None or not family.shared.outcome.status.is_success:
+        if family is None or not family.shared.pod.outcome.status.is_success:
             return None
         if family.shared.pod.has_failed:
             return None

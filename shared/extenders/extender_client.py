@@ -8,6 +8,8 @@ A question may be asked twice where a kept connection turns out to be dead; a bi
 import asyncio
 import ssl
 import tempfile
+from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
@@ -18,8 +20,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.credentials import Credentials
-from shared.kube.server_url import parse_server_url
+from shared.kube.server_url import access_at
 from shared.limits import LIST_BYTES_MAX
 
 CONNECTIONS_MAX: Final = 64
@@ -97,16 +98,8 @@ class ExtenderClient:
 
 def _access(config: ExtenderConfig) -> ClusterAccess:
     source = f"extender {config.url_prefix}"
-    url = parse_server_url(config.url_prefix, source)
-    return ClusterAccess(
-        host=url.host,
-        port=url.port,
-        base_path=url.base_path,
-        tls=_tls_context(config, source) if url.is_tls else None,
-        tls_server_name=config.tls.server_name if config.tls else "",
-        credentials=Credentials(),
-        source=source,
-    )
+    access = access_at(config.url_prefix, source, partial(_tls_context, config, source))
+    return replace(access, tls_server_name=config.tls.server_name if config.tls else "")
 
 
 def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:

@@ -2,7 +2,7 @@
 
 import asyncio
 import ssl
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -16,20 +16,20 @@ class Tunnel(Protocol):
     async def opened(self, host: str, port: int) -> asyncio.Transport: ...
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, kw_only=True)
 class ClusterAccess:
     """One API server. Not a msgspec struct: it never leaves the process."""
 
     host: str
     port: int
-    base_path: str
-    """Prefix of every path, without a slash at its end; usually empty."""
-    tls: ssl.SSLContext | None
-    tls_server_name: str
-    """The name that the server's certificate must bear; empty for the host."""
-    credentials: Credentials
     source: str
     """Where this was found, for messages."""
+    base_path: str = ""
+    """Prefix of every path, without a slash at its end."""
+    tls: ssl.SSLContext | None = None
+    tls_server_name: str = ""
+    """The name that the server's certificate must bear; empty for the host."""
+    credentials: Credentials = field(default_factory=Credentials)
     proxy: Tunnel | None = None
     """The way there; None: straight."""
 

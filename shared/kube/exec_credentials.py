@@ -12,7 +12,7 @@ import asyncio
 import contextlib
 import os
 import shutil
-from collections.abc import Callable, Mapping
+from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, Final, Literal
 
@@ -80,13 +80,11 @@ class ExecCredentials(UserCredentials):
         certificate: ClientCertificate | None = None,
         impersonation: tuple[tuple[str, str], ...] = (),
         clock: Clock | None = None,
-        environment: Callable[[], Mapping[str, str]] = lambda: os.environ,
     ) -> None:
         """`certificate`: where to put a client certificate; None when the server has no TLS."""
         super().__init__(certificate=certificate, impersonation=impersonation)
         self.command = command
         self._clock: Clock = clock or SystemClock()
-        self._environment = environment
         self._has_any = False
         self._expires_wall_s: float | None = None
         self._running: asyncio.Task[None] | None = None
@@ -140,7 +138,7 @@ class ExecCredentials(UserCredentials):
 
     async def _output(self) -> bytes:
         command = self.command
-        environment = {**self._environment(), **dict(command.env)}
+        environment = {**os.environ, **dict(command.env)}
         environment["KUBERNETES_EXEC_INFO"] = self._exec_info()
         path = shutil.which(command.command, path=environment.get("PATH"))
         if path is None:

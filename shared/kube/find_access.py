@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.errors import ConfigurationError
-from shared.kube.cluster_access import ClusterAccess, Tunnel, is_missing, tls_context
+from shared.kube.cluster_access import ClusterAccess, is_missing, tls_context
 from shared.kube.credentials import Credentials
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -29,7 +29,7 @@ def find_access(
     if not server and not kubeconfig and is_in_cluster(environment):
         return in_cluster_access(environment, service_account_folder)
     # In a pod nobody needs what reads kubeconfig files, nor what runs commands for credentials.
-    from shared.kube.stated_access import stated_access
+    from shared.kube.kubeconfig import stated_access
 
     return stated_access(server, kubeconfig, environment)
 
@@ -54,22 +54,15 @@ def in_cluster_access(
     problems = [f"{path} is missing" for path in (token_file, ca_file) if is_missing(path)]
     if problems:
         raise ConfigurationError(source, problems)
-    credentials = Credentials(token_file=token_file)
-    return ClusterAccess(
+    access = ClusterAccess(
         host=host,
         port=int(port),
-        base_path="",
         tls=tls_context(source, str(ca_file), ""),
-        tls_server_name="",
-        credentials=credentials,
+        credentials=Credentials(token_file=token_file),
         source=source,
-        proxy=_proxy(environment, host, int(port)),
     )
-
-
-def _proxy(environment: Mapping[str, str], host: str, port: int) -> Tunnel | None:
     if not environment.get("HTTPS_PROXY") and not environment.get("https_proxy"):
-        return None
-    from shared.kube.proxy import proxy_of_environment
+        return access
+    from shared.kube.proxy import with_proxy  # Few have one.
 
-    return proxy_of_environment(environment, host, port, is_tls=True)
+    return with_proxy(access, environment)

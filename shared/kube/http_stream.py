@@ -82,16 +82,14 @@ def send_for_stream(
 class StreamClient(ApiClient):
     """A client that opens streams, too."""
 
-    async def open_stream(self, path: str, *, timeout_s: float | None = None) -> HttpStream:
-        """GET an answer without an end, on a connection of its own; close the stream when done.
+    async def open_stream(self, path: str) -> HttpStream:
+        """GET an answer without an end, on a connection of its own; close the stream when done. The
+        client's patience bounds the wait for the head of the answer, not the stream."""
+        return await self._told("GET", path, self._opened(path))
 
-        `timeout_s` bounds the wait for the head of the answer, not the stream.
-        """
-        return await self._told("GET", path, self._opened(path, timeout_s))
-
-    async def _opened(self, path: str, timeout_s: float | None) -> HttpStream:
+    async def _opened(self, path: str) -> HttpStream:
         loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + (self._timeout_s if timeout_s is None else timeout_s)
+        deadline_s = loop.time() + self._timeout_s
         credentials = self._access.credentials
         if credentials.is_due():
             await credentials.prepare()

@@ -1,4 +1,4 @@
-"""The API server of kubeconfig files.
+"""The API server that somebody stated: by kubeconfig files, or its address.
 
 All problems of a file are reported at once, each with its place in the file. What berth cannot do (auth
 providers, proxies other than HTTP) is refused by name: connecting without it would only fail later and
@@ -12,6 +12,7 @@ import os
 import ssl
 from collections.abc import Mapping
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote
@@ -21,8 +22,8 @@ from yaml.constructor import SafeConstructor
 from shared.errors import ConfigurationError
 from shared.kube.cluster_access import ClusterAccess, is_missing, tls_context
 from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredentials
-from shared.kube.proxy import parse_proxy, proxy_of_environment
-from shared.kube.server_url import parse_server_url
+from shared.kube.proxy import parse_proxy, with_proxy
+from shared.kube.server_url import access_at, access_by_url
 from shared.kube.user_credentials import ClientCertificate, UserCredentials
 from shared.yaml_fields import YAML_FAULTS, composed, yaml_problem
 
@@ -30,6 +31,42 @@ _AUTH_PROVIDER_PROBLEM: Final = (
     "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26); use exec, a"
     " token, tokenFile or certificate"
 )
+
+
+def stated_access(server: str, kubeconfig: str, environment: Mapping[str, str]) -> ClusterAccess:
+    """`kubeconfig`, or the files of the environment if both are empty; `server` is another address for
+    that of the file; alone it needs no credentials."""
+    if server and not kubeconfig:
+        return access_by_url(server, environment)
+    paths = [Path(kubeconfig)] if kubeconfig else _paths(environment)
+    access = load_kubeconfig(paths, environment=environment)
+    return _moved(access, server, environment) if server else access
+
+
+def _paths(environment: Mapping[str, str]) -> list[Path]:
+    named = [Path(p) for p in environment.get("KUBECONFIG", "").split(os.pathsep) if p]
+    if named:
+        return named
+    default = Path(environment.get("HOME", "~")).expanduser() / ".kube" / "config"
+    if is_missing(default):
+        raise ConfigurationError(
+            "kubeconfig",
+            [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
+        )
+    return [default]
+
+
+def _moved(access: ClusterAccess, url: str, environment: Mapping[str, str]) -> ClusterAccess:
+    """The same server, with the same credentials, at another address."""
+    there = access_by_url(url, environment)
+    return replace(
+        access,
+        host=there.host,
+        port=there.port,
+        base_path=there.base_path,
+        tls=(access.tls or there.tls) if there.tls is not None else None,
+        proxy=access.proxy or there.proxy,
+    )
 
 
 def load_kubeconfig(
@@ -59,10 +96,7 @@ def load_kubeconfig(
     access = _access(cluster_file, cluster, user_file, user)
     if access.proxy is not None or environment is None:
         return access
-    proxy = proxy_of_environment(
-        environment, access.host, access.port, is_tls=access.tls is not None
-    )
-    return replace(access, proxy=proxy)
+    return with_proxy(access, environment)
 
 
 # The pieces of a file -----------------------------------------------------------------------------
@@ -148,17 +182,17 @@ def _access(
             problems += error.problems
     if problems:
         raise ConfigurationError(source, problems)
-    server = parse_server_url(_text(cluster, "server"), f"{source}: cluster.server")
-    tls = _cluster_tls(cluster_file, cluster) if server.is_tls else None
-    certificate = None if tls is None else ClientCertificate(tls, str(user_file.path))
+    there = access_at(
+        _text(cluster, "server"),
+        f"{source}: cluster.server",
+        partial(_cluster_tls, cluster_file, cluster),
+    )
+    certificate = None if there.tls is None else ClientCertificate(there.tls, str(user_file.path))
     if certificate is not None:
         _use_client_certificate(certificate, user_file, user)
     proxy_url = _text(cluster, "proxy-url")
-    return ClusterAccess(
-        host=server.host,
-        port=server.port,
-        base_path=server.base_path,
-        tls=tls,
+    return replace(
+        there,
         tls_server_name=_text(cluster, "tls-server-name"),
         credentials=_credentials(user_file, user, certificate, command),
         source=source,

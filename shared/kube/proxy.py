@@ -9,12 +9,13 @@ import asyncio
 import base64
 import ipaddress
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
 from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.api_errors import ConnectFailed
+from shared.kube.cluster_access import ClusterAccess
 from shared.limits import PROXY_HEAD_BYTES_MAX
 
 
@@ -79,6 +80,13 @@ def proxy_of_environment(
     if not url or _is_excepted(host, port, _first(environment, "NO_PROXY")[1]):
         return None
     return parse_proxy(url, f"${name}")
+
+
+def with_proxy(access: ClusterAccess, environment: Mapping[str, str]) -> ClusterAccess:
+    """The same server, by the way that the environment names."""
+    is_tls = access.tls is not None
+    proxy = proxy_of_environment(environment, access.host, access.port, is_tls=is_tls)
+    return replace(access, proxy=proxy)
 
 
 def _first(environment: Mapping[str, str], name: str) -> tuple[str, str]:

@@ -1,29 +1,19 @@
 """An API server that is stated by its address."""
 
 import ssl
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
 from urllib.parse import urlsplit
 
 from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.cluster_access import ClusterAccess
-from shared.kube.credentials import Credentials
-from shared.kube.proxy import proxy_of_environment
+from shared.kube.proxy import with_proxy
 
 
-@dataclass(frozen=True, slots=True)
-class ServerUrl:
-    """A server address, taken apart."""
-
-    is_tls: bool
-    host: str
-    port: int
-    base_path: str
-
-
-def parse_server_url(url: str, source: str) -> ServerUrl:
-    """Take an API server's address apart; raises `ConfigurationError` naming `source`."""
+def access_at(
+    url: str, source: str, tls: Callable[[], ssl.SSLContext] = ssl.create_default_context
+) -> ClusterAccess:
+    """What the address says of the way there; `ConfigurationError` names `source`."""
     shown_url = shown.url(url)
     try:
         parts = urlsplit(url)
@@ -39,22 +29,15 @@ def parse_server_url(url: str, source: str) -> ServerUrl:
     if parts.query or parts.fragment or parts.username:
         raise ConfigurationError(source, [f"server {shown_url}: only scheme, host, port and path"])
     is_tls = parts.scheme == "https"
-    return ServerUrl(
-        is_tls, parts.hostname, port or (443 if is_tls else 80), parts.path.rstrip("/")
+    return ClusterAccess(
+        host=parts.hostname,
+        port=port or (443 if is_tls else 80),
+        base_path=parts.path.rstrip("/"),
+        tls=tls() if is_tls else None,
+        source=source,
     )
 
 
 def access_by_url(url: str, environment: Mapping[str, str] | None = None) -> ClusterAccess:
     """An API server that asks for no credentials, such as the simulated one."""
-    server = parse_server_url(url, "server address")
-    proxy = proxy_of_environment(environment or {}, server.host, server.port, is_tls=server.is_tls)
-    return ClusterAccess(
-        host=server.host,
-        port=server.port,
-        base_path=server.base_path,
-        tls=ssl.create_default_context() if server.is_tls else None,
-        tls_server_name="",
-        credentials=Credentials(),
-        source="server address",
-        proxy=proxy,
-    )
+    return with_proxy(access_at(url, "server address"), environment or {})

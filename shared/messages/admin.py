@@ -4,62 +4,58 @@ from typing import Final
 
 import msgspec
 
-from shared.messages.codec import Codec
+from shared.messages.codec import Codec, Message
 from shared.messages.measured import HistogramState, LabelledCount
 
 
-class _Message(msgspec.Struct, array_like=True, frozen=True):
-    """Base: positional on the wire, immutable in hand."""
-
-
-class StatusRequest(_Message, frozen=True, tag="qs"):
+class StatusRequest(Message, frozen=True, tag="qs"):
     pass
 
 
-class DumpRequest(_Message, frozen=True, tag="qd"):
+class DumpRequest(Message, frozen=True, tag="qd"):
     """Everything in cache and queue, as text for people."""
 
 
-class CompareRequest(_Message, frozen=True, tag="qc"):
+class CompareRequest(Message, frozen=True, tag="qc"):
     """Check cache and queue for contradictions (SIGUSR2)."""
 
 
-class StopRequest(_Message, frozen=True, tag="qx"):
+class StopRequest(Message, frozen=True, tag="qx"):
     """Stop giving out work; answer when nothing is in flight."""
 
 
-class QueueRequest(_Message, frozen=True, tag="qq"):
+class QueueRequest(Message, frozen=True, tag="qq"):
     """Every pending pod, for programs."""
 
 
-class PodRequest(_Message, frozen=True, tag="qo"):
+class PodRequest(Message, frozen=True, tag="qo"):
     """All that is known of one pending pod, for people."""
 
     key: str
     """`namespace/name`."""
 
 
-class CacheRequest(_Message, frozen=True, tag="qa"):
+class CacheRequest(Message, frozen=True, tag="qa"):
     """Which pods are on which node and in the queue, by uid: for the comparison with the API server."""
 
 
-class MetricsRequest(_Message, frozen=True, tag="qm"):
+class MetricsRequest(Message, frozen=True, tag="qm"):
     """Everything that is counted, for `/metrics`."""
 
 
-class PodResourcesRequest(_Message, frozen=True, tag="qr"):
+class PodResourcesRequest(Message, frozen=True, tag="qr"):
     """What each pod asks for and may use, a page at a time; the first starts at 0."""
 
     start: int
 
 
-class NodeLoadsRequest(_Message, frozen=True, tag="ql"):
+class NodeLoadsRequest(Message, frozen=True, tag="ql"):
     """How full each node is, a page at a time; the first starts at 0."""
 
     start: int
 
 
-class PendingGroupsRequest(_Message, frozen=True, tag="qp"):
+class PendingGroupsRequest(Message, frozen=True, tag="qp"):
     """What pending pods wait for, summed up, a page at a time; the first starts at 0."""
 
     start: int
@@ -88,7 +84,7 @@ class QueueLengths(msgspec.Struct, frozen=True):
     in_flight: int = 0
 
 
-class StatusAnswer(_Message, frozen=True, tag="as"):
+class StatusAnswer(Message, frozen=True, tag="as"):
     epoch: int = 0
     generation: int = 0
     synced: bool = False
@@ -123,7 +119,7 @@ UNKNOWN_STATUS: Final = StatusAnswer()
 """What is known of an owner that gives no answer."""
 
 
-class TextAnswer(_Message, frozen=True, tag="at"):
+class TextAnswer(Message, frozen=True, tag="at"):
     lines: list[str]
 
 
@@ -144,7 +140,7 @@ class PendingPod(msgspec.Struct, array_like=True, frozen=True):
     """Uids of the pods on the nominated node that have to go before this one fits."""
 
 
-class QueueAnswer(_Message, frozen=True, tag="aq"):
+class QueueAnswer(Message, frozen=True, tag="aq"):
     pods: list[PendingPod]
     binds_in_flight: int
     counters: dict[str, int]
@@ -190,7 +186,7 @@ class QueueFacts(msgspec.Struct, frozen=True):
     """Of these, pods of a higher priority."""
 
 
-class PodAnswer(_Message, frozen=True, tag="ao"):
+class PodAnswer(Message, frozen=True, tag="ao"):
     facts: QueueFacts | None
     """None: no such pod waits."""
 
@@ -213,14 +209,14 @@ class HeldNode(msgspec.Struct, array_like=True, frozen=True):
     pods: list[HeldPod]
 
 
-class CacheAnswer(_Message, frozen=True, tag="aa"):
+class CacheAnswer(Message, frozen=True, tag="aa"):
     nodes: list[HeldNode]
     pending: list[HeldPod]
     profiles: list[str]
     """Pods of these schedulerNames wait in the queue until they have a node."""
 
 
-class MetricsAnswer(_Message, frozen=True, tag="am"):
+class MetricsAnswer(Message, frozen=True, tag="am"):
     status: StatusAnswer
     labelled: list[LabelledCount]
     """Those of the queue are of now."""
@@ -246,14 +242,14 @@ class ResourcesOfPod(msgspec.Struct, array_like=True, frozen=True):
     """Which of the page's templates."""
 
 
-class PodResources(_Message, frozen=True, tag="ar"):
+class PodResources(Message, frozen=True, tag="ar"):
     next_start: int
     """Of the next page; below 0: this is the last."""
     templates: list[ResourcesOfTemplate]
     pods: list[ResourcesOfPod]
 
 
-class NodeLoads(_Message, frozen=True, tag="al"):
+class NodeLoads(Message, frozen=True, tag="al"):
     """Nodes that the API server shows. Amounts are int64, little-endian: all nodes' of the first
     resource, then all nodes' of the second."""
 
@@ -312,7 +308,7 @@ class RecentDecision(msgspec.Struct, frozen=True):
     message: str
 
 
-class PendingGroups(_Message, frozen=True, tag="ag"):
+class PendingGroups(Message, frozen=True, tag="ag"):
     next_start: int
     """Of the next page; below 0: this is the last."""
     groups: list[PendingGroup]

@@ -19,6 +19,10 @@ M = TypeVar("M")
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
+class Message(msgspec.Struct, array_like=True, frozen=True):
+    """Base: positional on the wire, immutable in hand."""
+
+
 class Codec(Generic[M]):
     """The messages that one side of a channel may send."""
 

@@ -5,12 +5,8 @@ from typing import Final
 
 import msgspec
 
-from shared.messages.codec import Codec
+from shared.messages.codec import Codec, Message
 from shared.messages.measured import NOTHING, Measured
-
-
-class _Message(msgspec.Struct, array_like=True, frozen=True):
-    """Base: positional on the wire, immutable in hand."""
 
 
 class BindFailureReason(enum.StrEnum):
@@ -28,13 +24,13 @@ class BindFailureReason(enum.StrEnum):
     """No answer and no GET either; the outcome is unknown and the pod must be looked up again."""
 
 
-class BinderHello(_Message, frozen=True, tag="vh"):
+class BinderHello(Message, frozen=True, tag="vh"):
     """First message of a binder's life, and again when it sees another epoch of the owner."""
 
     binder_index: int
 
 
-class BinderReady(_Message, frozen=True, tag="vr"):
+class BinderReady(Message, frozen=True, tag="vr"):
     """Orders of `epoch` are welcome. Said again when nothing of before is in flight any more."""
 
     epoch: int
@@ -58,7 +54,7 @@ class BindFailed(msgspec.Struct, array_like=True, frozen=True):
     """Keys of resource claims that were allocated for the pod and stay so, as somebody else bound it."""
 
 
-class BindReport(_Message, frozen=True, tag="vb"):
+class BindReport(Message, frozen=True, tag="vb"):
     """Outcomes since the last report."""
 
     epoch: int
@@ -74,14 +70,14 @@ class VictimDone(msgspec.Struct, array_like=True, frozen=True):
     """Empty: the deletion was accepted, or the pod is gone anyway."""
 
 
-class VictimReport(_Message, frozen=True, tag="vv"):
+class VictimReport(Message, frozen=True, tag="vv"):
     """Victims of preemption that were dealt with."""
 
     epoch: int
     victims: list[VictimDone]
 
 
-class BinderHeartbeat(_Message, frozen=True, tag="vH"):
+class BinderHeartbeat(Message, frozen=True, tag="vH"):
     binder_index: int
     measured: Measured = NOTHING
     """Since the last heartbeat."""

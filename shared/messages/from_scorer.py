@@ -4,18 +4,14 @@ from typing import Final
 
 import msgspec
 
-from shared.messages.codec import Codec
+from shared.messages.codec import Codec, Message
 from shared.messages.measured import NOTHING, Measured
 
 FORESEEN_MAX: Final = 32
 """Pods in one forecast: a thirtieth of a wake a pod is not worth saving."""
 
 
-class _Message(msgspec.Struct, array_like=True, frozen=True):
-    """Base: positional on the wire, immutable in hand."""
-
-
-class ScorerHello(_Message, frozen=True, tag="wh"):
+class ScorerHello(Message, frozen=True, tag="wh"):
     """First message of a worker's life; asks for a full snapshot by itself."""
 
     worker_index: int
@@ -25,7 +21,7 @@ class ScorerHello(_Message, frozen=True, tag="wh"):
     those that the owner's own supervisor started."""
 
 
-class ResyncRequest(_Message, frozen=True, tag="wr"):
+class ResyncRequest(Message, frozen=True, tag="wr"):
     """The worker's copy has a hole or is of another epoch; it proposes nothing until it is whole."""
 
     reason: str
@@ -80,7 +76,7 @@ class GroupRoom(msgspec.Struct, array_like=True, frozen=True):
     """Nobody is asked to go: the places are held until the victims have gone by themselves."""
 
 
-class Proposals(_Message, frozen=True, tag="wp"):
+class Proposals(Message, frozen=True, tag="wp"):
     """The answer to a batch."""
 
     epoch: int
@@ -101,7 +97,7 @@ class Proposals(_Message, frozen=True, tag="wp"):
     """Of a group that has no place: who would have to go."""
 
 
-class Forecast(_Message, frozen=True, tag="wf"):
+class Forecast(Message, frozen=True, tag="wf"):
     """Where the next pods of a class would go, each on top of those before, found while the worker had
     nothing to do. In the very state that it was found in, it is what the worker would answer; in any
     other it is void."""
@@ -117,7 +113,7 @@ class Forecast(_Message, frozen=True, tag="wf"):
     """To find one of them."""
 
 
-class AskForPods(_Message, frozen=True, tag="wn"):
+class AskForPods(Message, frozen=True, tag="wn"):
     """Who are the pods on these nodes? Answered by `PodsOnNodes`."""
 
     epoch: int
@@ -127,7 +123,7 @@ class AskForPods(_Message, frozen=True, tag="wn"):
     node_rows: list[int]
 
 
-class ScorerHeartbeat(_Message, frozen=True, tag="wb"):
+class ScorerHeartbeat(Message, frozen=True, tag="wb"):
     generation: int
     measured: Measured = NOTHING
     """Since the last heartbeat."""

@@ -6,11 +6,7 @@ import msgspec
 
 from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimSpec
-from shared.messages.codec import Codec
-
-
-class _Message(msgspec.Struct, array_like=True, frozen=True):
-    """Base: positional on the wire, immutable in hand."""
+from shared.messages.codec import Codec, Message
 
 
 class TakeVolume(msgspec.Struct, array_like=True, frozen=True):
@@ -115,7 +111,7 @@ class BindPod(msgspec.Struct, array_like=True, frozen=True, gc=False):
         return f"{self.namespace}/{self.name}"
 
 
-class BindPods(_Message, frozen=True, tag="bB"):
+class BindPods(Message, frozen=True, tag="bB"):
     epoch: int
     orders: list[BindPod]
     lease_term: int = 0
@@ -163,7 +159,7 @@ class StatusPatch(msgspec.Struct, array_like=True, frozen=True):
         return msgspec.structs.replace(says_why, nominated_node_name=nominated)
 
 
-class ReportPods(_Message, frozen=True, tag="bR"):
+class ReportPods(Message, frozen=True, tag="bR"):
     """Write statuses and FailedScheduling events; best effort. What says nothing of a nomination is
     never written before binds."""
 
@@ -210,7 +206,7 @@ class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
     """Of the pod's attempt."""
 
 
-class PreemptPods(_Message, frozen=True, tag="bP"):
+class PreemptPods(Message, frozen=True, tag="bP"):
     """What PostFilter decided. Nothing here depends on the order of the parts."""
 
     epoch: int
@@ -220,11 +216,11 @@ class PreemptPods(_Message, frozen=True, tag="bP"):
     """As in `BindPods`."""
 
 
-class Drain(_Message, frozen=True, tag="bX"):
+class Drain(Message, frozen=True, tag="bX"):
     """Take no more orders; finish those in flight; then exit."""
 
 
-class Welcome(_Message, frozen=True, tag="bW"):
+class Welcome(Message, frozen=True, tag="bW"):
     """Answer to BinderHello: orders of any other epoch are void. The binder drops what it has not
     sent yet, waits for what it has, and says `BinderReady`."""
 

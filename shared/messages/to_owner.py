@@ -11,39 +11,35 @@ import msgspec
 
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
-from shared.messages.codec import Codec
+from shared.messages.codec import Codec, Message
 from shared.messages.measured import Measured
 
 
-class _Message(msgspec.Struct, array_like=True, frozen=True):
-    """Base: positional on the wire, immutable in hand."""
-
-
-class AdapterHello(_Message, frozen=True, tag="ah"):
+class AdapterHello(Message, frozen=True, tag="ah"):
     """First message of an adapter's life. The owner answers by `StartSync`."""
 
 
-class PodChanged(_Message, frozen=True, gc=False, tag="p"):
+class PodChanged(Message, frozen=True, gc=False, tag="p"):
     """A pod was listed, added or modified."""
 
     pod: PodRecord
 
 
-class PodDeleted(_Message, frozen=True, tag="pd"):
+class PodDeleted(Message, frozen=True, tag="pd"):
     """A pod is gone, or finished (Succeeded, Failed): schedulers do not watch finished pods."""
 
     pod: PodRecord
 
 
-class NodeChanged(_Message, frozen=True, tag="n"):
+class NodeChanged(Message, frozen=True, tag="n"):
     node: Node
 
 
-class NodeDeleted(_Message, frozen=True, tag="nd"):
+class NodeDeleted(Message, frozen=True, tag="nd"):
     name: str
 
 
-class ObjectChanged(_Message, frozen=True, tag="o"):
+class ObjectChanged(Message, frozen=True, tag="o"):
     """An object of another kind was listed, added or modified. `body` is its struct as msgpack."""
 
     kind: str
@@ -53,30 +49,30 @@ class ObjectChanged(_Message, frozen=True, tag="o"):
     body: msgspec.Raw
 
 
-class ObjectDeleted(_Message, frozen=True, tag="od"):
+class ObjectDeleted(Message, frozen=True, tag="od"):
     kind: str
     key: str
 
 
-class SyncStarted(_Message, frozen=True, tag="ss"):
+class SyncStarted(Message, frozen=True, tag="ss"):
     kind: str
 
 
-class SyncFinished(_Message, frozen=True, tag="sf"):
+class SyncFinished(Message, frozen=True, tag="sf"):
     """All objects of the kind have been sent since `SyncStarted`."""
 
     kind: str
     resource_version: str
 
 
-class KindUnavailable(_Message, frozen=True, tag="ku"):
+class KindUnavailable(Message, frozen=True, tag="ku"):
     """The server does not serve this kind, or does not let us read it; berth does without it."""
 
     kind: str
     reason: str
 
 
-class ObjectRejected(_Message, frozen=True, tag="or"):
+class ObjectRejected(Message, frozen=True, tag="or"):
     """An object that could not be decoded and was left out; named so that a person can find it."""
 
     kind: str
@@ -84,7 +80,7 @@ class ObjectRejected(_Message, frozen=True, tag="or"):
     problem: str
 
 
-class AdapterMeasured(_Message, frozen=True, tag="am"):
+class AdapterMeasured(Message, frozen=True, tag="am"):
     """What the adapter counted and timed since it last said so, and when it heard of the API server.
 
     Moments are of the machine's monotonic clock, which all who read them share.
@@ -113,7 +109,7 @@ AdapterMessage = (
 )
 
 
-class AdapterBatch(_Message, frozen=True, tag="aB"):
+class AdapterBatch(Message, frozen=True, tag="aB"):
     """What travels: changes in the order they were seen, made for one epoch of the owner.
 
     The owner drops batches of another epoch and answers them with `StartSync`.
@@ -124,7 +120,7 @@ class AdapterBatch(_Message, frozen=True, tag="aB"):
     messages: list[AdapterMessage]
 
 
-class StartSync(_Message, frozen=True, tag="as"):
+class StartSync(Message, frozen=True, tag="as"):
     """Owner to adapter: list and watch everything from scratch, for this epoch."""
 
     epoch: int

@@ -10,42 +10,32 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from shared.limits import RUN_PODS_MAX, TICKET_MAX
-from shared.messages.codec import Codec
+from shared.messages.codec import Codec, Message
 
 Ticket = Annotated[int, msgspec.Meta(ge=0, le=TICKET_MAX)]
 """Of an attempt. A worker counts on from it, and says which one it has in hand."""
 
 
-class _Message(msgspec.Struct, array_like=True, frozen=True):
-    """Base: positional on the wire, immutable in hand."""
-
-
-class SnapshotFull(_Message, frozen=True, tag="sF"):
-    """The whole cluster at `generation`; for `body` and its buffers see `shared.columns.delta`."""
-
+class _Snapshot(Message, frozen=True):
     epoch: int
     sequence: int
-    """Of the PUB channel: the next delta to apply is sequence + 1."""
+    """Of the PUB channel."""
     generation: int
     settled: dict[int, int]
-    """As in `SnapshotDelta`."""
+    """Worker index -> the last proposal sequence whose verdicts this contains. A worker drops its own
+    tentative placements up to there: they are either in the rows, or rejected."""
     body: msgspec.Raw
-    next_ticket: Ticket
-    """As in `SnapshotDelta`."""
-
-
-class SnapshotDelta(_Message, frozen=True, tag="sD"):
-    """All rows that changed since the delta before, up to `generation`."""
-
-    epoch: int
-    sequence: int
-    generation: int
-    settled: dict[int, int]
-    """Worker index -> the last proposal sequence whose verdicts this delta contains. A worker drops
-    its own tentative placements up to there: they are either in the rows, or rejected."""
-    body: msgspec.Raw
+    """For this and its buffers see `shared.columns.delta`."""
     next_ticket: Ticket
     """Of the next pod that is handed out to whomever, if nothing else happens."""
+
+
+class SnapshotFull(_Snapshot, frozen=True, tag="sF"):
+    """The whole cluster at `generation`; the next delta to apply is `sequence` + 1."""
+
+
+class SnapshotDelta(_Snapshot, frozen=True, tag="sD"):
+    """All rows that changed since the delta before, up to `generation`."""
 
 
 class TaskRun(msgspec.Struct, array_like=True, frozen=True):
@@ -105,7 +95,7 @@ class GroupTask(msgspec.Struct, array_like=True, frozen=True):
     """Whom it may wait for, if it has no place: room is held for it where they are."""
 
 
-class SchedulePods(_Message, frozen=True, tag="sP"):
+class SchedulePods(Message, frozen=True, tag="sP"):
     """Work. Runs are in queue order and must be placed in this order, each pod on top of the last."""
 
     epoch: int
@@ -145,7 +135,7 @@ class ExtendedTask(msgspec.Struct, array_like=True, frozen=True):
     uid: str
 
 
-class ScheduleExtended(_Message, frozen=True, tag="sE"):
+class ScheduleExtended(Message, frozen=True, tag="sE"):
     """Work that waits for others: each pod is answered by itself, whenever its extenders have been
     heard."""
 
@@ -165,7 +155,7 @@ class PodOnNode(msgspec.Struct, array_like=True, frozen=True):
     uid: str
 
 
-class PodsOnNodes(_Message, frozen=True, tag="sN"):
+class PodsOnNodes(Message, frozen=True, tag="sN"):
     """Answers `AskForPods`: extenders speak of victims by name, workers know rows only."""
 
     epoch: int
@@ -173,16 +163,16 @@ class PodsOnNodes(_Message, frozen=True, tag="sN"):
     pods: list[PodOnNode]
 
 
-class Drain(_Message, frozen=True, tag="sX"):
+class Drain(Message, frozen=True, tag="sX"):
     """Finish what is in hand, then exit."""
 
 
-class GreetAgain(_Message, frozen=True, tag="sG"):
+class GreetAgain(Message, frozen=True, tag="sG"):
     """The owner does not know this worker (any more): it was silent for too long, or its message came
     before its Hello. What it had in hand is void."""
 
 
-class ScorerRefused(_Message, frozen=True, tag="sR"):
+class ScorerRefused(Message, frozen=True, tag="sR"):
     """This worker cannot work for this owner; it ends, and says why."""
 
     problem: str

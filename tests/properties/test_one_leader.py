@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Update
-from shared.leader_election import LeaderElection
+from shared.child_options import LeaderElection
 
 BERTHS = (0, 1)
 CLIENT_GO = 2

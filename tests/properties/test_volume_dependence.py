@@ -136,7 +136,7 @@ def test_what_is_kept_is_what_a_new_evaluation_finds(steps: list[tuple[Any, ...]
         for each in classes:
             kept = engine.evaluate(each.class_id, each.info, profile)
             new = fresh.evaluate(each.class_id, each.info, profile)
-            assert kept.outcome.status == new.outcome.status
+            assert kept.pod.outcome.status == new.pod.outcome.status
             assert kept.feasible.tolist() == new.feasible.tolist()
             rows = cache.nodes.present_rows()
             passes = checker.passing(each.class_id, each.info, profile, rows)

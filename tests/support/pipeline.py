@@ -32,6 +32,7 @@ from shared.extenders.extender_config import ExtenderConfig
 from shared.feature_gates import parse_feature_gates
 from shared.framework.plugin_api import PermitPlugin, ReservePlugin
 from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.registry import BuiltProfile
 from shared.in_hand import InHand
 from shared.kube.api.core_v1 import Node
 from shared.kube.object_codec import decode_object
@@ -69,7 +70,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
-from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
+from shared.plugins.in_tree import InTreeRegistry
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import Replica
 

@@ -16,7 +16,7 @@ from typing import Any, TypeVar
 
 import msgspec
 
-from shared.kube.api_client import JSON, ApiClient
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, TransportError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.http_connection import Answer
@@ -102,23 +102,15 @@ class FencedClient(ApiClient):
         super().__init__(access, may_write=may_leave, **settings)
         self._fences = fences
 
-    async def request(
-        self,
-        method: str,
-        path: str,
-        body: bytes = b"",
-        content_type: str = JSON,
-        *,
-        timeout_s: float | None = None,
-    ) -> Answer:
+    async def request(self, method: str, *what: Any, **settings: Any) -> Answer:
         fence = self._fences.current()
         if fence is None:
-            return await super().request(method, path, body, content_type, timeout_s=timeout_s)
+            return await super().request(method, *what, **settings)
         fence.check()
         is_write = method != "GET"
         fence.writing_count += is_write
         try:
-            return await super().request(method, path, body, content_type, timeout_s=timeout_s)
+            return await super().request(method, *what, **settings)
         except (ApiError, TransportError):
             fence.check()
             raise

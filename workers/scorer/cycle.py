@@ -178,7 +178,7 @@ class Cycle:
             failure = Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
         elif (
             known is not None
-            and placed.framework.fails_by_class
+            and placed.pod.framework.fails_by_class
             and not (placed.is_wide and known.placed_count < len(answers.placements.tickets))
         ):
             # Within a batch nodes only fill up: what fitted nowhere still does, and neither will
@@ -235,7 +235,7 @@ class Cycle:
         self, class_id: int, pod_class: ReplicaClass, count: int
     ) -> NextPlacements | None:
         evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
-        if evaluation.framework.sampling is not None:
+        if evaluation.pod.framework.sampling is not None:
             return None  # Looking at nodes moves on the place where the next look begins.
         ticket = self._replica.next_ticket
         if count > 1:

@@ -87,7 +87,7 @@ class ExtendedCycle(Cycle):
                 return plugin_error(self._replica.view, str(error))
             if total.max() >= INVALID:
                 problem = invalid_score(
-                    evaluation.framework, evaluation.info, self._replica.view, rows
+                    evaluation.pod.framework, evaluation.pod.info, self._replica.view, rows
                 )
                 return plugin_error(self._replica.view, problem)
             scores = (verdicts.scores.get(nodes.name_of(r), 0) for r in rows.tolist())
@@ -120,7 +120,7 @@ class ExtendedCycle(Cycle):
         evaluation = self._evaluation(task)
         view = self._replica.view
         priorities = view.usages.priorities(view.pods.class_id[victims])
-        if (priorities >= evaluation.info.priority).any():
+        if (priorities >= evaluation.pod.info.priority).any():
             return False
         return fits_without(evaluation.pod, row, victims)
 
@@ -141,8 +141,8 @@ class ExtendedCycle(Cycle):
                 if are_bare:
                     what_if.bare()
                 scores = ClassScores(
-                    evaluation.framework,
-                    evaluation.info,
+                    evaluation.pod.framework,
+                    evaluation.pod.info,
                     view,
                     evaluation.filters.static_ok,
                     allowed,

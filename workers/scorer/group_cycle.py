@@ -308,7 +308,7 @@ def _none_of(count: int, answers: BatchAnswers) -> BatchAnswers:
 def room_by_row(evaluation: Evaluation, usage: PodUsage, cluster: ClusterView) -> Int64s | None:
     """How many pods of a class each node takes, counted in one pass over the columns; shape (capacity,).
     None where more than what the pods take of the node themselves decides."""
-    info, framework = evaluation.info, evaluation.framework
+    info, framework = evaluation.pod.info, evaluation.pod.framework
     if evaluation.is_wide or usage.ports or info.takes_claims or takes_devices(info, cluster):
         return None
     if len(cluster.nominations) or evaluation.pod.has_failed:

@@ -102,7 +102,7 @@ class RoomMaker:
                 reasons=reasons + refusals.reasons,
                 plugins=fit_error.plugins | {EXTENDER},
             )
-        has_search = evaluation.framework.post_filters and self._replica.view.node_count
+        has_search = evaluation.pod.framework.post_filters and self._replica.view.node_count
         if fit_error.error or not has_search:
             return RoomSearch(fit_error)
         result = post_filter(
@@ -137,7 +137,7 @@ class RoomMaker:
         preemption = result.preemption
         proposal = None
         if preemption is not None and preemption.best is not None:
-            best, info = preemption.best, evaluation.info
+            best, info = preemption.best, evaluation.pod.info
             proposal = PreemptionProposal(best.row, list(best.victims))
             is_wide = evaluation.pod.plan.is_wide
             self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1

@@ -3,14 +3,19 @@
 How in-tree plugins are made the caller says (`shared/plugins/in_tree.py`); others come from installed
 packages (`out_of_tree.py`). Which plugin runs where: `profiles.py`.
 
-Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
+Rules: `NewFramework` in pkg/scheduler/framework/runtime/framework.go, v1.36.2. One departure: a plugin
+of `score` has its PreScore run whatever `preScore` says: it does not score without what that computed.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Final, NamedTuple
+from typing import Any, ClassVar, Final, NamedTuple
 
+import numpy as np
+
+from shared.columns.schema import Int64s, Rows
 from shared.errors import ConfigurationError
+from shared.framework.cluster_view import ClusterView
 from shared.framework.out_of_tree import (
     ENTRY_POINT_GROUP,
     Args,
@@ -20,8 +25,11 @@ from shared.framework.out_of_tree import (
     plugin_entry_points,
     source_of,
 )
+from shared.framework.plugin_api import ON_NODE, Dependence, PreScorePlugin, PreScoreResult
+from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import Registrations, registrations_of
+from shared.framework.runtime.framework import Framework, ScoreEntry
 from shared.framework.runtime.profiles import (
-    DEFAULT_PLUGINS,
     EXTENSION_POINTS,
     METHODS,
     MULTI_POINT,
@@ -31,6 +39,7 @@ from shared.framework.runtime.profiles import (
     merged_with_default,
     weights,
 )
+from shared.framework.status import SKIP
 
 _DECLARATIONS: Final[Mapping[str, str]] = {
     "pre_filter": "pre_filter_depends",
@@ -41,28 +50,44 @@ _DECLARATIONS: Final[Mapping[str, str]] = {
 """Method -> the declaration that must stand beside it."""
 
 
-class ProfilePlugins(NamedTuple):
+class BuiltProfile(NamedTuple):
     """A profile's plugins, made and in order."""
 
+    scheduler_name: str
+    framework: Framework
     plugins_at: Mapping[str, tuple[Plugin, ...]]
     """Extension point -> plugins in the order in which they run."""
-    weights_at: Mapping[str, Mapping[str, int]]
-    """`score` and `placementScore` -> plugin -> weight."""
     notes: tuple[str, ...]
     """Settings that were accepted and have no effect, each with the reason."""
+    percentage_of_nodes_to_score: int | None
+    registrations: Registrations
+    """The events that help pods which its plugins refused."""
+
+    @property
+    def queue_sort(self) -> Plugin:
+        return self.plugins_at["queueSort"][0]
+
+
+def rejecting(plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[Plugin]:
+    """The plugins that may keep a pod from being scheduled, each once, in the order in which they
+    run (shouldHaveEnqueueExtensions upstream)."""
+    points = ("preEnqueue", "preFilter", "filter", "reserve", "permit")
+    return list(dict.fromkeys(plugin for point in points for plugin in plugins_at[point]))
 
 
 class Registry:
-    """All plugins that can be named in a profile."""
+    """All plugins that can be named in a profile, and what a profile of them does."""
 
     def __init__(
         self,
         in_tree: Mapping[str, Factory],
-        entry_points: Iterable[metadata.EntryPoint] | None = None,
-        default_plugins: Sequence[tuple[str, int]] = DEFAULT_PLUGINS,
+        entry_points: Iterable[metadata.EntryPoint] | None,
+        default_plugins: Sequence[tuple[str, int]],
+        samples_compatibly: bool,  # As InTreeRegistry has it.
     ) -> None:
         self._in_tree = in_tree
         self._default_plugins = default_plugins
+        self._samples_compatibly = samples_compatibly
         self._out_of_tree = plugin_entry_points(entry_points)
         taken = sorted(set(self._out_of_tree) & set(in_tree))
         if taken:
@@ -75,11 +100,8 @@ class Registry:
         """Every plugin that a profile may enable."""
         return sorted((*self._in_tree, *self._out_of_tree))
 
-    def plugins_of(
-        self, profile: ProfileConfig, points: Iterable[str] = EXTENSION_POINTS
-    ) -> ProfilePlugins:
-        """The profile's plugins at these extension points; ConfigurationError names everything that is
-        wrong with it there."""
+    def build(self, profile: ProfileConfig) -> BuiltProfile:
+        """ConfigurationError names everything that is wrong with the profile."""
         problems, notes = self._name_problems(profile)
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
         custom = profile.plugins.get(MULTI_POINT, PluginSet())
@@ -87,9 +109,10 @@ class Registry:
         made = self._make_all(profile, sets, multi_point, problems)
         _raise_if(problems, profile)
         plugins_at = {
-            point: expanded(point, sets[point], multi_point, made, problems) for point in points
+            point: expanded(point, plugins, multi_point, made, problems)
+            for point, plugins in sets.items()
         }
-        if len(plugins_at.get("queueSort", (None,))) != 1:
+        if len(plugins_at["queueSort"]) != 1:
             found = ", ".join(p.NAME for p in plugins_at["queueSort"]) or "none"
             problems.append(f"plugins.queueSort: exactly one plugin is needed, not {found}")
         if not plugins_at["bind"]:
@@ -99,11 +122,30 @@ class Registry:
             notes.append(
                 "plugins.preScore: no effect on plugins of score: their PreScore runs always"
             )
-        weights_at = {
-            point: weights((*sets[point].enabled, *multi_point))
-            for point in ("score", "placementScore")
-        }
-        return ProfilePlugins(plugins_at, weights_at, tuple(notes))
+        score_weights, placement_weights = (
+            weights((*sets[point].enabled, *multi_point)) for point in ("score", "placementScore")
+        )
+        framework = Framework(
+            profile.scheduler_name,
+            plugins_at["preFilter"],
+            plugins_at["filter"],
+            _score_entries(plugins_at, score_weights),
+            plugins_at["postFilter"],
+            profile.percentage_of_nodes_to_score,
+            placement_scores=[
+                ScoreEntry(plugin, placement_weights[plugin.NAME])
+                for plugin in plugins_at["placementScore"]
+            ],
+            samples_compatibly=self._samples_compatibly,
+        )
+        return BuiltProfile(
+            profile.scheduler_name,
+            framework,
+            plugins_at,
+            tuple(notes),
+            profile.percentage_of_nodes_to_score,
+            registrations_of(rejecting(plugins_at)),
+        )
 
     # Names -----------------------------------------------------------------------------------------
 
@@ -192,3 +234,37 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
     if hasattr(plugin, "normalize") != hasattr(plugin, "normalization"):
         problems.append("normalize and normalization go together")
     return problems
+
+
+def _score_entries(
+    plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
+) -> list[ScoreEntry]:
+    """The plugins of score, each with its PreScore, after those that take part in preScore alone."""
+    scores = plugins_at["score"]
+    alone = [
+        plugin
+        for plugin in plugins_at["preScore"]
+        if not hasattr(plugin, "score") and hasattr(plugin, "pre_score")
+    ]
+    entries = [ScoreEntry(PreScoreAlone(plugin), 0) for plugin in alone]
+    return entries + [ScoreEntry(plugin, weights[plugin.NAME]) for plugin in scores]
+
+
+class PreScoreAlone:
+    """Passes PreScore on; never scores."""
+
+    NAME: ClassVar[str]
+    pre_score_depends: ClassVar[Dependence | None]
+    score_depends: ClassVar[Dependence] = ON_NODE
+
+    def __init__(self, plugin: PreScorePlugin) -> None:
+        # Each wrapper has its plugin's.
+        vars(self).update(NAME=plugin.NAME, pre_score_depends=plugin.pre_score_depends)
+        self._plugin = plugin
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        result = self._plugin.pre_score(pod, cluster, feasible)
+        return result._replace(status=SKIP) if result.status.is_success else result
+
+    def score(self, *asked: Any) -> Int64s:
+        return np.zeros(len(asked[-1]), np.int64)

@@ -8,12 +8,12 @@ import pytest
 
 from shared import exit_codes
 from shared.binding_plan import BindingPlan, ProfileBinding
+from shared.child_options import LeaderElection
 from shared.child_plan import PLAN_VERSION, ChildPlan, child_start, read_plan
 from shared.clock import SystemClock
 from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.in_hand import option_of
-from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 WHOLE = ChildPlan(

@@ -14,7 +14,7 @@ from shared.config import parse_configuration
 from shared.errors import ConfigurationError
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy, parse_proxy
-from shared.kube.server_url import parse_server_url
+from shared.kube.server_url import access_at
 from shared.telemetry.log import EventLog, start_logging
 from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
@@ -115,7 +115,7 @@ def test_a_broken_configuration_says_where_and_not_what() -> None:
     ],
 )
 def test_an_unusable_url_is_refused_without_its_password(url: str) -> None:
-    for use in (parse_proxy, parse_server_url):
+    for use in (parse_proxy, access_at):
         with pytest.raises(ConfigurationError) as caught:
             use(url, "somewhere")
         assert SECRET not in said(caught.value)

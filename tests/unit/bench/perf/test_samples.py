@@ -11,7 +11,7 @@ from bench.perf.samples import (
     throughput,
     total,
 )
-from daemon.core.owner_metrics import ALL_HISTOGRAMS
+from daemon.core.metrics_table import ALL_HISTOGRAMS
 from shared.messages.measured import HistogramState
 
 

@@ -13,13 +13,14 @@ from shared.engine.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.registry import BuiltProfile
 from shared.framework.status import SUCCESS, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import Forecast
 from shared.messages.to_binder import BindPods
 from shared.messages.to_owner import AdapterBatch, PodChanged
-from shared.plugins.in_tree import BuiltProfile, InTreeRegistry
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
 

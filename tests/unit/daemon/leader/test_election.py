@@ -8,7 +8,7 @@ from daemon.leader.election import (
     Look,
     Update,
 )
-from shared.leader_election import LeaderElection
+from shared.child_options import LeaderElection
 
 TIMES = LeaderElection(lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)
 WALL = "2026-01-01T00:00:00.000000Z"

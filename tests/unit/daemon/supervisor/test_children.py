@@ -9,8 +9,8 @@ from daemon.commands.option_problems import option_problems
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import child_environment
 from daemon.supervisor.plan import flags_of
+from shared.child_options import LeaderElection
 from shared.child_plan import PLAN_NAME, ChildPlan
-from shared.leader_election import LeaderElection
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 OPTIONS = RuntimeOptions(

@@ -15,7 +15,7 @@ from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.find_access import find_access, in_cluster_access
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy
-from shared.kube.server_url import access_by_url, parse_server_url
+from shared.kube.server_url import access_at, access_by_url
 
 TLS = Path(__file__).parent / "tls"
 CERT, KEY = TLS / "cert.pem", TLS / "key.pem"
@@ -327,7 +327,7 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
 )
 def test_addresses_that_are_none(url: str) -> None:
     with pytest.raises(ConfigurationError):
-        parse_server_url(url, "there")
+        access_at(url, "there")
 
 
 def test_addresses() -> None:

@@ -27,7 +27,8 @@ from shared.framework.queueing_hints import (
     registrations_of,
 )
 from shared.framework.runtime.profiles import ProfileConfig
-from shared.plugins.in_tree import InTreeRegistry, rejecting
+from shared.framework.runtime.registry import rejecting
+from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import registrations_with, wakeups_of
 from tests.unit.daemon.core.queue.builders import Bench, view_of

@@ -19,8 +19,9 @@ from shared.framework.runtime.profiles import (
     PluginSet,
     ProfileConfig,
 )
+from shared.framework.runtime.registry import BuiltProfile
 from shared.framework.status import Code, Status
-from shared.plugins.in_tree import IN_TREE, BuiltProfile, InTreeRegistry
+from shared.plugins.in_tree import IN_TREE, InTreeRegistry
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with
 
