@@ -19,9 +19,9 @@ import orjson
 
 from daemon.adapter.recording import FORMAT, SUFFIX, VERSION, RecordedInput, read_recording
 from shared.errors import UNDECODABLE, ConfigurationError
+from shared.kube.csi_translation import DRIVERS_OF_PLUGINS
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
-from shared.kube.in_tree_plugins import DRIVERS_OF_PLUGINS
 from shared.kube.pod_group_rules import ELASTIC, TOPOLOGY_KEYS
 from shared.kube.well_known import (
     BIND_COMPLETED,

@@ -7,7 +7,7 @@ v1.36.2.
 import enum
 
 from shared.kube.api.meta_v1 import Condition
-from shared.kube.api.resource_v1 import ResourceClaim, ResourceClaimStatus
+from shared.kube.api.resource_v1 import ResourceClaimStatus
 
 
 class Readiness(enum.Enum):
@@ -49,8 +49,3 @@ def failed_condition(status: ResourceClaimStatus) -> Condition | None:
             if name in by_type:
                 return by_type[name]
     return None
-
-
-def binding_failed(claim: ResourceClaim) -> bool:
-    """Whether a driver gave up preparing one of the allocated devices."""
-    return readiness(claim.status) is Readiness.FAILED

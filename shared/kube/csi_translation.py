@@ -17,7 +17,7 @@ from shared.kube.api.core_v1_parts import (
     PersistentVolume,
     PersistentVolumeSpec,
 )
-from shared.kube.in_tree_plugins import in_tree_plugin
+from shared.kube.in_tree_plugins import PLUGIN_BY_FIELD, InTreePlugin, in_tree_plugin
 
 ZONE: Final = "topology.kubernetes.io/zone"
 REGION: Final = "topology.kubernetes.io/region"
@@ -186,3 +186,14 @@ def _with_requirement(
         )
         for term in terms or [NodeSelectorTerm()]
     ]
+
+
+DRIVERS_OF_PLUGINS: Final = frozenset(
+    name for plugin in PLUGIN_BY_FIELD.values() for name in (plugin.driver, plugin.topology_key)
+)
+"""Names that mean something by themselves: drivers, and labels that they give to nodes."""
+
+
+def in_tree_plugin_named(provisioner: str) -> InTreePlugin | None:
+    """The plugin that a storage class names as its provisioner; None for a CSI driver."""
+    return next((each for each in PLUGIN_BY_FIELD.values() if each.name == provisioner), None)

@@ -19,7 +19,7 @@ class InTreePlugin(NamedTuple):
     """The driver has taken the volumes over. Of the others kube-scheduler only says that it could."""
 
 
-_PLUGIN_BY_FIELD: Final = {
+PLUGIN_BY_FIELD: Final = {
     "gce_persistent_disk": InTreePlugin(
         "kubernetes.io/gce-pd", "pd.csi.storage.gke.io", "topology.gke.io/zone", True
     ),
@@ -42,22 +42,10 @@ _PLUGIN_BY_FIELD: Final = {
 """Source field of a volume -> its plugin (migrated: isCSIMigrationOnForPlugin in
 pkg/scheduler/framework/plugins/volumebinding/binder.go, v1.36)."""
 
-DRIVERS_OF_PLUGINS: Final = frozenset(
-    name for plugin in _PLUGIN_BY_FIELD.values() for name in (plugin.driver, plugin.topology_key)
-)
-"""Names that mean something by themselves: drivers, and labels that they give to nodes."""
-
-_PLUGIN_BY_NAME: Final = {plugin.name: plugin for plugin in _PLUGIN_BY_FIELD.values()}
-
 
 def in_tree_plugin(source: PersistentVolumeSource) -> InTreePlugin | None:
     """The plugin of an in-tree source that CSI knows of; None for any other source."""
-    for field, plugin in _PLUGIN_BY_FIELD.items():
+    for field, plugin in PLUGIN_BY_FIELD.items():
         if getattr(source, field) is not None:
             return plugin
     return None
-
-
-def in_tree_plugin_named(provisioner: str) -> InTreePlugin | None:
-    """The plugin that a storage class names as its provisioner; None for a CSI driver."""
-    return _PLUGIN_BY_NAME.get(provisioner)

@@ -24,7 +24,7 @@ from shared.dra.allocated import results_of
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import Solution
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
-from shared.dra.device_readiness import Readiness, binding_failed, readiness
+from shared.dra.device_readiness import Readiness, readiness
 from shared.dra.extended import ExtendedRequests
 from shared.dra.pod_claims import (
     ClaimError,
@@ -456,7 +456,7 @@ def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> St
 
 def _usable(claim: ResourceClaim, terms: Terms | None, cluster: ClusterView, rows: Rows) -> Bools:
     """Where an allocated claim can be used."""
-    if binding_failed(claim):
+    if readiness(claim.status) is Readiness.FAILED:
         return np.zeros(len(rows), np.bool_)
     if terms is None:
         return np.ones(len(rows), np.bool_)

@@ -22,8 +22,8 @@ from shared.grouped import Grouped, tally, tally_in
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import VolumeAttachment
-from shared.kube.csi_translation import Untranslatable, volume_handle
-from shared.kube.in_tree_plugins import in_tree_plugin, in_tree_plugin_named
+from shared.kube.csi_translation import Untranslatable, in_tree_plugin_named, volume_handle
+from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.pod_volumes import (
     Attachable,
     ClaimUse,

@@ -9,11 +9,12 @@ from shared.kube.api.core_v1 import Volume
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.csi_translation import (
     Untranslatable,
+    in_tree_plugin_named,
     inline_handle,
     translated_affinity,
     volume_handle,
 )
-from shared.kube.in_tree_plugins import in_tree_plugin, in_tree_plugin_named
+from shared.kube.in_tree_plugins import in_tree_plugin
 
 ZONE = "topology.kubernetes.io/zone"
 BETA_ZONE = "failure-domain.beta.kubernetes.io/zone"
