@@ -280,10 +280,10 @@ def _worker(parsed: argparse.Namespace) -> int:
 
 
 def _run(parsed: argparse.Namespace) -> int:
-    from daemon.supervisor.launcher import child_environment
+    from daemon.supervisor.launcher import limit_threads
 
     # Before numpy is imported, whose threads it limits; children are forks of this process.
-    os.environ.update(child_environment(os.environ))
+    limit_threads(os.environ)
     from daemon.commands.run_berth import run_berth, write_configuration
 
     options = options_of(parsed)

@@ -16,7 +16,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping, MutableMapping
 from functools import cached_property
 from typing import Final, NoReturn, Protocol
 
@@ -165,15 +165,21 @@ def _begin_anew(spec: ChildSpec, kept_fds: Collection[int]) -> None:
     setthreadtitle(f"berth-{spec.name}"[:_NAME_MAX])
 
 
-def child_environment(own: "os._Environ[str] | dict[str, str]") -> dict[str, str]:
+def child_environment(own: Mapping[str, str]) -> dict[str, str]:
     """A child's environment: ours, but with assertions on and with one thread for arithmetic."""
     environment = dict(own)
     # Set by somebody for other programs, it would switch off the assertions that guard the cache.
     environment.pop("PYTHONOPTIMIZE", None)
-    # Our arrays are small and our processes many: BLAS threads would only fight for the cores.
+    limit_threads(environment)
+    return environment
+
+
+def limit_threads(environment: MutableMapping[str, str]) -> None:
+    """One thread for arithmetic: our arrays are small and our processes many, so BLAS threads would only
+    fight for the cores. What is set stays untouched: setproctitle finds a process's title by where its
+    first variable lies, which setting it anew would move."""
     for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         environment.setdefault(library, "1")
-    return environment
 
 
 def use_of(pid: int) -> Use:

@@ -1,5 +1,6 @@
 """The table of child processes."""
 
+from collections import UserDict
 from pathlib import Path
 
 import msgspec
@@ -7,7 +8,7 @@ import pytest
 
 from daemon.commands.option_problems import option_problems
 from daemon.supervisor.children import ChildSpec, child_specs
-from daemon.supervisor.launcher import child_environment
+from daemon.supervisor.launcher import child_environment, limit_threads
 from daemon.supervisor.plan import flags_of
 from shared.child_options import LeaderElection
 from shared.child_plan import PLAN_NAME, ChildPlan
@@ -96,6 +97,21 @@ def test_children_keep_their_assertions_and_one_thread_for_arithmetic() -> None:
     assert environment["OPENBLAS_NUM_THREADS"] == "1"
     assert environment["OMP_NUM_THREADS"] == "3"
     assert environment["A"] == "b"
+
+
+def test_variables_that_are_set_stay_where_they_are() -> None:
+    """A process's title is found by where its environment begins, and whatever is set moves."""
+    moved: list[str] = []
+
+    class Environment(UserDict[str, str]):
+        def __setitem__(self, name: str, value: str) -> None:
+            moved.append(name)
+            super().__setitem__(name, value)
+
+    environment = Environment({"HOME": "/", "OMP_NUM_THREADS": "3"})
+    moved.clear()
+    limit_threads(environment)
+    assert moved == ["OPENBLAS_NUM_THREADS", "MKL_NUM_THREADS"]
 
 
 def test_with_compatible_sampling_there_is_one_scorer() -> None:
