@@ -281,9 +281,11 @@ def _worker(parsed: argparse.Namespace) -> int:
 
 def _run(parsed: argparse.Namespace) -> int:
     from daemon.supervisor.launcher import limit_threads
+    from shared.collector import Collector
 
-    # Before numpy is imported, whose threads it limits; children are forks of this process.
-    limit_threads(os.environ)
+    # Children are forks of this process: what holds for it, and what it has imported, they have as well.
+    Collector()  # To look through what is imported, again and again as it grows, is a tenth of a start.
+    limit_threads(os.environ)  # Before numpy is imported.
     from daemon.commands.run_berth import run_berth, write_configuration
 
     options = options_of(parsed)

@@ -164,6 +164,7 @@ class HttpConnection(asyncio.Protocol):
                 self._complete()
             else:
                 self._fail(ConnectionLost(f"connection closed before the answer ended ({exc})"))
+        del self._parser
         self._on_closed(self)
 
     # What the parser calls ------------------------------------------------------------------------

@@ -20,8 +20,8 @@ COPY_BYTES_MAX: Final = 65_536
 """Frames above this are handed over without a copy; below, a copy is cheaper than the bookkeeping
 (a zero-copy frame costs about 3 us, copying 64 kB about as much)."""
 
-
-RECONNECT_MS: Final = 50
+RECONNECT_MS: Final = 10
+"""Pods wait for whoever died to be found again, and a try costs microseconds."""
 RECONNECT_MS_MAX: Final = 1000
 
 _NO_FRAMES: Final[list[zmq.Frame]] = []

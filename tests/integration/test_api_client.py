@@ -14,6 +14,7 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.kube import api_errors
+from shared.kube.api_client import CONNECTING_MAX
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.credentials import Credentials
 from shared.kube.http_connection import HttpConnection
@@ -100,6 +101,42 @@ def test_no_more_connections_than_allowed() -> None:
         assert server.connection_count == 3
 
     run(handler, scenario, connections_max=3)
+
+
+def test_few_connections_are_made_at_a_time_and_the_first_of_them_serves_those_that_wait(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    may_open, opening, served = (asyncio.Semaphore(0) for _ in range(3))
+    open_now = StreamClient._open
+
+    async def open_later(client: StreamClient, made: HttpConnection) -> asyncio.BaseTransport:
+        opening.release()
+        await may_open.acquire()
+        return await open_now(client, made)
+
+    async def handler(request: Request, reply: Reply) -> None:
+        await ok(request, reply)
+        served.release()
+
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
+        answers = [asyncio.ensure_future(client.get(f"/{i}")) for i in range(3 * CONNECTING_MAX)]
+        for _ in range(CONNECTING_MAX):
+            await opening.acquire()
+        assert opening.locked(), "no more than so many are being made"
+        may_open.release()
+        # It is ready: another is begun in its place, and all who still wait have this one in turn.
+        await opening.acquire()
+        for _ in range(2 * CONNECTING_MAX):
+            await served.acquire()
+        assert opening.locked()
+        assert server.connection_count == 1
+        for _ in range(CONNECTING_MAX):
+            may_open.release()
+        await asyncio.gather(*answers)
+        assert server.connection_count == 1 + CONNECTING_MAX
+
+    monkeypatch.setattr(StreamClient, "_open", open_later)
+    run(handler, scenario)
 
 
 def test_refusals_are_typed_and_leave_the_connection_usable() -> None:
@@ -390,7 +427,7 @@ def test_the_observer_is_told_of_every_request_and_its_code() -> None:
     run(handler, scenario, observer=observe)
 
 
-def test_a_lost_connection_lets_go_of_its_transport_without_the_collector_of_cycles() -> None:
+def test_a_lost_connection_leaves_nothing_to_the_collector_of_cycles() -> None:
     """Under TLS the transport holds 256 KiB, and a watch is opened anew every few minutes."""
 
     class Transport(asyncio.Transport):
@@ -398,13 +435,14 @@ def test_a_lost_connection_lets_go_of_its_transport_without_the_collector_of_cyc
 
     connection = HttpConnection(lambda _: None)
     transport = Transport()
-    watched = weakref.ref(transport)
+    watched = weakref.ref(transport), weakref.ref(connection)
     gc.disable()
     try:
         connection.connection_made(transport)
         del transport
-        assert watched() is not None
+        assert all(each() is not None for each in watched)
         connection.connection_lost(None)
-        assert watched() is None
+        del connection
+        assert all(each() is None for each in watched)
     finally:
         gc.enable()
