@@ -70,7 +70,7 @@ def test_what_a_child_died_of_twice_its_successor_goes_without(can_be_careful: b
         child.reap()
         child.add_death(1, now_s=1.0)
     told = [c[c.index("--careful") + 1] if "--careful" in c else None for c in commands]
-    assert told == ([None, "", "", "", "7"] if can_be_careful else [None] * 5)
+    assert told == ([None, None, "", "", "7"] if can_be_careful else [None] * 5)
     found = [one.is_of_an_object for one in child.exits]
     assert found == [False, *[can_be_careful] * 3, False]
 
