@@ -2,9 +2,9 @@
 
 What no boundary inside a process can contain (a crash of a library, no memory, work without an end, an
 assertion) would come again with the same object at each start. So an owner or an adapter that has died
-twice is started anew with `--careful`: it takes objects one by one, says by a number which it has in
-hand (`Heartbeat`), and goes without those that the supervisor has seen it die of. The number is made of
-the object's content, so an object that changes is tried again.
+is started anew with `--careful`: it takes objects one by one, says by a number which it has in hand
+(`Heartbeat`), and goes without those that the supervisor has seen it die of. The number is made of the
+object's content, so an object that changes is tried again.
 """
 
 import zlib

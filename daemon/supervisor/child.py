@@ -33,6 +33,7 @@ class Child:
         self.heartbeat = Heartbeat()
         """Of this life, or of the last."""
         self.silence = Silence(spec.silence_max_s, 0.0)
+        self._has_hung = False
         self.problems: list[Problem] = []
         """Of its connections, as it said last."""
         self._note_serial = 0
@@ -72,6 +73,7 @@ class Child:
         self.started_s = now_s
         self.silence = Silence(self.spec.silence_max_s, now_s)
         self.problems, self._note_serial = [], 0
+        self._has_hung = False
         arguments = self.spec.arguments
         if self.is_careful:
             arguments += tuple(option_of(self._deadly.left_out(self.started_s)))
@@ -79,23 +81,26 @@ class Child:
 
     @property
     def is_careful(self) -> bool:
-        """The next process is to say what it has in hand. Not after the first death: most are nobody's
-        fault but who killed it, and pods wait longer for one that takes objects one by one."""
-        deaths = sum(one.code != exit_codes.LEASE_LOST for one in self.exits)
-        return self.spec.can_be_careful and deaths > 1
+        """The next process is to say what it has in hand: one has died before. A single kill, which no
+        object needs to have brought about, is not enough: pods wait longer for one that is careful."""
+        deaths = [one for one in self.exits if one.code != exit_codes.LEASE_LOST]
+        has_died = len(deaths) > 1 or any(not one.was_killed for one in deaths)
+        return self.spec.can_be_careful and has_died
 
     def add_death(self, code: int, now_s: float) -> None:
         """It ended otherwise than ordered, with whatever it had in hand."""
         in_hand = self.heartbeat.in_hand if self.spec.can_be_careful else 0
         is_of_an_object = self._deadly.add(in_hand, now_s)
-        self.exits.append(Exit(code, now_s - self.started_s, is_of_an_object))
+        was_killed = code == -signal.SIGKILL and not self._has_hung
+        self.exits.append(Exit(code, now_s - self.started_s, is_of_an_object, was_killed))
 
     def hangs(self, now_s: float) -> bool:
         """Whether it runs and has been silent for too long; to be asked each `LOOK_PERIOD_S`."""
         process = self.process
         if process is None:
             return False
-        return self.silence.look(self.heartbeat.count, now_s, process.use)
+        self._has_hung = self.silence.look(self.heartbeat.count, now_s, process.use)
+        return self._has_hung
 
     def take_note(self) -> bool:
         """Whether it has said something new of its connections (`problems`)."""

@@ -33,6 +33,8 @@ class Exit(NamedTuple):
     ran_s: float
     is_of_an_object: bool = False
     """Known by now (`deadly.py`): the next life is another, and soon goes without it."""
+    was_killed: bool = False
+    """By somebody else, and not as it was silent."""
 
 
 class Restart(NamedTuple):

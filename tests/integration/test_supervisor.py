@@ -157,10 +157,10 @@ def test_a_child_that_hangs_is_killed_and_started_again(start: Start, name: str)
 
 def test_what_a_child_dies_of_is_left_out(start: Start) -> None:
     berth = start(["adapter", CHILD, ["--takes", "7"]])
-    # The first two say nothing of what they have in hand, the next two say the same.
-    for _ in range(4):
+    # The first says nothing of what it has in hand, the next two say the same.
+    for _ in range(3):
         berth.wait_for("child_died", child="adapter")
-    berth.wait_for("child_started", child="adapter", restarts=4)
+    berth.wait_for("child_started", child="adapter", restarts=3)
     assert berth.wait_for("given")["arguments"][-4:-2] == ["--careful", "7"]
     berth.process.send_signal(signal.SIGTERM)
     assert berth.end() == exit_codes.OK

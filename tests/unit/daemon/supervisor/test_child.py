@@ -70,9 +70,27 @@ def test_what_a_child_died_of_twice_its_successor_goes_without(can_be_careful: b
         child.reap()
         child.add_death(1, now_s=1.0)
     told = [c[c.index("--careful") + 1] if "--careful" in c else None for c in commands]
-    assert told == ([None, None, "", "", "7"] if can_be_careful else [None] * 5)
+    assert told == ([None, "", "", "", "7"] if can_be_careful else [None] * 5)
     found = [one.is_of_an_object for one in child.exits]
     assert found == [False, *[can_be_careful] * 3, False]
+
+
+def test_one_kill_needs_no_object_that_brought_it_about_and_two_may_have_one() -> None:
+    child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=True), system_launch(3))
+    child.add_death(-signal.SIGKILL, now_s=1.0)
+    assert not child.is_careful
+    child.add_death(-signal.SIGKILL, now_s=2.0)
+    assert child.is_careful
+
+
+def test_who_is_killed_for_its_silence_may_have_had_an_object_in_hand() -> None:
+    spec = ChildSpec("owner", "daemon.owner", (), silence_max_s=1.0, can_be_careful=True)
+    child = Child(spec, lambda *_: (FakeProcess(), Heartbeat()))
+    child.start(now_s=0.0)
+    assert any(child.hangs(now_s=2.0 * look) for look in range(1, 10))
+    child.reap()
+    child.add_death(-signal.SIGKILL, now_s=300.0)
+    assert child.is_careful
 
 
 def test_an_end_for_want_of_the_lease_is_no_death() -> None:
