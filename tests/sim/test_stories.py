@@ -249,8 +249,8 @@ def test_a_pod_that_asks_for_what_no_node_has_is_not_told_of_nodes() -> None:
     assert outcome.failure is None
     assert outcome.bound_count == 0
     assert play(with_extenders(small, pod(2.0, "p"), late)).bound_count == 1
-    rule = "    return is_asked_about(pod.spec) and "
-    kind = kind_of_failure(plan, "bench.sim.at_rest", rule, "    return False and ")
+    rule = "    if is_asked_about(pod.spec) and "
+    kind = kind_of_failure(plan, "bench.sim.at_rest", rule, "    if False and ")
     assert kind == "waits though it fits"
 
 
