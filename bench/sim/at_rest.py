@@ -41,6 +41,7 @@ from shared.plugin_names import (
     NODE_RESOURCES_FIT,
     NODE_VOLUME_LIMITS,
     POD_TOPOLOGY_SPREAD,
+    VOLUME_BINDING,
 )
 
 
@@ -235,9 +236,17 @@ class AtRest:
         except CannotTell:
             self._counts["untold"] += 1
             return
-        if _is_woken_less(pod, queued, cluster, self._world.relabelled_nodes):
+        if _is_woken_less(pod, queued, cluster, self._world):
             return
-        unheard = self._world.late_nodes if _is_not_told_of_nodes(pod, queued) else set()
+        unheard = set(self._world.late_nodes) if _is_not_told_of_nodes(pod, queued) else set()
+        if _was_rejected_by(NODE_RESOURCES_FIT, queued):
+            # Nobody hears of a pod that asks for less while it is assumed: its update is dropped, and it
+            # is bound as an added pod is (`updatePod` and `addAssignedPodToCache` in eventhandlers.go).
+            unheard |= {each.node for each in cluster.pods if each.uid in self._world.shrunk_pods}
+        if self._world.has_lost_volumes and _was_rejected_by(VOLUME_BINDING, queued):
+            # One that waited for its claim is gone, which is no event to VolumeBinding
+            # (`EventsToRegister` in volumebinding/volume_binding.go: Add and Update).
+            fits = []
         fits = [name for name in fits if name not in unheard]
         if fits:
             raise SimulatedFailure("waits though it fits", f"{key} on {', '.join(fits)}")
@@ -272,19 +281,18 @@ class AtRest:
 
 
 def _is_woken_less(
-    pod: OraclePod, queued: QueuedPod | None, cluster: OracleCluster, relabelled_nodes: set[str]
+    pod: OraclePod, queued: QueuedPod | None, cluster: OracleCluster, world: World
 ) -> bool:
     """Whether the pod may have to wait until it is tried again anyway, by what the hints of
     InterPodAffinity look at (isSchedulableAfterPodChange and isSchedulableAfterNodeChange in
     interpodaffinity/plugin.go, v1.36.2): not at labels of namespaces, by which the pod's own terms or
-    those of others mean it, nor at pods that go and were the last that the pod's affinity meant, nor at
-    nodes that leave a domain from which the terms of others keep the pod away."""
-    terms = [pod.spec.get("affinity")]
+    those of others, who may be gone, mean it, nor at pods that go and were the last that the pod's
+    affinity meant, nor at nodes that leave a domain from which the terms of others keep the pod away."""
     if _was_rejected_by(INTER_POD_AFFINITY, queued):
-        if any(each.anti_affinity for each in cluster.pods if each.node in relabelled_nodes):
+        moved = [each for each in cluster.pods if each.node in world.relabelled_nodes]
+        if world.has_namespace_selectors or any(each.anti_affinity for each in moved):
             return True
-        terms += [each.spec.get("affinity") for each in cluster.pods]
-    return "namespaceSelector" in str(terms) or may_be_the_first(pod, cluster)
+    return "namespaceSelector" in str(pod.spec.get("affinity")) or may_be_the_first(pod, cluster)
 
 
 def _is_not_told_of_more(pod: OraclePod, queued: QueuedPod | None) -> bool:

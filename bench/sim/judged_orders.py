@@ -5,26 +5,19 @@ were assumed, and who is told to go makes room for whom it goes.
 """
 
 from collections import Counter
-from dataclasses import replace
-from typing import Final
 
 from bench.sim.berth import Berth
-from bench.sim.door import SimulatedDoor
 from bench.sim.links import PeerEnd
-from bench.sim.oracle import AFFINITY, SPREAD, OracleCluster, OraclePod, why_not
+from bench.sim.oracle import why_not
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from bench.sim.slow_pods import CannotTell
 from bench.sim.states import States, waiting
 from bench.sim.world import World
+from daemon.core.cache import Cache
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
-from shared.plugin_names import VOLUME_BINDING, VOLUME_RESTRICTIONS
 from shared.transport.owner_sockets import Received
-
-SINCE_THEN: Final = (SPREAD, AFFINITY, VOLUME_BINDING, VOLUME_RESTRICTIONS, SimulatedDoor.NAME)
-"""What these have against a node when victims are told to go may have come after the decision, which is
-judged by itself: somebody on another node, who counts, too, or has the claim; a door that was shut."""
 
 
 class JudgedOrders:
@@ -42,6 +35,8 @@ class JudgedOrders:
         self._ready: tuple[object, ...] = ()
         self._last_order: dict[bytes, int] = {}
         self.evictions_count = 0
+        self._decided: dict[str, tuple[int, int]] = {}
+        """Uid of a preemptor -> what there was when it was decided who goes for it."""
 
     def hear(self, end: PeerEnd, message: object) -> None:
         """What is sent."""
@@ -83,21 +78,27 @@ class JudgedOrders:
                 raise SimulatedFailure("order of bindings", told)
             self._last_order[end.identity] = order.number
 
+    def decided(self, preemptor_uid: str, cache: Cache) -> None:
+        """It was just decided who goes for the pod."""
+        self._decided[preemptor_uid] = _version(cache)
+
     def _judge_evictions(self, owner: OwnerProcess, message: PreemptPods) -> None:
-        """Once all that was to go from the node is gone, the pod that needs the room has it."""
+        """Once all that was to go from the node is gone, the pod that needs the room has it. Who came
+        after the decision, which is judged by itself, may have taken some of what it needs."""
         cache = owner.state.cache
         for order in message.victims:
             queued = owner.state.queue.get(order.preemptor_uid)
             victim = cache.get_pod(order.uid)
-            cluster = _as_decided(owner, self._states.held_by(message.epoch, cache))
-            node = cluster.node(order.node_name)
-            if queued is None or node is None or victim is None:
+            if queued is None or victim is None:
                 continue  # It is gone already, or has changed its mind.
+            if self._decided.get(order.preemptor_uid) != _version(cache):
+                continue
+            cluster = self._states.held_by(message.epoch, cache)
+            node = cluster.node(order.node_name)
+            if node is None:
+                continue
             preemptor = waiting(queued.record)
             there = cluster.on(node)
-            meant = [other for other in cluster.nominated if other.node == node.name]
-            if any(other.priority > preemptor.priority for other in (*there, *meant)):
-                continue  # One that matters more may have come, or be nominated, since.
             gone = [
                 other
                 for other in there
@@ -108,20 +109,10 @@ class JudgedOrders:
             except CannotTell:
                 self._counts["untold"] += 1
                 continue
-            if problem is None or problem.plugin in SINCE_THEN:
-                continue
-            if node.name not in self._world.spoilt_nodes:
+            if problem is not None and node.name not in self._world.spoilt_nodes:
                 told = f"{order.namespace}/{order.name} goes from {node.name} for"
                 raise SimulatedFailure("eviction in vain", f"{told} {queued.record.key}: {problem}")
 
 
-def _as_decided(owner: OwnerProcess, cluster: OracleCluster) -> OracleCluster:
-    """Without the pods that are nominated by what their status says: that may have come after it was
-    decided who goes, and is believed (`UpdateNominatedPod` in backend/queue/nominator.go, v1.36.2)."""
-
-    def is_told(nominated: OraclePod) -> bool:
-        queued = owner.state.queue.get(nominated.uid)
-        return queued is not None and queued.record.nominated_node_name == nominated.node
-
-    left = [nominated for nominated in cluster.nominated if not is_told(nominated)]
-    return replace(cluster, nominated=left)
+def _version(cache: Cache) -> tuple[int, int]:
+    return cache.generation, cache.objects.version

@@ -208,6 +208,7 @@ class OwnerOpinion:
             count: int | None = commit(attempt, proposal, *rest, **named)
             if count is not None:
                 self._check_evictions(cache, cluster, attempt, proposal)
+                self._orders.decided(attempt.pod.record.uid, cache)
             return count
 
         nominations.commit = committed

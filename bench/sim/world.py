@@ -90,6 +90,12 @@ class World:
         """Pods on them may have been of other domains before."""
         self.spoilt_nodes: set[str] = set()
         """Nodes that somebody else may have overcommitted: by a binding, or by making them smaller."""
+        self.shrunk_pods: set[str] = set()
+        """Pods that came to ask for less before they were seen on a node."""
+        self.has_namespace_selectors = False
+        """Some pod was created with one, whether or not it is still there."""
+        self.has_lost_volumes = False
+        """PersistentVolumes were deleted."""
         self.grown_pods: set[str] = set()
         """Pods (uids) that may ask for more than they did when somebody looked for a node for them."""
         self.requests_count = 0
@@ -238,6 +244,7 @@ class World:
 
     def create_pod(self, namespace: str, name: str, labels: Json, spec: Json) -> None:
         body = {"metadata": {"name": name, "labels": labels}, "spec": spec}
+        self.has_namespace_selectors |= "namespaceSelector" in str(spec.get("affinity"))
         self.ask("POST", f"/api/v1/namespaces/{namespace}/pods", body)
 
     def delete_pod(self, namespace: str, name: str) -> None:
@@ -293,6 +300,8 @@ class World:
             resources = {**container["resources"], "requests": {**before, "cpu": cpu}}
             if amount("cpu", cpu) > amount("cpu", before["cpu"]):
                 self.grown_pods.add(pod["metadata"]["uid"])
+            elif not pod["spec"].get("nodeName"):
+                self.shrunk_pods.add(pod["metadata"]["uid"])
             body = {"spec": {"containers": [{**container, "resources": resources}]}}
             self.patch(_pod(namespace, name) + "/resize", body)
 
@@ -312,6 +321,7 @@ class World:
         self.patch(path, body)
 
     def delete(self, path: str) -> None:
+        self.has_lost_volumes |= "/persistentvolumes/" in path
         self.ask("DELETE", path)
 
     def put_raw(self, plural: str, body: Json) -> None:

@@ -392,7 +392,7 @@ def test_who_says_that_it_is_nominated_is_believed_also_where_others_go_for_anot
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 2
-    told = "queued.record.nominated_node_name == nominated.node"
+    told = "self._decided.get(order.preemptor_uid) != _version(cache)"
     assert kind_of_failure(plan, "bench.sim.judged_orders", told, "False") == "eviction in vain"
 
 
@@ -443,7 +443,7 @@ def test_who_is_kept_away_from_a_zone_is_not_told_that_a_node_leaves_it() -> Non
     )
     outcome = play(plan)
     assert outcome.failure is None
-    told = "each.node in relabelled_nodes"
+    told = "each.node in world.relabelled_nodes"
     kind = kind_of_failure(plan, "bench.sim.at_rest", told, "False")
     assert kind == "waits though it fits"
 
