@@ -16,7 +16,8 @@ _UNIT_S: Final = {
     "m": 60.0,
     "h": 3600.0,
 }
-_PART: Final = re.compile(rf"([0-9]+\.?[0-9]*|\.[0-9]+)({'|'.join(_UNIT_S)})")
+# Digits go to one place only: thousands of them without a unit would be divided in all ways.
+_PART: Final = re.compile(rf"([0-9]+(?:\.[0-9]*)?|\.[0-9]+)({'|'.join(_UNIT_S)})")
 _WHOLE: Final = re.compile(rf"([-+]?)(0|(?:{_PART.pattern})+)")
 _MAX_S: Final = (2**63 - 1) * 1e-9
 
@@ -24,7 +25,8 @@ _MAX_S: Final = (2**63 - 1) * 1e-9
 def parse_duration(text: str) -> float:
     """Seconds of a duration such as 15s, 1m30s or 300ms; ValueError, with the remedy, if it is none."""
     whole = _WHOLE.fullmatch(text)
-    total_s = sum(float(n) * _UNIT_S[unit] for n, unit in _PART.findall(text))
+    parts = _PART.findall(text) if whole is not None else ()
+    total_s = sum(float(n) * _UNIT_S[unit] for n, unit in parts)
     if whole is None or total_s > _MAX_S:
         raise ValueError(f"{text!r} is not a duration; write it like 15s, 1m30s or 300ms")
     return -total_s if whole[1] == "-" else total_s

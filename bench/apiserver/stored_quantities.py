@@ -10,7 +10,7 @@ from functools import lru_cache
 from typing import Final
 
 _QUANTITY: Final = re.compile(
-    r"^([+-]?(?:\d+\.?\d*|\.\d+))((?:[KMGTPE]i)|[numkMGTPE]|[eE][+-]?\d+)?$"
+    r"^([+-]?(?:\d+(?:\.\d*)?|\.\d+))((?:[KMGTPE]i)|[numkMGTPE]|[eE][+-]?\d+)?$"
 )
 _SCALES: Final = {
     "": Decimal(1),

@@ -145,7 +145,7 @@ def _contains(element: Any, container: Any) -> bool:
 
 _INTEGER: Final = re.compile(r"[+-]?0*([0-9]{1,20})", re.ASCII)
 _FLOAT: Final = re.compile(
-    r"[+-]?([0-9]+\.?[0-9]*|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
+    r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
     re.ASCII | re.IGNORECASE,
 )
 

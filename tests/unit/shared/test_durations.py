@@ -35,6 +35,13 @@ def test_what_go_refuses(text: str) -> None:
         parse_duration(text)
 
 
+def test_thousands_of_digits_are_read_once() -> None:
+    """Whichever way they are divided among whole numbers and fractions: it would be hours."""
+    for text in ("1" * 100_000, "1" * 50_000 + "." + "1" * 50_000, "1" * 100_000 + "x"):
+        with pytest.raises(ValueError, match="write it like"):
+            parse_duration(text)
+
+
 @pytest.mark.parametrize(
     ("span_s", "text"),
     [(0.2, "200ms"), (1.5, "1.5s"), (60, "1m0s"), (90, "1m30s"), (900, "15m0s"), (3661, "1h1m1s")],
