@@ -17,7 +17,7 @@ import yaml
 
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
-from shared.limits import YAML_VALUES_MAX
+from shared.limits import CONFIG_BYTES_MAX, YAML_VALUES_MAX
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
@@ -259,6 +259,8 @@ def read_document(text: str, problems: Problems) -> Field:
 
 def composed(text: str) -> yaml.Node | None:
     """A document's nodes, which may be constructed; raises what `YAML_FAULTS` names."""
+    if len(text) > CONFIG_BYTES_MAX:
+        raise yaml.MarkedYAMLError(problem=f"longer than {CONFIG_BYTES_MAX:,} characters")
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     if node is not None:
         _count_values(node, {})

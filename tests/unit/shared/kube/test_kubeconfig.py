@@ -16,6 +16,7 @@ from shared.kube.find_access import find_access, in_cluster_access
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy
 from shared.kube.server_url import access_at, access_by_url
+from shared.limits import CONFIG_BYTES_MAX
 
 TLS = Path(__file__).parent / "tls"
 CERT, KEY = TLS / "cert.pem", TLS / "key.pem"
@@ -334,3 +335,10 @@ def test_addresses() -> None:
     assert access_by_url("http://[::1]:8001").host_header == "[::1]:8001"
     assert access_by_url("https://h/k8s/clusters/c1/").base_path == "/k8s/clusters/c1"
     assert access_by_url("https://h").port == 443
+
+
+def test_a_file_that_is_too_large_to_be_one_is_refused_unread(tmp_path: Path) -> None:
+    path = tmp_path / "large"
+    path.write_text("a: " + "x" * CONFIG_BYTES_MAX)
+    with pytest.raises(ConfigurationError, match="longer than"):
+        load_kubeconfig([path])
