@@ -17,14 +17,12 @@ it works (`scoring_digest`), and the owner compares.
 import hashlib
 import re
 from collections import abc
-from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import yaml
 
 from shared.child_options import LeaderElection
-from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_fields import read_extenders
 from shared.feature_gates import OBEYED, FeatureGates
@@ -35,9 +33,9 @@ from shared.framework.runtime.profiles import (
     PluginSet,
     ProfileConfig,
 )
-from shared.limits import CONFIG_BYTES_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
+from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT
-from shared.yaml_fields import Field, Mapping, Problems, read_document
+from shared.yaml_fields import Field, Mapping, Problems, read_document, read_text
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -89,24 +87,6 @@ def load_configuration(path: str) -> SchedulerConfiguration:
     ConfigurationError names every problem of the file.
     """
     return parse_configuration(read_text(path), path)
-
-
-def read_text(path: str) -> str:
-    """A configuration file as it stands, empty for an empty path; ConfigurationError if it cannot be
-    one."""
-    if not path:
-        return ""
-    try:
-        with Path(path).open("rb") as file:
-            content = file.read(CONFIG_BYTES_MAX + 1)
-    except (OSError, ValueError) as error:
-        raise ConfigurationError(path, [f"cannot be read: {error}"]) from error
-    if len(content) > CONFIG_BYTES_MAX:
-        raise ConfigurationError(path, [f"is larger than {CONFIG_BYTES_MAX} bytes"])
-    try:
-        return content.decode("utf-8")
-    except UnicodeDecodeError as error:
-        raise ConfigurationError(path, [f"is not UTF-8 text (byte {error.start})"]) from error
 
 
 def overridden(text: str, overrides: abc.Mapping[str, Any]) -> str:

@@ -10,6 +10,7 @@ import base64
 import math
 import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -247,6 +248,24 @@ def as_written(struct: msgspec.Struct) -> dict[str, Any]:
     return written
 
 
+def read_text(path: str) -> str:
+    """A configuration file as it stands, empty for an empty path; ConfigurationError if it cannot be
+    one."""
+    if not path:
+        return ""
+    try:
+        with Path(path).open("rb") as file:
+            content = file.read(CONFIG_BYTES_MAX + 1)
+    except (OSError, ValueError) as error:
+        raise ConfigurationError(path, [f"cannot be read: {error}"]) from error
+    if len(content) > CONFIG_BYTES_MAX:
+        raise ConfigurationError(path, [f"is larger than {CONFIG_BYTES_MAX} bytes"])
+    try:
+        return content.decode("utf-8")
+    except UnicodeDecodeError as error:
+        raise ConfigurationError(path, [f"is not UTF-8 text (byte {error.start})"]) from error
+
+
 def read_document(text: str, problems: Problems) -> Field:
     """The root of a document of one YAML (or JSON) file."""
     try:
@@ -259,8 +278,6 @@ def read_document(text: str, problems: Problems) -> Field:
 
 def composed(text: str) -> yaml.Node | None:
     """A document's nodes, which may be constructed; raises what `YAML_FAULTS` names."""
-    if len(text) > CONFIG_BYTES_MAX:
-        raise yaml.MarkedYAMLError(problem=f"longer than {CONFIG_BYTES_MAX:,} characters")
     node = yaml.compose(text, Loader=yaml.SafeLoader)
     if node is not None:
         _count_values(node, {})

@@ -15,7 +15,6 @@ from shared.config import (
     KIND,
     SchedulerConfiguration,
     parse_configuration,
-    read_text,
 )
 from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
@@ -23,7 +22,7 @@ from shared.feature_gates import parse_feature_gates
 from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig, takes_part
 from shared.framework.runtime.registry import BuiltProfile
 from shared.plugins.in_tree import InTreeRegistry
-from shared.yaml_fields import as_written, composed
+from shared.yaml_fields import as_written, composed, read_text
 
 _EVERYTHING: Final = [{"name": "*"}]
 

@@ -20,7 +20,7 @@ from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.binding_plans import binding_plan
 from daemon.supervisor.plan import Plan
 from shared.child_options import LeaderElection
-from shared.config import SchedulerConfiguration, overridden, read_text
+from shared.config import SchedulerConfiguration, overridden
 from shared.errors import ConfigurationError
 from shared.framework.queueing_hints import custom_resources
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
@@ -28,6 +28,7 @@ from shared.kube.find_access import find_access
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
 from shared.transport.remote import WorkersEntrance
+from shared.yaml_fields import read_text
 
 log: Final = EventLog("supervisor")
 

@@ -8,12 +8,11 @@ import orjson
 import yaml
 
 from daemon.adapter.kind_feed import KindFeed
-from shared.config import read_text
 from shared.errors import ConfigurationError
 from shared.kube.foreign_groups import kinds_with
 from shared.kube.resources import NODES, POD_GROUPS, PODS, ResourceKind
 from shared.messages.to_owner import AdapterMessage, ObjectRejected
-from shared.yaml_fields import YAML_FAULTS, yaml_problem
+from shared.yaml_fields import YAML_FAULTS, read_text, yaml_problem
 
 Json = dict[str, Any]
 

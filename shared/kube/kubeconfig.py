@@ -25,7 +25,7 @@ from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredenti
 from shared.kube.proxy import parse_proxy, with_proxy
 from shared.kube.server_url import access_at, access_by_url
 from shared.kube.user_credentials import ClientCertificate, UserCredentials
-from shared.yaml_fields import YAML_FAULTS, composed, yaml_problem
+from shared.yaml_fields import YAML_FAULTS, composed, read_text, yaml_problem
 
 _AUTH_PROVIDER_PROBLEM: Final = (
     "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26); use exec, a"
@@ -108,11 +108,7 @@ class _ConfigFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         try:
-            text = path.read_text(encoding="utf-8")
-        except (OSError, ValueError) as error:  # Of a path or a text that is none.
-            raise ConfigurationError(str(path), [f"cannot be read: {error}"]) from error
-        try:
-            node = composed(text)
+            node = composed(read_text(str(path)))
             content = None if node is None else SafeConstructor().construct_document(node)
         except YAML_FAULTS as error:
             # Without the cause: its text shows the line, which may be that of a token.

@@ -340,5 +340,5 @@ def test_addresses() -> None:
 def test_a_file_that_is_too_large_to_be_one_is_refused_unread(tmp_path: Path) -> None:
     path = tmp_path / "large"
     path.write_text("a: " + "x" * CONFIG_BYTES_MAX)
-    with pytest.raises(ConfigurationError, match="longer than"):
+    with pytest.raises(ConfigurationError, match="is larger than"):
         load_kubeconfig([path])
