@@ -40,7 +40,6 @@ from bench.conformance.scripted_extenders import ScriptedExtenders
 from bench.conformance.shapes import node_shapes, object_kind
 from bench.null_binder import Bound, Evicted, Line, Nominated, Refused, Released
 from shared.dra.device_index import CLAIMS
-from shared.dra.requests import claim_key
 from shared.errors import OperationalError
 from shared.feature_gates import SCHEDULER_ASYNC_PREEMPTION
 from shared.kube.api.core_v1 import FINISHED_PHASES, Pod, PodSchedulingGate
@@ -231,7 +230,7 @@ class _Replay:
             pod_key(pod): pod.metadata.uid for pod in (*scenario.objects.pods, *scenario.pending)
         }
         self._bound_count = 0
-        self._claims = {claim_key(claim): claim for claim in scenario.objects.resourceclaims}
+        self._claims = {claim.metadata.key: claim for claim in scenario.objects.resourceclaims}
         """As they were shown last."""
         self._rejected_max = 0
         self._to_tell: list[AdapterMessage] = []

@@ -16,7 +16,7 @@ from daemon.core.cache import Cache
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import Solution, allocate, understand
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, DeviceIndex, reaches
-from shared.dra.requests import allocation_of, claim_key
+from shared.dra.requests import allocation_of
 from shared.dra.search_work import Work
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.resources import KINDS_BY_PLURAL
@@ -69,7 +69,7 @@ def _allocated(
             continue
         if solutions is not None:
             return _with_allocation(solutions[0], name, rng)
-    raise AllocationError(f"no node has devices for claim {claim_key(claim)}")
+    raise AllocationError(f"no node has devices for claim {claim.metadata.key}")
 
 
 def _with_allocation(solution: Solution, node: str, rng: random.Random) -> ResourceClaim:

@@ -168,7 +168,7 @@ async def _list(client: ApiClient) -> Shown:
         pending={
             pod.metadata.uid: pod.spec.scheduler_name for pod in pods if not pod.spec.node_name
         },
-        keys={pod.metadata.uid: f"{pod.metadata.namespace}/{pod.metadata.name}" for pod in pods},
+        keys={pod.metadata.uid: pod.metadata.key for pod in pods},
     )
 
 

@@ -27,7 +27,6 @@ from shared.dra.requests import (
     Given,
     Selector,
     alternatives_of,
-    claim_key,
 )
 from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
 from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
@@ -79,8 +78,8 @@ def understand(
     return [
         ClaimToAllocate(
             claim,
-            claim_key(claim),
-            f"claim {claim_key(claim)}",
+            claim.metadata.key,
+            f"claim {claim.metadata.key}",
             tuple(alternatives_of(claim, r, classes) for r in claim.spec.devices.requests or ()),
         )
         for claim in claims

@@ -67,11 +67,6 @@ class Alternative(NamedTuple):
         return f"{self.request}/{self.sub_request}" if self.sub_request else self.request
 
 
-def claim_key(claim: ResourceClaim) -> str:
-    """`namespace/name`."""
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"
-
-
 def alternatives_of(
     claim: ResourceClaim, request: DeviceRequest, classes: dict[str, DeviceClass]
 ) -> tuple[Alternative, ...]:
@@ -93,7 +88,7 @@ def _alternative(
     classes: dict[str, DeviceClass],
 ) -> Alternative:
     name = sub_request or request
-    where = f"claim {claim_key(claim)}, request {name}"
+    where = f"claim {claim.metadata.key}, request {name}"
     if not asked.device_class_name:
         raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
     device_class = classes.get(asked.device_class_name)

@@ -33,7 +33,7 @@ from shared.dra.pod_claims import (
     is_reserved_for,
     is_used_by_none_but,
 )
-from shared.dra.requests import allocation_of, claim_key
+from shared.dra.requests import allocation_of
 from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.durations import parse_duration
 from shared.framework.cluster_view import ClusterView
@@ -163,7 +163,7 @@ class DynamicResources(DefaultNormalizeScore):
         except ClaimError as error:
             return PreFilterResult(_unresolvable(str(error)))
         # What another pod of the group was given is there for this one, too.
-        claims = [cluster.objects.shared(CLAIMS, claim_key(c)) or c for c in claims]
+        claims = [cluster.objects.shared(CLAIMS, c.metadata.key) or c for c in claims]
         if scalars and not any(name in device_index(cluster).by_resource for name in scalars):
             scalars = {}
         if not claims and not scalars:
@@ -192,7 +192,7 @@ class DynamicResources(DefaultNormalizeScore):
         if not pod.spec.resource_claims:
             return ()
         try:
-            claims = {claim_key(claim): claim for claim in _claims_of(pod, cluster)}
+            claims = {claim.metadata.key: claim for claim in _claims_of(pod, cluster)}
         except ClaimError:
             return None
         if not device_index(cluster).is_of_nodes or len(claims) < len(pod.spec.resource_claims):
@@ -269,7 +269,7 @@ class DynamicResources(DefaultNormalizeScore):
         if claim is None:
             return PostFilterResult(Status(Code.UNSCHEDULABLE, (STILL_NOT,)))
         status = Status(Code.UNSCHEDULABLE, (DEALLOCATED,))
-        return PostFilterResult(status, freed_claims=(claim_key(claim),))
+        return PostFilterResult(status, freed_claims=(claim.metadata.key,))
 
     def _deallocatable(self, attempt: FailedAttempt, state: DeviceClaims) -> ResourceClaim | None:
         """The first claim that some node was refused for and that nobody else uses."""
@@ -285,7 +285,7 @@ class DynamicResources(DefaultNormalizeScore):
             uid = _uid(attempt.pod.info)
             for claim, terms in state.available:
                 if (
-                    claim_key(claim) not in attempt.pod.cluster.objects.assumed(CLAIMS)
+                    claim.metadata.key not in attempt.pod.cluster.objects.assumed(CLAIMS)
                     and is_used_by_none_but(claim, uid)
                     and not _usable(claim, terms, attempt.pod.cluster, rows).all()
                 ):
@@ -349,8 +349,8 @@ class DynamicResources(DefaultNormalizeScore):
         if state.available and _unavailable(state, cluster, rows).any():
             return _not_any_more(NOT_AVAILABLE)
         for claim, _ in state.available:
-            if cluster.objects.shared(CLAIMS, claim_key(claim)) is not None:
-                cluster.objects.share_assumed(CLAIMS, claim_key(claim), record.uid)
+            if cluster.objects.shared(CLAIMS, claim.metadata.key) is not None:
+                cluster.objects.share_assumed(CLAIMS, claim.metadata.key, record.uid)
         if not state.pending and not names:
             return SUCCESS
         outcome = allocated_on(state, pod, cluster, row, names)
@@ -362,7 +362,7 @@ class DynamicResources(DefaultNormalizeScore):
         except AllocationError as error:  # A slice whose node selector cannot be handed on.
             return Status(Code.ERROR, (str(error),))
         for claim in claims:
-            cluster.objects.assume(CLAIMS, claim_key(claim), claim, record.uid)
+            cluster.objects.assume(CLAIMS, claim.metadata.key, claim, record.uid)
         return SUCCESS
 
     def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
@@ -374,7 +374,7 @@ class DynamicResources(DefaultNormalizeScore):
     ) -> dict[str, ResourceClaim]:
         """By key, the claims of a reserved pod, as they were or as they were allocated for it."""
         own: dict[str, ResourceClaim] = cluster.objects.assumed_for(CLAIMS, record.uid)
-        return {claim_key(c): c for c in _claims_of(pod, cluster)} | own
+        return {c.metadata.key: c for c in _claims_of(pod, cluster)} | own
 
     def bound_claims(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView
@@ -427,7 +427,7 @@ def _refusal(claim: ResourceClaim, uid: str, cluster: ClusterView) -> Status | N
         if can_be_reserved(claim) or is_reserved_for(claim, uid):
             return None
         return _unresolvable(IN_USE)
-    key = claim_key(claim)
+    key = claim.metadata.key
     if key in cluster.objects.assumed(CLAIMS):
         return _unresolvable(f"resource claim {key} is in the process of being allocated")
     for request in claim.spec.devices.requests or ():

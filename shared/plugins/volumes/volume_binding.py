@@ -59,7 +59,6 @@ from shared.plugins.volumes.volume_search import (
     PodVolumeClaims,
     PodVolumes,
     VolumeSearch,
-    claim_key,
     volume_place,
 )
 
@@ -210,7 +209,7 @@ class VolumeBinding:
         node_name = cluster.nodes.name_of(row)
         for claim in found.provisions:
             assumed = provisioned_claim(claim, node_name)
-            cluster.objects.assume(CLAIMS, claim_key(claim), assumed, record.uid)
+            cluster.objects.assume(CLAIMS, claim.metadata.key, assumed, record.uid)
         return SUCCESS
 
     def volumes_on(self, pod: PodInfo, cluster: ClusterView, row: Rows) -> PodVolumes | None:

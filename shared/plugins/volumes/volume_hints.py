@@ -45,7 +45,7 @@ def after_own_claim(pod: PodView, change: Change, cluster: ClusterView) -> Queue
     claim = as_kind(PersistentVolumeClaim, change.new)
     if claim is None:
         return QueueingHint.SKIP
-    key = f"{claim.metadata.namespace}/{claim.metadata.name}"
+    key = claim.metadata.key
     return queue_if(any(use.key == key for use in pod.info.claim_uses))
 
 
@@ -54,7 +54,7 @@ def after_named_claim(pod: PodView, change: Change, cluster: ClusterView) -> Que
     claim = as_kind(PersistentVolumeClaim, change.new)
     if claim is None:
         return QueueingHint.SKIP
-    return queue_if(f"{claim.metadata.namespace}/{claim.metadata.name}" in pod.info.claim_keys)
+    return queue_if(claim.metadata.key in pod.info.claim_keys)
 
 
 def classes_naming_claim(change: Change, cluster: ClusterView) -> Collection[int]:
@@ -62,7 +62,7 @@ def classes_naming_claim(change: Change, cluster: ClusterView) -> Collection[int
     claim = as_kind(PersistentVolumeClaim, change.new)
     if claim is None:
         return ()
-    return cluster.class_index.with_claims([f"{claim.metadata.namespace}/{claim.metadata.name}"])
+    return cluster.class_index.with_claims([claim.metadata.key])
 
 
 # VolumeBinding -----------------------------------------------------------------------------------

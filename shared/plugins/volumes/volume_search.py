@@ -215,7 +215,7 @@ class VolumeSearch:
                 selector = EVERYTHING if stated is None else parse_label_selector(stated)
             except SelectorError as error:
                 told = "error creating internal label selector for claim"
-                self._fail(self._is_open, f"{told}: {claim_key(claim)}: {error}")
+                self._fail(self._is_open, f"{told}: {claim.metadata.key}: {error}")
                 return
             pool = self._cluster.derived(VolumeCatalog).pool(claim_class(claim))
             taken = [choice.chosen for choice in self.choices if choice.pool is pool]
@@ -231,7 +231,7 @@ class VolumeSearch:
                 continue
             class_name = claim_class(claim)
             if not class_name:
-                self._fail(wanted, f'no class for claim "{claim_key(claim)}"')
+                self._fail(wanted, f'no class for claim "{claim.metadata.key}"')
                 continue
             storage_class = self._cluster.objects.get("storageclasses", class_name)
             if storage_class is None:
@@ -288,8 +288,3 @@ def volume_place(volume: PersistentVolume) -> Hashable:
     translated = translated_affinity(volume)
     told = translated if isinstance(translated, Untranslatable) else _encoder.encode(translated)
     return plugin.name, _encoder.encode(affinity), told
-
-
-def claim_key(claim: PersistentVolumeClaim) -> str:
-    """`namespace/name`"""
-    return f"{claim.metadata.namespace}/{claim.metadata.name}"
