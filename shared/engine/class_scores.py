@@ -96,9 +96,10 @@ class ScoreColumn:
         is_other = self._summarize(feasible)
         if self.follower is None:
             return is_other
-        if is_other or not len(self._weighted):
-            if not len(self._weighted):
-                self._weighted = np.zeros(len(self.raw), np.int64)
+        if not len(self._weighted):
+            self._weighted = np.zeros(len(self.raw), np.int64)
+            is_other = True
+        if is_other:
             for part in parts_of(row_count):
                 self._weighted[part] = self.weigh(self.raw[part])
             return True

@@ -138,11 +138,8 @@ class Engine:
 
     def _sampled(self, evaluation: Evaluation, sampling: Sampling) -> Rows:
         """The rows to score, in the order in which they were looked at."""
-        framework, outcome, cluster = (
-            evaluation.pod.framework,
-            evaluation.pod.outcome,
-            self._cluster,
-        )
+        framework, outcome = evaluation.pod.framework, evaluation.pod.outcome
+        cluster = self._cluster
         candidates: Bools | None = None
         if outcome.node_names is not None or cluster.placement is not None:
             candidates = np.zeros(cluster.nodes.capacity, np.bool_)

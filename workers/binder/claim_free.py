@@ -56,12 +56,12 @@ class ClaimFreer:
         self._log = EventLog("binder.claims")
 
     async def undo(self, order: BindPod, unready: ClaimWork | None = None) -> tuple[str, ...]:
-        """Nothing of the order's claims stays written for the pod, unless somebody has bound it (an
-        earlier binder, whose answer was lost, or somebody else): returns those that were allocated for
-        it and stay so. Ends in time in any case. `unready`: one of them that nobody gains from, whoever
-        allocated it."""
+        """Nothing of the order's claims stays written for the pod, unless an earlier binder or somebody
+        else has bound it: returns those that were allocated for it and stay so. Ends in time in any
+        case. `unready`: one of them that nobody gains from, whoever allocated it."""
         if not await self._is_unbound(order):
-            return tuple([key for work in order.claims if (key := await self._left(order, work))])
+            new = (work for work in order.claims if work.is_new)
+            return tuple([key for work in new if (key := await self._left(order, work))])
         for work in order.claims:
             path = resource_claim_path(work.namespace, work.name)
             is_generated = work.generated is not None
@@ -90,14 +90,14 @@ class ClaimFreer:
         return isinstance(pod, Gone) or not pod.spec.node_name
 
     async def _left(self, order: BindPod, work: ClaimWork) -> str:
-        """The claim's key, if it was allocated for the pod; empty where that cannot be seen."""
+        """The key of a claim that is allocated for the pod; empty where that cannot be seen."""
         try:
             claim = await get_claim(self._api, resource_claim_path(work.namespace, work.name))
         except (ApiError, TransportError):
             return ""
         status = claim.get("status") or {}
-        is_its_own = any(user.get("uid") == order.uid for user in status.get("reservedFor") or ())
-        is_left = work.is_new and is_its_own and status.get("allocation") is not None
+        users = [user.get("uid") for user in status.get("reservedFor") or ()]
+        is_left = order.uid in users and status.get("allocation") is not None
         return f"{work.namespace}/{work.name}" if is_left else ""
 
     async def _free(self, target: _Target) -> None:
