@@ -11,7 +11,7 @@ import msgspec
 
 from daemon.leader.election import LeaseRecord
 from shared.errors import UNDECODABLE, ObjectError
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import NotFound
 from shared.limits import INSTANCE_LENGTH_MAX
 
@@ -23,7 +23,7 @@ REPORTER: Final = "berth"
 class LeaseObject:
     """One lease, as it was last seen."""
 
-    def __init__(self, api: Api, namespace: str, name: str) -> None:
+    def __init__(self, api: ApiClient, namespace: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
         self._name = name

@@ -15,7 +15,7 @@ import re
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
-from typing import Any, Final, Protocol, TypeVar
+from typing import Any, Final, TypeVar
 
 from shared.errors import OperationalError
 from shared.kube.api_errors import (
@@ -60,24 +60,9 @@ _KEEP_ALIVE: Final = (
 _NOT_FOR_PATHS: Final = re.compile(r"[^!-~]")
 
 
-class Api(Protocol):
-    """What users need of a client: the body of a 2xx answer, or `ApiError` or `TransportError`."""
-
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-    async def patch(
-        self, path: str, body: bytes, content_type: str = ..., *, timeout_s: float | None = None
-    ) -> bytes: ...
-
-    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-
 class ApiClient:
-    """Talks to one API server. Belongs to one event loop."""
+    """Talks to one API server. Belongs to one event loop. Methods named as those of HTTP give the body
+    of the answer; all raise `ApiError` or `TransportError` unless that is 2xx."""
 
     def __init__(
         self,
@@ -121,21 +106,17 @@ class ApiClient:
 
     @property
     def server(self) -> str:
-        """The server's address, for messages."""
         return self._access.url
 
     # Requests -------------------------------------------------------------------------------------
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
-        """GET; the body of the answer."""
         return (await self.request("GET", path, timeout_s=timeout_s)).body
 
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
-        """POST of a JSON body; the body of the answer."""
         return (await self.request("POST", path, body, timeout_s=timeout_s)).body
 
     async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
-        """PUT of a JSON body; the body of the answer."""
         return (await self.request("PUT", path, body, timeout_s=timeout_s)).body
 
     async def patch(
@@ -146,14 +127,12 @@ class ApiClient:
         *,
         timeout_s: float | None = None,
     ) -> bytes:
-        """PATCH; the body of the answer."""
-        answer = await self.request("PATCH", path, body, content_type, timeout_s=timeout_s)
-        return answer.body
+        return (await self.request("PATCH", path, body, content_type, timeout_s=timeout_s)).body
 
     async def delete(
         self, path: str, body: bytes = b"", *, timeout_s: float | None = None
     ) -> bytes:
-        """DELETE, with DeleteOptions as its body or without; the body of the answer."""
+        """`body`: DeleteOptions, or nothing."""
         return (await self.request("DELETE", path, body, timeout_s=timeout_s)).body
 
     async def request(
@@ -165,7 +144,6 @@ class ApiClient:
         *,
         timeout_s: float | None = None,
     ) -> Answer:
-        """One request; raises `ApiError` or `TransportError` unless the answer is 2xx."""
         return await self._told(
             method, path, self._answered(method, path, body, content_type, timeout_s)
         )

@@ -134,23 +134,6 @@ def read_answer(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
         raise ProtocolViolation(f"what came cannot be read: {error}") from error
 
 
-_BY_REASON: Final[dict[str, type[ApiError]]] = {
-    "BadRequest": BadRequest,
-    "Unauthorized": Unauthorized,
-    "Forbidden": Forbidden,
-    "NotFound": NotFound,
-    "Conflict": Conflict,
-    "AlreadyExists": AlreadyExists,
-    "Gone": Expired,
-    "Expired": Expired,
-    "Invalid": Invalid,
-    "TooManyRequests": TooManyRequests,
-    "InternalError": ServerError,
-    "ServiceUnavailable": ServerError,
-    "ServerTimeout": ServerError,
-    "Timeout": ServerError,
-    "StoreReadError": ServerError,
-}
 _BY_HTTP_STATUS: Final[dict[int, type[ApiError]]] = {
     400: BadRequest,
     401: Unauthorized,
@@ -161,13 +144,21 @@ _BY_HTTP_STATUS: Final[dict[int, type[ApiError]]] = {
     422: Invalid,
     429: TooManyRequests,
 }
+_BY_REASON: Final[dict[str, type[ApiError]]] = {
+    **{kind.__name__: kind for kind in (*_BY_HTTP_STATUS.values(), AlreadyExists)},
+    "Gone": Expired,
+    **dict.fromkeys(
+        ("InternalError", "ServiceUnavailable", "ServerTimeout", "Timeout", "StoreReadError"),
+        ServerError,
+    ),
+}
 
 
 _status_decoder: Final = msgspec.json.Decoder(ApiStatus)
 
 
 def error_from_status(status: ApiStatus, http_status: int, retry_after_s: float | None) -> ApiError:
-    """The error that a `ApiStatus` object stands for."""
+    """What a Status stands for."""
     code = status.code or http_status
     error_type = _BY_REASON.get(status.reason) or _BY_HTTP_STATUS.get(code)
     if error_type is None:

@@ -12,7 +12,7 @@ Callers may rely on: every request ends in exactly one of an answer, `Connection
 import asyncio
 import re
 from collections.abc import Callable
-from typing import Final, Protocol, cast
+from typing import TYPE_CHECKING, Final, cast
 
 import httptools
 import msgspec
@@ -20,9 +20,11 @@ import msgspec
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout, TransportError
 from shared.limits import ANSWER_HEAD_BYTES_MAX, OBJECT_BYTES_MAX
 
+if TYPE_CHECKING:
+    from shared.kube.http_stream import HttpStream  # Few have one.
+
 _RETRY_AFTER: Final = re.compile(rb"\r\nretry-after:[ \t]*([0-9]{1,6})[ \t]*\r\n", re.IGNORECASE)
 _HAS_LENGTH: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding):", re.IGNORECASE)
-_HEAD_END: Final = b"\r\n\r\n"
 
 
 class Answer(msgspec.Struct, frozen=True):
@@ -32,14 +34,6 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     retry_after_s: float | None
     """From the header of that name; read only of answers that are not 2xx."""
-
-
-class BodyTaker(Protocol):
-    """Whoever takes a body as it comes; `http_stream.HttpStream` is one."""
-
-    def append(self, chunk: bytes) -> None: ...
-
-    def end(self, error: TransportError | None) -> None: ...
 
 
 class HttpConnection(asyncio.Protocol):
@@ -57,7 +51,7 @@ class HttpConnection(asyncio.Protocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         self._answer: asyncio.Future[Answer] | None = None
-        self._stream: BodyTaker | None = None
+        self._stream: HttpStream | None = None
         self._is_busy = False
         self._is_closed = False
         self._head = b""
@@ -73,7 +67,6 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        """Whether another request can be sent."""
         return not (
             self._is_closed
             or self._is_busy
@@ -82,39 +75,10 @@ class HttpConnection(asyncio.Protocol):
         )
 
     def send(
-        self, request: bytes, deadline_s: float, taker: BodyTaker | None = None
+        self, request: bytes, deadline_s: float, taker: "HttpStream | None" = None
     ) -> asyncio.Future[Answer]:
         """Send a request; the future ends with the whole answer, or with the head of one of 2xx whose
         body is for `taker`."""
-        self._begin(deadline_s)
-        self._stream = taker
-        answer = asyncio.get_running_loop().create_future()
-        self._answer = answer
-        assert self._transport is not None, "send needs a connection that is usable"
-        self._transport.write(request)
-        return answer
-
-    def time_out(self, problem: str) -> None:
-        """Give the running request up and close."""
-        self._fail(RequestTimeout(problem))
-        self.abort()
-
-    def abort(self) -> None:
-        """Close at once; a running request is lost."""
-        if self._transport is not None:
-            self._transport.abort()
-
-    def pause(self) -> None:
-        """Stop reading from the socket."""
-        if self._transport is not None and not self._is_closed:
-            self._transport.pause_reading()
-
-    def resume(self) -> None:
-        """Read from the socket again."""
-        if self._transport is not None and not self._is_closed:
-            self._transport.resume_reading()
-
-    def _begin(self, deadline_s: float) -> None:
         assert not self._is_busy, "one request at a time"
         self._is_busy = True
         self._is_head_complete = False
@@ -123,16 +87,36 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         self.deadline_s = deadline_s
         self.use_count += 1
+        self._stream = taker
+        answer = asyncio.get_running_loop().create_future()
+        self._answer = answer
+        assert self._transport is not None, "send needs a connection that is usable"
+        self._transport.write(request)
+        return answer
+
+    def time_out(self, problem: str) -> None:
+        self._fail(RequestTimeout(problem))
+
+    def abort(self) -> None:
+        """Close at once; a running request is lost."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def pause(self) -> None:
+        if self._transport is not None and not self._is_closed:
+            self._transport.pause_reading()
+
+    def resume(self) -> None:
+        if self._transport is not None and not self._is_closed:
+            self._transport.resume_reading()
 
     # What the transport calls ---------------------------------------------------------------------
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """The socket is open."""
         # By what it can do: uvloop's own is derived from nothing.
         self._transport = cast("asyncio.Transport", transport)
 
     def data_received(self, data: bytes) -> None:
-        """Bytes came in."""
         if not self._is_busy:
             # Nobody asked: a server that is shutting down, or answers out of step.
             self.abort()
@@ -143,24 +127,20 @@ class HttpConnection(asyncio.Protocol):
             self._parser.feed_data(data)
             if not self._is_head_complete and len(self._head) > ANSWER_HEAD_BYTES_MAX:
                 self._fail(ProtocolViolation(f"a head of more than {ANSWER_HEAD_BYTES_MAX} bytes"))
-                self.abort()
         except httptools.HttpParserUpgrade:
             self._fail(ProtocolViolation("the server switched to another protocol"))
-            self.abort()
         except httptools.HttpParserError as error:
             self._fail(ProtocolViolation(f"not HTTP/1.1: {error}"))
-            self.abort()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """The socket is closed, by whichever side."""
         self._is_closed = True
         # Under TLS it holds 256 KiB; this object and its parser hold one another, so both would wait
         # for the collector of cycles, which in a quiet process may take hours to come.
         self._transport = None
         if self._is_busy:
-            head = self._head.partition(_HEAD_END)[0] + b"\r\n"
-            if exc is None and self._is_head_complete and _HAS_LENGTH.search(head) is None:
-                # No length was announced: the end of the connection is the end of the body.
+            has_length = _HAS_LENGTH.search(self._head_lines()) is not None
+            if exc is None and self._is_head_complete and not has_length:
+                # None was announced: the end of the connection is the end of the body.
                 self._complete()
             else:
                 self._fail(ConnectionLost(f"connection closed before the answer ended ({exc})"))
@@ -170,7 +150,6 @@ class HttpConnection(asyncio.Protocol):
     # What the parser calls ------------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
-        """The head of the answer is complete."""
         if not self._is_busy:
             # A second answer to one request: the two sides are out of step.
             self.abort()
@@ -186,7 +165,6 @@ class HttpConnection(asyncio.Protocol):
                 self._stream = None
 
     def on_body(self, body: bytes) -> None:
-        """A part of the body."""
         if self._stream is not None:
             self._stream.append(body)
             return
@@ -195,10 +173,8 @@ class HttpConnection(asyncio.Protocol):
         if self._body_bytes > self._body_bytes_max:
             self._body_parts = []
             self._fail(ProtocolViolation(f"an answer of more than {self._body_bytes_max} bytes"))
-            self.abort()
 
     def on_message_complete(self) -> None:
-        """The answer is complete."""
         if not self._is_busy:
             return
         if self._status < 200:
@@ -219,11 +195,15 @@ class HttpConnection(asyncio.Protocol):
             return
         parts = self._body_parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        retry_after_s = None if self._status < 300 else _retry_after_s(self._head)
+        wish = None if self._status < 300 else _RETRY_AFTER.search(self._head_lines())
         # The parser answers this only between the end of a message and the next bytes.
         if not self._parser.should_keep_alive():
             self._close()
-        self._settle(Answer(self._status, body, retry_after_s))
+        self._settle(Answer(self._status, body, float(wish[1]) if wish is not None else None))
+
+    def _head_lines(self) -> bytes:
+        """Without what came with the head; each line ends."""
+        return self._head.partition(b"\r\n\r\n")[0] + b"\r\n"
 
     def _close(self) -> None:
         if self._transport is not None:
@@ -235,8 +215,7 @@ class HttpConnection(asyncio.Protocol):
             future.set_result(answer)
 
     def _fail(self, error: TransportError) -> None:
-        if not self._is_busy:
-            return
+        """Ends the connection, and the request that it has under way, if there is one."""
         self._is_busy = False
         stream, self._stream = self._stream, None
         future, self._answer = self._answer, None
@@ -245,8 +224,4 @@ class HttpConnection(asyncio.Protocol):
                 future.set_exception(error)
         elif stream is not None:
             stream.end(error)
-
-
-def _retry_after_s(head: bytes) -> float | None:
-    match = _RETRY_AFTER.search(head.partition(_HEAD_END)[0] + b"\r\n")
-    return float(match[1]) if match is not None else None
+        self.abort()

@@ -1,19 +1,16 @@
-"""Answers without an end, as a watch is: apart from the client, which few have for that.
-
-A stream hands on body bytes as they arrive, and stops reading from the socket while its consumer is
-behind.
-"""
+"""Answers without an end, as a watch is: apart from the client, which few have for that."""
 
 import asyncio
 
 from shared.kube.api_client import JSON, ApiClient
 from shared.kube.api_errors import TransportError, Unauthorized, error_from_answer
-from shared.kube.http_connection import Answer, HttpConnection
+from shared.kube.http_connection import HttpConnection
 from shared.limits import STREAM_BUFFER_BYTES_MAX
 
 
 class HttpStream:
-    """The body of an answer that has no end in sight, in the chunks in which it arrives."""
+    """The body of an answer that has no end in sight, in the chunks in which it arrives. The socket is
+    not read while the consumer is behind. `append` and `end` are for the connection."""
 
     def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
@@ -51,7 +48,6 @@ class HttpStream:
         self._connection.abort()
 
     def append(self, chunk: bytes) -> None:
-        """Called by the connection for each part of the body."""
         self._chunks.append(chunk)
         self._buffered_bytes += len(chunk)
         if self._buffered_bytes > STREAM_BUFFER_BYTES_MAX and not self._is_paused:
@@ -60,7 +56,6 @@ class HttpStream:
         self._wake()
 
     def end(self, error: TransportError | None) -> None:
-        """Called by the connection when nothing more will come."""
         self._is_ended = True
         self._error = error
         self._wake()
@@ -68,15 +63,6 @@ class HttpStream:
     def _wake(self) -> None:
         if self._wakeup is not None and not self._wakeup.done():
             self._wakeup.set_result(None)
-
-
-def send_for_stream(
-    connection: HttpConnection, request: bytes, deadline_s: float
-) -> tuple[asyncio.Future[Answer], HttpStream]:
-    """Send a request; the future ends with the head of a 2xx answer, whose body the stream has, or with
-    another answer."""
-    stream = HttpStream(connection)
-    return connection.send(request, deadline_s, stream), stream
 
 
 class StreamClient(ApiClient):
@@ -96,7 +82,8 @@ class StreamClient(ApiClient):
         message = self._message("GET", path, b"", JSON)
         used_serial = credentials.serial
         connection = await self._connect(deadline_s)
-        head, stream = send_for_stream(connection, message, deadline_s)
+        stream = HttpStream(connection)
+        head = connection.send(message, deadline_s, stream)
         answer = await self._exchanged("GET", connection, head)
         if 200 <= answer.status < 300:
             self._streaming.add(connection)

@@ -7,7 +7,7 @@ from urllib.parse import quote
 import msgspec
 
 from shared.kube.api.meta_v1 import ApiStruct
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
 
 
@@ -26,7 +26,7 @@ _page_decoder: Final = msgspec.json.Decoder(RawPage)
 
 
 async def list_pages(
-    api: Api, path: str, page_size: int, timeout_s: float | None = None
+    api: ApiClient, path: str, page_size: int, timeout_s: float | None = None
 ) -> AsyncIterator[RawPage]:
     """All of a list; ApiError or TransportError where it cannot be had whole."""
     place = ""

@@ -20,7 +20,7 @@ from shared.kube import api_errors
 from shared.kube.api_errors import ApiError, error_from_answer
 from shared.kube.decode import KindDecoder
 from shared.kube.http_connection import Answer, HttpConnection
-from shared.kube.http_stream import send_for_stream
+from shared.kube.http_stream import HttpStream
 from shared.kube.line_splitter import LineSplitter
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
@@ -73,7 +73,8 @@ async def read(
     connection = HttpConnection(lambda _: None)
     transport = FakeTransport(connection)
     connection.connection_made(transport)
-    _, stream = send_for_stream(connection, b"GET", 0)
+    stream = HttpStream(connection)
+    connection.send(b"GET", 0, stream)
     messages: list[AdapterMessage] = []
     feed = KindFeed(kind_of(exchange), lambda message, _: messages.append(message))
     feed.resource_version = initial_version
@@ -201,7 +202,7 @@ def test_a_watch_that_is_refused_is_no_stream() -> None:
     async def main() -> Answer:
         connection = HttpConnection(lambda _: None)
         connection.connection_made(FakeTransport(connection))
-        head, _ = send_for_stream(connection, b"GET", 0)
+        head = connection.send(b"GET", 0, HttpStream(connection))
         connection.data_received(raw_bytes(WATCHES["watch-invalid-rv"]))
         return await head
 

@@ -18,7 +18,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.kube.api.core_v1_parts import BriefPod
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     TRANSIENT,
     ApiError,
@@ -112,7 +112,7 @@ class DefaultBinder:
 
     NAME = "DefaultBinder"
 
-    def __init__(self, api: Api, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, api: ApiClient, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
         self._api = api
         self._clock = clock
         self._sleep = sleep
@@ -147,7 +147,7 @@ class _Next(enum.Enum):
 class _Attempt:
     """A binding that was not answered by a plain yes."""
 
-    def __init__(self, api: Api, order: BindPod, retries: Retries) -> None:
+    def __init__(self, api: ApiClient, order: BindPod, retries: Retries) -> None:
         self._api = api
         self._order = order
         self._retries = retries

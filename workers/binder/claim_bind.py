@@ -24,7 +24,7 @@ import msgspec
 from shared.clock import Clock
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, AllocationResult
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     TRANSIENT,
     AlreadyExists,
@@ -75,7 +75,7 @@ class ClaimBinder:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         on_waiting: Callable[[BindPod], None],
         lines: ClaimLines,
         clock: Clock,

@@ -13,7 +13,7 @@ deallocates what it had allocated itself, in place of keeping the pod to that no
 import asyncio
 from typing import Final, NamedTuple
 
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, NotFound, TransportError
 from shared.messages.to_binder import BindPod, ClaimWork, ReleaseClaim
 from shared.telemetry.log import EventLog
@@ -49,7 +49,7 @@ class _Target(NamedTuple):
 class ClaimFreer:
     """Frees claims, any number at a time."""
 
-    def __init__(self, api: Api, lines: ClaimLines) -> None:
+    def __init__(self, api: ApiClient, lines: ClaimLines) -> None:
         """`lines`: those of everybody in this process who writes to claims."""
         self._api = api
         self._lines = lines

@@ -13,7 +13,7 @@ import msgspec
 
 from shared.framework.binding_api import Allowed, Refused
 from shared.kube.api.resource_v1 import ResourceClaim
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
 from shared.messages.to_binder import BindPod, ClaimWork
 
@@ -27,19 +27,19 @@ _claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)
 _encoder: Final = msgspec.json.Encoder()
 
 
-async def get_claim(api: Api, path: str) -> Json:
+async def get_claim(api: ApiClient, path: str) -> Json:
     """A claim as it came: a PUT must not lose fields that are not known here. Raises what a request
     does, and `ProtocolViolation` where it is none."""
     return _claim_in(await api.get(path, timeout_s=REQUEST_TIMEOUT_S))
 
 
-async def post_claim(api: Api, path: str, claim: Json) -> Json:
+async def post_claim(api: ApiClient, path: str, claim: Json) -> Json:
     """The same of one that is made."""
     body = _encoder.encode(claim)
     return _claim_in(await api.post(path, body, timeout_s=REQUEST_TIMEOUT_S))
 
 
-async def put_claim(api: Api, path: str, claim: Json) -> Json:
+async def put_claim(api: ApiClient, path: str, claim: Json) -> Json:
     """The same of one that is changed, if it is still the one that was read."""
     body = _encoder.encode(claim)
     return _claim_in(await api.put(path, body, timeout_s=REQUEST_TIMEOUT_S))

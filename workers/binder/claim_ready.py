@@ -18,7 +18,7 @@ from shared.clock import Clock
 from shared.dra.device_readiness import Readiness, failed_condition, readiness
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
@@ -54,7 +54,7 @@ def needs_preparing(work: ClaimWork) -> bool:
 class DeviceWait:
     """Waits for the devices of any number of pods at a time."""
 
-    def __init__(self, api: Api, clock: Clock, tally: Tally) -> None:
+    def __init__(self, api: ApiClient, clock: Clock, tally: Tally) -> None:
         self._api = api
         self._clock = clock
         self._tally = tally

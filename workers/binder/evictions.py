@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from shared.clock import Clock
 from shared.kube.api.core_v1_parts import BriefPod
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     TRANSIENT,
     ApiError,
@@ -43,7 +43,7 @@ class Evictor:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         clock: Clock,
         on_deleted: Callable[[DeleteVictim], None],
         sleep: Sleep = asyncio.sleep,

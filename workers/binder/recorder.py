@@ -32,7 +32,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from shared.clock import Clock
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     TRANSIENT,
     AlreadyExists,
@@ -136,7 +136,7 @@ class EventRecorder:
 
     def __init__(
         self,
-        api: Api,
+        api: ApiClient,
         settings: RecorderSettings,
         clock: Clock,
         host_name: str,

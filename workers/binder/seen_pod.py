@@ -5,7 +5,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.kube.api.core_v1_parts import BriefPod
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import NotFound, read_answer
 
 _decoder: Final = msgspec.json.Decoder(BriefPod)
@@ -17,7 +17,7 @@ class Gone(NamedTuple):
     message: str
 
 
-async def seen_pod(api: Api, path: str, uid: str, timeout_s: float) -> BriefPod | Gone:
+async def seen_pod(api: ApiClient, path: str, uid: str, timeout_s: float) -> BriefPod | Gone:
     """What is at the path, if it is this pod. Raises what a GET raises when nobody can tell."""
     try:
         pod = read_answer(_decoder, await api.get(path, timeout_s=timeout_s))

@@ -19,7 +19,7 @@ import msgspec
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.meta_v1 import ApiStruct, NamedObject, ObjectMeta
-from shared.kube.api_client import MERGE_PATCH, Api
+from shared.kube.api_client import MERGE_PATCH, ApiClient
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
 from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.well_known import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
@@ -58,7 +58,7 @@ class VolumeBinder:
     NAME: ClassVar[str] = VOLUME_BINDING
     ALLOWS_PARALLEL: ClassVar[bool] = True
 
-    def __init__(self, api: Api) -> None:
+    def __init__(self, api: ApiClient) -> None:
         self._api = api
 
     def pre_flight(self, order: BindPod) -> bool:

@@ -7,7 +7,7 @@ import pytest
 
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout
 from shared.kube.http_connection import Answer, HttpConnection
-from shared.kube.http_stream import send_for_stream
+from shared.kube.http_stream import HttpStream
 from shared.limits import STREAM_BUFFER_BYTES_MAX
 from tests.support.fake_transport import FakeTransport
 
@@ -188,7 +188,8 @@ def test_a_head_without_end_is_a_violation() -> None:
 
 def test_a_stream_hands_on_what_has_come() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        head, stream = send_for_stream(connection, b"request", 0)
+        stream = HttpStream(connection)
+        head = connection.send(b"request", 0, stream)
         connection.data_received(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
         )
@@ -206,7 +207,8 @@ def test_a_stream_hands_on_what_has_come() -> None:
 
 def test_a_stream_may_come_whole_with_its_head() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        head, stream = send_for_stream(connection, b"request", 0)
+        stream = HttpStream(connection)
+        head = connection.send(b"request", 0, stream)
         connection.data_received(CHUNKED)
         assert (await head).status == 200
         assert b"".join(await stream.chunks()) == b"abcde"
@@ -217,7 +219,8 @@ def test_a_stream_may_come_whole_with_its_head() -> None:
 
 def test_a_stream_that_breaks_gives_what_came_before() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        _, stream = send_for_stream(connection, b"request", 0)
+        stream = HttpStream(connection)
+        connection.send(b"request", 0, stream)
         connection.data_received(CHUNKED[:-5])
         transport.lose(ConnectionResetError("reset"))
         assert b"".join(await stream.chunks()) == b"abcde"
@@ -229,7 +232,8 @@ def test_a_stream_that_breaks_gives_what_came_before() -> None:
 
 def test_a_stream_without_a_length_ends_with_the_connection() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        _, stream = send_for_stream(connection, b"request", 0)
+        stream = HttpStream(connection)
+        connection.send(b"request", 0, stream)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nabc")
         transport.lose(None)
         assert await stream.chunks() == [b"abc"]
@@ -240,7 +244,7 @@ def test_a_stream_without_a_length_ends_with_the_connection() -> None:
 
 def test_a_refusal_is_a_whole_answer_and_no_stream() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        head, _ = send_for_stream(connection, b"request", 0)
+        head = connection.send(b"request", 0, HttpStream(connection))
         connection.data_received(b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngo")
         assert not head.done()
         connection.data_received(b"ne")
@@ -251,7 +255,8 @@ def test_a_refusal_is_a_whole_answer_and_no_stream() -> None:
 
 def test_the_socket_is_not_read_while_the_consumer_is_behind() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        _, stream = send_for_stream(connection, b"request", 0)
+        stream = HttpStream(connection)
+        connection.send(b"request", 0, stream)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
         reads = []
         connection.data_received(b"x" * STREAM_BUFFER_BYTES_MAX)

@@ -3,7 +3,7 @@
 import asyncio
 from typing import cast
 
-from shared.kube.api_client import Api
+from shared.kube.api_client import ApiClient
 from shared.kube.list_pages import list_pages
 
 ANSWERS = {
@@ -21,7 +21,7 @@ class Server:
 
 
 async def pages() -> list[tuple[str, list[bytes]]]:
-    found = list_pages(cast("Api", Server()), "/api/v1/nodes", 2, timeout_s=9.0)
+    found = list_pages(cast("ApiClient", Server()), "/api/v1/nodes", 2, timeout_s=9.0)
     return [
         (page.metadata.resource_version, [bytes(item) for item in page.items or ()])
         async for page in found

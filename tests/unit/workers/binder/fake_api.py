@@ -4,13 +4,14 @@ import json
 from typing import Any
 
 from bench.manual_clock import ManualClock
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, TransportError
 from shared.messages.to_binder import BindPod, StatusPatch
 
 Answer = bytes | ApiError | TransportError
 
 
-class FakeApi:
+class FakeApi(ApiClient):
     """Answers the n-th request with the n-th entry; the script must be used up."""
 
     def __init__(self, *script: Answer) -> None:
@@ -33,7 +34,9 @@ class FakeApi:
     ) -> bytes:
         return self._answer("PATCH", path, body)
 
-    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+    async def delete(
+        self, path: str, body: bytes = b"", *, timeout_s: float | None = None
+    ) -> bytes:
         return self._answer("DELETE", path, body)
 
     def _answer(self, method: str, path: str, body: bytes) -> bytes:

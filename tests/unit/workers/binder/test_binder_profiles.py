@@ -54,7 +54,7 @@ def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
     claims = ClaimBinder(api, lambda _: None, ClaimLines(), SystemClock())
     plan = binding_plan(*check(str(path)))
     pre_binders = (VolumeBinder(api), claims)
-    return plugins_by_profile(plan, None, api, binder, pre_binders)  # type: ignore[arg-type]  # A fake.
+    return plugins_by_profile(plan, None, api, binder, pre_binders)
 
 
 def test_profiles_bind_with_the_default_binder_unless_they_say_otherwise(tmp_path: Path) -> None:
@@ -126,7 +126,7 @@ def test_a_plugin_of_another_package_is_made_with_its_arguments_and_may_use_the_
     (tmp_path / "plan").write_bytes(plan.encoded())
     told, api = read_binding_plan(str(tmp_path / "plan")), FakeApi()
     assert told == plan
-    found = plugins_by_profile(told, None, api, DefaultBinder(api, ManualClock()), (), [LISTENER])  # type: ignore[arg-type]  # A fake.
+    found = plugins_by_profile(told, None, api, DefaultBinder(api, ManualClock()), (), [LISTENER])
     (listener,) = found["default-scheduler"].post_binds
     assert isinstance(listener, Listener)
     assert (listener.args, listener.api) == ({"limit": inf, "by": {1: "a"}}, api)
@@ -139,7 +139,7 @@ def test_a_package_that_is_gone_meanwhile_is_named() -> None:
         plugins_by_profile(
             BindingPlan(profiles={"p": binding}),
             None,
-            api,  # type: ignore[arg-type]  # A fake.
+            api,
             DefaultBinder(api, ManualClock()),
             (),
             [],

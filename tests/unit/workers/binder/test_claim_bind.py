@@ -17,6 +17,7 @@ from shared.kube.api.resource_v1 import (
     DeviceRequest,
     ResourceClaimSpec,
 )
+from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     AlreadyExists,
     ApiError,
@@ -60,7 +61,7 @@ GENERATED = msgspec.structs.replace(
 PREPARED = allocation(binding_conditions=["Ready"], binding_failure_conditions=["Broken"])
 
 
-class FakeClaims:
+class FakeClaims(ApiClient):
     """One claim (or none yet) with status as a subresource, and its pod. The first `rivals` writes
     come too late; `faults` answer the next requests, each either before or after it is carried out."""
 
@@ -146,7 +147,9 @@ class FakeClaims:
         self.pod["status"] |= told["status"]
         return b"{}"
 
-    async def delete(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+    async def delete(
+        self, path: str, body: bytes = b"", *, timeout_s: float | None = None
+    ) -> bytes:
         assert self.claim is not None, "deleted twice"
         assert json.loads(body)["preconditions"]["uid"] == self.claim["metadata"]["uid"]
         assert not self.claim["metadata"].get("finalizers"), "it would stay for ever"
