@@ -48,8 +48,8 @@ from daemon.commands.installation import DISTRIBUTION
 from daemon.overview.pending import PendingReason
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
+from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import StreamClient
-from shared.kube.server_url import access_by_url
 from shared.messages.admin import StatusAnswer
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
@@ -147,7 +147,7 @@ class _Run:
         self._address = address
         self._clock: Clock = SystemClock()
         self._book = PodBook()
-        self._client = StreamClient(access_by_url(address), timeout_s=60.0)
+        self._client = StreamClient(access_at(address), timeout_s=60.0)
         runtime_dir = folder / "run"
         self._meter = UseMeter(server.pid, runtime_dir, self._clock)
         self._owner = OwnerLink(Endpoints(runtime_dir))

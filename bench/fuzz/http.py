@@ -24,10 +24,10 @@ from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
 from daemon.leader.election import LeaseRecord
 from daemon.leader.lease_object import LeaseObject
+from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import StreamClient
 from shared.kube.line_splitter import LineSplitter
 from shared.kube.resources import KINDS_BY_PLURAL, PODS
-from shared.kube.server_url import access_by_url
 
 PATIENCE_S: Final = 120.0
 """The clients' own limit is a quarter of it."""
@@ -166,7 +166,7 @@ class _Asking:
         self._loop.kill()
 
     async def _ask(self, asked: str) -> None:
-        client = StreamClient(access_by_url(ADDRESS, {}))
+        client = StreamClient(access_at(ADDRESS))
         try:
             match asked:
                 case "get":

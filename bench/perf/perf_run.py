@@ -38,9 +38,9 @@ from bench.watched.server_pace import PaceOptions
 from bench.watched.watched_processes import ProcessFailedError, start_api_server
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
+from shared.kube.cluster_access import access_at
 from shared.kube.find_access import find_access
 from shared.kube.http_stream import StreamClient
-from shared.kube.server_url import access_by_url
 from shared.kube.timestamps import second_time
 
 Mode = Literal["decisions", "http", "cluster"]
@@ -169,7 +169,7 @@ async def _run_http(plan: Plan, options: RunOptions, clock: Clock, folder: Path)
     more = (*without_priority, *options.pace.arguments())
     server, address = await start_api_server(folder, HISTORY, options.seed, more)
     try:
-        client = StreamClient(access_by_url(address), timeout_s=120.0)
+        client = StreamClient(access_at(address), timeout_s=120.0)
         arguments = (*_berth_arguments(plan, options), "--server", address)
         cluster = HttpCluster(Place(client, server, folder, arguments, False), clock)
         return await _run_with_api(plan, options, clock, cluster)

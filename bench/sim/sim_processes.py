@@ -34,10 +34,9 @@ from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.feature_gates import FeatureGates
 from shared.in_hand import InHand
-from shared.kube.cluster_access import ClusterAccess
+from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
-from shared.kube.server_url import access_by_url
 from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
@@ -203,7 +202,7 @@ class SimulatedCaller:
         self.process = new_process(machine.simulation, name, machine.clock, machine.network)
         self._wake = wake
         self._answers: list[ExtenderAnswer] = []
-        access = access_by_url(ADDRESS, {})
+        access = access_at(ADDRESS)
         self._desk = ExtenderDesk(
             self.extenders, access, self._put, machine.clock, life.heartbeat.write_note
         )
@@ -388,7 +387,7 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
     async def main() -> int:
         source = SourceOfSome(
             missing,
-            access_by_url(ADDRESS, {}),
+            access_at(ADDRESS),
             seed=simulation.seed * 1000 + life.number,
             settings=settings,
             kinds=kinds,
@@ -413,7 +412,7 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
 
     async def main() -> int:
         gate = None if machine.election is None else LeaseGate(machine.gate_path, clock)
-        around = Surroundings(access_by_url(ADDRESS, {}), clock, process, "simulated", gate)
+        around = Surroundings(access_at(ADDRESS), clock, process, "simulated", gate)
         built = [machine.registry.build(profile) for profile in life.config.profiles]
         plan = binding_plan(life.config, built)
         name = f"{process.name}-{life.number}"
@@ -440,7 +439,7 @@ def start_leader(machine: Machine, life: Life, identity: str) -> AsyncProcess:
 
     async def main() -> int:
         candidate = LeaseCandidate(
-            access_by_url(ADDRESS, {}),
+            access_at(ADDRESS),
             election,
             identity,
             LeaseGate(machine.gate_path, machine.clock),

@@ -7,7 +7,6 @@ A question may be asked twice where a kept connection turns out to be dead; a bi
 
 import asyncio
 import ssl
-import tempfile
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -18,9 +17,9 @@ from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.extenders.extender_wire import ExtenderError
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
-from shared.kube.cluster_access import ClusterAccess
+from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.server_url import access_at
+from shared.kube.user_credentials import written_for_a_moment
 from shared.limits import LIST_BYTES_MAX
 
 CONNECTIONS_MAX: Final = 64
@@ -113,25 +112,11 @@ def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE
         if tls.cert_file or tls.cert_data:
-            _load_certificate(context, tls)
+            cert = tls.cert_data or Path(tls.cert_file).read_bytes()
+            key = tls.key_data or Path(tls.key_file).read_bytes()
+            with written_for_a_moment(cert, key) as paths:
+                # Without a password given, ssl would ask for one on the terminal.
+                context.load_cert_chain(*paths, password="")
     except (OSError, ValueError) as error:
         raise ConfigurationError(source, [f"tlsConfig: {error}"]) from error
     return context
-
-
-def _load_certificate(context: ssl.SSLContext, tls: ExtenderTls) -> None:
-    # ssl reads these from files only. The folder is ours alone and gone at once.
-    with tempfile.TemporaryDirectory() as folder:
-        cert, key = tls.cert_file, tls.key_file
-        if tls.cert_data:
-            cert = _written(folder, "cert", tls.cert_data)
-        if tls.key_data:
-            key = _written(folder, "key", tls.key_data)
-        # Without a password given, ssl would ask for one on the terminal.
-        context.load_cert_chain(cert, key or None, password="")
-
-
-def _written(folder: str, name: str, content: bytes) -> str:
-    path = Path(folder, name)
-    path.write_bytes(content)
-    return str(path)

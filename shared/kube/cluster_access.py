@@ -1,19 +1,18 @@
 """Where the API server is and how to be let in: what `find_access` finds and `api_client` uses."""
 
-import asyncio
 import ssl
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Protocol
+from typing import TYPE_CHECKING
+from urllib.parse import SplitResult, urlsplit
 
+from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.credentials import Credentials
 
-
-class Tunnel(Protocol):
-    """A way that leads through somebody else; `proxy.Proxy` is one."""
-
-    async def opened(self, host: str, port: int) -> asyncio.Transport: ...
+if TYPE_CHECKING:
+    from shared.kube.proxy import Proxy  # Few have one.
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -30,7 +29,7 @@ class ClusterAccess:
     tls_server_name: str = ""
     """The name that the server's certificate must bear; empty for the host."""
     credentials: Credentials = field(default_factory=Credentials)
-    proxy: Tunnel | None = None
+    proxy: "Proxy | None" = None
     """The way there; None: straight."""
 
     @property
@@ -44,6 +43,40 @@ class ClusterAccess:
         """Host and port as in the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
+
+
+def access_at(
+    url: str,
+    source: str = "server address",
+    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+) -> ClusterAccess:
+    """A server that is stated by its address, which asks for no credentials unless it is told some;
+    `ConfigurationError` names `source`."""
+    parts = split_url(url, f"server {shown.url(url)}", source)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        told = 'write it like "https://host:6443" or "http://127.0.0.1:8001"'
+        raise ConfigurationError(source, [f"server {shown.url(url)}: {told}"])
+    if parts.query or parts.fragment or parts.username:
+        told = "only scheme, host, port and path"
+        raise ConfigurationError(source, [f"server {shown.url(url)}: {told}"])
+    is_tls = parts.scheme == "https"
+    return ClusterAccess(
+        host=parts.hostname,
+        port=parts.port or (443 if is_tls else 80),
+        base_path=parts.path.rstrip("/"),
+        tls=tls() if is_tls else None,
+        source=source,
+    )
+
+
+def split_url(url: str, what: str, source: str) -> SplitResult:
+    """The parts of a URL, its port among them; `ConfigurationError` names `what` it is and `source`."""
+    try:
+        parts = urlsplit(url)
+        _ = parts.port
+    except ValueError:  # Whose text shows what it took for the port: a part of a password, perhaps.
+        raise ConfigurationError(source, [f"{what}: host or port cannot be read"]) from None
+    return parts
 
 
 def tls_context(source: str, ca_file: str, ca_text: str) -> ssl.SSLContext:
@@ -60,8 +93,6 @@ def is_missing(path: Path) -> bool:
     cannot be said: whoever reads it says what is wrong."""
     try:
         path.stat()
-    except (FileNotFoundError, NotADirectoryError):
-        return True
-    except (OSError, ValueError):
-        return False
+    except (OSError, ValueError) as error:
+        return isinstance(error, FileNotFoundError | NotADirectoryError)
     return False

@@ -194,22 +194,18 @@ class ExecCredentials(UserCredentials):
             raise self._failed("it gave neither a token nor a certificate")
         if bool(status.client_certificate_data) != bool(status.client_key_data):
             raise self._failed("it gave only one of certificate and key")
+        certificate, key = status.client_certificate_data, status.client_key_data
         try:
-            self._use(status)
+            line = bearer_line(status.token, "the token") if status.token else b""
+            if certificate and self._certificate is not None:
+                self._certificate.use_pem(certificate.encode(), key.encode())
         except ConfigurationError as error:
             raise self._failed(str(error)) from error
+        self._set_authorization(line)
         expires = status.expiration_timestamp
         self._expires_wall_s = None if expires is None else expires.timestamp()
         self._has_any = True
         self.serial += 1
-
-    def _use(self, status: _Status) -> None:
-        line = bearer_line(status.token, "the token") if status.token else b""
-        if status.client_certificate_data and self._certificate is not None:
-            self._certificate.use_pem(
-                status.client_certificate_data.encode(), status.client_key_data.encode()
-            )
-        self._set_authorization(line)
 
     def _failed(self, problem: str) -> ExecFailed:
         return ExecFailed(f"{self.command.source}: {self.command.command}: {problem}")

@@ -14,16 +14,16 @@ from collections.abc import Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 from urllib.parse import quote
 
 from yaml.constructor import SafeConstructor
 
 from shared.errors import ConfigurationError
-from shared.kube.cluster_access import ClusterAccess, is_missing, tls_context
+from shared.kube.cluster_access import ClusterAccess, access_at, is_missing, tls_context
 from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredentials
 from shared.kube.proxy import parse_proxy, with_proxy
-from shared.kube.server_url import access_at, access_by_url
 from shared.kube.user_credentials import ClientCertificate, UserCredentials
 from shared.yaml_fields import YAML_FAULTS, composed, read_text, yaml_problem
 
@@ -37,7 +37,7 @@ def stated_access(server: str, kubeconfig: str, environment: Mapping[str, str]) 
     """`kubeconfig`, or the files of the environment if both are empty; `server` is another address for
     that of the file; alone it needs no credentials."""
     if server and not kubeconfig:
-        return access_by_url(server, environment)
+        return with_proxy(access_at(server), environment)
     paths = [Path(kubeconfig)] if kubeconfig else _paths(environment)
     access = load_kubeconfig(paths, environment=environment)
     return _moved(access, server, environment) if server else access
@@ -58,7 +58,7 @@ def _paths(environment: Mapping[str, str]) -> list[Path]:
 
 def _moved(access: ClusterAccess, url: str, environment: Mapping[str, str]) -> ClusterAccess:
     """The same server, with the same credentials, at another address."""
-    there = access_by_url(url, environment)
+    there = with_proxy(access_at(url), environment)
     return replace(
         access,
         host=there.host,
@@ -70,7 +70,7 @@ def _moved(access: ClusterAccess, url: str, environment: Mapping[str, str]) -> C
 
 
 def load_kubeconfig(
-    paths: list[Path], context: str = "", environment: Mapping[str, str] | None = None
+    paths: list[Path], context: str = "", environment: Mapping[str, str] = MappingProxyType({})
 ) -> ClusterAccess:
     """The server of a context (by default the current one) of kubeconfig files.
 
@@ -94,9 +94,7 @@ def load_kubeconfig(
     else:
         user_file, user = cluster_file, {}
     access = _access(cluster_file, cluster, user_file, user)
-    if access.proxy is not None or environment is None:
-        return access
-    return with_proxy(access, environment)
+    return with_proxy(access, environment) if access.proxy is None else access
 
 
 # The pieces of a file -----------------------------------------------------------------------------
@@ -360,20 +358,19 @@ def _cluster_info(cluster: dict[str, Any], path: Path, config: Any) -> dict[str,
     """As `Cluster` in pkg/apis/clientauthentication/v1/types.go."""
     info = {
         name: cluster[name]
-        for name in ("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url")
+        for name in (
+            *("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"),
+            *("certificate-authority-data", "disable-compression"),
+        )
         if cluster.get(name)
     }
-    if cluster.get("certificate-authority-data"):
-        info["certificate-authority-data"] = cluster["certificate-authority-data"]
-    elif cluster.get("certificate-authority"):
+    if cluster.get("certificate-authority") and "certificate-authority-data" not in info:
         try:
             content = (path.parent / cluster["certificate-authority"]).read_bytes()
         except (OSError, ValueError, TypeError) as error:
             told = f"cluster.certificate-authority: {error}"
             raise ConfigurationError(str(path), [told]) from error
         info["certificate-authority-data"] = base64.b64encode(content).decode()
-    if cluster.get("disable-compression"):
-        info["disable-compression"] = True
     info["config"] = config
     return info
 

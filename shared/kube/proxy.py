@@ -10,12 +10,12 @@ import base64
 import ipaddress
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
-from urllib.parse import unquote, urlsplit
+from urllib.parse import unquote
 
 from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.api_errors import ConnectFailed
-from shared.kube.cluster_access import ClusterAccess
+from shared.kube.cluster_access import ClusterAccess, split_url
 from shared.limits import PROXY_HEAD_BYTES_MAX
 
 
@@ -50,43 +50,25 @@ class Proxy:
 
 def parse_proxy(url: str, source: str) -> Proxy:
     """A proxy's address; `ConfigurationError` names `source`, and never the password."""
-    shown_url = shown.url(url)
-    try:
-        parts = urlsplit(url if "://" in url else f"http://{url}")
-        port = parts.port
-    except (
-        ValueError
-    ):  # Whose text shows what it took for the port: a part of the password, perhaps.
-        told = f"proxy {shown_url}: host or port cannot be read"
-        raise ConfigurationError(source, [told]) from None
+    what = f"proxy {shown.url(url)}"
+    parts = split_url(url if "://" in url else f"http://{url}", what, source)
     if parts.scheme != "http":
-        told = f"proxy {shown_url}: only http:// proxies can be used"
-        raise ConfigurationError(source, [told])
+        raise ConfigurationError(source, [f"{what}: only http:// proxies can be used"])
     if not parts.hostname:
-        raise ConfigurationError(source, [f'proxy {shown_url}: write it like "http://proxy:3128"'])
+        raise ConfigurationError(source, [f'{what}: write it like "http://proxy:3128"'])
     authorization = ""
     if parts.username is not None:
         pair = f"{unquote(parts.username)}:{unquote(parts.password or '')}"
         authorization = f"Basic {base64.b64encode(pair.encode()).decode()}"
-    return Proxy(parts.hostname, port or 80, authorization)
-
-
-def proxy_of_environment(
-    environment: Mapping[str, str], host: str, port: int, *, is_tls: bool
-) -> Proxy | None:
-    """The proxy that the environment names for this server; None: go there directly."""
-    scheme = "HTTPS" if is_tls else "HTTP"
-    name, url = _first(environment, f"{scheme}_PROXY")
-    if not url or _is_excepted(host, port, _first(environment, "NO_PROXY")[1]):
-        return None
-    return parse_proxy(url, f"${name}")
+    return Proxy(parts.hostname, parts.port or 80, authorization)
 
 
 def with_proxy(access: ClusterAccess, environment: Mapping[str, str]) -> ClusterAccess:
     """The same server, by the way that the environment names."""
-    is_tls = access.tls is not None
-    proxy = proxy_of_environment(environment, access.host, access.port, is_tls=is_tls)
-    return replace(access, proxy=proxy)
+    name, url = _first(environment, "HTTP_PROXY" if access.tls is None else "HTTPS_PROXY")
+    no_proxy = _first(environment, "NO_PROXY")[1]
+    is_straight = not url or _is_excepted(access.host, access.port, no_proxy)
+    return replace(access, proxy=None if is_straight else parse_proxy(url, f"${name}"))
 
 
 def _first(environment: Mapping[str, str], name: str) -> tuple[str, str]:

@@ -1,21 +1,31 @@
 """Who a user of a kubeconfig file is to the API server, beside tokens: password, client certificate,
 impersonation.
 
-`ssl` takes certificates from files only and keeps them in the context, so a certificate from memory is
-laid in a folder of our own for a moment. A replaced one is shown by connections made from then on;
-whoever keeps connections compares `serial`.
+A certificate that is replaced is shown by connections made from then on; whoever keeps connections
+compares `serial`.
 """
 
 import base64
 import ssl
 import tempfile
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from shared.errors import ConfigurationError
 from shared.kube.credentials import Credentials
 
 _PLACES = "user.client-certificate, user.client-key"
+
+
+@contextmanager
+def written_for_a_moment(certificate: bytes, key: bytes) -> Iterator[tuple[Path, Path]]:
+    """As files, which `ssl` needs. No trace of the key is left on disk."""
+    with tempfile.TemporaryDirectory(prefix="berth-") as folder:
+        paths = Path(folder, "tls.crt"), Path(folder, "tls.key")
+        for path, content in zip(paths, (certificate, key), strict=True):
+            path.write_bytes(content)
+        yield paths
 
 
 class ClientCertificate:
@@ -38,14 +48,11 @@ class ClientCertificate:
         self._stamps = stamps
 
     def use_pem(self, certificate: bytes, key: bytes) -> None:
-        """Show this certificate. No trace of the key is left on disk."""
+        """Show this certificate."""
         if self._pem == (certificate, key):
             return
         try:
-            with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-                paths = Path(folder) / "tls.crt", Path(folder) / "tls.key"
-                for path, content in zip(paths, (certificate, key), strict=True):
-                    path.write_bytes(content)
+            with written_for_a_moment(certificate, key) as paths:
                 self._load(*paths)
         except OSError as error:
             problem = f"the certificate cannot be written for a moment to $TMPDIR: {error}"

@@ -12,10 +12,10 @@ import pytest
 from daemon.adapter.api_source import ApiSource
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.process import Adapter
+from shared.kube.cluster_access import access_at
 from shared.kube.custom_resources import custom_kind, is_custom
 from shared.kube.http_stream import StreamClient
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
-from shared.kube.server_url import access_by_url
 from shared.messages.to_owner import (
     AdapterMeasured,
     AdapterMessage,
@@ -197,7 +197,7 @@ async def watching(
 
     async with ScriptedServer(handler) as server:
         collector = Collector()
-        client = StreamClient(access_by_url(server.url))
+        client = StreamClient(access_at(server.url))
         watch = KindWatch(
             custom_kind(plural) if is_custom(plural) else KINDS_BY_PLURAL[plural],
             client,
@@ -720,7 +720,7 @@ EXPECTED = {
 def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner() -> None:
     async def main() -> None:
         async with ScriptedServer(small_cluster) as server:
-            source = ApiSource(access_by_url(server.url), seed=1)
+            source = ApiSource(access_at(server.url), seed=1)
             link = MemoryLink()
             task = asyncio.create_task(Adapter(source, link).run())
             for epoch in (1, 2):

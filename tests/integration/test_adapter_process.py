@@ -16,9 +16,9 @@ import pytest
 from shared.child_plan import ChildPlan
 from shared.feature_gates import parse_feature_gates
 from shared.kube.api_client import JSON, MERGE_PATCH, ApiClient
+from shared.kube.cluster_access import access_at
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
-from shared.kube.server_url import access_by_url
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,
@@ -105,7 +105,7 @@ def change(url: str, *requests: tuple[str, str, object]) -> None:
     """Talk to the API server as anybody would."""
 
     async def main() -> None:
-        client = ApiClient(access_by_url(url))
+        client = ApiClient(access_at(url))
         for method, path, body in requests:
             content_type = MERGE_PATCH if method == "PATCH" else JSON
             encoded = orjson.dumps(body) if body else b""

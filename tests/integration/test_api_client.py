@@ -15,12 +15,11 @@ import pytest
 from shared.errors import ConfigurationError
 from shared.kube import api_errors
 from shared.kube.api_client import CONNECTING_MAX
-from shared.kube.cluster_access import ClusterAccess
+from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.credentials import Credentials
 from shared.kube.http_connection import HttpConnection
 from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
-from shared.kube.server_url import access_by_url
 from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
 
 pytestmark = pytest.mark.integration
@@ -36,7 +35,7 @@ def run(
 ) -> None:
     async def main() -> None:
         async with ScriptedServer(handler) as server:
-            access = access_by_url(server.url)
+            access = access_at(server.url)
             access = dataclasses.replace(access, credentials=credentials or Credentials())
             client = StreamClient(access, **options)
             try:
@@ -157,7 +156,7 @@ def test_nothing_was_sent_when_nobody_listens() -> None:
     async def main() -> None:
         async with ScriptedServer(ok) as server:
             url = server.url
-        client = StreamClient(access_by_url(url))
+        client = StreamClient(access_at(url))
         with pytest.raises(api_errors.ConnectFailed, match=url):
             await client.post("/x", b"{}")
         await client.close()
@@ -346,7 +345,7 @@ def test_a_stream_has_its_own_connection_and_typed_refusals() -> None:
 def test_a_prefix_of_the_server_address_goes_before_every_path() -> None:
     async def main() -> None:
         async with ScriptedServer(ok) as server:
-            client = StreamClient(access_by_url(f"{server.url}/k8s/c1"))
+            client = StreamClient(access_at(f"{server.url}/k8s/c1"))
             assert await client.get("/api") == b'{"path": "/k8s/c1/api"}'
             await client.close()
 

@@ -15,9 +15,9 @@ import pytest
 
 from bench.apiserver.fault_plan import Rule
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
+from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import HttpStream, StreamClient
 from shared.kube.resources import KINDS_BY_PLURAL
-from shared.kube.server_url import access_by_url
 from tests.support.faulty_server import NODES, PODS, FaultyServer, NodeMirror, faulty_server
 from tests.support.waiting import HANG_S
 
@@ -51,7 +51,7 @@ async def watching(
         await asyncio.sleep(0)
 
     mirror = NodeMirror()
-    client = StreamClient(access_by_url(server.address), timeout_s=server.patience_s)
+    client = StreamClient(access_at(server.address), timeout_s=server.patience_s)
     patience = dict.fromkeys(
         ["idle_s_max", "initial_idle_s_max", "page_timeout_s"], server.patience_s
     )
@@ -249,7 +249,7 @@ def test_without_progress_notify_bookmarks_come_only_of_what_has_changed() -> No
         async with faulty_server(has_progress_notify=False, bookmark_interval_s=0.01) as server:
             server.add_node("n0")
             version = server.nodes()["n0"][1]
-            client = StreamClient(access_by_url(server.address))
+            client = StreamClient(access_at(server.address))
             query = f"watch=1&allowWatchBookmarks=1&resourceVersion={version}"
             nodes = await client.open_stream(f"{NODES}?{query}")
             pods = await client.open_stream(f"{PODS}?{query}")

@@ -14,7 +14,7 @@ import pytest
 from bench.apiserver.fault_plan import Rule
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
-from shared.kube.server_url import access_by_url
+from shared.kube.cluster_access import access_at
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod, StatusPatch
 from shared.rate_limit import RateLimit
@@ -38,7 +38,7 @@ def run(main: Callable[[], Awaitable[None]]) -> None:
 
 @contextlib.asynccontextmanager
 async def client_of(server: FaultyServer, **options: Any) -> AsyncIterator[ApiClient]:
-    client = ApiClient(access_by_url(server.address), timeout_s=server.patience_s, **options)
+    client = ApiClient(access_at(server.address), timeout_s=server.patience_s, **options)
     try:
         yield client
     finally:

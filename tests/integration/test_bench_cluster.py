@@ -9,8 +9,8 @@ from bench.perf.executor import NAMESPACES
 from bench.perf.http_cluster import HttpCluster, Place
 from bench.perf.object_template import Series
 from shared.clock import SystemClock
+from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import StreamClient
-from shared.kube.server_url import access_by_url
 from tests.support.scripted_server import Reply, Request, ScriptedServer
 from tests.support.waiting import HANG_S
 
@@ -29,7 +29,7 @@ async def asked_while_creating(folder: Path, answers: dict[str, list[int]]) -> l
         await reply.json(waiting.pop(0) if len(waiting) > 1 else waiting[0], {})
 
     async with ScriptedServer(handler) as server, asyncio.timeout(HANG_S):
-        client = StreamClient(access_by_url(server.url))
+        client = StreamClient(access_at(server.url))
         cluster = HttpCluster(Place(client, None, folder, None, True), SystemClock())
         await cluster.create([await cluster.prepare(WORKLOADS)])
         await client.close()

@@ -16,8 +16,8 @@ import pytest
 
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_wire import MetaPod, MetaVictims, PodName
+from shared.kube.cluster_access import access_at
 from shared.kube.connection_problems import Problem
-from shared.kube.server_url import access_by_url
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from tests.support.binder_stage import World
@@ -49,7 +49,7 @@ def world() -> Iterator[World]:
 
 
 def asked(world: World, question: Question, *extenders: ExtenderConfig) -> ExtenderAnswer:
-    with ExtenderCaller(extenders, access_by_url(world.address)) as caller:
+    with ExtenderCaller(extenders, access_at(world.address)) as caller:
         caller.ask(question)
         select.select([caller.fd], [], [])
         (answer,) = caller.take()
@@ -111,7 +111,7 @@ def test_an_extender_that_does_not_answer_is_a_problem_of_the_process_until_it_d
 
     with FakeExtender(filter=lambda _: next(answers)) as extender:
         one = config(extender.url, node_cache_capable=True, ignorable=True)
-        with ExtenderCaller([one], access_by_url(world.address), take) as caller:
+        with ExtenderCaller([one], access_at(world.address), take) as caller:
             for _ in range(2):
                 caller.ask(question(world))
             problem = told(2, is_over=False)
@@ -197,7 +197,7 @@ def test_a_pod_that_is_gone_is_an_error(world: World) -> None:
 
 
 def test_a_node_that_came_since_is_sent_as_well(world: World) -> None:
-    access = access_by_url(world.address)
+    access = access_at(world.address)
     with (
         FakeExtender(filter=keeping("d")) as extender,
         ExtenderCaller([config(extender.url)], access) as caller,

@@ -13,7 +13,7 @@ import yaml
 
 from bench.watched.watched_processes import WatchedProcess, start_api_server, start_berth
 from shared.kube.api_client import ApiClient
-from shared.kube.server_url import access_by_url
+from shared.kube.cluster_access import access_at
 from tests.support.fake_extender import FakeExtender, keeping, names_in, preferring
 from tests.support.waiting import HANG_S
 
@@ -39,7 +39,7 @@ class Stage:
 
     async def __aenter__(self) -> "Stage":
         self.server, self.address = await start_api_server(self.folder, 100_000, seed=1)
-        self.client = ApiClient(access_by_url(self.address))
+        self.client = ApiClient(access_at(self.address))
         return self
 
     async def start(self, *nodes: dict[str, Any]) -> None:
@@ -167,7 +167,7 @@ def test_scheduler_extender(tmp_path: Path) -> None:
 
 
 async def post_binding(address: str, name: str, uid: str, target: str) -> str:
-    client = ApiClient(access_by_url(address))
+    client = ApiClient(access_at(address))
     body = {
         "apiVersion": "v1",
         "kind": "Binding",

@@ -22,8 +22,8 @@ from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import WatchedProcess, start_api_server, start_berth
 from daemon.supervisor.process_list import ProcessEntry, read_list
 from shared.clock import SystemClock
+from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import StreamClient
-from shared.kube.server_url import access_by_url
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
@@ -44,7 +44,7 @@ class Run:
 
     async def __aenter__(self) -> Self:
         self.server, self.address = await start_api_server(self.folder, 200_000, seed=1)
-        self.client = StreamClient(access_by_url(self.address), timeout_s=HANG_S)
+        self.client = StreamClient(access_at(self.address), timeout_s=HANG_S)
         await create_all(self.client, NODES_PATH, self.workload.nodes)
         self.berth = await self.start_berth()
         self.watcher = pod_watcher(self.client, self.book, self.clock)

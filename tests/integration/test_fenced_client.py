@@ -6,7 +6,7 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from shared.kube.server_url import access_by_url
+from shared.kube.cluster_access import access_at
 from workers.binder.fences import Fence, FencedClient, Fences
 
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n{}"
@@ -41,7 +41,7 @@ async def world() -> AsyncIterator[tuple[Server, Fences, FencedClient]]:
     server, fences = Server(), Fences()
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
-    access = access_by_url(f"http://127.0.0.1:{port}")
+    access = access_at(f"http://127.0.0.1:{port}")
     client = FencedClient(access, fences, lambda: True, connections_max=1)
     try:
         yield server, fences, client

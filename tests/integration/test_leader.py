@@ -27,7 +27,7 @@ from shared.child_options import LeaderElection
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectFailed
-from shared.kube.server_url import access_by_url
+from shared.kube.cluster_access import access_at
 from shared.kube.timestamps import micro_time
 from tests.support.waiting import HANG_S
 
@@ -57,7 +57,7 @@ class Stage:
         self.config = CONFIG % lease
         self.server = server
         self.address = address
-        self.client = ApiClient(access_by_url(address), timeout_s=HANG_S)
+        self.client = ApiClient(access_at(address), timeout_s=HANG_S)
         self.lease = LeaseObject(self.client, "kube-system", "test")
         self.pods = synthetic_workload(20, 400).pods
         self.created = 0
@@ -320,7 +320,7 @@ def test_a_leader_that_cannot_renew_stands_by_until_it_can(tmp_path: Path) -> No
 async def a_write_without_the_lease(folder: Path) -> None:
     async with stage_in(folder) as stage:
         may_write = False
-        client = ApiClient(access_by_url(stage.address), may_write=lambda: may_write)
+        client = ApiClient(access_at(stage.address), may_write=lambda: may_write)
         try:
             body = synthetic_workload(1, 1).pods[0].body
             for write in (client.post, client.put, client.patch):

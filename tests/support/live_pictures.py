@@ -26,8 +26,8 @@ from daemon.trial.trial import Placed
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import access_at
 from shared.kube.resources import ALL_KINDS
-from shared.kube.server_url import access_by_url
 from tests.support.browser import Browser
 from tests.support.free_ports import free_port_pair
 from tests.support.subjects import openb_subject
@@ -44,7 +44,7 @@ async def berth_to_look_at(
 ) -> AsyncIterator[str]:
     """The address of its endpoints, when all pods were sent."""
     server, address = await start_api_server(folder, HISTORY, 0)
-    client = ApiClient(access_by_url(address), timeout_s=60.0)
+    client = ApiClient(access_at(address), timeout_s=60.0)
     try:
         await create_all(client, NODES_PATH, nodes)
         port = free_port_pair()

@@ -41,8 +41,8 @@ from bench.sim.virtual_loop import Network
 from daemon.adapter.process import Adapter
 from daemon.core.owner_counts import Count
 from shared.config import parse_configuration
+from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import StreamClient
-from shared.kube.server_url import access_by_url
 from shared.messages.admin import StatusAnswer
 from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.adapter_link import AdapterLink
@@ -178,7 +178,7 @@ def _http(plan: Plan, simulation: Simulation) -> Played:
             runtime_dir=Path(folder),
         )
         load = new_process(simulation, "load", clock, network)
-        client = StreamClient(access_by_url(ADDRESS, {}), timeout_s=120.0)
+        client = StreamClient(access_at(ADDRESS), timeout_s=120.0)
         cluster = HttpCluster(Place(client, None, Path(), None, False), load.clock)
 
         def is_ready() -> bool:

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from shared import shown
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError
+from shared.kube.cluster_access import access_at
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy, parse_proxy
-from shared.kube.server_url import access_at
 from shared.telemetry.log import EventLog, start_logging
 from shared.yaml_fields import YAML_FAULTS, yaml_problem
 

@@ -11,11 +11,11 @@ import pytest
 import yaml
 
 from shared.errors import ConfigurationError
+from shared.kube.cluster_access import access_at
 from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.find_access import find_access, in_cluster_access
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy
-from shared.kube.server_url import access_at, access_by_url
 from shared.limits import CONFIG_BYTES_MAX
 
 TLS = Path(__file__).parent / "tls"
@@ -332,9 +332,9 @@ def test_addresses_that_are_none(url: str) -> None:
 
 
 def test_addresses() -> None:
-    assert access_by_url("http://[::1]:8001").host_header == "[::1]:8001"
-    assert access_by_url("https://h/k8s/clusters/c1/").base_path == "/k8s/clusters/c1"
-    assert access_by_url("https://h").port == 443
+    assert access_at("http://[::1]:8001").host_header == "[::1]:8001"
+    assert access_at("https://h/k8s/clusters/c1/").base_path == "/k8s/clusters/c1"
+    assert access_at("https://h").port == 443
 
 
 def test_a_file_that_is_too_large_to_be_one_is_refused_unread(tmp_path: Path) -> None:

@@ -3,9 +3,14 @@
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.kube.proxy import Proxy, parse_proxy, proxy_of_environment
+from shared.kube.cluster_access import access_at
+from shared.kube.proxy import Proxy, parse_proxy, with_proxy
 
 PROXY = {"HTTPS_PROXY": "proxy:3128"}
+
+
+def way_to(server: str, environment: dict[str, str]) -> Proxy | None:
+    return with_proxy(access_at(server), environment).proxy
 
 
 @pytest.mark.parametrize(
@@ -35,17 +40,17 @@ PROXY = {"HTTPS_PROXY": "proxy:3128"}
     ],
 )
 def test_exceptions(no_proxy: str, host: str, is_excepted: bool) -> None:
-    environment = {**PROXY, "NO_PROXY": no_proxy}
-    found = proxy_of_environment(environment, host, 6443, is_tls=True)
+    server = f"[{host}]" if ":" in host else host
+    found = way_to(f"https://{server}:6443", {**PROXY, "NO_PROXY": no_proxy})
     assert (found is None) is is_excepted
     assert found in (None, Proxy("proxy", 3128))
 
 
 def test_each_scheme_has_its_variable_and_the_upper_case_goes_first() -> None:
     both = {"https_proxy": "http://small:1", "HTTPS_PROXY": "http://large:2", "http_proxy": "h:3"}
-    assert proxy_of_environment(both, "api", 443, is_tls=True) == Proxy("large", 2)
-    assert proxy_of_environment(both, "api", 80, is_tls=False) == Proxy("h", 3)
-    assert proxy_of_environment({}, "api", 443, is_tls=True) is None
+    assert way_to("https://api", both) == Proxy("large", 2)
+    assert way_to("http://api", both) == Proxy("h", 3)
+    assert way_to("https://api", {}) is None
 
 
 @pytest.mark.parametrize("url", ["socks5://p:1", "https://p:1", "http://p:none", "http://"])
