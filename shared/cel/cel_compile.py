@@ -36,7 +36,6 @@ from shared.cel.cel_functions import (
     contains_constant,
     regex_work,
 )
-from shared.cel.cel_overloads import overload_error
 from shared.cel.cel_syntax import (
     Call,
     Ident,
@@ -59,8 +58,8 @@ from shared.cel.cel_values import (
     as_optional,
     key_of,
     member,
-    no_overload,
     optional_member,
+    overload_error,
     type_name,
 )
 from shared.limits import CEL_EXPRESSIONS_MAX
@@ -170,10 +169,8 @@ def _compiled(node: Node, names: frozenset[str]) -> Evaluate:
             return lambda scope: value  # noqa: ARG005  # Every closure takes the scope.
         case Ident():
             return _identifier(node.name, names)
-        case Select():
-            return _select(node, names)
-        case Index():
-            return _index(node, names)
+        case Select() | Index():
+            return _look_up(node, names)
         case Call():
             return _call(node, names)
         case ListNode():
@@ -195,32 +192,42 @@ def _identifier(name: str, names: frozenset[str]) -> Evaluate:
     return evaluate
 
 
-def _select(node: Select, names: frozenset[str]) -> Evaluate:
-    if node.operand == Ident(DEVICE) and node.field not in DEVICE_FIELDS:
-        raise CelCompileError(f"undefined field '{node.field}'")
+def _look_up(node: Select | Index, names: frozenset[str]) -> Evaluate:
+    _need_known(node)
     path = _path(node)
     if path is not None:
         return _along(path, names)
-    operand, field = _compiled(node.operand, names), node.field
+    operand, key = _compiled(node.operand, names), _compiled(_key(node), names)
     look_up = optional_member if node.is_optional else member
 
     def evaluate(scope: CelScope) -> Any:
         scope.charge()
-        return look_up(operand(scope), field)
+        return look_up(operand(scope), key(scope))
 
     return evaluate
+
+
+def _need_known(node: Select | Index) -> None:
+    if (
+        isinstance(node, Select)
+        and node.operand == Ident(DEVICE)
+        and node.field not in DEVICE_FIELDS
+    ):
+        raise CelCompileError(f"undefined field '{node.field}'")
+
+
+def _key(node: Select | Index) -> Node:
+    return Literal(node.field) if isinstance(node, Select) else node.key
 
 
 def _path(node: Node) -> list[str] | None:
     """Of a variable and what is looked up from it by text, `a.b["c"]`, the names in order."""
     found: list[str] = []
     while isinstance(node, Select | Index) and not node.is_optional:
-        key = node.field if isinstance(node, Select) else node.key
-        if isinstance(key, Literal):
-            key = key.value
-        if not isinstance(key, str):
+        key = _key(node)
+        if not isinstance(key, Literal) or not isinstance(key.value, str):
             return None
-        found.append(key)
+        found.append(key.value)
         node = node.operand
     return [node.name, *reversed(found)] if isinstance(node, Ident) else None
 
@@ -237,20 +244,6 @@ def _along(path: list[str], names: frozenset[str]) -> Evaluate:
         for key in keys:
             value = value[key] if type(value) is dict and key in value else member(value, key)
         return value
-
-    return evaluate
-
-
-def _index(node: Index, names: frozenset[str]) -> Evaluate:
-    path = _path(node)
-    if path is not None:
-        return _along(path, names)
-    operand, index = _compiled(node.operand, names), _compiled(node.key, names)
-    look_up = optional_member if node.is_optional else member
-
-    def evaluate(scope: CelScope) -> Any:
-        scope.charge()
-        return look_up(operand(scope), index(scope))
 
     return evaluate
 
@@ -383,7 +376,7 @@ def _decided(scope: CelScope, sides: Iterable[Evaluate], *, decisive: bool) -> b
         if value is decisive:
             return decisive
         if not isinstance(value, bool):
-            failed = failed or no_overload()
+            failed = failed or NoOverloadError()
     if failed is not None:
         raise failed
     return not decisive
@@ -404,10 +397,7 @@ def _choice(node: Call, names: frozenset[str]) -> Evaluate:
     condition, yes, no = (_compiled(each, names) for each in node.args)
 
     def evaluate(scope: CelScope) -> Any:
-        chosen = condition(scope)
-        if not isinstance(chosen, bool):
-            raise no_overload()
-        return yes(scope) if chosen else no(scope)
+        return yes(scope) if _is_true(condition(scope)) else no(scope)
 
     return evaluate
 
@@ -416,8 +406,7 @@ def _has(node: Call, names: frozenset[str]) -> Evaluate:
     argument = node.args[0]
     if not isinstance(argument, Select):
         raise CelCompileError("invalid argument to has() macro")
-    if argument.operand == Ident(DEVICE) and argument.field not in DEVICE_FIELDS:
-        raise CelCompileError(f"undefined field '{argument.field}'")
+    _need_known(argument)
     operand, field = _compiled(argument.operand, names), argument.field
 
     def evaluate(scope: CelScope) -> bool:
@@ -553,7 +542,7 @@ def _mapped(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any
 
 def _is_true(value: Any) -> bool:
     if not isinstance(value, bool):
-        raise no_overload()
+        raise NoOverloadError
     return value
 
 

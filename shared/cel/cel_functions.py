@@ -11,6 +11,7 @@ quantity,regex,semverlib}.go, v1.36.
 import functools
 import itertools
 import math
+import operator
 import re
 from collections.abc import Callable, Iterator, Mapping
 from decimal import Decimal
@@ -25,16 +26,15 @@ from shared.cel.cel_values import (
     UINT_MAX,
     CelError,
     CelQuantity,
+    NoOverloadError,
     Optional,
     Semver,
-    SemverError,
     Uint,
     checked_int,
     compare,
     equals,
     is_equal,
     is_number,
-    no_overload,
     normalized_semver,
     parse_semver,
 )
@@ -51,7 +51,7 @@ def _typed(function: Function, *types: type | tuple[type, ...]) -> Function:
     def checked(*values: Any) -> Any:
         for value, kind in zip(values, types, strict=True):
             if not isinstance(value, kind) or (kind is int and type(value) is not int):
-                raise no_overload()
+                raise NoOverloadError
         return function(*values)
 
     return checked
@@ -60,35 +60,33 @@ def _typed(function: Function, *types: type | tuple[type, ...]) -> Function:
 # Operators ------------------------------------------------------------------------------------------
 
 
+def _arithmetic(operation: Function) -> Function:
+    """The operation on two numbers of one type, whose result must be one of it."""
+
+    def compute(a: Any, b: Any) -> Any:
+        if type(a) is not type(b) or not is_number(a):
+            raise NoOverloadError
+        return _bounded(a, operation(a, b))
+
+    return compute
+
+
 def _add(a: Any, b: Any) -> Any:
-    if _same_number(a, b):
-        return _bounded(a, a + b)
     if type(a) is type(b) and isinstance(a, str | bytes | list):
         return a + b
-    raise no_overload()
+    return _add_numbers(a, b)
 
 
-def _subtract(a: Any, b: Any) -> Any:
-    if not _same_number(a, b):
-        raise no_overload()
-    return _bounded(a, a - b)
-
-
-def _multiply(a: Any, b: Any) -> Any:
-    if not _same_number(a, b):
-        raise no_overload()
-    return _bounded(a, a * b)
+_add_numbers: Final = _arithmetic(operator.add)
 
 
 def _divide(a: Any, b: Any) -> Any:
-    if not _same_number(a, b):
-        raise no_overload()
     if isinstance(a, float):
         return _divide_floats(a, b)
     if b == 0:
         raise CelError("division by zero")
     quotient = abs(a) // abs(b)
-    return _bounded(a, quotient if (a < 0) == (b < 0) else -quotient)
+    return quotient if (a < 0) == (b < 0) else -quotient
 
 
 def _divide_floats(a: float, b: float) -> float:
@@ -98,22 +96,18 @@ def _divide_floats(a: float, b: float) -> float:
 
 
 def _modulo(a: Any, b: Any) -> Any:
-    if not _same_number(a, b) or isinstance(a, float):
-        raise no_overload()
+    if isinstance(a, float):
+        raise NoOverloadError
     if b == 0:
         raise CelError("modulus by zero")
     rest = abs(a) % abs(b)
-    return _bounded(a, rest if a >= 0 else -rest)
+    return rest if a >= 0 else -rest
 
 
 def _negate(a: Any) -> Any:
     if not is_number(a) or isinstance(a, Uint):
-        raise no_overload()
+        raise NoOverloadError
     return _bounded(a, -a)
-
-
-def _same_number(a: Any, b: Any) -> bool:
-    return type(a) is type(b) and is_number(a)
 
 
 def _bounded(like: Any, value: Any) -> Any:
@@ -128,7 +122,7 @@ def _bounded(like: Any, value: Any) -> Any:
 
 def _not(a: Any) -> bool:
     if not isinstance(a, bool):
-        raise no_overload()
+        raise NoOverloadError
     return not a
 
 
@@ -137,7 +131,7 @@ def _contains(element: Any, container: Any) -> bool:
         return any(equals(element, each) for each in container)
     if isinstance(container, dict):
         return isinstance(element, str | int | float) and element in container
-    raise no_overload()
+    raise NoOverloadError
 
 
 # Conversions ----------------------------------------------------------------------------------------
@@ -156,7 +150,7 @@ def _to_int(value: Any) -> int:
     if isinstance(value, int) and not isinstance(value, bool):
         return checked_int(int(value))
     if not isinstance(value, str):
-        raise no_overload()
+        raise NoOverloadError
     if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
         raise CelError("type conversion error from 'string' to 'int'")
     return int(value)
@@ -164,7 +158,7 @@ def _to_int(value: Any) -> int:
 
 def _to_uint(value: Any) -> Uint:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise no_overload()
+        raise NoOverloadError
     if isinstance(value, str):
         if _INTEGER.fullmatch(value) is None or value[0] in "+-" or int(value) > UINT_MAX:
             raise CelError("type conversion error from 'string' to 'uint'")
@@ -176,7 +170,7 @@ def _to_uint(value: Any) -> Uint:
 
 def _to_double(value: Any) -> float:
     if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise no_overload()
+        raise NoOverloadError
     if not isinstance(value, str):
         return float(value)
     found = _FLOAT.fullmatch(value)
@@ -202,7 +196,7 @@ def _to_string(value: Any) -> str:
             except UnicodeDecodeError as error:
                 raise CelError("invalid UTF-8 in bytes, cannot convert to string") from error
         case _:
-            raise no_overload()
+            raise NoOverloadError
 
 
 def _shown_float(value: float) -> str:
@@ -220,7 +214,7 @@ def _to_bool(value: Any) -> bool:
     if isinstance(value, bool):
         return value
     if not isinstance(value, str):
-        raise no_overload()
+        raise NoOverloadError
     if value in ("1", "t", "T", "true", "TRUE", "True"):
         return True
     if value in ("0", "f", "F", "false", "FALSE", "False"):
@@ -233,12 +227,12 @@ def _to_bytes(value: Any) -> bytes:
         return value.encode()
     if isinstance(value, bytes):
         return value
-    raise no_overload()
+    raise NoOverloadError
 
 
 def _size(value: Any) -> int:
     if not isinstance(value, str | bytes | list | dict):
-        raise no_overload()
+        raise NoOverloadError
     return len(value)
 
 
@@ -300,7 +294,7 @@ def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
 
 def _join(parts: list[Any], separator: str = "") -> str:
     if not all(isinstance(part, str) for part in parts):
-        raise no_overload()
+        raise NoOverloadError
     return separator.join(parts)
 
 
@@ -399,7 +393,7 @@ def _is_sorted(values: list[Any]) -> bool:
 
 def _sum(values: list[Any]) -> Any:
     if not all(map(is_number, values)):
-        raise no_overload()
+        raise NoOverloadError
     return functools.reduce(_add, values) if values else 0
 
 
@@ -413,20 +407,14 @@ def _extreme(values: list[Any], sign: int, name: str) -> Any:
     return best
 
 
-def _some_index_of(target: Any, wanted: Any) -> int:
-    if isinstance(target, list):
-        return next((i for i, value in enumerate(target) if equals(value, wanted)), -1)
+def _place_in(target: Any, wanted: Any, *, is_last: bool) -> int:
+    """indexOf and lastIndexOf, of lists as of texts."""
     if isinstance(target, str) and isinstance(wanted, str):
-        return _index_of(target, wanted)
-    raise no_overload()
-
-
-def _some_last_index_of(target: Any, wanted: Any) -> int:
-    if isinstance(target, list):
-        return max((i for i, value in enumerate(target) if equals(value, wanted)), default=-1)
-    if isinstance(target, str) and isinstance(wanted, str):
-        return _last_index_of(target, wanted)
-    raise no_overload()
+        return _last_index_of(target, wanted) if is_last else _index_of(target, wanted)
+    if not isinstance(target, list):
+        raise NoOverloadError
+    places = (i for i, value in enumerate(target) if equals(value, wanted))
+    return max(places, default=-1) if is_last else next(places, -1)
 
 
 def _set_contains(values: list[Any], wanted: list[Any]) -> bool:
@@ -451,10 +439,11 @@ def _quantity(text: str) -> CelQuantity:
         raise CelError(error.in_brief or f"error parsing quantity: {error}") from error
 
 
-def _is_quantity(text: str) -> bool:
+def _is_readable(read: Function, *values: Any) -> bool:
+    """isQuantity and isSemver."""
     try:
-        quantities.parse(text)
-    except QuantityError:
+        read(*values)
+    except CelError:
         return False
     return True
 
@@ -472,9 +461,7 @@ def _as_approximate_float(value: CelQuantity) -> float:
         return math.inf if value.nanos > 0 else -math.inf
 
 
-def _semver(text: Any, is_normalized: Any = False) -> Semver:
-    if not isinstance(text, str) or not isinstance(is_normalized, bool):
-        raise no_overload()
+def _semver(text: str, is_normalized: bool = False) -> Semver:  # As CEL has it.
     return parse_semver(normalized_semver(text) if is_normalized else text)
 
 
@@ -483,28 +470,20 @@ def _int64(number: int) -> int:
     return number - 2**64 if number > INT_MAX else number
 
 
-def _is_semver(text: Any, is_normalized: Any = False) -> bool:
-    try:
-        parse_semver(normalized_semver(text) if is_normalized else text)
-    except SemverError:
-        return False
-    return True
-
-
 def _order(a: Any, b: Any) -> int:
     """compareTo, of quantities as of versions."""
     if isinstance(a, CelQuantity) and isinstance(b, CelQuantity):
         return (a.nanos > b.nanos) - (a.nanos < b.nanos)
     if isinstance(a, Semver) and isinstance(b, Semver):
         return (a.order() > b.order()) - (a.order() < b.order())
-    raise no_overload()
+    raise NoOverloadError
 
 
 def _shifted(a: CelQuantity, b: Any, sign: int) -> CelQuantity:
     if isinstance(b, int) and not isinstance(b, bool):
         b = CelQuantity(ExactQuantity(b * NANOS_PER_UNIT, a.exact.format))
     elif not isinstance(b, CelQuantity):
-        raise no_overload()
+        raise NoOverloadError
     # The places of what is nothing do not count.
     counting = [each.is_kept_whole for each in (a, b) if each.nanos] or [a.is_kept_whole]
     return CelQuantity(ExactQuantity(a.nanos + sign * b.nanos, a.exact.format), all(counting))
@@ -541,9 +520,9 @@ _METHODS: Final[Mapping[tuple[str, int], Function]] = {
     ("findAll", 2): _typed(_find_all, str, str, int),
     ("size", 0): _size,
     ("charAt", 1): _typed(_char_at, str, int),
-    ("indexOf", 1): _some_index_of,
+    ("indexOf", 1): functools.partial(_place_in, is_last=False),
     ("indexOf", 2): _typed(_index_of, str, str, int),
-    ("lastIndexOf", 1): _some_last_index_of,
+    ("lastIndexOf", 1): functools.partial(_place_in, is_last=True),
     ("lastIndexOf", 2): _typed(_last_index_of, str, str, int),
     ("lowerAscii", 0): _typed(lambda t: t.translate(_LOWER), str),
     ("upperAscii", 0): _typed(lambda t: t.translate(_UPPER), str),
@@ -577,10 +556,10 @@ _METHODS: Final[Mapping[tuple[str, int], Function]] = {
 }
 _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
     ("_+_", 2): _add,
-    ("_-_", 2): _subtract,
-    ("_*_", 2): _multiply,
-    ("_/_", 2): _divide,
-    ("_%_", 2): _modulo,
+    ("_-_", 2): _arithmetic(operator.sub),
+    ("_*_", 2): _arithmetic(operator.mul),
+    ("_/_", 2): _arithmetic(_divide),
+    ("_%_", 2): _arithmetic(_modulo),
     ("-_", 1): _negate,
     ("!_", 1): _not,
     ("_==_", 2): is_equal,
@@ -600,12 +579,12 @@ _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
     ("dyn", 1): lambda value: value,
     ("matches", 2): _typed(_matches, str, str),
     ("quantity", 1): _typed(_quantity, str),
-    ("isQuantity", 1): _typed(_is_quantity, str),
+    ("isQuantity", 1): _typed(functools.partial(_is_readable, _quantity), str),
     ("sign", 1): _typed(_sign, CelQuantity),
     ("semver", 1): _typed(_semver, str),
-    ("semver", 2): _semver,
-    ("isSemver", 1): _typed(_is_semver, str),
-    ("isSemver", 2): _typed(_is_semver, str, bool),
+    ("semver", 2): _typed(_semver, str, bool),
+    ("isSemver", 1): _typed(functools.partial(_is_readable, _semver), str),
+    ("isSemver", 2): _typed(functools.partial(_is_readable, _semver), str, bool),
     ("sets.contains", 2): _typed(_set_contains, list, list),
     ("sets.intersects", 2): _typed(_set_intersects, list, list),
     ("sets.equivalent", 2): _typed(_set_equivalent, list, list),

@@ -9,9 +9,10 @@ Grammar: google/cel-spec doc/langdef.md; limits as cel-go's parser has them in K
 
 import math
 import re
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
-from shared.cel.cel_values import CelCompileError, Uint
+from shared.cel.cel_values import INT_MAX, INT_MIN, UINT_MAX, CelCompileError, Uint
 from shared.limits import CEL_CHAIN_MAX, CEL_DEPTH_MAX, CEL_DIGITS_MAX
 
 
@@ -73,13 +74,17 @@ _RESERVED: Final = frozenset(
         "package", "namespace", "return", "var", "void", "while",
     )
 )  # fmt: skip
-_RELATIONS: Final = {
-    "<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in",
-}  # fmt: skip
-_SUMS: Final = {"+": "_+_", "-": "_-_"}
-_PRODUCTS: Final = {"*": "_*_", "/": "_/_", "%": "_%_"}
-_INT_MAX: Final = 2**63 - 1
-_UINT_MAX: Final = 2**64 - 1
+_BINARY: Final[Sequence[Mapping[str, str]]] = (
+    {"||": "_||_"},
+    {"&&": "_&&_"},
+    {"<": "_<_", "<=": "_<=_", ">": "_>_", ">=": "_>=_", "==": "_==_", "!=": "_!=_", "in": "@in"},
+    {"+": "_+_", "-": "_-_"},
+    {"*": "_*_", "/": "_/_", "%": "_%_"},
+)
+"""Operators from the loosest on, by their text, which no token of another kind has."""
+_FLAT: Final = 2
+"""Chains of the operators before are compiled as one; those of others nest."""
+_CONSTANTS: Final = {"true": True, "false": False, "null": None}
 
 
 class _Token(NamedTuple):
@@ -127,11 +132,9 @@ class _Parser:
 
     def _take(self, text: str) -> bool:
         """Takes the operator if it comes next."""
-        token = self._tokens[self._next]
-        if token.text == text and token.kind in ("op", "ident"):
-            self._next += 1
-            return True
-        return False
+        is_next = self._peek().text == text
+        self._next += is_next
+        return is_next
 
     def _need(self, text: str) -> None:
         if not self._take(text):
@@ -158,64 +161,38 @@ class _Parser:
 
     def _expression(self) -> Node:
         self._deeper()
-        node = self._either()
+        node = self._binary()
         if self._take("?"):
-            chosen = self._either()
+            chosen = self._binary()
             self._need(":")
             node = Call("_?_:_", None, (node, chosen, self._expression()))
         self._depth -= 1
         return node
 
-    def _either(self) -> Node:
-        node = self._both()
-        while self._take("||"):
-            node = Call("_||_", None, (node, self._both()))
-        return node
-
-    def _both(self) -> Node:
-        node = self._relation()
-        while self._take("&&"):
-            node = Call("_&&_", None, (node, self._relation()))
-        return node
-
-    def _relation(self) -> Node:
-        node = self._binary(_SUMS)
-        length = 0
-        while (function := _RELATIONS.get(self._peek().text)) and self._is_operator():
+    def _binary(self, level: int = 0) -> Node:
+        """Operators of one precedence, which lean to the left."""
+        if level == len(_BINARY):
+            return self._unary()
+        node, length = self._binary(level + 1), 0
+        while function := _BINARY[level].get(self._peek().text):
             self._next += 1
-            node = Call(function, None, (node, self._binary(_SUMS)))
-            length = self._longer(length)
+            node = Call(function, None, (node, self._binary(level + 1)))
+            if level >= _FLAT:
+                length = self._longer(length)
         return node
-
-    def _is_operator(self) -> bool:
-        token = self._peek()
-        return token.kind == "op" or token.text == "in"
-
-    def _binary(self, operators: dict[str, str]) -> Node:
-        tighter = self._unary if operators is _PRODUCTS else self._product
-        node, length = tighter(), 0
-        while self._peek().kind == "op" and (function := operators.get(self._peek().text)):
-            self._next += 1
-            node = Call(function, None, (node, tighter()))
-            length = self._longer(length)
-        return node
-
-    def _product(self) -> Node:
-        return self._binary(_PRODUCTS)
 
     def _unary(self) -> Node:
-        if self._peek().kind == "op" and self._peek().text in ("!", "-"):
-            self._deeper()
-            operator = self._peek().text
-            self._next += 1
-            following = self._peek()
-            if operator == "-" and following.kind in ("int", "float"):
-                node = self._member(is_negative=True)
-            else:
-                node = Call("!_" if operator == "!" else "-_", None, (self._unary(),))
-            self._depth -= 1
-            return node
-        return self._member()
+        operator = self._peek().text
+        if operator not in ("!", "-"):
+            return self._member()
+        self._deeper()
+        self._next += 1
+        if operator == "-" and self._peek().kind in ("int", "float"):
+            node = self._member(is_negative=True)
+        else:
+            node = Call(f"{operator}_", None, (self._unary(),))
+        self._depth -= 1
+        return node
 
     # Members -------------------------------------------------------------------------------------
 
@@ -242,7 +219,7 @@ class _Parser:
 
     def _name(self) -> str:
         token = self._peek()
-        if token.kind != "ident" or token.text in ("in", "true", "false", "null"):
+        if token.kind != "ident" or token.text == "in" or token.text in _CONSTANTS:
             raise self._unexpected()
         self._next += 1
         return token.text
@@ -271,17 +248,16 @@ class _Parser:
             self._need(")")
             return node
         if self._take("["):
-            return self._list()
+            return ListNode(tuple((self._expression(), each) for each in self._items("]")))
         if self._take("{"):
-            return self._map()
+            return MapNode(tuple(self._entry(is_optional=each) for each in self._items("}")))
         raise self._unexpected()
 
     def _identifier(self) -> Node:
         token = self._peek()
-        constants = {"true": True, "false": False, "null": None}
-        if token.text in constants:
+        if token.text in _CONSTANTS:
             self._next += 1
-            return Literal(constants[token.text])
+            return Literal(_CONSTANTS[token.text])
         if token.text in _RESERVED:
             raise CelCompileError(f"Syntax error: reserved identifier: {token.text}")
         name = self._name()
@@ -289,27 +265,19 @@ class _Parser:
             return Call(name, None, self._arguments(")"))
         return Ident(name)
 
-    def _list(self) -> Node:
-        elements: list[tuple[Node, bool]] = []
-        while not self._take("]"):
-            is_optional = self._take("?")
-            elements.append((self._expression(), is_optional))
+    def _items(self, closing: str) -> Iterator[bool]:
+        """Stops at each item up to `closing`, and says whether it is optional. A comma may follow the
+        last one."""
+        while not self._take(closing):
+            yield self._take("?")
             if not self._take(","):
-                self._need("]")
-                break
-        return ListNode(tuple(elements))
+                self._need(closing)
+                return
 
-    def _map(self) -> Node:
-        entries: list[tuple[Node, Node, bool]] = []
-        while not self._take("}"):
-            is_optional = self._take("?")
-            key = self._expression()
-            self._need(":")
-            entries.append((key, self._expression(), is_optional))
-            if not self._take(","):
-                self._need("}")
-                break
-        return MapNode(tuple(entries))
+    def _entry(self, *, is_optional: bool) -> tuple[Node, Node, bool]:
+        key = self._expression()
+        self._need(":")
+        return key, self._expression(), is_optional
 
 
 # Literals -------------------------------------------------------------------------------------------
@@ -328,11 +296,11 @@ def _literal(token: _Token, *, is_negative: bool) -> Any:
         raise CelCompileError(f"Syntax error: invalid int literal {digits[:40]}...")
     number = int(digits, 16) if digits.startswith("0x") else int(digits)
     if len(digits) != len(token.text):
-        if is_negative or number > _UINT_MAX:
+        if is_negative or number > UINT_MAX:
             raise CelCompileError(f"Syntax error: invalid uint literal {token.text}")
         return Uint(number)
     number = -number if is_negative else number
-    if not -_INT_MAX - 1 <= number <= _INT_MAX:
+    if not INT_MIN <= number <= INT_MAX:
         raise CelCompileError(f"Syntax error: invalid int literal {token.text}")
     return number
 

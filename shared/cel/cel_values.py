@@ -10,6 +10,7 @@ blang/semver v4.
 
 import json
 import re
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 from shared.errors import OperationalError
@@ -108,19 +109,13 @@ def _check_prerelease(text: str) -> None:
         raise SemverError("Prerelease is empty")
     if _DIGITS.fullmatch(text) is None:
         _check_letters(_ALPHANUM, text, "prerelease")
-    elif text[0] == "0" and len(text) > 1:
-        told = "Numeric PreRelease version must not contain leading zeroes"
-        raise SemverError(f"{told} {_quoted(text)}")
     else:
-        _uint64(text)
+        _uint64(text, "Numeric PreRelease version")
 
 
 def _semver_number(text: str, name: str) -> int:
     _check_letters(_DIGITS, text, f"{name} number")
-    if text[:1] == "0" and len(text) > 1:
-        told = f"{name.capitalize()} number must not contain leading zeroes"
-        raise SemverError(f"{told} {_quoted(text)}")
-    return _uint64(text)
+    return _uint64(text, f"{name.capitalize()} number")
 
 
 def _check_letters(allowed: re.Pattern[str], text: str, what: str) -> None:
@@ -128,8 +123,10 @@ def _check_letters(allowed: re.Pattern[str], text: str, what: str) -> None:
         raise SemverError(f"Invalid character(s) found in {what} {_quoted(text)}")
 
 
-def _uint64(digits: str) -> int:
-    """As strconv.ParseUint of Go reads it."""
+def _uint64(digits: str, what: str) -> int:
+    """As strconv.ParseUint of Go reads it, but for leading zeros."""
+    if digits[:1] == "0" and len(digits) > 1:
+        raise SemverError(f"{what} must not contain leading zeroes {_quoted(digits)}")
     if not digits:
         raise SemverError('strconv.ParseUint: parsing "": invalid syntax')
     if len(digits) > _DIGITS_MAX or int(digits) > UINT_MAX:
@@ -188,10 +185,30 @@ def device_object(
 class NoOverloadError(CelError):
     """Arguments of types that a function does not take. Who calls it tells its name."""
 
+    def __init__(self) -> None:
+        super().__init__("no such overload")
 
-def no_overload() -> NoOverloadError:
-    """The error for arguments of types that the function does not take."""
-    return NoOverloadError("no such overload")
+
+_COMPUTED: Final = frozenset({"int", "uint", "double", "string"})
+_COMPARED: Final = _COMPUTED | {"bytes", "bool"}
+_OPERANDS: Final[Mapping[str, frozenset[str]]] = {
+    "_+_": _COMPUTED | {"bytes", "list"}, "_-_": _COMPUTED, "_*_": _COMPUTED, "_/_": _COMPUTED,
+    "_%_": _COMPUTED - {"double"}, "-_": _COMPUTED - {"uint"} | {"bool"},
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _COMPARED), "size": frozenset(),
+}  # fmt: skip
+"""Operator -> types that have it; where the first operand has not, cel-go names the operator."""
+_UNNAMED: Final = frozenset({"_==_", "_!=_", "!_", "@in", "contains", "startsWith", "endsWith",
+                             "matches", "find", "findAll"})  # fmt: skip
+
+
+def overload_error(function: str, values: Sequence[Any]) -> CelError:
+    """A function was called with values of types that it does not take: as cel-go tells it."""
+    if function in _UNNAMED or type_name(values[0]) in _OPERANDS.get(function, ()):
+        return CelError("no such overload")
+    if function in _OPERANDS:
+        return CelError(f"no such overload: {function}")
+    types = ", ".join(map(type_name, values))
+    return CelError(f"no such overload: {function}({types})")
 
 
 def is_number(value: Any) -> bool:
@@ -205,7 +222,7 @@ _NUMBERS: Final = (int, float)
 def is_equal(a: Any, b: Any) -> bool:
     """The operator ==. A version or quantity on its left has an overload for its own kind alone."""
     if _has_no_equality(a, b):
-        raise no_overload()
+        raise NoOverloadError
     return equals(a, b)
 
 
@@ -241,7 +258,7 @@ def compare(a: Any, b: Any) -> int:
     if not (is_number(a) and is_number(b)) and not (
         type(a) is type(b) and isinstance(a, str | bool | bytes)
     ):
-        raise no_overload()
+        raise NoOverloadError
     if a != a or b != b:
         raise CelError("NaN values cannot be ordered")
     return int(a > b) - int(a < b)
@@ -266,35 +283,14 @@ def key_of(value: T) -> T:
 
 def type_name(value: Any) -> str:
     """CEL's name of a value's type."""
-    match value:
-        case None:
-            return "null_type"
-        case bool():
-            return "bool"
-        case Uint():
-            return "uint"
-        case int():
-            return "int"
-        case float():
-            return "double"
-        case str():
-            return "string"
-        case bytes():
-            return "bytes"
-        case list():
-            return "list"
-        case dict():
-            return "map"
-        case CelQuantity():
-            return "kubernetes.Quantity"
-        case Semver():
-            return "kubernetes.Semver"
-        case Optional():
-            return "optional_type"
-        case _:
-            return type(value).__name__
+    return _TYPE_NAMES.get(type(value), type(value).__name__)
 
 
+_TYPE_NAMES: Final[Mapping[type, str]] = {
+    type(None): "null_type", bool: "bool", Uint: "uint", int: "int", float: "double", str: "string",
+    bytes: "bytes", list: "list", dict: "map", DefaultMap: "map", CelQuantity: "kubernetes.Quantity",
+    Semver: "kubernetes.Semver", Optional: "optional_type",
+}  # fmt: skip
 _KEYS: Final = (str, int, float)
 """Types of what can be looked up in a map."""
 _MISSING: Final = object()
@@ -341,7 +337,7 @@ def optional_member(value: Any, key: Any) -> Optional:
 def as_optional(value: Any) -> Optional:
     """The same, if it is one."""
     if not isinstance(value, Optional):
-        raise no_overload()
+        raise NoOverloadError
     return value
 
 
