@@ -15,8 +15,8 @@ import numpy as np
 from daemon.core.cache import Cache
 from daemon.core.owner_plugins import OwnerPlugins
 from shared.dra.device_index import CLAIMS, device_index
+from shared.dra.extended import pod_uid_of
 from shared.dra.pod_claims import is_used_by_none_but
-from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.core_v1 import Node

@@ -18,7 +18,7 @@ from shared.cel.cel_values import CelCompileError, CelError
 from shared.dra import capacity
 from shared.dra.allocated import AllocatedState
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
-from shared.dra.constraints import Constraint, make_constraint
+from shared.dra.constraints import Constraint
 from shared.dra.pools import Pool, Reaches
 from shared.dra.requests import (
     ALL,
@@ -44,7 +44,6 @@ class ClaimToAllocate(NamedTuple):
     """A claim, its requests understood."""
 
     claim: ResourceClaim
-    key: str
     text: str
     """As messages name it."""
     requests: tuple[tuple[Alternative, ...], ...]
@@ -78,7 +77,6 @@ def understand(
     return [
         ClaimToAllocate(
             claim,
-            claim.metadata.key,
             f"claim {claim.metadata.key}",
             tuple(alternatives_of(claim, r, classes) for r in claim.spec.devices.requests or ()),
         )
@@ -158,12 +156,12 @@ class _Search:
                 )
             if fewest > RESULTS_MAX:
                 raise AllocationError(
-                    f"claim {entry.key}: number of requested devices {fewest} exceeds the claim "
+                    f"{entry.text}: number of requested devices {fewest} exceeds the claim "
                     f"limit of {RESULTS_MAX}"
                 )
             constraints = entry.claim.spec.devices.constraints or ()
             self._constraints.append(
-                [make_constraint(c, entry.key, i) for i, c in enumerate(constraints)]
+                [Constraint(c, entry.text, i) for i, c in enumerate(constraints)]
             )
         return self._claim(0)
 
@@ -185,7 +183,7 @@ class _Search:
 
     def _prepared_count(self, claim: int, request: int, number: int, asked: Alternative) -> int:
         """How many devices an alternative needs; for "all" this is where they are found."""
-        where = f"claim {self._claims[claim].key}, request {asked.name}"
+        where = f"{self._claims[claim].text}, request {asked.name}"
         if asked.mode == EXACT_COUNT:
             return asked.device_count
         if asked.mode != ALL:
@@ -260,15 +258,11 @@ class _Search:
             return self._request(claim, request + 1)
         if len(self._given[claim]) + wanted - index > RESULTS_MAX:
             raise _TooManyResultsError
-        if is_all:
-            return self._next_of_all(key, asked, index)
-        return self._first_fitting(key, asked, index, start)
-
-    def _next_of_all(self, key: tuple[int, int, int], asked: Alternative, index: int) -> bool:
+        if not is_all:
+            return self._first_fitting(key, asked, index, start)
         undo = self._allocate(key, asked, self._all[key][index], is_needed=True)
-        if undo is None:
-            return False  # The order does not matter: one that cannot be had is the end.
-        return self._go_on(undo, key, index, (0, 0, 0))
+        # The order does not matter: one that cannot be had is the end.
+        return undo is not None and self._go_on(undo, key, index, (0, 0, 0))
 
     def _go_on(
         self,
@@ -439,7 +433,7 @@ class _Search:
                 continue
             if is_needed:
                 raise AllocationError(
-                    f"claim {self._claims[claim].key}, request {asked.name}: cannot add device "
+                    f"{self._claims[claim].text}, request {asked.name}: cannot add device "
                     f"{shown(device.identity)} because a claim constraint would not be satisfied"
                 )
             for each in joined:

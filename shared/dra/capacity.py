@@ -71,14 +71,12 @@ def _up_to_step(
 def _violates(consumed: ExactQuantity, policy: Policy | None) -> bool:
     if policy is None or consumed == policy.default:
         return False
-    if policy.has_range:
-        if policy.high is not None and consumed.nanos > policy.high.nanos:
-            return True
-        if policy.step is not None and policy.low is not None:
-            width = value_of_nanos(policy.step.nanos)
-            above = value_of_nanos(consumed.nanos) - value_of_nanos(policy.low.nanos)
-            return width > 0 and above % width != 0
+    if policy.high is not None and consumed.nanos > policy.high.nanos:
+        return True
+    if policy.step is not None and policy.low is not None:
+        width = value_of_nanos(policy.step.nanos)
+        above = value_of_nanos(consumed.nanos) - value_of_nanos(policy.low.nanos)
+        return width > 0 and above % width != 0
+    if not policy.values:
         return False
-    if policy.values:
-        return all(consumed.nanos != value.nanos for value in policy.values)
-    return False
+    return consumed.nanos not in [value.nanos for value in policy.values]

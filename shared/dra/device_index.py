@@ -21,12 +21,11 @@ from shared.columns.table import NodeTable
 from shared.dra.allocated import AllocatedState, results_of
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import selected
-from shared.dra.extended import classes_by_resource
+from shared.dra.extended import can_be_backed, classes_by_resource, pod_uid_of
 from shared.dra.pools import Pool, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
 from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceFacts, SliceView
 from shared.dra.search_work import Work
-from shared.dra.special_claim import pod_uid_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
@@ -193,32 +192,34 @@ class DeviceIndex:
         self._pools.clear()
         self._pool_count = 0
         self._offers.clear()
+        self._far_pools = None
         old = self._slices.pop(key, None)
         if old is not None:
-            self._note_far(old, -1)
             self._by_pool.drop(old.pool_id, key)
             if old.match.node_name:
                 self._by_node.drop(old.match.node_name, key)
             else:
                 del self._shared[key]
-            self._mark_pool(old.pool_id)
-            self._mark(old)
+            self._note(old, -1)
         new = self._objects.get(SLICES, key)
         if new is not None:
             view = self._slices[key] = SliceView(new, self._facts)
-            self._note_far(view, 1)
             self._by_pool.put(view.pool_id, key, view)
             if view.match.node_name:
                 self._by_node.put(view.match.node_name, key, view)
             else:
                 self._shared[key] = view
-            self._mark_pool(view.pool_id)
-            self._mark(view)
+            self._note(view, 1)
 
-    def _note_far(self, view: SliceView, change: int) -> None:
-        """A slice comes or goes."""
-        self._far_pools = None
-        if view.match.node_name and view.counter_sets:
+    def _note(self, view: SliceView, change: int) -> None:
+        """A slice came or went."""
+        self._mark_pool(view.pool_id)
+        if not view.match.node_name:
+            self._matches = None
+            self._dirty.update(self._by_node)  # Where their own pools stand among shared ones.
+            return
+        self._dirty.add(view.match.node_name)
+        if view.counter_sets:
             tally(self._far_counters, view.pool_id, change)
 
     def _mark_pool(self, pool_id: PoolId) -> set[str]:
@@ -227,13 +228,6 @@ class DeviceIndex:
         names = {view.match.node_name for view in views if view.match.node_name}
         self._dirty |= names
         return names
-
-    def _mark(self, view: SliceView) -> None:
-        if view.match.node_name:
-            self._dirty.add(view.match.node_name)
-        else:
-            self._matches = None
-            self._dirty.update(self._by_node)  # Where their own pools stand among shared ones.
 
     @property
     def position(self) -> int:
@@ -438,6 +432,35 @@ def takes_devices(pod: PodInfo, cluster: ClusterView) -> bool:
         return False
     by_resource = device_index(cluster).by_resource
     return any(name in by_resource for name in pod.requests.scalars)
+
+
+def may_be_devices(names: Sequence[str], cluster: ClusterView) -> bool:
+    """Whether devices may provide one of these resources."""
+    return any(map(can_be_backed, names)) and bool(cluster.objects.all(CLASSES))
+
+
+def count_devices(
+    names: Sequence[str],
+    cluster: ClusterView,
+    rows: Rows,
+    used: list[Int64s],
+    capacities: list[Int64s],
+) -> None:
+    """Puts devices in place of extended resources that the node does not have otherwise, into `used` and
+    `capacities`, which have a column for each of `names`: the devices of the class that stands for it
+    (calculateDRAExtendedResourceAllocatableRequest in
+    pkg/scheduler/framework/plugins/noderesources/resource_allocation.go, v1.36.2)."""
+    if not may_be_devices(names, cluster):
+        return
+    index = device_index(cluster)
+    for i, name in enumerate(names):
+        device_class = index.by_resource.get(name)
+        if device_class is None:
+            continue
+        count, allocated = index.class_counts(cluster.nodes, rows, device_class)
+        at = (capacities[i] == 0) & (count > 0)
+        capacities[i] = np.where(at, count, capacities[i])
+        used[i] = np.where(at, allocated, used[i])
 
 
 def _is_counted_as(claim: ResourceClaim, other: ResourceClaim) -> bool:

@@ -4,48 +4,34 @@ Rules: isClaimReadyForBinding in pkg/scheduler/framework/plugins/dynamicresource
 v1.36.2.
 """
 
-import enum
+from typing import NamedTuple
 
 from shared.kube.api.meta_v1 import Condition
 from shared.kube.api.resource_v1 import ResourceClaimStatus
 
 
-class Readiness(enum.Enum):
-    """How far drivers are with an allocation."""
+class Preparation(NamedTuple):
+    """How far drivers are with the devices of a claim."""
 
-    READY = "nothing to prepare, or all of it is prepared"
-    PENDING = "a driver is at it"
-    FAILED = "a driver gave up"
+    is_done: bool
+    """Of all that need it."""
+    failed: Condition | None = None
+    """By which a driver says that it gave up."""
 
 
-def readiness(status: ResourceClaimStatus) -> Readiness:
+def preparation(status: ResourceClaimStatus) -> Preparation:
     """What drivers say of the allocated devices that need preparing."""
-    if status.allocation is None:
-        return Readiness.READY
     said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
-    for result in status.allocation.devices.results or ():
+    for result in (status.allocation.devices.results or ()) if status.allocation else ():
         if not result.binding_conditions:
             continue
         device = said.get((result.driver, result.pool, result.device))
         if device is None:
-            return Readiness.PENDING
-        is_true = {c.type for c in device.conditions or () if c.status == "True"}
-        if is_true & set(result.binding_failure_conditions or ()):
-            return Readiness.FAILED
-        if not is_true.issuperset(result.binding_conditions):
-            return Readiness.PENDING
-    return Readiness.READY
-
-
-def failed_condition(status: ResourceClaimStatus) -> Condition | None:
-    """By which a driver says that it gave up preparing an allocated device; None: it did not."""
-    said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
-    for result in (status.allocation.devices.results or ()) if status.allocation else ():
-        device = said.get((result.driver, result.pool, result.device))
-        if not result.binding_conditions or device is None:
-            continue
-        by_type = {c.type: c for c in device.conditions or () if c.status == "True"}
+            return Preparation(is_done=False)
+        is_true = {c.type: c for c in device.conditions or () if c.status == "True"}
         for name in result.binding_failure_conditions or ():
-            if name in by_type:
-                return by_type[name]
-    return None
+            if name in is_true:
+                return Preparation(is_done=False, failed=is_true[name])
+        if not is_true.keys() >= set(result.binding_conditions):
+            return Preparation(is_done=False)
+    return Preparation(is_done=True)

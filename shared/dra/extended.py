@@ -4,10 +4,16 @@ A pod that asks for `example.com/gpu: 2` in the old way gets two devices of a cl
 have no device plugin for the resource. The claim for that is the scheduler's own: one per pod, with
 one request per container and resource. Containers that run one after the other share devices.
 
+Until a node is chosen that claim is a template without a name of its own. kube-apiserver would make up
+a name (kube-scheduler leaves it to it); here the name follows from the pod and from what was allocated,
+so that an order to make the claim may come twice, and what an earlier attempt left behind is never taken
+for this one's.
+
 Rules: pkg/scheduler/framework/plugins/dynamicresources/extendeddynamicresources.go and
 extended/deviceclassresolver.go, v1.36.2.
 """
 
+import hashlib
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
@@ -16,13 +22,27 @@ import msgspec
 from shared.dra.requests import EXACT_COUNT
 from shared.kube.api.core_v1 import Container, PodSpec
 from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
-from shared.kube.api.resource_v1 import DeviceRequest, ExactDeviceRequest
+from shared.kube.api.resource_v1 import (
+    AllocationResult,
+    DeviceRequest,
+    ExactDeviceRequest,
+    ResourceClaim,
+)
 from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.kube.quantity import NANOS_PER_UNIT, parse
 from shared.kube.resource_names import is_extended
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """Followed by the name of a class: the resource that every class stands for."""
+
+
+SPECIAL_CLAIM: Final = "<extended-resources>"
+"""Name of the claim before a node is chosen; messages show it."""
+NAME_LENGTH_MAX: Final = 63
+DIGEST_LENGTH: Final = 10
+
+_encoder: Final = msgspec.json.Encoder(order="sorted")
 
 
 class ExtendedRequests(NamedTuple):
@@ -140,3 +160,21 @@ def _of_container(
 def _whole_units(amount: str | float) -> int:
     units, rest = divmod(parse(amount).nanos, NANOS_PER_UNIT)
     return units if rest == 0 else 0
+
+
+# The claim -------------------------------------------------------------------------------------------
+
+
+def special_claim_name(pod_name: str, pod_uid: str, allocation: AllocationResult) -> str:
+    """The same for the same pod and devices, and for no others."""
+    digest = hashlib.sha256(f"{pod_uid}/".encode() + _encoder.encode(allocation)).hexdigest()
+    base = f"{pod_name}-extended-resources"[: NAME_LENGTH_MAX - DIGEST_LENGTH - 1].rstrip("-.")
+    return f"{base}-{digest[:DIGEST_LENGTH]}"
+
+
+def pod_uid_of(claim: ResourceClaim) -> str:
+    """The pod for which a scheduler made the claim; empty for claims of other makers."""
+    meta = claim.metadata
+    if (meta.annotations or {}).get(EXTENDED_RESOURCE_CLAIM) != IS_ONE:
+        return ""
+    return next((owner.uid for owner in meta.owner_references or () if owner.controller), "")

@@ -48,18 +48,15 @@ def gather(
     for each in slices:
         if _belongs(each, reaches):
             _add(by_pool.setdefault(each.pool_id, []), each)
+    pools = []
     for pool_id, found in by_pool.items():
         # Counters that another node publishes; the caller need not have named them.
         names = {each.name for each in found}
         for each in siblings(pool_id):
             if each.counter_sets and each.name not in names:
                 _add(found, each)
-    pools = []
-    for pool_id, found in by_pool.items():
-        pool = _pool(pool_id, found, siblings)
-        if pool is not None:
-            pools.append(pool)
-    return in_order(pools)
+        pools.append(_pool(pool_id, found, siblings))
+    return in_order(pool for pool in pools if pool is not None)
 
 
 def out_of_reach(
@@ -80,13 +77,10 @@ def out_of_reach(
 
 
 def in_order(pools: Iterable[Pool]) -> list[Pool]:
-    """As they are tried."""
-    return sorted(pools, key=_order)
-
-
-def _order(pool: Pool) -> tuple[bool, PoolId]:
-    """Pools without binding conditions first, then by name."""
-    return any(each.has_binding_conditions for each in pool.slices), pool.pool_id
+    """As they are tried: those without binding conditions first, then by name."""
+    return sorted(
+        pools, key=lambda p: (any(each.has_binding_conditions for each in p.slices), p.pool_id)
+    )
 
 
 def _belongs(each: SliceView, reaches: Reaches) -> bool:

@@ -18,7 +18,6 @@ from shared.cel.cel_compile import Expression
 from shared.cel.cel_values import (
     CelQuantity,
     DefaultMap,
-    Semver,
     SemverError,
     device_object,
     parse_semver,
@@ -26,6 +25,7 @@ from shared.cel.cel_values import (
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
 from shared.kube.api.core_v1_parts import NodeSelector
+from shared.kube.api.meta_v1 import Quantity
 from shared.kube.api.resource_v1_devices import (
     CapacityRequestPolicy,
     Device,
@@ -63,7 +63,6 @@ class Policy(NamedTuple):
     default: ExactQuantity | None
     values: tuple[ExactQuantity, ...] | None
     """None: any."""
-    has_range: bool
     low: ExactQuantity | None
     high: ExactQuantity | None
     step: ExactQuantity | None
@@ -119,9 +118,11 @@ class DeviceFacts:
     def cel(self) -> dict[str, Any]:
         """As selectors see it; AllocationError for an attribute that has no value for them."""
         attributes = DefaultMap()
-        for name, attribute in (self.device.attributes or {}).items():
+        for name, stated in (self.device.attributes or {}).items():
             domain, identifier = _split(name, self.driver)
-            attributes.setdefault(domain, {})[identifier] = _cel_value(name, attribute)
+            attributes.setdefault(domain, {})[identifier] = _cel_value(
+                name, *_kind_and_value(stated)
+            )
         capacity = DefaultMap()
         for name, each in self.capacity.items():
             domain, identifier = _split(name, self.driver)
@@ -234,29 +235,23 @@ def _consumed(consumptions: list[DeviceCounterConsumption]) -> tuple[tuple[Count
     )
 
 
-def _kind_and_value(attribute: DeviceAttribute) -> tuple[str, object]:
-    if attribute.string is not None:
-        return "string", attribute.string
-    if attribute.int_ is not None:
-        return "int", attribute.int_
-    if attribute.bool_ is not None:
-        return "bool", attribute.bool_
-    if attribute.version is not None:
-        return "version", attribute.version
-    return "", None
+def _kind_and_value(attribute: DeviceAttribute) -> tuple[str, Any]:
+    given = {
+        "string": attribute.string,
+        "int": attribute.int_,
+        "bool": attribute.bool_,
+        "version": attribute.version,
+    }
+    return next((each for each in given.items() if each[1] is not None), ("", None))
 
 
-def _cel_value(name: str, attribute: DeviceAttribute) -> int | bool | str | Semver:
-    if attribute.int_ is not None:
-        return attribute.int_
-    if attribute.bool_ is not None:
-        return attribute.bool_
-    if attribute.string is not None:
-        return attribute.string
-    if attribute.version is None:
-        raise AllocationError(f"attribute {name}: unsupported attribute value")
+def _cel_value(name: str, kind: str, value: Any) -> Any:
+    if kind != "version":
+        if not kind:
+            raise AllocationError(f"attribute {name}: unsupported attribute value")
+        return value
     try:
-        return parse_semver(attribute.version)
+        return parse_semver(value)
     except SemverError as error:
         raise AllocationError(f"attribute {name}: parse semantic version: {error}") from error
 
@@ -273,15 +268,10 @@ def _capacity(capacity: DeviceCapacity) -> Capacity:
 
 def _policy(policy: CapacityRequestPolicy) -> Policy:
     bounds = policy.valid_range
-    values = None if policy.valid_values is None else tuple(parse(v) for v in policy.valid_values)
-    low, high, step = (
-        (bounds.min, bounds.max, bounds.step) if bounds is not None else (None, None, None)
-    )
-    return Policy(
-        default=None if policy.default is None else parse(policy.default),
-        values=values,
-        has_range=bounds is not None,
-        low=None if low is None else parse(low),
-        high=None if high is None else parse(high),
-        step=None if step is None else parse(step),
-    )
+    low, high, step = (None,) * 3 if bounds is None else (bounds.min, bounds.max, bounds.step)
+    values = None if policy.valid_values is None else tuple(map(parse, policy.valid_values))
+    return Policy(_parsed(policy.default), values, _parsed(low), _parsed(high), _parsed(step))
+
+
+def _parsed(text: Quantity | None) -> ExactQuantity | None:
+    return None if text is None else parse(text)

@@ -15,8 +15,8 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.clock import Clock
-from shared.dra.device_readiness import Readiness, failed_condition, readiness
-from shared.kube.api.meta_v1 import ApiStruct
+from shared.dra.device_readiness import preparation
+from shared.kube.api.meta_v1 import ApiStruct, Condition
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
@@ -84,8 +84,9 @@ class DeviceWait:
             if unready is None:
                 return WaitEnd("success")
             work, seen = unready
-            if readiness(seen) is Readiness.FAILED:
-                return WaitEnd("failure", _binding_failed(work, seen), work)
+            failed = preparation(seen).failed
+            if failed is not None:
+                return WaitEnd("failure", _binding_failed(work, failed), work)
             if self._is_late(work, seen.allocation):
                 return WaitEnd("timeout", f"device binding timeout: claim={work.name}", work)
             left_s = deadline_s - self._clock.monotonic_s()
@@ -101,7 +102,7 @@ class DeviceWait:
             path = resource_claim_path(work.namespace, work.name)
             answer = await self._api.get(path, timeout_s=REQUEST_TIMEOUT_S)
             seen = read_answer(_seen_decoder, answer).status
-            if seen.allocation is None or readiness(seen) is not Readiness.READY:
+            if seen.allocation is None or not preparation(seen).is_done:
                 return work, seen
         return None
 
@@ -114,9 +115,7 @@ class DeviceWait:
         return seconds_since_1970(stamp) + work.ready_timeout_s < self._clock.wall_s()
 
 
-def _binding_failed(work: ClaimWork, status: ResourceClaimStatus) -> str:
-    condition = failed_condition(status)
-    assert condition is not None, "it failed"
+def _binding_failed(work: ClaimWork, condition: Condition) -> str:
     message = json.dumps(condition.message, ensure_ascii=False)
     note = f"claim={work.name}, reason={condition.reason}, message={message}"
     return f"device binding failed: {note}"

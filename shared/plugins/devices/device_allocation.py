@@ -17,9 +17,13 @@ from shared.columns.schema import Bools, Int64s, Rows
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
-from shared.dra.extended import ExtendedRequests, can_be_backed, extended_requests
+from shared.dra.extended import (
+    SPECIAL_CLAIM,
+    ExtendedRequests,
+    can_be_backed,
+    extended_requests,
+)
 from shared.dra.search_work import DEFAULT_TIMEOUT_S, StepsTried, Work, WorkError
-from shared.dra.special_claim import SPECIAL_CLAIM
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import ObjectMeta

@@ -24,8 +24,8 @@ from shared.dra.allocated import results_of
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import Solution
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
-from shared.dra.device_readiness import Readiness, readiness
-from shared.dra.extended import ExtendedRequests
+from shared.dra.device_readiness import preparation
+from shared.dra.extended import SPECIAL_CLAIM, ExtendedRequests, special_claim_name
 from shared.dra.pod_claims import (
     ClaimError,
     can_be_reserved,
@@ -34,7 +34,6 @@ from shared.dra.pod_claims import (
     is_used_by_none_but,
 )
 from shared.dra.requests import allocation_of
-from shared.dra.special_claim import SPECIAL_CLAIM, special_claim_name
 from shared.durations import parse_duration
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
@@ -389,7 +388,7 @@ class DynamicResources(DefaultNormalizeScore):
 
     def is_ready_for(self, claim: ResourceClaim, record: PodRecord) -> bool:
         """Whether PreBind has nothing to do about an allocated claim."""
-        return is_reserved_for(claim, record.uid) and readiness(claim.status) is Readiness.READY
+        return is_reserved_for(claim, record.uid) and preparation(claim.status).is_done
 
     def extended_requests_on(
         self, pod: PodInfo, cluster: ClusterView, row: int
@@ -456,7 +455,7 @@ def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> St
 
 def _usable(claim: ResourceClaim, terms: Terms | None, cluster: ClusterView, rows: Rows) -> Bools:
     """Where an allocated claim can be used."""
-    if readiness(claim.status) is Readiness.FAILED:
+    if preparation(claim.status).failed is not None:
         return np.zeros(len(rows), np.bool_)
     if terms is None:
         return np.ones(len(rows), np.bool_)

@@ -19,7 +19,7 @@ from shared.columns.resource_columns import (
 )
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
-from shared.dra.device_counts import count_devices, may_be_devices
+from shared.dra.device_index import count_devices, may_be_devices
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, KeptScore, PreScoreResult

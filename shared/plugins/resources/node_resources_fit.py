@@ -23,9 +23,8 @@ from shared.columns.rows import row_index, rows_where
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, sum_by_domain
-from shared.dra.device_counts import count_devices, may_be_devices
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
-from shared.dra.device_index import device_index
+from shared.dra.device_index import count_devices, device_index, may_be_devices
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import SCORE_MAX, SHAPE_SCORE_MAX, ratio_table

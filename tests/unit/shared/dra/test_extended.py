@@ -1,12 +1,21 @@
-"""Requests that a pod's containers make for extended resources backed by device classes."""
+"""Requests that a pod's containers make for extended resources backed by device classes; the name of the
+scheduler's own claim for them, and whose it is."""
 
 from typing import Any
 
 import msgspec
 
-from shared.dra.extended import classes_by_resource, extended_requests
+from shared.dra.extended import (
+    NAME_LENGTH_MAX,
+    classes_by_resource,
+    extended_requests,
+    pod_uid_of,
+    special_claim_name,
+)
 from shared.kube.api.core_v1 import PodSpec
-from tests.support.devices import make_class
+from shared.kube.api.resource_v1 import AllocatedDevice, AllocationResult, DeviceAllocationResult
+from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM
+from tests.support.devices import make_claim, make_class
 
 GPU = "example.com/gpu"
 
@@ -61,3 +70,32 @@ def test_the_youngest_class_stands_for_a_resource() -> None:
     found = classes_by_resource([a, b, old])
     assert found[GPU] is a
     assert found["deviceclass.resource.kubernetes.io/old"] is old
+
+
+def allocation(device: str) -> AllocationResult:
+    given = AllocatedDevice(request="r", driver="d", pool="p", device=device)
+    return AllocationResult(devices=DeviceAllocationResult(results=[given]))
+
+
+def test_the_name_is_the_same_for_the_same_pod_and_devices_and_for_no_others() -> None:
+    name = special_claim_name("p", "u1", allocation("a"))
+    assert name.startswith("p-extended-resources-")
+    assert name == special_claim_name("p", "u1", allocation("a"))
+    assert name != special_claim_name("p", "u2", allocation("a")), "a pod of the same name"
+    assert name != special_claim_name("p", "u1", allocation("b")), "a later attempt"
+
+
+def test_a_long_name_is_cut_to_a_valid_one() -> None:
+    for pod_name in ("p" * 253, "p" * 50 + ".-" * 20):
+        name = special_claim_name(pod_name, "u1", allocation("a"))
+        assert len(name) <= NAME_LENGTH_MAX
+        assert ".-" not in name
+        assert "-." not in name
+
+
+def test_only_a_schedulers_claim_tells_its_pod() -> None:
+    owned = make_claim(owner="u1")
+    assert pod_uid_of(owned) == "", "a claim of a template"
+    meta = msgspec.structs.replace(owned.metadata, annotations={EXTENDED_RESOURCE_CLAIM: "true"})
+    assert pod_uid_of(msgspec.structs.replace(owned, metadata=meta)) == "u1"
+    assert pod_uid_of(make_claim()) == ""

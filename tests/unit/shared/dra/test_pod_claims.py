@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.dra.device_readiness import Readiness, readiness
+from shared.dra.device_readiness import preparation
 from shared.dra.pod_claims import ClaimError, claims_of
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodTemplate
@@ -79,4 +79,4 @@ def test_a_driver_may_give_up(conditions: list[tuple[str, str]], expected: bool)
     said = [{"type": kind, "status": state} for kind, state in conditions]
     said_of = {"driver": "gpu.example.com", "pool": "n", "device": "a", "conditions": said}
     claim = make_claim(status={**status, "devices": [said_of]})
-    assert (readiness(claim.status) is Readiness.FAILED) is expected
+    assert (preparation(claim.status).failed is not None) is expected
