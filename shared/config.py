@@ -51,7 +51,7 @@ class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
     accept_content_types: str = ""
     content_type: str = ""
     qps: float = 0.0
-    """Bindings a second, and as many conditions and events (workers/binder/binder_limits.py).
+    """Bindings a second, and as many conditions and events (workers/binder/binder_assembly.py).
     0: bindings without a limit; negative: nothing has one."""
     burst: int = 0
     """So many at once after a pause; 0: as many as in a second."""

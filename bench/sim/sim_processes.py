@@ -10,7 +10,7 @@ import sys
 import typing
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field
-from functools import cache, partial
+from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple, cast
 
@@ -48,8 +48,6 @@ from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.binder.binder_assembly import BinderLife, Surroundings
-from workers.binder.binder_limits import limits_of
-from workers.binder.binding_profiles import plugins_by_profile
 from workers.scorer.extended_pods import ExtenderAnswer, Question
 from workers.scorer.extender_calls import ExtenderCaller, ExtenderDesk
 from workers.scorer.scorer_assembly import make_loop
@@ -412,17 +410,17 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
 
     async def main() -> int:
         gate = None if machine.election is None else LeaseGate(machine.gate_path, clock)
-        around = Surroundings(access_at(ADDRESS), clock, process, "simulated", gate)
+        access = access_at(ADDRESS)
+        around = Surroundings(access, clock, process, "simulated", gate, entry_points=PLUGINS)
         built = [machine.registry.build(profile) for profile in life.config.profiles]
-        plan = binding_plan(life.config, built)
         name = f"{process.name}-{life.number}"
         binder = BinderLife(
             life.place,
             process.open_end(machine.links, Channel.BINDERS, name),
             around,
-            limits_of(plan.qps, plan.burst, machine.binder_count),
+            binding_plan(life.config, built),
+            machine.binder_count,
             MAX_IN_FLIGHT,
-            partial(plugins_by_profile, plan, None, entry_points=PLUGINS),
         )
         process.add_signal_handler(signal.SIGTERM, binder.drain)
         await binder.run()

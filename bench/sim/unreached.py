@@ -135,7 +135,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/runtime/profiles.py:expanded",
         "shared/framework/normalize.py:ratio_table",
         "shared/plugins/preemption/default_preemption.py:preemption_problems",
-        "workers/binder/binder_limits.py:*",
+        "workers/binder/binder_assembly.py:limits_of:*",
         "workers/scorer/cycle.py:Cycle._among:*first_by_name*",
     ),
     "Only a plugin of somebody else leads there": (
@@ -166,7 +166,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/per_node.py:*",
         "shared/engine/score_range.py:invalid_score",
         "workers/binder/binding_cycle.py:BindingCycle.post_bind",
-        "workers/binder/custom_bind.py:*",
         "workers/binder/foreign_plugins.py:*",
         "shared/engine/engine.py:Engine.choose:self._note_invalid(*",
         "shared/engine/families.py:_split",
@@ -189,7 +188,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/queue/nominator.py:Nominator.__len__",
         "daemon/core/state.py:SchedulerState.handle",
         "shared/engine/evaluation.py:Evaluations.__len__",
-        "workers/binder/evictions.py:Evictor.in_flight_count",
         "workers/scorer/extended_pods.py:ExtendedPods.__len__",
     ),
     "A measure falls, so that no seed comes so far": (
@@ -243,7 +241,8 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/binder_loop.py:*._on_lapse",
         "workers/binder/binder_loop.py:*._over",
         "workers/binder/binder_loop.py:*.stop_now",
-        "workers/binder/lease_hold.py:*",
+        "workers/binder/fences.py:Fences.has_lapsed:*",
+        "workers/binder/fences.py:Fences.take:return False",
     ),
     "A seed does not last that long": (
         "daemon/core/scorer_links.py:ScorerLinks.lose_the_silent:*",

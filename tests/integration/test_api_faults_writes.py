@@ -218,7 +218,7 @@ async def recorder_of(
 ) -> AsyncIterator[EventRecorder]:
     patience = PATIENCE._replace(pause_s=0.001)
     monkeypatch.setattr("workers.binder.recorder.PATIENCE", patience)
-    monkeypatch.setattr("workers.binder.recorder.TIMEOUT_S", server.patience_s)
+    monkeypatch.setattr("workers.binder.recorder.REQUEST_TIMEOUT_S", server.patience_s)
     async with client_of(server) as client:
         loop = asyncio.get_running_loop()
         recorder = EventRecorder(client, RecorderSettings(), SystemClock(), "host", loop)

@@ -42,7 +42,7 @@ async def world() -> AsyncIterator[tuple[Server, Fences, FencedClient]]:
     listening = await asyncio.start_server(server.serve, "127.0.0.1", 0)
     port = listening.sockets[0].getsockname()[1]
     access = access_at(f"http://127.0.0.1:{port}")
-    client = FencedClient(access, fences, lambda: True, connections_max=1)
+    client = FencedClient(access, fences, connections_max=1)
     try:
         yield server, fences, client
     finally:

@@ -8,7 +8,6 @@ import asyncio
 import secrets
 import socket
 import sys
-from functools import partial
 
 import uvloop
 
@@ -28,8 +27,6 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from workers.binder.binder_assembly import BinderLife, Surroundings
-from workers.binder.binder_limits import limits_of
-from workers.binder.binding_profiles import plugins_by_profile
 
 
 async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
@@ -39,7 +36,6 @@ async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     clock = SystemClock()
-    plan = read_binding_plan(start.plan.binding)
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     gate = start.gate(clock)
     around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
@@ -50,9 +46,9 @@ async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
             start.number,
             peer,
             around,
-            limits_of(plan.qps, plan.burst, options.binders),
+            read_binding_plan(start.plan.binding),
+            options.binders,
             options.max_in_flight,
-            partial(plugins_by_profile, plan, problems),
         )
 
         def stop_orphaned() -> None:

@@ -122,7 +122,7 @@ def disruption_patch(order: DeleteVictim, wall_s: float) -> bytes:
         "message": f"{order.profile}: preempting to accommodate a higher priority {whom}",
         "lastTransitionTime": second_time(wall_s),
     }
-    return _patch(order.uid, {"conditions": [_seen(condition, order.observed_generation)]})
+    return pod_patch(order.uid, {"conditions": [_seen(condition, order.observed_generation)]})
 
 
 def delete_options(uid: str) -> bytes:
@@ -180,7 +180,6 @@ def status_patch(patch: StatusPatch, transition_s: float | None) -> bytes:
     """A strategic-merge patch of pods/status: PodScheduled is False, and why, and where the pod waits
     for room; or of podgroups/status.
 
-    The UID is a precondition: the API server refuses the patch for another pod of the same name.
     `transition_s` None leaves lastTransitionTime as it is: the status was the same before.
     """
     status: dict[str, Any] = {}
@@ -196,7 +195,7 @@ def status_patch(patch: StatusPatch, transition_s: float | None) -> bytes:
         if transition_s is not None:
             condition["lastTransitionTime"] = second_time(transition_s)
         status["conditions"] = [_seen(condition, patch.observed_generation)]
-    return _patch(patch.uid, status)
+    return pod_patch(patch.uid, status)
 
 
 def _seen(condition: dict[str, Any], observed_generation: int) -> dict[str, Any]:
@@ -205,5 +204,7 @@ def _seen(condition: dict[str, Any], observed_generation: int) -> dict[str, Any]
     return condition
 
 
-def _patch(uid: str, status: dict[str, Any]) -> bytes:
+def pod_patch(uid: str, status: dict[str, Any]) -> bytes:
+    """A strategic-merge patch of pods/status. The UID is a precondition: the API server refuses one
+    for another pod of the same name."""
     return _encoder.encode({"metadata": {"uid": uid}, "status": status})

@@ -12,6 +12,7 @@ What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v
 
 import asyncio
 import enum
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
@@ -30,11 +31,9 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-from workers.binder.api_paths import pod_path
+from workers.binder.api_paths import Gone, pod_path, seen_pod
 from workers.binder.retries import Patience, Retries, Sleep
-from workers.binder.seen_pod import Gone, seen_pod
 
-GET_TIMEOUT_S: Final = 10.0
 PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s=60.0)
 """With requests that were surely not carried out (refused connections, 429), and with looking; then the
 owner is told, which decides when to try again."""
@@ -60,7 +59,8 @@ class NotBound(NamedTuple):
 
 Outcome = Bound | NotBound
 BOUND: Final = Bound()
-
+Look = Callable[[BindPod, str], Awaitable[Outcome]]
+"""As `DefaultBinder.look`."""
 
 DECISION_ANNOTATION: Final = "berth.dev/decision"
 
@@ -213,7 +213,7 @@ class _Attempt:
         order = self._order
         path = pod_path(order.namespace, order.name)
         try:
-            pod = await seen_pod(self._api, path, order.uid, GET_TIMEOUT_S)
+            pod = await seen_pod(self._api, path, order.uid)
         except TRANSIENT as error:
             if await self._retries.pause(error):
                 return _Next.LOOK

@@ -1,37 +1,53 @@
 """A binder put together of its parts: apart from `__main__`, as the simulation makes it, too.
 
 Knows neither the command line nor signals. Whoever calls brings the connection to the owner, the clock,
-the way to the API server and what the configuration says.
+the way to the API server and the binding plan.
+
+How much a binder may ask of the API server is `clientConnection` of the configuration, kind by kind.
+kube-scheduler has one limit for its bindings and another for its events. Here bindings have one, and
+conditions and events together another, of the same size, so that neither can use up what is the other's;
+deletions of victims and the lease have none. Each binder of the pool gets its part.
 """
 
 import asyncio
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Iterable
+from importlib.metadata import EntryPoint
+from typing import Final, NamedTuple
 
+from shared.binding_plan import BindingPlan
 from shared.clock import Clock
-from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.rate_limit import RateLimit
 from shared.telemetry.tally import Tally, request_observer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
-from workers.binder.binder_limits import BinderLimits
 from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop, OwnerPeer
-from workers.binder.binding_cycle import BindingCycle, BindingPlugins, PreBinder
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import FencedClient, Fences
-from workers.binder.lease_hold import LeaseHold
 from workers.binder.recorder import EventRecorder, RecorderSettings
 from workers.binder.volume_bind import VolumeBinder
 
-MakeProfiles = Callable[
-    [ApiClient, DefaultBinder, tuple[PreBinder, ...]], dict[str, BindingPlugins]
-]
-"""The plugins of each profile, of those that write by this client (`binding_profiles.py`)."""
+RECORDS_PER_S: Final = 250.0
+"""Conditions and events, where nothing is configured. An API server with two cores takes about a
+thousand small writes a second; what people read may take a quarter of that."""
+RECORDS_BURST: Final = 500
+
+
+def limits_of(qps: float, burst: int, pool_size: int) -> tuple[RateLimit | None, RateLimit | None]:
+    """One binder's part, of bindings and of records; None: no limit. Without a setting (0) bindings are
+    limited by what may be in flight alone; a negative `qps` lifts every limit, as in client-go."""
+    assert pool_size > 0, "a binder is part of a pool"
+    if qps < 0:
+        return None, None
+    per_s = (qps or RECORDS_PER_S) / pool_size
+    at_once = max(1, round((burst or qps or RECORDS_BURST) / pool_size))
+    return RateLimit(per_s, at_once) if qps else None, RateLimit(per_s, at_once)
 
 
 class Surroundings(NamedTuple):
@@ -44,6 +60,8 @@ class Surroundings(NamedTuple):
     gate: LeaseGate | None = None
     """With leader election."""
     problems: ConnectionProblems | None = None
+    entry_points: Iterable[EntryPoint] | None = None
+    """Of plugins; None: those of the installed packages."""
 
 
 class BinderLife:
@@ -54,19 +72,18 @@ class BinderLife:
         binder_index: int,
         peer: OwnerPeer,
         around: Surroundings,
-        limits: BinderLimits,
+        plan: BindingPlan,
+        pool_size: int,
         in_flight_max: int,
-        make_profiles: MakeProfiles | None = None,
     ) -> None:
-        """`make_profiles`: with a configuration; without, every profile binds by DefaultBinder."""
-        hold, fences, tally = LeaseHold(around.gate), Fences(), Tally()
-        settings = RecorderSettings()
+        """`pool_size`: binders, this one among them. ConfigurationError names what is wrong."""
+        fences, tally, settings = Fences(around.gate), Tally(), RecorderSettings()
+        binding_rate, record_rate = limits_of(plan.qps, plan.burst, pool_size)
 
         def client(connections_max: int, rate_limit: RateLimit | None = None) -> FencedClient:
             return FencedClient(
                 around.access,
                 fences,
-                hold.may_write,
                 connections_max=connections_max,
                 rate_limit=rate_limit,
                 observer=request_observer(tally, around.access.host_header),
@@ -74,12 +91,12 @@ class BinderLife:
             )
 
         # Void requests of before may be under way beside.
-        bind_api = client(2 * in_flight_max, limits.bindings)
+        bind_api = client(2 * in_flight_max, binding_rate)
         record_api = client(settings.writes_max)
         self._clients = (bind_api, record_api)
         clock = around.clock
         self._recorder = EventRecorder(
-            record_api, settings, clock, around.host_name, around.loop, limits.records
+            record_api, settings, clock, around.host_name, around.loop, record_rate
         )
         lines = ClaimLines()
         default = DefaultBinder(bind_api, clock=clock)
@@ -87,7 +104,9 @@ class BinderLife:
             VolumeBinder(bind_api),
             ClaimBinder(bind_api, self._recorder.pod_waits_for_devices, lines, clock, tally=tally),
         )
-        by_profile = make_profiles(bind_api, default, pre_binders) if make_profiles else {}
+        by_profile = plugins_by_profile(
+            plan, around.problems, bind_api, default, pre_binders, around.entry_points
+        )
         plain = BindingPlugins((default,), pre_binders)
         cycle = BindingCycle(plain, by_profile, spawn=fences.spawn)
         freer = ClaimFreer(record_api, lines)
@@ -103,7 +122,6 @@ class BinderLife:
             clock,
             evictor,
             fences,
-            hold,
             tally,
         )
         self.is_orphaned = False

@@ -61,7 +61,6 @@ from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fence, Fences
-from workers.binder.lease_hold import LeaseHold
 from workers.binder.recorder import EventRecorder
 from workers.binder.soonest_call import SoonestCall
 
@@ -99,11 +98,10 @@ class BinderLoop:
         clock: Clock,
         evictor: Evictor,
         fences: Fences,
-        hold: LeaseHold | None = None,
         tally: Tally | None = None,
     ) -> None:
-        """`fences`: those of the evictor and of the clients that the plugins have. `hold`: with leader
-        election. `tally`: what the process counts, told with the heartbeats."""
+        """`fences`: those of the evictor and of the clients that the plugins have. `tally`: what the
+        process counts, told with the heartbeats."""
         assert in_flight_max > 0, "a binder that may not bind"
         self._index = binder_index
         self._peer = peer
@@ -113,7 +111,6 @@ class BinderLoop:
         self._clock = clock
         self._evictor = evictor
         self._fences = fences
-        self._hold = hold or LeaseHold()
         self._tally = tally or Tally()
         self._passed: Counter[tuple[str, str, str]] = Counter()
         """(extension point, status, profile) -> pods since the last heartbeat that needed nothing."""
@@ -193,7 +190,7 @@ class BinderLoop:
                 case BindPods():
                     self._on_orders(message)
                 case ReportPods():
-                    if message.epoch == self._epoch and self._hold.take(message.lease_term):
+                    if message.epoch == self._epoch and self._fences.take(message.lease_term):
                         for patch in message.patches:
                             self._recorder.patch_status(patch)
                 case PreemptPods():
@@ -239,7 +236,7 @@ class BinderLoop:
         if message.epoch != self._epoch or self._is_draining:
             self._log.warning("orders_refused", epoch=message.epoch, orders=len(message.orders))
             return
-        if not self._hold.take(message.lease_term):
+        if not self._fences.take(message.lease_term):
             # Their owner has lost the lease and ends, if it has not ended yet: nobody waits for them.
             self._log.warning("orders_of_lost_lease", orders=len(message.orders))
             return
@@ -247,7 +244,7 @@ class BinderLoop:
         self._begin_bindings()
 
     def _on_preempt(self, message: PreemptPods) -> None:
-        if message.epoch != self._epoch or not self._hold.take(message.lease_term):
+        if message.epoch != self._epoch or not self._fences.take(message.lease_term):
             return
 
         def answer(done: VictimDone) -> None:
@@ -269,7 +266,7 @@ class BinderLoop:
     # Bindings -------------------------------------------------------------------------------------
 
     def _begin_bindings(self) -> None:
-        if not self._is_ready or not self._orders or not self._hold.may_write():
+        if not self._is_ready or not self._orders or not self._fences.may_write():
             return
         self._recorder.set_binding(True)
         assert self._epoch is not None, "ready means welcomed"
@@ -487,7 +484,7 @@ class BinderLoop:
                     if self._is_clear and not self._in_flight:
                         await self._stirred.wait()
                     await asyncio.sleep(TICK_S)
-            if self._hold.has_lapsed():
+            if self._fences.has_lapsed():
                 self._on_lapse()
             if self._epoch is None:
                 self._hello()

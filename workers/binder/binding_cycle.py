@@ -17,7 +17,6 @@ from shared.framework.binding_api import (
     ALLOWED,
     Allowed,
     PostBindPlugin,
-    PreFlightPlugin,
     Refused,
     Skipped,
 )
@@ -48,7 +47,7 @@ class PreBinder(Protocol):
 
 
 class PodBinder(Protocol):
-    """A way of binding; `custom_bind.CustomBind` makes one of a plugin of somebody else."""
+    """A way of binding; `foreign_plugins.CustomBind` makes one of a plugin of somebody else."""
 
     async def bind(self, order: BindPod) -> Outcome | Skipped: ...
 
@@ -181,16 +180,10 @@ def _groups(plugins: Sequence[PreBinder], order: BindPod) -> Iterator[list[PreBi
         yield group
 
 
-_ASKS_FIRST: Final[dict[type, bool]] = {}
-"""Class of a plugin -> whether it has a `pre_flight`: to find that out takes longer than to ask it."""
-
-
-def _has_work(plugin: Any, order: BindPod) -> bool:
-    kind = type(plugin)
-    asks_first = _ASKS_FIRST.get(kind)
-    if asks_first is None:
-        asks_first = _ASKS_FIRST[kind] = isinstance(plugin, PreFlightPlugin)
-    return not asks_first or plugin.pre_flight(order)
+def _has_work(plugin: PreBinder, order: BindPod) -> bool:
+    """By its `pre_flight`, if it is a `PreFlightPlugin`; to look for the protocol takes far longer."""
+    pre_flight = getattr(plugin, "pre_flight", None)
+    return pre_flight is None or pre_flight(order)
 
 
 def _note_bug(point: str, plugin: str, order: BindPod) -> None:

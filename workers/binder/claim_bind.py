@@ -38,11 +38,11 @@ from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
-from workers.binder.api_paths import pod_path, resource_claim_path
+from workers.binder.api_bodies import pod_patch
+from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_path, resource_claim_path
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import (
     FINALIZER,
-    REQUEST_TIMEOUT_S,
     ClaimLine,
     ClaimLines,
     Json,
@@ -59,12 +59,6 @@ TRIES_MAX: Final = 5
 """Reads of one claim while others keep changing it."""
 PATIENCE: Final = Patience(pause_s=0.1, pause_s_max=2.0, total_s=60.0)
 """With all claims of a pod together."""
-
-_encoder: Final = msgspec.json.Encoder()
-
-
-class _Refused(Exception):  # noqa: N818  # Never leaves this module: a step's way to its end.
-    """The claim is not what the decision was made on."""
 
 
 class ClaimBinder:
@@ -114,7 +108,8 @@ class ClaimBinder:
     async def _tried(
         self, order: BindPod, work: ClaimWork, retries: Retries
     ) -> Allowed | Refused | Unknown:
-        line = self._lines.of(resource_claim_path(work.namespace, work.name))
+        path = resource_claim_path(work.namespace, work.name)
+        line = self._lines.setdefault(path, ClaimLine())
         wish = Wish(order, work)
         line.wishes.append(wish)
         try:
@@ -131,7 +126,7 @@ class ClaimBinder:
         conflicts = 0
         is_alone = False
         while first.answer is None:
-            batch = [first] if is_alone else line.waiting()
+            batch = [first] if is_alone else [each for each in line.wishes if each.answer is None]
             try:
                 done = await self._bind(line, batch)
             except (Conflict, AlreadyExists) as error:
@@ -181,7 +176,9 @@ class ClaimBinder:
             if work.generated is not None:
                 # After the allocation: kubelet must not find a claim that is none yet.
                 line.step = "update the pod's ExtendedResourceClaimStatus with claim"
-                patch = extended_resource_patch(order.uid, work.name, work.generated)
+                # Where each container finds its devices.
+                found = {"resourceClaimName": work.name, "requestMappings": work.generated.mappings}
+                patch = pod_patch(order.uid, {"extendedResourceClaimStatus": found})
                 pod = pod_path(order.namespace, order.name) + "/status"
                 await self._api.patch(pod, patch, timeout_s=REQUEST_TIMEOUT_S)
         return agreed
@@ -195,11 +192,10 @@ class ClaimBinder:
         # Who allocates the claim comes first: others rely on it.
         for wish in sorted(batch, key=lambda each: not each.work.is_new):
             order, work = wish.order, wish.work
-            try:
-                _check({**claim, "status": status}, order, work)
-            except _Refused as error:
+            fate = _fate({**claim, "status": status}, order, work)
+            if fate:
                 where = f"claim {work.namespace}/{work.name}"
-                wish.answer = Refused(f"{where} {error} in the meantime")
+                wish.answer = Refused(f"{where} {fate} in the meantime")
                 continue
             if order.uid not in reserved:
                 # The API server's refusal is to meet those alone who are too many.
@@ -208,7 +204,10 @@ class ClaimBinder:
                 users.append({"resource": "pods", "name": order.name, "uid": order.uid})
                 reserved.add(order.uid)
             if status.get("allocation") is None:
-                status["allocation"] = msgspec.to_builtins(self._stamped(work.allocation))
+                # With the time, by which others tell whether devices take too long.
+                now = second_time(self._clock.wall_s())
+                stamped = msgspec.structs.replace(work.allocation, allocation_timestamp=now)
+                status["allocation"] = msgspec.to_builtins(stamped)
             agreed.append(wish)
         return agreed, {**status, "reservedFor": users}
 
@@ -230,11 +229,6 @@ class ClaimBinder:
             raise
         self._tally.count("claim_creates", ("success",))
         return claim
-
-    def _stamped(self, allocation: AllocationResult) -> AllocationResult:
-        """With the time of allocation, by which others tell whether devices take too long."""
-        now = second_time(self._clock.wall_s())
-        return msgspec.structs.replace(allocation, allocation_timestamp=now)
 
 
 def _made(order: BindPod, work: ClaimWork, generated: GeneratedClaim) -> Json:
@@ -259,22 +253,21 @@ def _made(order: BindPod, work: ClaimWork, generated: GeneratedClaim) -> Json:
     }
 
 
-def _check(claim: Json, order: BindPod, work: ClaimWork) -> None:
-    """_Refused where the claim cannot be bound as it was decided: what became of it."""
+def _fate(claim: Json, order: BindPod, work: ClaimWork) -> str:
+    """What became of a claim that cannot be bound as it was decided; empty: it can."""
     meta = claim["metadata"]
     owners = {owner.get("uid") for owner in meta.get("ownerReferences") or ()}
     if work.uid and meta.get("uid") != work.uid:
-        raise _Refused("got deleted and made again")
+        return "got deleted and made again"
     if work.generated is not None and order.uid not in owners:
-        raise _Refused("got created for another pod")
+        return "got created for another pod"
     if meta.get("deletionTimestamp"):
-        raise _Refused("got deleted")
+        return "got deleted"
     raw = (claim.get("status") or {}).get("allocation")
     if raw is None:
-        if not work.is_new:
-            raise _Refused("got deallocated elsewhere")
-    elif _devices(msgspec.convert(raw, AllocationResult)) != _devices(work.allocation):
-        raise _Refused("got allocated elsewhere")
+        return "" if work.is_new else "got deallocated elsewhere"
+    is_same = _devices(msgspec.convert(raw, AllocationResult)) == _devices(work.allocation)
+    return "" if is_same else "got allocated elsewhere"
 
 
 def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str | None]]:
@@ -283,11 +276,3 @@ def _devices(allocation: AllocationResult) -> list[tuple[str, str, str, str, str
         (each.request, each.driver, each.pool, each.device, each.share_id)
         for each in allocation.devices.results or ()
     ]
-
-
-def extended_resource_patch(uid: str, claim_name: str, generated: GeneratedClaim) -> bytes:
-    """A strategic-merge patch of pods/status: where each container finds its devices."""
-    found = {"resourceClaimName": claim_name, "requestMappings": generated.mappings}
-    return _encoder.encode(
-        {"metadata": {"uid": uid}, "status": {"extendedResourceClaimStatus": found}}
-    )

@@ -11,39 +11,31 @@ deallocates what it had allocated itself, in place of keeping the pod to that no
 """
 
 import asyncio
-from typing import Final, NamedTuple
+from typing import Final
 
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, NotFound, TransportError
 from shared.messages.to_binder import BindPod, ClaimWork, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
-from workers.binder.api_paths import pod_path, resource_claim_path
+from workers.binder.api_paths import (
+    REQUEST_TIMEOUT_S,
+    Gone,
+    pod_path,
+    resource_claim_path,
+    seen_pod,
+)
 from workers.binder.claim_lines import (
     FINALIZER,
-    REQUEST_TIMEOUT_S,
+    ClaimLine,
     ClaimLines,
     Json,
     get_claim,
     put_claim,
 )
-from workers.binder.seen_pod import Gone, seen_pod
 
 FREE_S_MAX: Final = 30.0
 PAUSE_S: Final = 0.25
-
-
-class _Target(NamedTuple):
-    """A claim, and how far it may be freed once nobody but the pod uses it."""
-
-    path: str
-    uid: str
-    """Empty: of whatever uid."""
-    pod_uid: str
-    is_deallocated: bool
-    is_deleted: bool
-    is_kept_if_shared: bool = False
-    """Leave even the pod's own reservation alone where there are others."""
 
 
 class ClaimFreer:
@@ -63,26 +55,20 @@ class ClaimFreer:
             new = (work for work in order.claims if work.is_new)
             return tuple([key for work in new if (key := await self._left(order, work))])
         for work in order.claims:
-            path = resource_claim_path(work.namespace, work.name)
             is_generated = work.generated is not None
-            is_freed = work.is_new or work is unready
-            await self._free(_Target(path, work.uid, order.uid, is_freed, is_generated))
+            claim = ReleaseClaim(work.namespace, work.name, work.uid, order.uid, is_generated)
+            await self._free(claim, is_deallocated=work.is_new or work is unready)
         return ()
 
     async def release(self, claim: ReleaseClaim) -> None:
         """Frees a claim unless others use it by now. Ends in time in any case."""
-        path = resource_claim_path(claim.namespace, claim.name)
-        await self._free(
-            _Target(
-                path, claim.uid, claim.pod_uid, True, claim.is_generated, is_kept_if_shared=True
-            )
-        )
+        await self._free(claim, is_deallocated=True, is_kept_if_shared=True)
 
     async def _is_unbound(self, order: BindPod) -> bool:
         """What nobody knows is left as it is."""
         path = pod_path(order.namespace, order.name)
         try:
-            pod = await seen_pod(self._api, path, order.uid, REQUEST_TIMEOUT_S)
+            pod = await seen_pod(self._api, path, order.uid)
         except (ApiError, TransportError) as error:
             whose = {"pod": order.pod, "ticket": order.ticket}
             self._log.warning("claims_not_freed", problem=str(error), **whose)
@@ -100,43 +86,51 @@ class ClaimFreer:
         is_left = order.uid in users and status.get("allocation") is not None
         return f"{work.namespace}/{work.name}" if is_left else ""
 
-    async def _free(self, target: _Target) -> None:
-        problem = ""
+    async def _free(
+        self, claim: ReleaseClaim, *, is_deallocated: bool, is_kept_if_shared: bool = False
+    ) -> None:
+        """How far it may be freed once nobody but the pod uses it. `is_kept_if_shared`: where there are
+        others, even the pod's own reservation is left alone."""
+        path, problem = resource_claim_path(claim.namespace, claim.name), ""
         try:
             async with asyncio.timeout(FREE_S_MAX):
                 while True:
                     try:
-                        async with self._lines.of(target.path):
-                            return await self._free_once(target)
+                        async with self._lines.setdefault(path, ClaimLine()):
+                            return await self._free_once(
+                                path, claim, is_deallocated, is_kept_if_shared
+                            )
                     except NotFound:
                         return None
                     except (ApiError, TransportError) as error:
                         problem = str(error)
                     await asyncio.sleep(PAUSE_S)
         except TimeoutError:
-            self._log.warning("claim_not_freed", claim=target.path, problem=problem)
+            self._log.warning("claim_not_freed", claim=path, problem=problem)
 
-    async def _free_once(self, target: _Target) -> None:
-        claim = await get_claim(self._api, target.path)
+    async def _free_once(
+        self, path: str, told: ReleaseClaim, is_deallocated: bool, is_kept_if_shared: bool
+    ) -> None:
+        claim = await get_claim(self._api, path)
         meta, status = claim["metadata"], claim.get("status") or {}
-        if target.uid and meta.get("uid") != target.uid:
+        if told.uid and meta.get("uid") != told.uid:
             return
         users = status.get("reservedFor") or []
-        others = [user for user in users if user.get("uid") != target.pod_uid]
-        if others and (target.is_kept_if_shared or len(others) == len(users)):
+        others = [user for user in users if user.get("uid") != told.pod_uid]
+        if others and (is_kept_if_shared or len(others) == len(users)):
             return
-        is_freed = target.is_deallocated and not others
-        freed = {k: v for k, v in status.items() if k not in ("reservedFor", *_OF_ALLOCATION)}
-        if not is_freed:
-            freed |= {k: status[k] for k in _OF_ALLOCATION if k in status}
+        void = (
+            ("reservedFor", *_OF_ALLOCATION) if is_deallocated and not others else ("reservedFor",)
+        )
+        freed = {k: v for k, v in status.items() if k not in void}
         if others:
             freed["reservedFor"] = others
         if freed != status:
             claim["status"] = freed
-            claim = await put_claim(self._api, f"{target.path}/status", claim)
-        if target.is_deleted and not others:
+            claim = await put_claim(self._api, f"{path}/status", claim)
+        if told.is_generated and not others:
             # Deallocated before: that is what wakes pods which wait for the devices.
-            await self._delete(target.path, claim)
+            await self._delete(path, claim)
 
     async def _delete(self, path: str, claim: Json) -> None:
         finalizers = claim["metadata"].get("finalizers") or []

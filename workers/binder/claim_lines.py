@@ -16,10 +16,9 @@ from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
 from shared.messages.to_binder import BindPod, ClaimWork
+from workers.binder.api_paths import REQUEST_TIMEOUT_S
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
-
-REQUEST_TIMEOUT_S: Final = 10.0
 
 Json = dict[str, Any]
 
@@ -67,11 +66,11 @@ class Wish(msgspec.Struct, eq=False):
     """None: it waits."""
 
 
-class ClaimLine:
+class ClaimLine(asyncio.Lock):
     """Of one claim. To be entered by whoever writes, one at a time, in the order in which they came."""
 
     def __init__(self) -> None:
-        self._turn = asyncio.Lock()
+        super().__init__()
         self.wishes: list[Wish] = []
         self.step = ""
         """What whoever has the turn is doing to the claim, in kube-scheduler's words."""
@@ -81,25 +80,6 @@ class ClaimLine:
         problem = error.message if isinstance(error, ApiError) else error
         return f"{self.step} {wish.work.namespace}/{wish.work.name}: {problem}"
 
-    async def __aenter__(self) -> None:
-        await self._turn.acquire()
 
-    async def __aexit__(self, *_: object) -> None:
-        self._turn.release()
-
-    def waiting(self) -> list[Wish]:
-        return [wish for wish in self.wishes if wish.answer is None]
-
-
-class ClaimLines:
-    """Of all claims that somebody writes to."""
-
-    def __init__(self) -> None:
-        self._lines: WeakValueDictionary[str, ClaimLine] = WeakValueDictionary()
-
-    def of(self, path: str) -> ClaimLine:
-        """Lives as long as somebody holds it."""
-        line = self._lines.get(path)
-        if line is None:
-            line = self._lines[path] = ClaimLine()
-        return line
+ClaimLines = WeakValueDictionary[str, ClaimLine]
+"""By the claim's path. A line lives as long as somebody holds it."""

@@ -23,8 +23,7 @@ from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
 from shared.kube.timestamps import seconds_since_1970
 from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally
-from workers.binder.api_paths import resource_claim_path
-from workers.binder.claim_lines import REQUEST_TIMEOUT_S
+from workers.binder.api_paths import REQUEST_TIMEOUT_S, resource_claim_path
 
 POLL_S: Final = 5.0
 

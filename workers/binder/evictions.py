@@ -27,15 +27,13 @@ from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options, disruption_patch
-from workers.binder.api_paths import pod_path
+from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_path, seen_pod
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
 from workers.binder.retries import Patience, Retries, Sleep
-from workers.binder.seen_pod import seen_pod
 
 IN_FLIGHT_MAX: Final = 32
 PATIENCE: Final = Patience(pause_s=0.25, pause_s_max=2.0, pauses_max=4)
-TIMEOUT_S: Final = 10.0
 
 
 class Evictor:
@@ -68,10 +66,6 @@ class Evictor:
         for claim in message.releases:
             self._start(self._release(claim))
 
-    @property
-    def in_flight_count(self) -> int:
-        return len(self._tasks)
-
     def cancel(self) -> None:
         """Ends without finishing anything."""
         for task in self._tasks:
@@ -90,8 +84,9 @@ class Evictor:
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         path = pod_path(order.namespace, order.name)
         patch = disruption_patch(order, self._clock.wall_s())
-        mark = partial(self._api.patch, path + "/status", patch, timeout_s=TIMEOUT_S)
-        delete = partial(self._api.delete, path, delete_options(order.uid), timeout_s=TIMEOUT_S)
+        options = delete_options(order.uid)
+        mark = partial(self._api.patch, path + "/status", patch, timeout_s=REQUEST_TIMEOUT_S)
+        delete = partial(self._api.delete, path, options, timeout_s=REQUEST_TIMEOUT_S)
         async with self._slots:
             problem = await self._tried(mark, path, order.uid)
             if problem == "":
@@ -136,6 +131,6 @@ class Evictor:
     async def _is_there(self, path: str, uid: str) -> bool:
         """Whether this pod, and no other one of its name, is; yes, where nobody can tell."""
         try:
-            return isinstance(await seen_pod(self._api, path, uid, TIMEOUT_S), BriefPod)
+            return isinstance(await seen_pod(self._api, path, uid), BriefPod)
         except (ApiError, TransportError):
             return True

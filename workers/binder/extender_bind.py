@@ -21,8 +21,7 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import BOUND, NotBound, Outcome
-from workers.binder.custom_bind import Look
+from workers.binder.bind_call import BOUND, Look, NotBound, Outcome
 
 log = EventLog("binder.extenders")
 

@@ -1,4 +1,11 @@
-"""Which of a binder's tasks may still write.
+"""What of a binder may still write: only in the term of the lease in which its orders were decided, and
+only what is not void.
+
+The lease is asked for when orders come, when each binding begins, and right before a request leaves,
+after every wait: so a binder that was stopped in the middle of its work and goes on after the lease has
+lapsed sends nothing more; but for one request at most, whose turn was between that question and the
+sending. What had left before has until the lease's end to arrive (leaseDuration - renewDeadline, 5 s by
+default).
 
 An order is void as soon as its owner, or the connection to it, is gone, or the owner has taken this
 binder for dead. Its task may be anywhere then. To wait for all of them would keep every other pod from
@@ -11,7 +18,7 @@ next request; and what comes for the same pod waits for that one task.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Coroutine
 from typing import Any, TypeVar
 
 import msgspec
@@ -20,6 +27,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, TransportError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.http_connection import Answer
+from shared.transport.lease_gate import LeaseGate
 
 T = TypeVar("T")
 
@@ -44,8 +52,39 @@ class Fence(msgspec.Struct, eq=False):
 class Fences:
     """All tasks that act on orders. Belongs to one event loop."""
 
-    def __init__(self) -> None:
+    def __init__(self, gate: LeaseGate | None = None) -> None:
+        """Without leader election (no gate) the lease is always there."""
+        self._gate = gate
+        self._term = 0
+        """Of the orders that this binder has; 0: none yet."""
         self._fences: dict[asyncio.Task[Any], Fence] = {}
+
+    # The lease ------------------------------------------------------------------------------------
+
+    def take(self, term: int) -> bool:
+        """Orders came that were decided in `term`. False: they are void.
+
+        What is in flight of an earlier term is void by then, and fenced: the orders come from another
+        owner, which has said `Welcome`.
+        """
+        if self._gate is None:
+            return True
+        if not term or self._gate.open_term() != term:
+            return False
+        self._term = term
+        return True
+
+    def may_write(self) -> bool:
+        return self._gate is None or (self._term != 0 and self._gate.open_term() == self._term)
+
+    def has_lapsed(self) -> bool:
+        """True once after a term has ended: what was begun in it must be given up."""
+        if not self._term or self.may_write():
+            return False
+        self._term = 0
+        return True
+
+    # Tasks ----------------------------------------------------------------------------------------
 
     def guard(self, task: asyncio.Task[Any], fence: Fence) -> None:
         """From now on until `forget`, at its end."""
@@ -65,11 +104,11 @@ class Fences:
 
     def void_all(self) -> None:
         """Nothing that was ordered until now is to be done any more."""
-        fresh = [(task, fence) for task, fence in self._fences.items() if not fence.is_void]
-        for task, fence in fresh:
-            fence.is_void = True
-            if fence.is_cuttable and not fence.writing_count:
-                task.cancel()
+        for task, fence in self._fences.items():
+            if not fence.is_void:
+                fence.is_void = True
+                if fence.is_cuttable and not fence.writing_count:
+                    task.cancel()
 
     @property
     def void_count(self) -> int:
@@ -89,7 +128,6 @@ class FencedClient(ApiClient):
         self,
         access: ClusterAccess,
         fences: Fences,
-        may_write: Callable[[], bool],
         **settings: Any,
     ) -> None:
         """`settings`: as for `ApiClient`."""
@@ -97,7 +135,7 @@ class FencedClient(ApiClient):
         def may_leave() -> bool:
             # A request may have waited for a connection since it was begun.
             fence = fences.current()
-            return may_write() and (fence is None or not fence.is_void)
+            return fences.may_write() and (fence is None or not fence.is_void)
 
         super().__init__(access, may_write=may_leave, **settings)
         self._fences = fences

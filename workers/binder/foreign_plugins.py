@@ -2,21 +2,33 @@
 
 Their methods `pre_bind`, `bind` and `post_bind` are called as `shared/framework/binding_api.py` has
 it. A plugin at the bind point without a `bind` method names a way of binding that we know
-(`binder_name`).
+(`binder_name`); with one it is made safe: nothing is bound twice, and its bugs cost one pod.
 """
 
 from collections.abc import Iterable
 from importlib import metadata
-from typing import Any
+from typing import Any, assert_never
 
 from shared.binding_plan import ProfileBinding
 from shared.errors import ConfigurationError
-from shared.framework.binding_api import ApiUser
+from shared.framework.binding_api import Allowed, ApiUser, BindPlugin, Refused, Skipped
 from shared.framework.out_of_tree import make_out_of_tree, plugin_entry_points
 from shared.kube.api_client import ApiClient
-from workers.binder.bind_call import DefaultBinder
+from shared.messages.from_binder import BindFailureReason
+from shared.messages.to_binder import BindPod
+from shared.telemetry.log import EventLog
+from workers.binder.bind_call import (
+    BOUND,
+    Bound,
+    DefaultBinder,
+    Look,
+    NotBound,
+    Outcome,
+    bind_problem,
+)
 from workers.binder.binding_cycle import PodBinder
-from workers.binder.custom_bind import CustomBind
+
+log = EventLog("binder")
 
 
 def foreign_plugins(
@@ -47,3 +59,39 @@ def _way(plugin: Any, binder: DefaultBinder) -> PodBinder:
         return binder
     problem = f"binder_name() is {way!r}, and there is no bind method; use {DefaultBinder.NAME!r}"
     raise ConfigurationError(f"plugin {plugin.NAME}", [problem])
+
+
+class CustomBind:
+    """Asks the API server before the plugin does anything about a pod that may be bound already, and
+    after the plugin has failed in the middle of it."""
+
+    def __init__(self, plugin: BindPlugin, look: Look) -> None:
+        self._plugin = plugin
+        self._look = look
+
+    async def bind(self, order: BindPod) -> Outcome | Skipped:
+        """Ends with what became of the pod."""
+        if order.look_first:
+            seen = await self._look(order, "")
+            # Bound by the binder that was lost, or gone, or unknown; else it is still to be bound.
+            if isinstance(seen, Bound) or seen.message:
+                return seen
+        try:
+            answer = await self._plugin.bind(order)
+        except Exception as error:  # A plugin's bug must not cost the other bindings.
+            whose = {"pod": order.pod, "ticket": order.ticket}
+            log.exception("plugin_failed", point="Bind", plugin=self._plugin.NAME, **whose)
+            message = self._named(f"internal error: {type(error).__name__}: {error}")
+            return await self._look(order, message)
+        match answer:
+            case Allowed():
+                return BOUND
+            case Refused(message):
+                return NotBound(BindFailureReason.REJECTED, self._named(message))
+            case Skipped():
+                return answer
+            case _:
+                assert_never(answer)
+
+    def _named(self, message: str) -> str:
+        return bind_problem(self._plugin.NAME, message)

@@ -59,7 +59,7 @@ from workers.binder.api_bodies import (
     status_patch,
     waiting_for_devices_event,
 )
-from workers.binder.api_paths import pod_group_path, pod_path
+from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_group_path, pod_path
 from workers.binder.retries import Patience
 from workers.binder.soonest_call import SoonestCall
 
@@ -69,7 +69,6 @@ SERIES_REFRESH_S: Final = 30 * 60.0
 TRIES_MAX: Final = 5
 PATIENCE: Final = Patience(pause_s=0.5, pause_s_max=30.0)
 """All that is to be written waits together; each is given up after `TRIES_MAX`."""
-TIMEOUT_S: Final = 10.0
 PATCHES_MAX: Final = 32
 """Statuses under way at the same time, of those that are written at once; the others wait before their
 time begins to count."""
@@ -427,7 +426,7 @@ class EventRecorder:
         path = path_of(patch.namespace, patch.name) + "/status"
         try:
             async with self._slots:
-                await self._api.patch(path, body, timeout_s=TIMEOUT_S)
+                await self._api.patch(path, body, timeout_s=REQUEST_TIMEOUT_S)
         except (NotFound, Conflict):
             self._written.pop(patch.uid, None)  # The pod is gone, or another one has its name.
             self._failures_in_a_row = 0
@@ -487,7 +486,7 @@ class EventRecorder:
         if entry.is_created and series is not None:
             try:
                 await self._api.patch(
-                    f"{path}/{entry.name}", series_patch(series), timeout_s=TIMEOUT_S
+                    f"{path}/{entry.name}", series_patch(series), timeout_s=REQUEST_TIMEOUT_S
                 )
             except NotFound:
                 entry.is_created = False  # It has expired meanwhile; below it is made again.
@@ -497,7 +496,7 @@ class EventRecorder:
         instance = f"{event.profile}-{self._host_name}"
         body = event_body(event, entry.name, instance, entry.first_s, series)
         try:
-            await self._api.post(path, body, timeout_s=TIMEOUT_S)
+            await self._api.post(path, body, timeout_s=REQUEST_TIMEOUT_S)
         except AlreadyExists:
             return  # An earlier POST was carried out after all, only its answer was lost.
 

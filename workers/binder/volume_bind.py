@@ -84,15 +84,13 @@ class VolumeBinder:
             return Refused(str(error))
         while True:
             try:
-                problem, is_done = await self._look(order, work)
+                problem = await self._look(order, work)
             except NotFound as error:
-                return Refused(f"binding volumes: {error.message}")
+                problem = error.message
             except (ApiError, TransportError):
-                problem, is_done = None, False  # Time will tell, or run out.
+                problem = None  # Time will tell, or run out.
             if problem is not None:
-                return Refused(f"binding volumes: {problem}")
-            if is_done:
-                return ALLOWED
+                return Refused(f"binding volumes: {problem}") if problem else ALLOWED
             await asyncio.sleep(POLL_S)
 
     # Writing -------------------------------------------------------------------------------------
@@ -134,47 +132,42 @@ class VolumeBinder:
 
     # Waiting -------------------------------------------------------------------------------------
 
-    async def _look(self, order: BindPod, work: VolumeWork) -> tuple[str | None, bool]:
-        """What went wrong for good, and whether all is done."""
+    async def _look(self, order: BindPod, work: VolumeWork) -> str | None:
+        """What went wrong for good; empty: all is done. None: not yet."""
         await self._api.get(pod_path(order.namespace, order.name))
         node = ObjectMeta(labels=work.node_labels)
         for take in work.take:
             volume = await self._volume(take.volume_name)
             if not _is_within_reach(volume, node):
-                return _OUT_OF_REACH.format(take.volume_name, order.node_name), False
+                return _OUT_OF_REACH.format(take.volume_name, order.node_name)
             reference = volume.spec.claim_ref
             if reference is None or not reference.uid:
-                return f'ClaimRef got reset for pv "{take.volume_name}"', False
+                return f'ClaimRef got reset for pv "{take.volume_name}"'
             claim = await self._claim(take.claim_namespace, take.claim_name)
             if claim.metadata.uid != take.claim_uid:
-                return _REPLACED.format(take.claim_name), False
+                return _REPLACED.format(take.claim_name)
             if not _is_bound(claim):
-                return None, False
+                return None
         for make in work.make:
             claim = await self._claim(make.claim_namespace, make.claim_name)
             if claim.metadata.uid != make.claim_uid:
-                return _REPLACED.format(make.claim_name), False
+                return _REPLACED.format(make.claim_name)
             if (claim.metadata.annotations or {}).get(SELECTED_NODE) != order.node_name:
                 # The provisioner takes the node back when it cannot make a volume there.
-                return f'provisioning failed for PVC "{make.claim_name}"', False
+                return f'provisioning failed for PVC "{make.claim_name}"'
             if not _is_bound(claim):
-                return None, False
-            made = await self._volume_if_there(claim.spec.volume_name)
-            if made is None:
+                return None
+            try:
+                made = await self._volume(claim.spec.volume_name)
+            except NotFound:
                 # The claim will not be bound for long, or the volume is seen soon.
-                return None, False
+                return None
             if not _is_within_reach(made, node):
-                return _OUT_OF_REACH.format(claim.spec.volume_name, order.node_name), False
-        return None, True
+                return _OUT_OF_REACH.format(claim.spec.volume_name, order.node_name)
+        return ""
 
     async def _volume(self, name: str) -> PersistentVolume:
         return read_answer(_volume_decoder, await self._api.get(volume_path(name)))
-
-    async def _volume_if_there(self, name: str) -> PersistentVolume | None:
-        try:
-            return await self._volume(name)
-        except NotFound:
-            return None
 
     async def _claim(self, namespace: str, name: str) -> _Claim:
         return read_answer(_claim_decoder, await self._api.get(volume_claim_path(namespace, name)))

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.rate_limit import RateLimit
-from workers.binder.binder_limits import RECORDS_BURST, RECORDS_PER_S, limits_of
+from workers.binder.binder_assembly import RECORDS_BURST, RECORDS_PER_S, limits_of
 
 
 def waits(rate: RateLimit | None, count: int) -> list[float]:
@@ -12,9 +12,9 @@ def waits(rate: RateLimit | None, count: int) -> list[float]:
 
 
 def test_without_a_setting_only_conditions_and_events_are_limited() -> None:
-    limits = limits_of(0.0, 0, 1)
-    assert limits.bindings is None
-    first_late = waits(limits.records, RECORDS_BURST + 1)[-1]
+    bindings, records = limits_of(0.0, 0, 1)
+    assert bindings is None
+    first_late = waits(records, RECORDS_BURST + 1)[-1]
     assert first_late == pytest.approx(1 / RECORDS_PER_S)
 
 
@@ -29,4 +29,4 @@ def test_a_negative_rate_lifts_every_limit() -> None:
 
 
 def test_there_is_always_room_for_one() -> None:
-    assert waits(limits_of(0.1, 0, 8).records, 1) == [0.0]
+    assert waits(limits_of(0.1, 0, 8)[1], 1) == [0.0]

@@ -22,7 +22,7 @@ from workers.binder.binding_cycle import BindingPlugins
 from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_lines import ClaimLines
-from workers.binder.custom_bind import CustomBind
+from workers.binder.foreign_plugins import CustomBind
 from workers.binder.volume_bind import VolumeBinder
 
 CONFIG = """

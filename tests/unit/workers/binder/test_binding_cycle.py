@@ -13,8 +13,8 @@ from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
 from workers.binder.bind_call import BOUND, Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
-from workers.binder.custom_bind import CustomBind
 from workers.binder.fences import Fence, Fences
+from workers.binder.foreign_plugins import CustomBind
 
 
 class Plugin:

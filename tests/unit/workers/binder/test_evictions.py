@@ -47,7 +47,7 @@ class Run:
         async def all_of_it() -> None:
             evictor = Evictor(self.api, self.time.clock, self.deleted.append, self.time.sleep)
             evictor.begin(message, self.answers.append)
-            await until(lambda: not evictor.in_flight_count)
+            await until(lambda: not evictor._tasks)
 
         asyncio.run(all_of_it())
         assert not self.api.script, "not all of the script was asked for"
@@ -166,11 +166,11 @@ def test_so_many_at_a_time_and_cancelled_at_once() -> None:
         evictor = Evictor(api, time.clock, lambda _: None, time.sleep)
         victims = [victim(number) for number in range(3 * IN_FLIGHT_MAX)]
         evictor.begin(PreemptPods(7, victims, []), lambda _: None)
-        assert evictor.in_flight_count == len(victims)
+        assert len(evictor._tasks) == len(victims)
         for _ in range(10):
             await asyncio.sleep(0)
         evictor.cancel()
-        await until(lambda: not evictor.in_flight_count)
+        await until(lambda: not evictor._tasks)
         return api.held_count
 
     assert asyncio.run(all_of_it()) == IN_FLIGHT_MAX

@@ -6,7 +6,7 @@ import pytest
 
 from bench.manual_clock import ManualClock
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from workers.binder.lease_hold import LeaseHold
+from workers.binder.fences import Fences
 
 
 @pytest.fixture
@@ -20,14 +20,14 @@ def gate(tmp_path: Path, clock: ManualClock) -> LeaseGate:
 
 
 def test_without_an_election_everything_is_allowed() -> None:
-    hold = LeaseHold()
+    hold = Fences()
     assert hold.take(0)
     assert hold.may_write()
     assert not hold.has_lapsed()
 
 
 def test_nothing_is_written_before_orders_of_the_open_term_came(gate: LeaseGate) -> None:
-    hold = LeaseHold(gate)
+    hold = Fences(gate)
     term = gate.begin_term(1010.0)
     assert not hold.may_write()
     assert not hold.take(0), "of an owner that knows nothing of the lease"
@@ -36,7 +36,7 @@ def test_nothing_is_written_before_orders_of_the_open_term_came(gate: LeaseGate)
 
 
 def test_a_lapse_ends_it_and_is_told_once(gate: LeaseGate, clock: ManualClock) -> None:
-    hold = LeaseHold(gate)
+    hold = Fences(gate)
     hold.take(gate.begin_term(1010.0))
     clock.advance(10.0)
     assert not hold.may_write()
@@ -45,7 +45,7 @@ def test_a_lapse_ends_it_and_is_told_once(gate: LeaseGate, clock: ManualClock) -
 
 
 def test_orders_of_a_former_term_are_void_though_the_gate_is_open(gate: LeaseGate) -> None:
-    hold = LeaseHold(gate)
+    hold = Fences(gate)
     old = gate.begin_term(1010.0)
     hold.take(old)
     gate.close()

@@ -10,7 +10,6 @@ from shared.messages.to_binder import BindPods, ReportPods, StatusPatch
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from tests.unit.workers.binder.test_loop import Stage, orders, play
 from workers.binder.binder_loop import TICK_S
-from workers.binder.lease_hold import LeaseHold
 
 Scene = Callable[[Stage, LeaseGate], Awaitable[None]]
 
@@ -27,7 +26,7 @@ def decided_in(term: int, *tickets: int) -> BindPods:
 def play_with_gate(folder: Path, scene: Scene) -> None:
     async def with_gate(stage: Stage) -> None:
         gate = LeaseGate(folder / GATE_NAME, LoopBootClock())
-        stage.binder._hold = LeaseHold(gate)
+        stage.fences._gate = gate
         await stage.welcome()
         await scene(stage, gate)
 
@@ -99,7 +98,7 @@ def test_conditions_of_a_lost_term_are_not_recorded_and_those_of_the_open_one_op
         assert stage.api.requests == []
         term = gate.begin_term(asyncio.get_running_loop().time() + 10)
         await stage.peer.say(ReportPods(7, [verdict], lease_term=term))
-        assert stage.binder._hold.may_write()
+        assert stage.fences.may_write()
         await asyncio.sleep(5)
         assert len(stage.api.requests) == 1
 
