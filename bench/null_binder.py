@@ -27,10 +27,8 @@ from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
     VictimDone,
-    VictimReport,
 )
 from shared.messages.to_binder import (
     BindPod,
@@ -144,7 +142,7 @@ class NullBinder:
                 refused = {failure.ticket for failure in failed}
                 bound = [order for order in orders if order.ticket not in refused]
                 self._tell([Bound(o.uid, o.pod, o.node_name, now_s, o.claims) for o in bound])
-                finished = [BindFinished(order.ticket) for order in bound]
+                finished = [order.ticket for order in bound]
                 return [BindReport(epoch, finished, failed)]
             case ReportPods(epoch, patches):
                 if epoch == self._epoch:
@@ -163,7 +161,7 @@ class NullBinder:
                 )
                 self._tell([Released(claim) for claim in releases])
                 done = [VictimDone(victim.order_id) for victim in victims]
-                return [VictimReport(epoch, done)] if done else []
+                return [BindReport(epoch, [], [], done)] if done else []
             case Drain():
                 self.is_drained = True
                 return []

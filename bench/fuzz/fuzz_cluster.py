@@ -29,10 +29,8 @@ from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
     VictimDone,
-    VictimReport,
 )
 from shared.messages.to_binder import TO_BINDER, BindPods, PreemptPods, Welcome
 from shared.messages.to_owner import (
@@ -165,13 +163,13 @@ class PlayedBinder(PeerEnd):
                     told = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no")
                     failed.append(told)
                 else:
-                    finished.append(BindFinished(order.ticket))
+                    finished.append(order.ticket)
                     self.bound[order.uid] = order.node_name
                     self._show(order.uid, node_name=order.node_name)
             self.carry_up(BindReport(message.epoch, finished, failed))
         elif isinstance(message, PreemptPods):
             done = [VictimDone(victim.order_id) for victim in message.victims]
-            self.carry_up(VictimReport(message.epoch, done))
+            self.carry_up(BindReport(message.epoch, [], [], done))
             for victim in message.victims:
                 pod = self._adapter.pods.pop(victim.uid, None)
                 if pod is not None and not victim.is_given_up:

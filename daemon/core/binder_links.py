@@ -19,7 +19,7 @@ from shared.messages.from_binder import (
     BindFailed,
     BindFailureReason,
     BindReport,
-    VictimReport,
+    VictimDone,
 )
 from shared.messages.from_scorer import Failure
 
@@ -48,10 +48,6 @@ class BinderLinks:
                 self._outgoing.binders.heard(peer, now_s)
                 if message.epoch == self._outgoing.epoch:
                     self._on_report(peer, message, now_s)
-            case VictimReport():
-                self._outgoing.binders.heard(peer, now_s)
-                if message.epoch == self._outgoing.epoch:
-                    self._on_victims(message, now_s)
             case BinderHeartbeat():
                 self._outgoing.counters.add(message.measured)
                 if not self._outgoing.binders.heard(peer, now_s):
@@ -70,8 +66,8 @@ class BinderLinks:
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
         bound_count = 0
         held_s = max(0.0, report.held_s)
-        for finished in report.finished:
-            order = self._outgoing.binders.settle(peer, finished.ticket)
+        for ticket in report.finished:
+            order = self._outgoing.binders.settle(peer, ticket)
             if order is not None:
                 bound_count += 1
                 uid = order.record.uid
@@ -83,6 +79,8 @@ class BinderLinks:
         self._outgoing.counters[Count.BOUND] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
+        for done in report.victims:
+            self._on_victim(done, now_s)
 
     def _on_bind_failed(self, peer: bytes, failed: BindFailed, now_s: float) -> None:
         order = self._outgoing.binders.settle(peer, failed.ticket)
@@ -130,17 +128,16 @@ class BinderLinks:
                 self._outgoing.log_step("pod_bound", pod)
             self._outgoing.times.bound(pod, pod.pod_class.profile, held_s)
 
-    def _on_victims(self, report: VictimReport, now_s: float) -> None:
-        for done in report.victims:
-            order = self._facts.nominations.settle(done.order_id, done.problem, now_s)
-            if order is not None and done.problem:
-                self._outgoing.warn(
-                    "victim_not_deleted",
-                    pod=f"{order.namespace}/{order.name}",
-                    node=order.node_name,
-                    ticket=order.ticket,
-                    problem=done.problem,
-                )
+    def _on_victim(self, done: VictimDone, now_s: float) -> None:
+        order = self._facts.nominations.settle(done.order_id, done.problem, now_s)
+        if order is not None and done.problem:
+            self._outgoing.warn(
+                "victim_not_deleted",
+                pod=f"{order.namespace}/{order.name}",
+                node=order.node_name,
+                ticket=order.ticket,
+                problem=done.problem,
+            )
 
     def lose(self, peer: bytes, reason: str) -> None:
         """Its orders go to others."""

@@ -28,10 +28,8 @@ from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
     BinderReady,
-    BindFinished,
     BindReport,
     VictimDone,
-    VictimReport,
 )
 from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, StatusPatch
@@ -162,7 +160,7 @@ class Trial:
                     key = f"{order.namespace}/{order.name}"
                     self.placed[order.uid] = Placed(key, order.node_name, now_s)
                     self.verdicts.pop(order.uid, None)
-                finished = [BindFinished(order.ticket) for order in orders]
+                finished = [order.ticket for order in orders]
                 yield BinderSaid(_PEER, BindReport(_EPOCH, finished, []))
             case TellBinder(_, PreemptPods() as preempt):
                 yield from self._evict(preempt)
@@ -181,7 +179,7 @@ class Trial:
             if held is not None:
                 gone.append(PodDeleted(held.record))
         done = [VictimDone(victim.order_id) for victim in preempt.victims]
-        yield BinderSaid(_PEER, VictimReport(_EPOCH, done))
+        yield BinderSaid(_PEER, BindReport(_EPOCH, [], [], done))
         yield AdapterSaid(_PEER, AdapterBatch(_EPOCH, gone))
 
     def _proposals(self, work: SchedulePods) -> Proposals:

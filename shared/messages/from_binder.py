@@ -38,11 +38,6 @@ class BinderReady(Message, frozen=True, tag="vr"):
     """Bindings and deletions that were ordered before, and may yet be carried out."""
 
 
-class BindFinished(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    ticket: int
-    """As in the order."""
-
-
 class BindFailed(msgspec.Struct, array_like=True, frozen=True):
     ticket: int
     """As in the order."""
@@ -54,27 +49,23 @@ class BindFailed(msgspec.Struct, array_like=True, frozen=True):
     """Keys of resource claims that were allocated for the pod and stay so, as somebody else bound it."""
 
 
-class BindReport(Message, frozen=True, tag="vb"):
-    """Outcomes since the last report."""
-
-    epoch: int
-    finished: list[BindFinished]
-    failed: list[BindFailed]
-    held_s: float = 0.0
-    """How long ago those that finished did so, on average."""
-
-
 class VictimDone(msgspec.Struct, array_like=True, frozen=True):
     order_id: int
     problem: str = ""
     """Empty: the deletion was accepted, or the pod is gone anyway."""
 
 
-class VictimReport(Message, frozen=True, tag="vv"):
-    """Victims of preemption that were dealt with."""
+class BindReport(Message, frozen=True, tag="vb"):
+    """Outcomes since the last report."""
 
     epoch: int
-    victims: list[VictimDone]
+    finished: list[int]
+    """Tickets, as in the orders, of pods that are bound."""
+    failed: list[BindFailed]
+    victims: list[VictimDone] = []
+    """Of preemption, that were dealt with."""
+    held_s: float = 0.0
+    """How long ago those that finished did so, on average."""
 
 
 class BinderHeartbeat(Message, frozen=True, tag="vH"):
@@ -83,6 +74,6 @@ class BinderHeartbeat(Message, frozen=True, tag="vH"):
     """Since the last heartbeat."""
 
 
-FromBinder = BinderHello | BinderReady | BindReport | VictimReport | BinderHeartbeat
+FromBinder = BinderHello | BinderReady | BindReport | BinderHeartbeat
 
 FROM_BINDER: Final[Codec[FromBinder]] = Codec("binders", FromBinder)

@@ -80,7 +80,7 @@ class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
 
 class BindPod(msgspec.Struct, array_like=True, frozen=True, gc=False):
-    """Bind one assumed pod. Answered exactly once by BindFinished or BindFailed."""
+    """Bind one assumed pod. Answered exactly once in a `BindReport`."""
 
     ticket: int
     """Of the attempt that it ends."""
@@ -170,7 +170,7 @@ class ReportPods(Message, frozen=True, tag="bR"):
 
 
 class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
-    """Delete a pod that has to make room. Answered exactly once in a `VictimReport`."""
+    """Delete a pod that has to make room. Answered exactly once in a `BindReport`."""
 
     order_id: int
     profile: str

@@ -6,7 +6,7 @@ import pytest
 
 from bench.apiserver import api_status as status
 from bench.apiserver.api_faults import Disconnect, Refuse
-from shared.messages.from_binder import VictimDone, VictimReport
+from shared.messages.from_binder import BindReport, VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReportPods, StatusPatch
 from tests.support.binder_stage import EPOCH, Stage, World
 from tests.support.live_cluster import nominated_node
@@ -31,7 +31,7 @@ def order(number: int, name: str, uid: str) -> DeleteVictim:
 def answers(stage: Stage, count: int) -> dict[int, VictimDone]:
     found: dict[int, VictimDone] = {}
     while len(found) < count:
-        report = stage.next_of(VictimReport)  # type: ignore[type-var]  # Any message will do.
+        report = stage.next_of(BindReport)
         found.update({done.order_id: done for done in report.victims})
     return found
 

@@ -21,7 +21,6 @@ from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
 from shared.messages.from_binder import (
     FROM_BINDER,
     BinderHello,
-    BindFinished,
     BindReport,
     FromBinder,
 )
@@ -395,7 +394,7 @@ class TestAsyncPeer:
                 seen: list[object] = [await peer.recv()]
                 assert await peer.send(BinderHello(0))
                 seen += [await peer.recv(), await peer.recv()]
-                assert await peer.send(BindReport(1, [BindFinished(1)], []))
+                assert await peer.send(BindReport(1, [1], []))
                 return seen
 
         def serve() -> None:
@@ -408,7 +407,7 @@ class TestAsyncPeer:
         seen = asyncio.run(binder())
         thread.join()
         assert seen == [Connected(), Welcome(1), BindPods(1, [])]
-        assert one(owner).message == BindReport(1, [BindFinished(1)], [])
+        assert one(owner).message == BindReport(1, [1], [])
 
     def test_a_burst_beyond_the_bound_is_taken_in_order_and_nothing_is_lost(
         self, endpoints: Endpoints, owner: OwnerSockets

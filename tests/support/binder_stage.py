@@ -191,7 +191,7 @@ class Stage:
         while len(found) < count:
             report = self.next_of(BindReport)
             assert report.epoch == epoch
-            found.update(dict.fromkeys(f.ticket for f in report.finished))
+            found.update(dict.fromkeys(f for f in report.finished))
             found.update({f.ticket: f for f in report.failed})
         return found
 

@@ -44,10 +44,8 @@ from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
     VictimDone,
-    VictimReport,
 )
 from shared.messages.from_scorer import Forecast, Proposals, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import (
@@ -345,8 +343,8 @@ class Pipeline:
             self.to_owner.append(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
         else:
             self.bound.setdefault(order.uid, []).append(order.node_name)
-            finished = BindFinished(order.ticket)
-            self.to_owner.append(BinderSaid(BINDER, BindReport(EPOCH, [finished], [])))
+            report = BindReport(EPOCH, [order.ticket], [])
+            self.to_owner.append(BinderSaid(BINDER, report))
         return True
 
     def step_victim(self, *, fails: bool = False, lingers: bool = False) -> bool:
@@ -355,7 +353,7 @@ class Pipeline:
             return False
         order = self.victims.popleft()
         done = VictimDone(order.order_id, "the API server refuses" if fails else "")
-        self.to_owner.append(BinderSaid(BINDER, VictimReport(EPOCH, [done])))
+        self.to_owner.append(BinderSaid(BINDER, BindReport(EPOCH, [], [], [done])))
         held = None if order.is_given_up else self.state.cache.get_pod(order.uid)
         if held is not None and lingers and not fails:
             marked = msgspec.structs.replace(

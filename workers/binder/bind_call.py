@@ -11,14 +11,12 @@ What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v
 """
 
 import asyncio
-import enum
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
 
 from shared.clock import Clock
-from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     TRANSIENT,
@@ -139,9 +137,8 @@ class DefaultBinder:
         return _Attempt(self._api, order, Retries(PATIENCE, self._clock, self._sleep, spread))
 
 
-class _Next(enum.Enum):
-    LOOK = "get the pod and see"
-    POST = "post the binding"
+_Step = Outcome | Callable[[], Awaitable["_Step"]]
+"""What a step came to: the end, or the next step."""
 
 
 class _Attempt:
@@ -159,73 +156,63 @@ class _Attempt:
 
     async def run(self, error: ApiError | TransportError | None) -> Outcome:
         """`error` is what the first POST ended in; None: nothing was sent, look first."""
-        step = _Next.LOOK if error is None else await self._judge(error)
-        while isinstance(step, _Next):
-            match step:
-                case _Next.LOOK:
-                    step = await self._look()
-                case _Next.POST:
-                    step = await self._post()
-                case _:
-                    assert_never(step)
+        step = self._look if error is None else await self._judge(error)
+        while not isinstance(step, Outcome):
+            step = await step()
         return step
 
     async def look(self, if_unbound: str) -> Outcome:
         """Asks, and posts nothing."""
-        step: Outcome | _Next = _Next.LOOK
-        while step is _Next.LOOK:
-            step = await self._look()
-        return NotBound(BindFailureReason.REJECTED, if_unbound) if step is _Next.POST else step
+        step: _Step = self._look
+        while not isinstance(step, Outcome):
+            if step == self._post:
+                return NotBound(BindFailureReason.REJECTED, if_unbound)
+            step = await step()
+        return step
 
-    async def _post(self) -> Outcome | _Next:
+    async def _post(self) -> _Step:
         try:
             await self._api.post(binding_path(self._order), binding_body(self._order))
         except (ApiError, TransportError) as error:
             return await self._judge(error)
         return BOUND
 
-    async def _judge(self, error: ApiError | TransportError) -> Outcome | _Next:
+    async def _judge(self, error: ApiError | TransportError) -> _Step:
         """What follows from a POST that did not end well."""
         match error:
             case ConnectFailed() | TooManyRequests():
                 if await self._retries.pause(error):
-                    return _Next.POST
+                    return self._post
                 return NotBound(BindFailureReason.UNREACHABLE, str(error))
             case TransportError() | ServerError():
                 self._unanswered_count += 1
                 self._problem = str(error)
-                return _Next.LOOK
+                return self._look
             case NotFound():
                 return NotBound(BindFailureReason.GONE, error.message)
             case ApiError(http_status=409):
                 # Bound already (perhaps by us, and the answer was lost), another UID, gated, or
                 # being deleted: the words differ, the pod itself tells.
                 self._refusal = error.message
-                return _Next.LOOK
+                return self._look
             case ApiError():
-                return NotBound(
-                    BindFailureReason.REJECTED, bind_problem(DefaultBinder.NAME, error.message)
-                )
+                message = bind_problem(DefaultBinder.NAME, error.message)
+                return NotBound(BindFailureReason.REJECTED, message)
             case _:
                 assert_never(error)
 
-    async def _look(self) -> Outcome | _Next:
+    async def _look(self) -> _Step:
         order = self._order
         path = pod_path(order.namespace, order.name)
         try:
             pod = await seen_pod(self._api, path, order.uid)
-        except TRANSIENT as error:
-            if await self._retries.pause(error):
-                return _Next.LOOK
-            return self._unknown(str(error))
-        except ApiError as error:
-            return self._unknown(str(error))
+        except (ApiError, TransportError) as error:
+            if isinstance(error, TRANSIENT) and await self._retries.pause(error):
+                return self._look
+            message = f"{self._problem}; then the pod could not be read: {error}"
+            return NotBound(BindFailureReason.UNREACHABLE, message.removeprefix("; then "))
         if isinstance(pod, Gone):
             return NotBound(BindFailureReason.GONE, pod.message)
-        return self._conclude(pod)
-
-    def _conclude(self, pod: BriefPod) -> Outcome | _Next:
-        order = self._order
         if pod.spec.node_name == order.node_name:
             return BOUND
         if pod.spec.node_name:
@@ -234,13 +221,6 @@ class _Attempt:
         if self._refusal:
             return NotBound(BindFailureReason.CONFLICT, self._refusal)
         if self._unanswered_count >= _UNANSWERED_POSTS_MAX:
-            return NotBound(
-                BindFailureReason.TIMEOUT, bind_problem(DefaultBinder.NAME, self._problem)
-            )
-        return _Next.POST
-
-    def _unknown(self, problem: str) -> NotBound:
-        message = f"{self._problem}; then the pod could not be read: {problem}".removeprefix(
-            "; then "
-        )
-        return NotBound(BindFailureReason.UNREACHABLE, message)
+            message = bind_problem(DefaultBinder.NAME, self._problem)
+            return NotBound(BindFailureReason.TIMEOUT, message)
+        return self._post

@@ -36,11 +36,9 @@ from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
     FromBinder,
     VictimDone,
-    VictimReport,
 )
 from shared.messages.measured import measured_by
 from shared.messages.to_binder import (
@@ -114,8 +112,6 @@ class BinderLoop:
         self._tally = tally or Tally()
         self._passed: Counter[tuple[str, str, str]] = Counter()
         """(extension point, status, profile) -> pods since the last heartbeat that needed nothing."""
-        self._victims: list[VictimDone] = []
-        """Dealt with and not reported yet."""
         self._loop = asyncio.get_running_loop()
         self._log = EventLog("binder")
         self._epoch: int | None = None
@@ -228,7 +224,6 @@ class BinderLoop:
         self._orders.clear()
         self._fences.void_all()
         self._report = None
-        self._victims.clear()
         self._is_ready = self._is_clear = False
         self._end_if_drained()
 
@@ -251,7 +246,7 @@ class BinderLoop:
             fence = self._fences.current()
             if fence is not None and fence.is_void:
                 return
-            self._victims.append(done)
+            self._open_report().victims.append(done)
             self._flush.within(0.0)
 
         victims = []
@@ -313,7 +308,7 @@ class BinderLoop:
             if isinstance(outcome, Bound) and epoch != self._epoch:
                 self._recorder.pod_bound(order)
             return
-        self._add_outcome(order, epoch, outcome)
+        self._add_outcome(order, outcome)
 
     async def _say_no_more(self, uid: str) -> None:
         """What came after the binding would stay."""
@@ -408,14 +403,19 @@ class BinderLoop:
         task.cancel()
         return True
 
-    def _add_outcome(self, order: BindPod, epoch: int, outcome: Outcome) -> None:
-        report = self._report
-        if report is None:
-            report = self._report = BindReport(epoch, [], [])
+    def _open_report(self) -> BindReport:
+        """The one that will be sent next."""
+        if self._report is None:
+            assert self._epoch is not None, "what has an outcome was ordered"
+            self._report = BindReport(self._epoch, [], [], [])
             self._finished_at_s = 0.0
+        return self._report
+
+    def _add_outcome(self, order: BindPod, outcome: Outcome) -> None:
+        report = self._open_report()
         match outcome:
             case Bound():
-                report.finished.append(BindFinished(order.ticket))
+                report.finished.append(order.ticket)
                 self._finished_at_s += self._clock.monotonic_s()
                 self._recorder.pod_bound(order)
             case NotBound():
@@ -447,12 +447,7 @@ class BinderLoop:
         self._flush.cancel()
         if self._report is not None and self._peer.send_nowait(self._aged(self._report)):
             self._report = None
-        if self._victims:
-            assert self._epoch is not None, "what has an outcome was ordered"
-            report = VictimReport(self._epoch, self._victims)
-            if self._peer.send_nowait(report):
-                self._victims = []
-        if self._report is not None or self._victims:
+        if self._report is not None:
             self._flush.within(RESEND_S)
         self._end_if_drained()
 

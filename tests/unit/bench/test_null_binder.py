@@ -4,7 +4,7 @@ import msgspec
 
 from bench.manual_clock import ManualClock
 from bench.null_binder import NullBinder
-from shared.messages.from_binder import BinderHello, BinderReady, BindFinished, BindReport
+from shared.messages.from_binder import BinderHello, BinderReady, BindReport
 from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, StatusPatch, Welcome
 from shared.transport.connection import Connected
 
@@ -34,7 +34,7 @@ def welcomed() -> Written:
 def test_an_order_is_told_and_answered_as_done() -> None:
     written = welcomed()
     answers = written.binder.answers(BindPods(EPOCH, [ORDER]))
-    assert answers == [BindReport(EPOCH, [BindFinished(3)], [])]
+    assert answers == [BindReport(EPOCH, [3], [])]
     assert (
         written.data
         == b'{"type":"bound","uid":"uid-a","pod":"default/a","node":"n1","ordered_s":5.5,"claims":[]}\n'

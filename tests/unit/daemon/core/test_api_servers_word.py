@@ -13,7 +13,6 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_binder import (
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
 )
 from shared.messages.to_owner import PodChanged
@@ -47,7 +46,7 @@ def place_of(pipeline: Pipeline, pod: PodRecord) -> Place | None:
 
 
 def report(pipeline: Pipeline, ticket: int, reason: BindFailureReason | None = None) -> None:
-    finished = [] if reason else [BindFinished(ticket)]
+    finished = [] if reason else [ticket]
     failed = [BindFailed(ticket, reason, "no")] if reason else []
     pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, finished, failed)))
 

@@ -12,7 +12,7 @@ from daemon.core.events import BinderSaid
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.framework.runtime.plugin_times import IN_OWNER, SAMPLED
-from shared.messages.from_binder import BindFinished, BindReport
+from shared.messages.from_binder import BindReport
 from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
@@ -123,7 +123,7 @@ def in_four_turns(count: int, pipeline: Pipeline) -> None:
     pipeline.tell(*(PodChanged(pod) for pod in pods))
     while pipeline.step_scorer(0) or pipeline.step_owner():
         pass
-    finished = [BindFinished(order.ticket) for order in pipeline.orders]
+    finished = [order.ticket for order in pipeline.orders]
     assert len(finished) == count
     pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, finished, [])))
     pipeline.tell(*(PodChanged(make_pod(f"p{i}", node_name="n0")) for i in range(count)))

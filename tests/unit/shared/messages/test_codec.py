@@ -26,7 +26,6 @@ from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
 )
 from shared.messages.from_scorer import (
@@ -78,7 +77,7 @@ BINDER_MESSAGES = [
     (FROM_BINDER, BinderReady(2)),
     (
         FROM_BINDER,
-        BindReport(2, [BindFinished(1)], [BindFailed(2, BindFailureReason.GONE, "x")]),
+        BindReport(2, [1], [BindFailed(2, BindFailureReason.GONE, "x")]),
     ),
     (FROM_BINDER, BinderHeartbeat(0)),
     (TO_BINDER, BindPods(1, [BindPod(1, "p", "ns", "n", "u", "node", look_first=True)])),

@@ -4,7 +4,7 @@ import asyncio
 
 import msgspec
 
-from shared.messages.from_binder import BinderReady, BindFinished, BindReport, VictimReport
+from shared.messages.from_binder import BinderReady, BindReport
 from shared.messages.to_binder import BindPod, BindPods, ReportPods, Welcome
 from shared.transport.connection import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_nomination, make_order, make_verdict
@@ -57,7 +57,7 @@ def test_an_order_waits_for_what_is_in_flight_of_its_pod_and_no_other_does() -> 
         assert stage.binds.begun == [1, 2, 101]
         await stage.binds.end(2, 101)
         (report,) = await stage.reports()
-        assert report == BindReport(8, [BindFinished(2), BindFinished(101)], [])
+        assert report == BindReport(8, [2, 101], [])
 
     play(scene)
 
@@ -174,6 +174,6 @@ def test_deletions_that_are_void_are_not_reported() -> None:
         await stage.peer.say(preempting("u1"), Welcome(7))
         assert not stage.evictor._tasks
         await stage.peer.say(Connected())
-        assert stage.peer.take(VictimReport) == []
+        assert stage.peer.take(BindReport) == []
 
     play(scene)

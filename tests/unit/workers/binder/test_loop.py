@@ -14,7 +14,6 @@ from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
     FromBinder,
 )
@@ -240,7 +239,7 @@ def test_outcomes_of_one_turn_are_one_report() -> None:
         await stage.peer.say(orders(1, 2, 3))
         stage.binds.under_way[3].set_result(NotBound(BindFailureReason.CONFLICT, "taken"))
         await stage.binds.end(1, 2)
-        finished = [BindFinished(1), BindFinished(2)]
+        finished = [1, 2]
         failed = [BindFailed(3, BindFailureReason.CONFLICT, "taken")]
         assert stage.peer.sent == [BindReport(7, finished, failed)]
 
@@ -256,7 +255,7 @@ def test_a_report_that_cannot_be_sent_is_kept_and_grows() -> None:
         await stage.binds.end(2)
         stage.peer.is_full = False
         await asyncio.sleep(0.1)
-        assert stage.peer.sent == [BindReport(7, [BindFinished(1), BindFinished(2)], [])]
+        assert stage.peer.sent == [BindReport(7, [1, 2], [])]
 
     play(scene)
 
@@ -325,7 +324,7 @@ def test_a_bug_in_a_plugin_costs_one_binding_and_its_outcome_is_unknown() -> Non
         told = "internal error: KeyError: 'oops'"
         assert await stage.reports() == [
             BindReport(7, [], [BindFailed(1, BindFailureReason.UNREACHABLE, told)]),
-            BindReport(7, [BindFinished(2)], []),
+            BindReport(7, [2], []),
         ]
 
     play(scene)
@@ -340,12 +339,10 @@ def test_that_pods_are_bound_is_told_together_after_a_while() -> None:
         await stage.binds.end(2)
         assert stage.peer.take(BindReport) == []
         await asyncio.sleep(REPORT_HELD_S / 2)
-        assert stage.peer.take(BindReport) == [
-            BindReport(7, [BindFinished(1), BindFinished(2)], [])
-        ]
+        assert stage.peer.take(BindReport) == [BindReport(7, [1, 2], [])]
         assert stage.peer.held_s == [pytest.approx(0.75 * REPORT_HELD_S, abs=0.005)]
         await stage.binds.end(3)
-        assert await stage.reports() == [BindReport(7, [BindFinished(3)], [])]
+        assert await stage.reports() == [BindReport(7, [3], [])]
         assert stage.peer.held_s[1:] == [pytest.approx(REPORT_HELD_S, abs=0.005)]
 
     play(scene)
@@ -358,7 +355,7 @@ def test_a_failure_is_told_at_once_and_takes_along_what_waits() -> None:
         await stage.binds.end(1)
         await stage.binds.end(2, outcome=NotBound(BindFailureReason.GONE, "gone"))
         failed = BindFailed(2, BindFailureReason.GONE, "gone")
-        assert stage.peer.take(BindReport) == [BindReport(7, [BindFinished(1)], [failed])]
+        assert stage.peer.take(BindReport) == [BindReport(7, [1], [failed])]
 
     play(scene)
 
@@ -370,7 +367,7 @@ def test_a_message_that_is_worth_it_is_not_held_back() -> None:
         await stage.peer.say(orders(*ids))
         await stage.binds.end(*ids)
         (report,) = stage.peer.take(BindReport)
-        assert [each.ticket for each in report.finished] == list(ids)
+        assert report.finished == list(ids)
 
     play(scene, in_flight_max=REPORT_HELD_MAX)
 
@@ -384,7 +381,7 @@ def test_drain_finishes_and_reports_what_was_accepted_then_ends() -> None:
         await stage.binds.end(2)
         assert stage.has_ended
         assert stage.binds.begun == [1, 2]
-        reported = [f.ticket for r in stage.peer.take(BindReport) for f in r.finished]
+        reported = [ticket for r in stage.peer.take(BindReport) for ticket in r.finished]
         assert reported == [1, 2]
 
     play(scene, in_flight_max=1)
@@ -401,7 +398,7 @@ def test_drain_waits_until_the_last_report_is_sent() -> None:
         stage.peer.is_full = False
         await asyncio.sleep(0.1)
         assert stage.has_ended
-        assert stage.peer.sent == [BindReport(7, [BindFinished(1)], [])]
+        assert stage.peer.sent == [BindReport(7, [1], [])]
 
     play(scene)
 

@@ -10,10 +10,8 @@ from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
     BindFailureReason,
-    BindFinished,
     BindReport,
     VictimDone,
-    VictimReport,
 )
 from shared.messages.to_binder import (
     BindPod,
@@ -79,7 +77,7 @@ def test_a_pod_is_bound_once_its_volumes_are() -> None:
         await volumes.end(1)
         assert stage.binds.begun == [1]
         await stage.binds.end(1)
-        assert await stage.reports() == [BindReport(7, [BindFinished(1)], [])]
+        assert await stage.reports() == [BindReport(7, [1], [])]
 
     play_with_volumes(scene)
 
@@ -134,7 +132,7 @@ def test_an_owner_that_took_the_binder_for_dead_is_not_kept_waiting_for_volumes(
         assert stage.binds.begun == [2, 1]
         await stage.binds.end(1, 2)
         (report,) = await stage.reports()
-        assert report.finished == [BindFinished(1), BindFinished(2)]
+        assert report.finished == [1, 2]
 
     play_with_volumes(scene)
 
@@ -171,14 +169,13 @@ def test_a_victim_that_is_being_prepared_gives_up_and_is_not_deleted() -> None:
         assert volumes.cancelled == [1]
         told = f'running PreBind plugin "VolumeBinding": {PREEMPTED}'
         failed = BindFailed(1, BindFailureReason.REJECTED, told)
-        assert await stage.reports() == [BindReport(7, [], [failed])]
-        assert stage.peer.take(VictimReport) == [VictimReport(7, [VictimDone(100, "")])]
+        assert await stage.reports() == [BindReport(7, [], [failed], [VictimDone(100, "")])]
         assert methods(stage) == ["POST"], "it is told in an event, and not deleted"
         note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
         assert stage.api.bodies[0]["note"] == note
         await volumes.end(2)
         await stage.binds.end(2)
-        assert await stage.reports() == [BindReport(7, [BindFinished(2)], [])]
+        assert await stage.reports() == [BindReport(7, [2], [])]
 
     play_with_volumes(scene)
 
@@ -192,7 +189,7 @@ def test_of_a_victim_that_gave_its_place_up_only_an_event_tells() -> None:
         given_up = [msgspec.structs.replace(victim, is_given_up=True) for victim in told.victims]
         await stage.peer.say(PreemptPods(7, given_up, []))
         await asyncio.sleep(0.001)
-        assert stage.peer.take(VictimReport) == [VictimReport(7, [VictimDone(100, "")])]
+        assert stage.peer.take(BindReport) == [BindReport(7, [], [], [VictimDone(100, "")])]
         assert methods(stage) == ["POST"]
         note = "Preempted by pod high on node n1 (in kube-scheduler memory)."
         assert stage.api.bodies[0]["note"] == note
