@@ -60,8 +60,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/plugins/preemption/failed_nodes.py:*.__getitem__",
         "workers/binder/bind_call.py:binding_body:meta[[]*",
         "workers/binder/binder_loop.py:BinderLoop._bind:where = *",
-        "workers/binder/binder_loop.py:BinderLoop._bind:step = *",
-        "workers/binder/binder_loop.py:BinderLoop._bind:why = *",
+        "workers/binder/binder_loop.py:BinderLoop._bind:step*",
         "workers/scorer/scorer_loop.py:ScorerLoop._do_work:*_log_answers*",
     ),
     "For more nodes, or larger pods, than the simulation has": (
@@ -98,7 +97,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/recorder.py:EventRecorder._count_failure:*",
         "workers/binder/recorder.py:EventRecorder._make_room:*",
         "workers/binder/recorder.py:EventRecorder._drop:*",
-        "workers/binder/recorder.py:EventRecorder._remember:*popitem*",
+        "workers/binder/recorder.py:EventRecorder._send_patch:*popitem*",
         "workers/scorer/scorer_loop.py:ScorerLoop._beat:*mark_broken*",
         "workers/scorer/scorer_loop.py:ScorerLoop._beat:*that no row has any more*",
     ),

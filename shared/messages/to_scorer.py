@@ -4,7 +4,6 @@ Snapshots go to all workers over PUB; the rest goes to one worker over ROUTER. W
 generation it may be done at: a worker that is behind first waits for the deltas.
 """
 
-from collections.abc import Iterator
 from typing import Annotated, Final, NamedTuple
 
 import msgspec
@@ -109,15 +108,6 @@ class SchedulePods(Message, frozen=True, tag="sP"):
     group: GroupTask | None = None
     names: list[str] = []
     """Of its pods, in their order, where each attempt is logged; else empty."""
-
-    @property
-    def tasks(self) -> Iterator[PodTask]:
-        """Pod by pod."""
-        ticket = self.first_ticket
-        for run in self.runs:
-            for _ in range(run.count):
-                yield PodTask(ticket, run.class_id, run.uid)
-                ticket += 1
 
     @property
     def pod_count(self) -> int:

@@ -169,10 +169,7 @@ class BinderLoop:
 
     def stop_now(self) -> None:
         """Ends without finishing anything: nobody is left to report to."""
-        self._orders.clear()
-        for task in self._in_flight:
-            task.cancel()
-        self._evictor.cancel()
+        self._abandon()
         if not self._drained.done():
             self._drained.set_result(None)
 
@@ -300,8 +297,9 @@ class BinderLoop:
             message = f"internal error: {type(error).__name__}: {error}"
             outcome = NotBound(BindFailureReason.UNREACHABLE, message)
         if self._logs_attempts:
-            step = "binding_done" if isinstance(outcome, Bound) else "binding_refused"
-            why = {} if isinstance(outcome, Bound) else {"message": outcome.message}
+            step, why = "binding_done", {}
+            if isinstance(outcome, NotBound):
+                step, why = "binding_refused", {"message": outcome.message}
             self._log.debug(step, pod=order.pod, ticket=order.ticket, **why)
         if fence.is_void:
             # Nobody waits for the outcome; but a new owner, who sees the pod bound, tells nobody of it.
@@ -364,12 +362,11 @@ class BinderLoop:
         fence.is_cuttable = False
         outcome = await self._cycle.bind(order)
         self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
-        if isinstance(outcome, Bound):
-            begun_s = self._clock.monotonic_s()
-            await self._cycle.post_bind(order)
-            self._time("PostBind", order, begun_s, is_success=True)
-        if isinstance(outcome, NotBound) and is_announced:
-            return outcome._replace(was_announced=True)
+        if isinstance(outcome, NotBound):
+            return outcome._replace(was_announced=is_announced)
+        begun_s = self._clock.monotonic_s()
+        await self._cycle.post_bind(order)
+        self._time("PostBind", order, begun_s, is_success=True)
         return outcome
 
     async def _announce(self, order: BindPod) -> None:
@@ -497,6 +494,9 @@ class BinderLoop:
         self._log.warning(
             "lease_lost", dropped_orders=len(self._orders), in_flight=len(self._in_flight)
         )
+        self._abandon()
+
+    def _abandon(self) -> None:
         self._orders.clear()
         for task in self._in_flight:
             task.cancel()

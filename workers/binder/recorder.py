@@ -103,7 +103,7 @@ class _EventEntry(msgspec.Struct, eq=False):
     """Made when first written: most events of a busy time never are."""
     count: int = 1
     written_count: int = 0
-    is_created: bool = False
+    """0: the API server has no such event (any more)."""
     is_waiting: bool = False
     since_s: float = 0.0
     """When it began to wait, by the monotonic clock."""
@@ -125,9 +125,6 @@ class _WrittenCondition(NamedTuple):
     message: str
     observed_generation: int
     is_scheduled: bool
-
-
-_SeriesKey = Event
 
 
 class EventRecorder:
@@ -156,29 +153,26 @@ class EventRecorder:
         self._events: deque[_EventEntry] = deque()
         self._patches: OrderedDict[str, tuple[StatusPatch, int]] = OrderedDict()
         """UID -> what the status is to say, and how often that was tried."""
-        self._series: OrderedDict[_SeriesKey, _EventEntry] = OrderedDict()
+        self._series: OrderedDict[Event, _EventEntry] = OrderedDict()
+        """By all but the note."""
         self._written: OrderedDict[str, _WrittenCondition] = OrderedDict()
         self._writing: dict[str, _PatchWrite] = {}
         self._slots = asyncio.Semaphore(PATCHES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
         self._is_binding = False
-        self._is_draining = False
         self._quiet_at_s = 0.0
         self._next_trickle_s = 0.0
         self._failures_in_a_row = 0
         self._resume_s = 0.0
         self._wakeup = SoonestCall(loop, self._pump)
         self._emptied: asyncio.Future[None] | None = None
+        """Once it drains: nothing waits any more."""
 
     # What the binder says -------------------------------------------------------------------------
 
     @property
     def waiting_count(self) -> int:
         return len(self._events) + len(self._patches)
-
-    @property
-    def _is_idle(self) -> bool:
-        return not self.waiting_count and not self._tasks
 
     def set_binding(self, is_binding: bool) -> None:
         """Whether bindings are queued or under way."""
@@ -255,7 +249,6 @@ class EventRecorder:
 
     async def drain(self, timeout_s: float) -> None:
         """Writes all that waits, as far as `timeout_s` goes, without regard to bindings."""
-        self._is_draining = True
         self._emptied = self._loop.create_future()
         self._pump()
         try:
@@ -340,7 +333,7 @@ class EventRecorder:
     def _drop(self, entry: _EventEntry) -> None:
         entry.is_waiting = False
         self.events_dropped_count += 1
-        if not entry.is_created:
+        if not entry.written_count:
             # The next of its kind is a first one again.
             self._series.pop(_series_key(entry.event), None)
 
@@ -358,7 +351,8 @@ class EventRecorder:
             if self._rate is not None:
                 self._rate.reserve(now_s)
             self._start(self._next_write())
-        if self._emptied is not None and not self._emptied.done() and self._is_idle:
+        is_idle = not self.waiting_count and not self._tasks
+        if self._emptied is not None and not self._emptied.done() and is_idle:
             self._emptied.set_result(None)
 
     def _start(self, write: Coroutine[Any, Any, None]) -> None:
@@ -379,7 +373,7 @@ class EventRecorder:
 
     def _may_write_at_s(self, now_s: float) -> float:
         at_s = max(now_s, self._resume_s)
-        if self._is_draining:
+        if self._emptied is not None:
             return at_s
         if self._rate is not None:
             at_s = max(at_s, now_s + self._rate.wait_s(now_s))
@@ -430,50 +424,39 @@ class EventRecorder:
         except (NotFound, Conflict):
             self._written.pop(patch.uid, None)  # The pod is gone, or another one has its name.
             self._failures_in_a_row = 0
-        except TRANSIENT as error:
-            self._pause(error)
-            if tries + 1 >= TRIES_MAX:
-                self._give_up_patch(patch, error)
+        except (ApiError, TransportError) as error:
+            if not self._may_try_again(error, tries + 1):
+                self.patches_dropped_count += 1
+                whose = {"pod": f"{patch.namespace}/{patch.name}", "ticket": patch.ticket}
+                self._log.warning("status_not_written", error=str(error), **whose)
             elif not write.is_moot:
                 self._patches[patch.uid] = (patch, tries + 1)
                 self._patches.move_to_end(patch.uid, last=False)
-        except ApiError as error:
-            self._give_up_patch(patch, error)
         else:
             self._failures_in_a_row = 0
             if patch.reason:
-                self._remember(patch)
-
-    def _remember(self, patch: StatusPatch) -> None:
-        self._written[patch.uid] = _condition_of(patch)
-        self._written.move_to_end(patch.uid)
-        if len(self._written) > CONDITIONS_MAX:
-            self._written.popitem(last=False)
-
-    def _give_up_patch(self, patch: StatusPatch, error: Exception) -> None:
-        self.patches_dropped_count += 1
-        pod = f"{patch.namespace}/{patch.name}"
-        whose = {"pod": pod, "ticket": patch.ticket}
-        self._log.warning("status_not_written", error=str(error), **whose)
+                self._written[patch.uid] = _condition_of(patch)
+                self._written.move_to_end(patch.uid)
+                if len(self._written) > CONDITIONS_MAX:
+                    self._written.popitem(last=False)
 
     async def _write_event(self, entry: _EventEntry) -> None:
         count = entry.count
         try:
             await self._send_event(entry, count)
-        except TRANSIENT as error:
-            self._pause(error)
+        except (ApiError, TransportError) as error:
             entry.tries += 1
-            if entry.tries >= TRIES_MAX:
-                self._give_up_event(entry, error)
+            if not self._may_try_again(error, entry.tries):
+                self._drop(entry)
+                pod = entry.event.regarding
+                whose = {"pod": f"{pod.namespace}/{pod.name}", "ticket": entry.ticket}
+                self._log.debug("event_not_written", error=str(error), **whose)
             elif not entry.is_waiting:
                 entry.is_waiting = True
                 self._events.appendleft(entry)
-        except ApiError as error:
-            self._give_up_event(entry, error)
         else:
             self._failures_in_a_row = 0
             entry.tries = 0
-            entry.is_created = True
             entry.written_count = count
             entry.written_s = self._clock.wall_s()
             if count == 1 and entry.count > 1:
@@ -483,13 +466,13 @@ class EventRecorder:
         event = entry.event
         path = f"/apis/{EVENTS_API}/namespaces/{event.regarding.namespace}/events"
         series = Series(count, micro_time(entry.last_s)) if count > 1 else None
-        if entry.is_created and series is not None:
+        if entry.written_count and series is not None:
             try:
                 await self._api.patch(
                     f"{path}/{entry.name}", series_patch(series), timeout_s=REQUEST_TIMEOUT_S
                 )
             except NotFound:
-                entry.is_created = False  # It has expired meanwhile; below it is made again.
+                entry.written_count = 0  # It has expired meanwhile; below it is made again.
             else:
                 return
         entry.name = entry.name or event_name(event.regarding.name, entry.first_s)
@@ -500,17 +483,15 @@ class EventRecorder:
         except AlreadyExists:
             return  # An earlier POST was carried out after all, only its answer was lost.
 
-    def _give_up_event(self, entry: _EventEntry, error: Exception) -> None:
-        self._drop(entry)
-        pod = entry.event.regarding
-        whose = {"pod": f"{pod.namespace}/{pod.name}", "ticket": entry.ticket}
-        self._log.debug("event_not_written", error=str(error), **whose)
-
-    def _pause(self, error: ApiError | TransportError) -> None:
-        """Nothing is written for a while: the API server, or the way to it, is in trouble."""
+    def _may_try_again(self, error: ApiError | TransportError, tries: int) -> bool:
+        """Whether what failed so often is tried once more. If that might help, nothing is written for a
+        while: the API server, or the way to it, is in trouble."""
+        if not isinstance(error, TRANSIENT):
+            return False
         delay_s = PATIENCE.pause(self._failures_in_a_row, error)
         self._failures_in_a_row += 1
         self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
+        return tries < TRIES_MAX
 
 
 def _entry_of(event: Event, now_s: float, ticket: int) -> _EventEntry:
@@ -524,6 +505,6 @@ def _condition_of(patch: StatusPatch) -> _WrittenCondition:
     return _WrittenCondition(patch.reason, patch.message, generation, patch.is_scheduled)
 
 
-def _series_key(event: Event) -> _SeriesKey:
+def _series_key(event: Event) -> Event:
     """As getKey in tools/events/event_broadcaster.go: all but the note. The host is always ours."""
     return event._replace(note="")

@@ -30,6 +30,7 @@ from shared.messages.to_owner import (
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import allocated, device, make_claim, make_class, make_slice
 from tests.support.pipeline import EPOCH, Pipeline
+from tests.support.tasks import tasks_of
 
 GPU = "example.com/gpu"
 USER = {"resource": "pods", "name": "p", "uid": "uid-default-p"}
@@ -304,7 +305,7 @@ def test_of_two_pods_on_the_row_of_one_device_the_first_has_it(kind: str) -> Non
     scorer = cluster.scorers[0]
     while not scorer.work:
         assert cluster.step_owner() or cluster.step_scorer(0), "they are handed out"
-    tickets = [task.ticket for work in scorer.work for task in work.tasks]
+    tickets = [task.ticket for work in scorer.work for task in tasks_of(work)]
     generation = scorer.replica.generation
     told = Proposals(EPOCH, 1, 1, generation, Placements(tickets, [0, 0]), [], [])
     cluster.handle(ScorerSaid(scorer.peer, told))

@@ -17,6 +17,7 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.table import NodeTable
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
 from tests.support.builders import make_pod
+from tests.support.tasks import tasks_of
 
 
 def fleet() -> ScorerFleet:
@@ -53,8 +54,8 @@ def work_of(scorers: ScorerFleet, cpus: list[str], nominated: str = "") -> list[
 def test_pods_of_a_class_that_follow_one_another_are_a_run() -> None:
     (work,) = work_of(fleet(), ["1", "1", "2", "1"])
     assert work.runs == [TaskRun(1, 2), TaskRun(2, 1), TaskRun(1, 1)]
-    assert [task.ticket for task in work.tasks] == [1, 2, 3, 4]
-    assert [task.class_id for task in work.tasks] == [1, 1, 2, 1]
+    assert [task.ticket for task in tasks_of(work)] == [1, 2, 3, 4]
+    assert [task.class_id for task in tasks_of(work)] == [1, 1, 2, 1]
     assert work.pod_count == 4
     assert work.min_sequence == 5
 
@@ -68,7 +69,7 @@ def test_a_run_is_no_longer_than_workers_believe(monkeypatch: pytest.MonkeyPatch
 def test_a_nominated_pod_is_a_run_of_its_own() -> None:
     (work,) = work_of(fleet(), ["1"] * 4, nominated="uid-default-p2")
     assert work.runs == [TaskRun(1, 2), TaskRun(1, 1, "uid-default-p2"), TaskRun(1, 1)]
-    assert list(work.tasks)[2] == PodTask(3, 1, "uid-default-p2")
+    assert tasks_of(work)[2] == PodTask(3, 1, "uid-default-p2")
 
 
 def test_the_answer_finds_the_attempt_by_its_ticket() -> None:
@@ -76,7 +77,7 @@ def test_the_answer_finds_the_attempt_by_its_ticket() -> None:
     (work,) = work_of(scorers, ["1", "2", "1"])
     scorer = scorers.get(b"s")
     assert scorer is not None
-    names = {task.ticket: scorer.attempts[task.ticket].pod.record.name for task in work.tasks}
+    names = {task.ticket: scorer.attempts[task.ticket].pod.record.name for task in tasks_of(work)}
     assert names == {1: "p0", 2: "p1", 3: "p2"}
 
 

@@ -11,6 +11,7 @@ from shared.messages.from_scorer import Failure, Placements, PreemptionProposal,
 from shared.messages.to_owner import PodChanged, PodDeleted
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
+from tests.support.tasks import tasks_of
 
 
 def bound_pods(count: int, *, priority: int = 0, node: str = "n0") -> list[PodRecord]:
@@ -481,7 +482,7 @@ def test_what_was_found_on_top_of_room_that_was_not_made_is_no_verdict(
     scorer = pipeline.scorers[0]
     while not scorer.work:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
-    first, second = (task.ticket for work in scorer.work for task in work.tasks)
+    first, second = (task.ticket for work in scorer.work for task in tasks_of(work))
     generation = scorer.replica.generation
     one, other = (held.row for held in pipeline.state.cache.pods())
     if is_first_gone:

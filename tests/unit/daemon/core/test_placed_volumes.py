@@ -13,6 +13,7 @@ from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from shared.messages.to_owner import ObjectChanged
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
+from tests.support.tasks import tasks_of
 
 VOLUMES = "persistentvolumes"
 CLAIMS = "persistentvolumeclaims"
@@ -177,7 +178,7 @@ def test_two_pods_with_one_claim_are_not_judged_at_once(claim: str) -> None:
     while sum(work.pod_count for work in scorer.work) < 2:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
     # A worker that does not heed the first when it places the second.
-    tickets = [task.ticket for work in scorer.work for task in work.tasks]
+    tickets = [task.ticket for work in scorer.work for task in tasks_of(work)]
     placements = Placements(tickets, list(range(len(tickets))))
     told = Proposals(EPOCH, 1, 1, scorer.replica.generation, placements, [], [])
     pipeline.handle(ScorerSaid(scorer.peer, told))

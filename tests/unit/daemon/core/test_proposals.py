@@ -21,6 +21,7 @@ from tests.support import pipeline as pipelines
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice, with_claims_made
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
+from tests.support.tasks import tasks_of
 
 
 def with_work(pod_count: int, *, logs_attempts: bool = False) -> tuple[Pipeline, list[int]]:
@@ -31,7 +32,7 @@ def with_work(pod_count: int, *, logs_attempts: bool = False) -> tuple[Pipeline,
     scorer = pipeline.scorers[0]
     while not scorer.work:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
-    return pipeline, [task.ticket for work in scorer.work for task in work.tasks]
+    return pipeline, [task.ticket for work in scorer.work for task in tasks_of(work)]
 
 
 def propose(
@@ -110,9 +111,9 @@ def with_devices(pod_count: int) -> tuple[Pipeline, list[int]]:
     for i in range(pod_count):
         pipeline.add_pod(with_device(i))
     scorer = pipeline.scorers[0]
-    while len([task for work in scorer.work for task in work.tasks]) < pod_count:
+    while len([task for work in scorer.work for task in tasks_of(work)]) < pod_count:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
-    return pipeline, [task.ticket for work in scorer.work for task in work.tasks]
+    return pipeline, [task.ticket for work in scorer.work for task in tasks_of(work)]
 
 
 @pytest.mark.parametrize("is_left", [True, False])

@@ -10,6 +10,7 @@ from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.messages.to_scorer import SchedulePods
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
+from tests.support.tasks import tasks_of
 
 BAD = {"is": "bad"}
 
@@ -47,7 +48,7 @@ class Deadly:
         known = scorer.replica.classes
         return any(
             known[task.class_id].info.labels == BAD
-            for task in scorer.work[0].tasks
+            for task in tasks_of(scorer.work[0])
             if task.class_id in known
         )
 

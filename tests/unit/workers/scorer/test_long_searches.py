@@ -3,6 +3,7 @@
 import pytest
 
 from tests.support.pipeline import Pipeline
+from tests.support.tasks import tasks_of
 from tests.unit.daemon.core.test_proposals import with_devices
 from workers.scorer import cycle
 
@@ -20,7 +21,7 @@ def test_a_batch_ends_with_the_search_by_which_enough_devices_were_tried(
     monkeypatch: pytest.MonkeyPatch, steps_max: int, placed_count: int
 ) -> None:
     pipeline, tickets = with_devices(6)
-    assert len(tickets) == len(list(pipeline.scorers[0].work[0].tasks)), "one batch"
+    assert len(tickets) == len(tasks_of(pipeline.scorers[0].work[0])), "one batch"
     monkeypatch.setattr(cycle, "BATCH_STEPS_MAX", steps_max)
     assert first_answers(pipeline) == (placed_count, 6 - placed_count)
 
