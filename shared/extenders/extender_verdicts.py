@@ -6,37 +6,24 @@ The HTTP calls are made elsewhere; nothing here waits. Rules: pkg/scheduler/exte
 """
 
 from collections import Counter
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 
 import msgspec
 
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.pod_info import PodInfo
-from shared.kube.api.core_v1 import Container
 
 
 def is_interested(extender: ExtenderConfig, pod: PodInfo) -> bool:
     """Whether the extender is asked about the pod: it manages a resource that one of its containers
     requests or limits, or it manages none, and is asked about all."""
-    managed = extender.managed_resources
-    if not managed:
-        return True
-    spec = pod.spec
-    return _name_one(spec.containers or (), managed) or _name_one(
-        spec.init_containers or (), managed
+    managed, spec = extender.managed_resources, pod.spec
+    return not managed or any(
+        not managed.isdisjoint(amounts or ())
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if (resources := container.resources) is not None
+        for amounts in (resources.requests, resources.limits)
     )
-
-
-def _name_one(containers: Iterable[Container], managed: frozenset[str]) -> bool:
-    for container in containers:
-        resources = container.resources
-        if resources is None:
-            continue
-        if not managed.isdisjoint(resources.requests or ()):
-            return True
-        if not managed.isdisjoint(resources.limits or ()):
-            return True
-    return False
 
 
 def asked_of_scorers(extenders: Sequence[ExtenderConfig], pod: PodInfo) -> bool:

@@ -17,7 +17,7 @@ import msgspec
 from msgspec import inspect
 
 from shared.errors import OperationalError
-from shared.kube.api.meta_v1 import ApiStruct, Int64
+from shared.kube.api.meta_v1 import ApiStruct, Int64, ObjectIdentity
 
 MAX_EXTENDER_PRIORITY: Final = 10
 MAX_NODE_SCORE: Final = 100
@@ -50,12 +50,8 @@ class _Args(_GoStruct):
     node_names: list[str] | None = None
 
 
-class _NamedMeta(ApiStruct):
-    name: str = ""
-
-
 class _NamedNode(ApiStruct):
-    metadata: _NamedMeta = msgspec.field(default_factory=_NamedMeta)
+    metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
 
 
 class _NodeList(ApiStruct):

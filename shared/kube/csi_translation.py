@@ -9,6 +9,8 @@ Rules: staging/src/k8s.io/csi-translation-lib/{translate.go,plugins/*.go}, v1.36
 import re
 from typing import Final, NamedTuple
 
+from msgspec.structs import replace
+
 from shared.kube.api.core_v1 import Volume
 from shared.kube.api.core_v1_parts import (
     NodeSelector,
@@ -162,14 +164,11 @@ def _has_values(terms: list[NodeSelectorTerm], key: str) -> bool:
 
 def _with_key(terms: list[NodeSelectorTerm], old: str, new: str) -> list[NodeSelectorTerm]:
     return [
-        NodeSelectorTerm(
+        replace(
+            term,
             match_expressions=[
-                NodeSelectorRequirement(
-                    key=new if r.key == old else r.key, operator=r.operator, values=r.values
-                )
-                for r in term.match_expressions or ()
+                replace(r, key=new) if r.key == old else r for r in term.match_expressions or ()
             ],
-            match_fields=term.match_fields,
         )
         for term in terms
     ]
@@ -180,10 +179,7 @@ def _with_requirement(
 ) -> list[NodeSelectorTerm]:
     more = NodeSelectorRequirement(key=key, operator="In", values=values)
     return [
-        NodeSelectorTerm(
-            match_expressions=[*(term.match_expressions or ()), more],
-            match_fields=term.match_fields,
-        )
+        replace(term, match_expressions=[*(term.match_expressions or ()), more])
         for term in terms or [NodeSelectorTerm()]
     ]
 

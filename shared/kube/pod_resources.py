@@ -16,8 +16,8 @@ Rules: staging/src/k8s.io/component-helpers/resource/helpers.go, pkg/scheduler/f
 and pkg/scheduler/framework/plugins/noderesources/{fit,resource_allocation}.go, v1.36.
 """
 
-from collections.abc import Iterable
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import msgspec
 
@@ -71,30 +71,14 @@ class PodRequests(msgspec.Struct, frozen=True):
                 return self.scalars.get(resource, 0)
 
 
-class _Rules(msgspec.Struct, frozen=True):
-    """Which parts of a pod count, by the caller's purpose."""
-
-    use_status: bool
-    use_pod_level: bool
-    defaults: Nanos
-
-
-_NO_DEFAULTS: Final[Nanos] = {}
-_ACCOUNTING: Final = _Rules(use_status=True, use_pod_level=True, defaults=_NO_DEFAULTS)
-_FIT_FILTER: Final = _Rules(use_status=False, use_pod_level=True, defaults=_NO_DEFAULTS)
-_FIT_SCORE: Final = _Rules(use_status=False, use_pod_level=False, defaults=_DEFAULT_NANOS)
-
-
 def pod_requests(template: PodTemplate) -> PodRequests:
     """What a pod takes away from its node; raises `QuantityError` for an unreadable quantity."""
-    return _requests(template, _ACCOUNTING)
+    return _requests(template, template.status)
 
 
 def fit_filter_requests(template: PodTemplate) -> PodRequests:
     """What NodeResourcesFit's filter asks of a node for a pod that is to be scheduled."""
-    if template.status is None:
-        return pod_requests(template)
-    return _requests(template, _FIT_FILTER)
+    return _requests(template, None)
 
 
 def fit_score_requests(template: PodTemplate) -> dict[str, int]:
@@ -103,7 +87,7 @@ def fit_score_requests(template: PodTemplate) -> dict[str, int]:
     if is_plain(template):
         _, total = _plain_totals(template)
     else:
-        total = _total(template, _FIT_SCORE)
+        total = _total(template, None, _DEFAULT_NANOS, {})
     amounts = {name: quantity.value_of_nanos(amount) for name, amount in total.items()}
     if CPU in total:
         amounts[CPU] = quantity.milli_value_of_nanos(total[CPU])
@@ -122,24 +106,24 @@ def plain_score_requests(requests: PodRequests) -> dict[str, int]:
 
 def exact_requests(template: PodTemplate) -> Nanos:
     """What a pod asks for by its spec (PodRequests in component-helpers), in units of 1e-9."""
-    return _total(template, _FIT_FILTER)
+    return _total(template, None, {}, _pod_level(template, None))
 
 
 def exact_limits(template: PodTemplate) -> Nanos:
     """The most that a pod may use by its spec (PodLimits in component-helpers), in units of 1e-9.
     Overhead counts for what has a limit at all."""
     spec = template.spec
-    total = _container_total(spec.containers, spec.init_containers or (), _container_limits)
+    total = _container_total(
+        spec.containers,
+        spec.init_containers or (),
+        lambda container, _: _to_nanos(container.resources.limits if container.resources else None),
+    )
     if spec.resources is not None:
         stated = _to_nanos(spec.resources.limits)
         total.update({k: v for k, v in stated.items() if is_supported_at_pod_level(k)})
     overhead = _to_nanos(spec.overhead)
     _add(total, {name: amount for name, amount in overhead.items() if total.get(name)})
     return total
-
-
-def _container_limits(container: Container, *, can_be_resized: bool) -> Nanos:  # noqa: ARG001 - as `_AmountsOf` has it
-    return _to_nanos(container.resources.limits if container.resources is not None else None)
 
 
 def host_ports(template: PodTemplate) -> frozenset[tuple[str, str, int]]:
@@ -161,13 +145,16 @@ def host_ports(template: PodTemplate) -> frozenset[tuple[str, str, int]]:
 # Sums ---------------------------------------------------------------------------------------------
 
 
-def _requests(template: PodTemplate, rules: _Rules) -> PodRequests:
+def _requests(template: PodTemplate, status: PodStatus | None) -> PodRequests:
     if is_plain(template):
         total, nonzero = _plain_totals(template)
     else:
-        total = _total(template, rules)
-        defaults = _missing_defaults(template, total)
-        nonzero = _total(template, msgspec.structs.replace(rules, defaults=defaults))
+        pod_level = _pod_level(template, status)
+        total = _total(template, status, {}, pod_level)
+        defaults = _DEFAULT_NANOS
+        if pod_level:  # Then they are for what nobody states.
+            defaults = {name: n for name, n in defaults.items() if name not in total}
+        nonzero = _total(template, status, defaults, pod_level)
     return PodRequests(
         milli_cpu=quantity.milli_value_of_nanos(total.get(CPU, 0)),
         memory_bytes=quantity.value_of_nanos(total.get(MEMORY, 0)),
@@ -202,21 +189,14 @@ def _plain_totals(template: PodTemplate) -> tuple[Nanos, Nanos]:
     return total, nonzero
 
 
-def _missing_defaults(template: PodTemplate, total: Nanos) -> Nanos:
-    """The defaults per container; with pod-level requests only for what nobody states."""
-    if not _has_pod_level_requests(template):
-        return _DEFAULT_NANOS
-    return {name: amount for name, amount in _DEFAULT_NANOS.items() if name not in total}
-
-
-def _total(template: PodTemplate, rules: _Rules) -> Nanos:
+def _total(
+    template: PodTemplate, status: PodStatus | None, defaults: Nanos, pod_level: Nanos
+) -> Nanos:
+    """`defaults`: of each container. `pod_level`: in place of the containers' sum."""
     spec = template.spec
-    status = template.status if rules.use_status else None
-    total = _container_total(
-        spec.containers, spec.init_containers or (), _ContainerRequests(status, rules.defaults)
-    )
-    if rules.use_pod_level and _has_pod_level_requests(template):
-        total.update(_pod_level(template, status))
+    requests_of = _requests_of_containers(status, defaults)
+    total = _container_total(spec.containers, spec.init_containers or (), requests_of)
+    total.update(pod_level)
     if spec.overhead:
         _add(total, _to_nanos(spec.overhead))
     return total
@@ -225,21 +205,21 @@ def _total(template: PodTemplate, rules: _Rules) -> Nanos:
 def _container_total(
     containers: Iterable[Container],
     init_containers: Iterable[Container],
-    requests_of: "_AmountsOf",
+    amounts_of: Callable[[Container, bool], Nanos],
 ) -> Nanos:
     """The most that is needed at any one time.
 
     Containers and sidecars run together. Before that, init containers run one after the other, each
-    beside the sidecars that were started before it.
+    beside the sidecars that were started before it; these cannot be resized.
     """
     running: Nanos = {}
     for container in containers:
-        _add(running, requests_of(container, can_be_resized=True))
+        _add(running, amounts_of(container, True))
     sidecars: Nanos = {}
     starting: Nanos = {}
     for container in init_containers:
         is_sidecar = _is_sidecar(container)
-        requests = requests_of(container, can_be_resized=is_sidecar)
+        requests = amounts_of(container, is_sidecar)
         if is_sidecar:
             _add(running, requests)
             _add(sidecars, requests)
@@ -252,53 +232,40 @@ def _container_total(
     return running
 
 
-class _AmountsOf(Protocol):
-    def __call__(self, container: Container, *, can_be_resized: bool) -> Nanos: ...
+def _requests_of_containers(
+    status: PodStatus | None, defaults: Nanos
+) -> Callable[[Container, bool], Nanos]:
+    """What a container asks for: by its spec, or the most of spec and status while it is resized, if it
+    can be."""
+    statuses: dict[str, ContainerStatus] = {}
+    if status is not None:
+        for each in (*(status.container_statuses or ()), *(status.init_container_statuses or ())):
+            statuses[each.name] = each
+    is_infeasible = status is not None and _is_resize_infeasible(status)
 
-
-class _ContainerRequests:
-    """The requests of one container: spec, or the most of spec and status while it is resized."""
-
-    def __init__(self, status: PodStatus | None, defaults: Nanos) -> None:
-        self._defaults = defaults
-        self._statuses: dict[str, ContainerStatus] = {}
-        self._is_infeasible = False
-        if status is not None:
-            for one in (
-                *(status.container_statuses or ()),
-                *(status.init_container_statuses or ()),
-            ):
-                self._statuses[one.name] = one
-            self._is_infeasible = _is_resize_infeasible(status)
-
-    def __call__(self, container: Container, *, can_be_resized: bool) -> Nanos:
-        requests = self._stated(container) if can_be_resized else _to_nanos(_spec_of(container))
-        for name, amount in self._defaults.items():
+    def requests_of(container: Container, can_be_resized: bool) -> Nanos:
+        spec = _spec_of(container)
+        is_now = statuses.get(container.name) if can_be_resized else None
+        if is_now is None or is_now.resources is None:
+            requests = _to_nanos(spec)
+        else:
+            requests = _effective(
+                spec, is_now.resources.requests, is_now.allocated_resources, is_infeasible
+            )
+        for name, amount in defaults.items():
             requests.setdefault(name, amount)
         return requests
 
-    def _stated(self, container: Container) -> Nanos:
-        spec = _spec_of(container)
-        status = self._statuses.get(container.name)
-        if status is None or status.resources is None:
-            return _to_nanos(spec)
-        return _effective(
-            spec, status.resources.requests, status.allocated_resources, self._is_infeasible
-        )
+    return requests_of
 
 
 def _pod_level(template: PodTemplate, status: PodStatus | None) -> Nanos:
-    """The pod-level requests, which stand in for the containers' sum."""
-    assert template.spec.resources is not None, "only called with pod-level requests"
-    spec = template.spec.resources.requests or {}
+    """What is requested for the pod as a whole."""
+    spec = template.spec.resources.requests if template.spec.resources is not None else None
     stated = _to_nanos(spec)
     if status is not None and status.resources is not None:
-        effective = _effective(
-            spec,
-            status.resources.requests,
-            status.allocated_resources,
-            _is_resize_infeasible(status),
-        )
+        now, promised = status.resources.requests, status.allocated_resources
+        effective = _effective(spec, now, promised, _is_resize_infeasible(status))
         stated = {name: effective.get(name, 0) for name in stated}
     return {name: amount for name, amount in stated.items() if is_supported_at_pod_level(name)}
 
@@ -314,13 +281,6 @@ def _effective(
     _raise_to(most, _to_nanos(actuated))
     _raise_to(most, _to_nanos(allocated))
     return most
-
-
-def _has_pod_level_requests(template: PodTemplate) -> bool:
-    resources = template.spec.resources
-    if resources is None or not resources.requests:
-        return False
-    return any(is_supported_at_pod_level(name) for name in resources.requests)
 
 
 def _spec_of(container: Container) -> ResourceList | None:

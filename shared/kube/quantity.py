@@ -195,9 +195,7 @@ def _clamp(value: int) -> int:
 
 def parse(quantity: Quantity) -> ExactQuantity:
     """The exact value of a quantity as JSON states it; raises `QuantityError`."""
-    if isinstance(quantity, str):
-        return _parse_text(quantity)
-    return _parse_text(repr(quantity))
+    return _parse_text(quantity if isinstance(quantity, str) else repr(quantity))
 
 
 def nanos(quantity: Quantity) -> int:
@@ -217,18 +215,18 @@ def milli_value_of_nanos(amount: int) -> int:
 
 def value(quantity: Quantity) -> int:
     """Whole units (bytes, counts), rounded up away from zero, cut to 64 bits."""
-    parsed = parse(quantity)
-    if parsed.is_big_negative:
-        return _big_negative_value(parsed.nanos, NANOS_PER_UNIT)
-    return value_of_nanos(parsed.nanos)
+    return _value_in(NANOS_PER_UNIT, parse(quantity))
 
 
 def milli_value(quantity: Quantity) -> int:
     """Thousandths (milli-CPU), rounded up away from zero, cut to 64 bits."""
-    parsed = parse(quantity)
+    return _value_in(NANOS_PER_MILLI, parse(quantity))
+
+
+def _value_in(unit_nanos: int, parsed: ExactQuantity) -> int:
     if parsed.is_big_negative:
-        return _big_negative_value(parsed.nanos, NANOS_PER_MILLI)
-    return milli_value_of_nanos(parsed.nanos)
+        return _big_negative_value(parsed.nanos, unit_nanos)
+    return _clamp(_divide_up(parsed.nanos, unit_nanos))
 
 
 def _big_negative_value(amount: int, divisor: int) -> int:

@@ -30,16 +30,15 @@ class RequiredNodeAffinity(NamedTuple):
 
 def required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
     """nodeSelector and required node affinity."""
+    labels = terms = None
+    if spec.node_selector:  # Every label must be there with exactly this value.
+        equal = (LabelRequirement(k, Operator.IN, (v,)) for k, v in spec.node_selector.items())
+        labels = Term(tuple(equal), (), ())
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
-    selector = (
-        affinity.required_during_scheduling_ignored_during_execution
-        if affinity is not None
-        else None
-    )
-    return RequiredNodeAffinity(
-        _selector_from_labels(spec.node_selector) if spec.node_selector else None,
-        None if selector is None else parse_selector(selector),
-    )
+    if affinity is not None:
+        selector = affinity.required_during_scheduling_ignored_during_execution
+        terms = None if selector is None else parse_selector(selector)
+    return RequiredNodeAffinity(labels, terms)
 
 
 def included_rows(
@@ -59,9 +58,3 @@ def included_rows(
     if repelled is not None:
         included &= ~repelled.covering(nodes.taints.values)[nodes.taints_id[index]]
     return included
-
-
-def _selector_from_labels(labels: dict[str, str]) -> Term:
-    """spec.nodeSelector: every label must be there with exactly this value."""
-    requirements = (LabelRequirement(key, Operator.IN, (value,)) for key, value in labels.items())
-    return Term(tuple(requirements), (), ())

@@ -81,17 +81,15 @@ def parse_term(term: NodeSelectorTerm, path: str) -> Term:
     names: list[NameRequirement] = []
     errors: list[str] = []
     for i, requirement in enumerate(term.match_expressions or ()):
-        where = f"{path}.matchExpressions[{i}]"
-        error, parsed = _parse_label(requirement)
-        if parsed is None:
-            errors.append(f"{where}.{error}")
+        label = _parse_label(requirement)
+        if isinstance(label, str):
+            errors.append(f"{path}.matchExpressions[{i}].{label}")
         else:
-            labels.append(parsed)
+            labels.append(label)
     for i, requirement in enumerate(term.match_fields or ()):
-        where = f"{path}.matchFields[{i}]"
-        name_error, name = _parse_name(requirement)
-        if name is None:
-            errors.append(f"{where}.{name_error}")
+        name = _parse_name(requirement)
+        if isinstance(name, str):
+            errors.append(f"{path}.matchFields[{i}].{name}")
         else:
             names.append(name)
     return Term(tuple(labels), tuple(names), tuple(errors))
@@ -104,24 +102,23 @@ def of_labels_alone(terms: Terms) -> Terms:
     return tuple(term._replace(names=()) for term in terms)
 
 
-def _parse_label(requirement: NodeSelectorRequirement) -> tuple[str, LabelRequirement | None]:
+def _parse_label(requirement: NodeSelectorRequirement) -> LabelRequirement | str:
+    """What is wrong with it, where it is none."""
     values = tuple(requirement.values or ())
     try:
         operator = Operator(requirement.operator)
     except ValueError:
         known = ", ".join(o.value for o in Operator)
-        return f"operator: {requirement.operator!r} is not one of {known}", None
+        return f"operator: {requirement.operator!r} is not one of {known}"
     error = _value_count_error(operator, len(values)) or _label_values_error(values)
     if error:
-        return error, None
-    bound = 0
-    if operator in (Operator.GREATER, Operator.LESS):
-        number = parse_int64(values[0])
-        if number is None:
-            told = "for 'Gt', 'Lt' operators, the value must be an integer"
-            return f'values[0]: Invalid value: "{values[0]}": {told}', None
-        bound = number
-    return "", LabelRequirement(requirement.key, operator, values, bound)
+        return error
+    is_number = operator in (Operator.GREATER, Operator.LESS)
+    bound = parse_int64(values[0]) if is_number else 0
+    if bound is None:
+        told = "for 'Gt', 'Lt' operators, the value must be an integer"
+        return f'values[0]: Invalid value: "{values[0]}": {told}'
+    return LabelRequirement(requirement.key, operator, values, bound)
 
 
 def _value_count_error(operator: Operator, count: int) -> str:
@@ -143,15 +140,15 @@ def _label_values_error(values: Sequence[str]) -> str:
     return ""
 
 
-def _parse_name(requirement: NodeSelectorRequirement) -> tuple[str, NameRequirement | None]:
+def _parse_name(requirement: NodeSelectorRequirement) -> NameRequirement | str:
     values = requirement.values or ()
     if requirement.key != NAME_FIELD:
-        return f"key: {requirement.key!r} is not {NAME_FIELD}, the only field there is", None
+        return f"key: {requirement.key!r} is not {NAME_FIELD}, the only field there is"
     if requirement.operator not in ("In", "NotIn"):
-        return f"operator: {requirement.operator!r} is not one of In, NotIn", None
+        return f"operator: {requirement.operator!r} is not one of In, NotIn"
     if len(values) != 1:
-        return "values: exactly one is needed", None
-    return "", NameRequirement(values[0], requirement.operator == "In")
+        return "values: exactly one is needed"
+    return NameRequirement(values[0], requirement.operator == "In")
 
 
 def parse_int64(text: str) -> int | None:
@@ -190,11 +187,10 @@ def _holds(requirement: LabelRequirement, value: str | None) -> bool:
         case Operator.DOES_NOT_EXIST:
             return value is None
         case Operator.GREATER | Operator.LESS:
-            number = parse_int64(value) if value is not None else None
+            number = parse_int64(value or "")
             if number is None:
                 return False
-            if requirement.operator is Operator.GREATER:
-                return number > requirement.bound
-            return number < requirement.bound
+            is_greater = requirement.operator is Operator.GREATER
+            return number > requirement.bound if is_greater else number < requirement.bound
         case _:
             assert_never(requirement.operator)

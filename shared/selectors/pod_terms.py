@@ -9,10 +9,10 @@ in pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, v1.36.2. matchLab
 mismatchLabelKeys are not read here: the API server has merged them into the selector.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
-from shared.kube.api.core_v1 import Affinity, PodAffinityTerm, WeightedPodAffinityTerm
+from shared.kube.api.core_v1 import Affinity, PodAffinityTerm
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
 from shared.selectors.selector_index import SelectorIndex
 
@@ -117,30 +117,19 @@ def parse_pod_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
     for group, sign, name in ((near, 1, "Affinity"), (apart, -1, "AntiAffinity")):
         hard = group.required_during_scheduling_ignored_during_execution if group else None
         soft = group.preferred_during_scheduling_ignored_during_execution if group else None
-        required.append(_group(namespace, hard or (), f"required{name}Terms", errors))
-        preferred.append(_weighted(namespace, soft or (), sign, f"preferred{name}Terms", errors))
+        needed = ((term, 0) for term in hard or ())
+        wished = ((each.pod_affinity_term, sign * each.weight) for each in soft or ())
+        required.append(_group(namespace, needed, f"required{name}Terms", errors))
+        preferred.append(_group(namespace, wished, f"preferred{name}Terms", errors))
     return PodTerms(required[0], required[1], preferred[0] + preferred[1], tuple(errors))
 
 
 def _group(
-    namespace: str, terms: Iterable[PodAffinityTerm], name: str, errors: list[str]
+    namespace: str, terms: Iterable[tuple[PodAffinityTerm, int]], name: str, errors: list[str]
 ) -> tuple[PodTerm, ...]:
+    """`terms`: with their weights."""
     try:
-        return tuple(_term(namespace, term, 0) for term in terms)
-    except SelectorError as error:
-        errors.append(f"{name}: {error}")
-        return ()
-
-
-def _weighted(
-    namespace: str,
-    terms: Sequence[WeightedPodAffinityTerm],
-    sign: int,
-    name: str,
-    errors: list[str],
-) -> tuple[PodTerm, ...]:
-    try:
-        return tuple(_term(namespace, t.pod_affinity_term, sign * t.weight) for t in terms)
+        return tuple(_term(namespace, term, weight) for term, weight in terms)
     except SelectorError as error:
         errors.append(f"{name}: {error}")
         return ()

@@ -61,16 +61,12 @@ def _covers(rule: TolerationRule, taint: TaintTuple) -> bool:
         case "Exists":
             return True
         case "Gt" | "Lt":
-            return rule.has_comparison and _compares(rule.operator, rule.value, value)
+            bound, number = _decimal(rule.value), _decimal(value)
+            if not rule.has_comparison or bound is None or number is None:
+                return False
+            return number > bound if rule.operator == "Gt" else number < bound
         case _:
             return False
-
-
-def _compares(operator: str, bound_text: str, value_text: str) -> bool:
-    bound, value = _decimal(bound_text), _decimal(value_text)
-    if bound is None or value is None:
-        return False
-    return value > bound if operator == "Gt" else value < bound
 
 
 def _decimal(text: str) -> int | None:
