@@ -260,7 +260,10 @@ def _plugins(field: Field) -> dict[str, PluginSet]:
             continue
         parts = point_field.mapping()
         enabled = [_plugin(entry) for entry in parts.field("enabled").items()]
-        disabled = [_disabled(entry) for entry in parts.field("disabled").items()]
+        # That there is none of the name any more is all the better.
+        disabled = [
+            _plugin(entry, is_disabled=True)[0] for entry in parts.field("disabled").items()
+        ]
         parts.finish()
         if point == "queueSort" and len(enabled) > 1:
             point_field.problem("only one queue sort plugin can be enabled")
@@ -269,21 +272,13 @@ def _plugins(field: Field) -> dict[str, PluginSet]:
     return sets
 
 
-def _plugin(field: Field) -> tuple[str, int]:
+def _plugin(field: Field, *, is_disabled: bool = False) -> tuple[str, int]:
     fields = field.mapping()
-    name = _plugin_name(fields.field("name"))
+    name_field = fields.field("name")
+    name = name_field.text("") if is_disabled else _plugin_name(name_field)
     weight = fields.field("weight").whole_number(0)
     fields.finish()
     return name, weight
-
-
-def _disabled(field: Field) -> str:
-    """A plugin that is not to run: that there is none of the name any more is all the better."""
-    fields = field.mapping()
-    name = fields.field("name").text("")
-    fields.field("weight").whole_number(0)
-    fields.finish()
-    return name
 
 
 def _plugin_name(field: Field) -> str:

@@ -9,7 +9,6 @@ exception is a bug of ours and ends the process, as a failed `assert` does every
 
 from pathlib import Path
 from traceback import walk_tb
-from types import TracebackType
 from typing import Final
 
 from shared.errors import ObjectError, OperationalError
@@ -40,12 +39,7 @@ class reading:  # noqa: N801  # Reads as a statement: `with reading("pod", recor
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception) and is_of_an_object(error):
             where = f"{self._what} {getattr(self._subject, 'key', self._subject)}".strip()
             raise ObjectFaultError(where, fault_text(error)) from error
@@ -60,12 +54,7 @@ class changing:  # noqa: N801  # Reads as a statement.
     def __enter__(self) -> None:
         pass
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
+    def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, OURS):
             raise AssertionError(fault_text(error)) from error  # noqa: TRY004 # No type is checked.
 

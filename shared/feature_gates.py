@@ -5,7 +5,7 @@ obeys and that was given another value than its default is named (`without_effec
 those of the default.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Mapping
 from enum import Enum
 from typing import Final, NamedTuple
 
@@ -31,7 +31,8 @@ class Gate(NamedTuple):
     is_locked: bool
 
 
-_ALPHA: Final = """
+_GATES: Final = {
+    Gate(Stage.ALPHA, is_on=False, is_locked=False): """
     APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
     CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR
     ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation
@@ -47,14 +48,14 @@ _ALPHA: Final = """
     TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling
     TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport VolumeLimitScaling
     WindowsCPUAndMemoryAffinity WorkloadAwarePreemption WorkloadWithJob
-"""
-_BETA_OFF: Final = """
+    """,
+    Gate(Stage.BETA, is_on=False, is_locked=False): """
     ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
     CoordinatedLeaderElection DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring
     MaxUnavailableStatefulSet PodCertificateRequest SELinuxMount SchedulerAsyncAPICalls
     StorageVersionMigrator
-"""
-_BETA: Final = """
+    """,
+    Gate(Stage.BETA, is_on=True, is_locked=False): """
     APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
     AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions
     CRDObservedGenerationTracking ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation
@@ -87,11 +88,11 @@ _BETA: Final = """
     UnauthenticatedHTTP2DOSMitigation UnknownVersionInteroperabilityProxy
     UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook WatchList WatchListClient
     WindowsGracefulNodeShutdown
-"""
-_GA: Final = """
+    """,
+    Gate(Stage.GA, is_on=True, is_locked=False): """
     AllowServiceExternalIPs DRAPrioritizedList InformerResourceVersion MutatingAdmissionPolicy
-"""
-_GA_LOCKED: Final = """
+    """,
+    Gate(Stage.GA, is_on=True, is_locked=True): """
     APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
     AuthorizeNodeWithSelectors AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions
     CRDValidationRatcheting CSIServiceAccountTokenSecrets ConsistentListFromCache
@@ -114,42 +115,24 @@ _GA_LOCKED: Final = """
     StreamingCollectionEncodingToJSON StreamingCollectionEncodingToProtobuf
     StructuredAuthenticationConfiguration SupplementalGroupsPolicy SystemdWatchdog
     TopologyManagerPolicyOptions UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
-"""
-_DEPRECATED_OFF: Final = """
+    """,
+    Gate(Stage.DEPRECATED, is_on=False, is_locked=False): """
     AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
     ChangeContainerStatusOnKubeletRestart DeclarativeValidationTakeover KMSv1
     KubeletRegistrationGetOnExistsOnly WindowsHostNetwork
-"""
-_DEPRECATED: Final = """
+    """,
+    Gate(Stage.DEPRECATED, is_on=True, is_locked=False): """
     DisableCPUQuotaWithExclusiveCPUs KubeletPodResourcesListUseActivePods
     ServiceCIDRStatusFieldWiping StorageNamespaceIndex
-"""
-_DEPRECATED_OFF_LOCKED: Final = """
+    """,
+    Gate(Stage.DEPRECATED, is_on=False, is_locked=True): """
     AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
-"""
-_DEPRECATED_LOCKED: Final = """
+    """,
+    Gate(Stage.DEPRECATED, is_on=True, is_locked=True): """
     AggregatedDiscoveryRemoveBetaType DisableNodeKubeProxyVersion
-"""
-
-
-def _all() -> Iterator[tuple[str, Gate]]:
-    for gate, names in (
-        (Gate(Stage.ALPHA, is_on=False, is_locked=False), _ALPHA),
-        (Gate(Stage.BETA, is_on=False, is_locked=False), _BETA_OFF),
-        (Gate(Stage.BETA, is_on=True, is_locked=False), _BETA),
-        (Gate(Stage.GA, is_on=True, is_locked=False), _GA),
-        (Gate(Stage.GA, is_on=True, is_locked=True), _GA_LOCKED),
-        (Gate(Stage.DEPRECATED, is_on=False, is_locked=False), _DEPRECATED_OFF),
-        (Gate(Stage.DEPRECATED, is_on=True, is_locked=False), _DEPRECATED),
-        (Gate(Stage.DEPRECATED, is_on=False, is_locked=True), _DEPRECATED_OFF_LOCKED),
-        (Gate(Stage.DEPRECATED, is_on=True, is_locked=True), _DEPRECATED_LOCKED),
-    ):
-        for name in names.split():
-            yield name, gate
-
-
-KNOWN_GATES: Final[dict[str, Gate]] = dict(_all())
-
+    """,
+}
+KNOWN_GATES: Final = {name: gate for gate, names in _GATES.items() for name in names.split()}
 
 TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperators"
 STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
@@ -160,19 +143,12 @@ GANG_SCHEDULING: Final = "GangScheduling"
 TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: Final = "TopologyAwareWorkloadScheduling"
 WORKLOAD_AWARE_PREEMPTION: Final = "WorkloadAwarePreemption"
 
-OBEYED: Final = frozenset(
-    {
-        TAINT_TOLERATION_COMPARISON_OPERATORS,
-        STORAGE_CAPACITY_SCORING,
-        NOMINATED_NODE_NAME_FOR_EXPECTATION,
-        SCHEDULER_ASYNC_PREEMPTION,
-        GENERIC_WORKLOAD,
-        GANG_SCHEDULING,
-        TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
-        WORKLOAD_AWARE_PREEMPTION,
-    }
-)
-_NEEDS: Final[Mapping[str, str]] = {
+OBEYED: Final[Mapping[str, str]] = {
+    TAINT_TOLERATION_COMPARISON_OPERATORS: "",
+    STORAGE_CAPACITY_SCORING: "",
+    NOMINATED_NODE_NAME_FOR_EXPECTATION: "",
+    SCHEDULER_ASYNC_PREEMPTION: "",
+    GENERIC_WORKLOAD: "",
     GANG_SCHEDULING: GENERIC_WORKLOAD,
     TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: GENERIC_WORKLOAD,
     WORKLOAD_AWARE_PREEMPTION: GANG_SCHEDULING,
@@ -203,8 +179,8 @@ class FeatureGates:
         self._gates = {name: wanted.get(name, KNOWN_GATES[name].is_on) for name in OBEYED}
         lacking = [
             f"{name}: needs {needed}=true"
-            for name, needed in _NEEDS.items()
-            if self._gates[name] and not self._gates[needed]
+            for name, needed in OBEYED.items()
+            if needed and self._gates[name] and not self._gates[needed]
         ]
         if lacking:
             raise ConfigurationError("featureGates", lacking)

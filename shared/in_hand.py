@@ -46,14 +46,10 @@ class InHand:
             raise
         except BaseException:
             # Other tasks of an event loop may run on until it ends; they must not hide what it ends of.
-            self._say = _say_nothing
+            self._say = lambda _: None
             raise
         self._say(0)
         return True
-
-
-def _say_nothing(_: int) -> None:
-    pass
 
 
 def number_of(content: bytes) -> int:

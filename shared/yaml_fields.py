@@ -9,7 +9,7 @@ look at `Problems` once at the end.
 import base64
 import math
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
 
@@ -105,12 +105,12 @@ class Field:
             self.problem("must be longer than zero")
         return seconds or fallback
 
-    def binary(self, *, is_secret: bool = False) -> bytes:
+    def binary(self, fallback: bytes = b"", *, is_secret: bool = False) -> bytes:
         try:
-            return base64.b64decode(self.text("", is_secret=is_secret), validate=True)
+            return base64.b64decode(self.text("", is_secret=is_secret), validate=True) or fallback
         except ValueError:
             self.problem("must be base64")
-            return b""
+            return fallback
 
     def items(self) -> Iterator["Field"]:
         """The entries of a list; none if the field is absent."""
@@ -143,22 +143,18 @@ class Field:
             self.problem(f"cannot be read: {yaml_problem(error)}")
             return None
 
-    def _scalar(self) -> Any:
+    def _read(self, kind: Any, wanted: str, fallback: T, *, is_secret: bool = False) -> T:
         if self._node is None:
-            return None
+            return fallback
         if not isinstance(self._node, yaml.ScalarNode):
             self.problem("must be a single value, not a list or a mapping")
-            return None
-        return self.plain()
-
-    def _read(self, kind: Any, wanted: str, fallback: T, *, is_secret: bool = False) -> T:
-        value = self._scalar()
+            return fallback
+        value = self.plain()
         if value is None:
             return fallback
         if isinstance(value, kind) and (kind is bool or not isinstance(value, bool)):
             found: T = value
             return found
-        assert isinstance(self._node, yaml.ScalarNode), "as read"
         given = "" if is_secret else f"{self._node.value!r} "
         self.problem(f"{given}must be {wanted}")
         return fallback
@@ -204,19 +200,9 @@ class Mapping:
         (numbers that are not whole are durations), with the struct's own default. `given`: those that
         are read otherwise."""
         for info in msgspec.structs.fields(kind):
-            if info.name in given:
-                continue
-            field = self.field(key_of(info.name))
-            if info.type is bool:
-                given[info.name] = field.truth(info.default)
-            elif info.type is int:
-                given[info.name] = field.whole_number(info.default)
-            elif info.type is float:
-                given[info.name] = field.duration_s(info.default)
-            elif info.type is bytes:
-                given[info.name] = field.binary()
-            else:
-                given[info.name] = field.text(info.default)
+            if info.name not in given:
+                field = self.field(key_of(info.name))
+                given[info.name] = _READERS[info.type](field, info.default)
         self.finish()
         return kind(**given)
 
@@ -226,6 +212,15 @@ class Mapping:
         for key, node in self._nodes.items():
             if key not in self._asked:
                 self._field.child(key, node).problem(f"unknown field; known here: {known}")
+
+
+_READERS: Final[dict[Any, Callable[[Field, Any], Any]]] = {
+    bool: Field.truth,
+    int: Field.whole_number,
+    float: Field.duration_s,
+    bytes: Field.binary,
+    str: Field.text,
+}
 
 
 def key_of(name: str) -> str:

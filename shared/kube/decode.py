@@ -73,11 +73,14 @@ WatchEvent = ObjectEvent | Bookmark | WatchFailure | RejectedObject
 
 class _ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
-    continue_: str = msgspec.field(default="", name="continue")
+    continue_token: str = msgspec.field(default="", name="continue")
 
 
-class _RawPage(msgspec.Struct):
+class RawPage(msgspec.Struct):
+    """One page of a list of whatever kind."""
+
     items: list[msgspec.Raw] | None
+    """Windows on the answer."""
     metadata: _ListMeta
 
 
@@ -95,7 +98,7 @@ class _BookmarkObject(msgspec.Struct):
     metadata: _BookmarkMeta
 
 
-_raw_page_decoder: Final = msgspec.json.Decoder(_RawPage)
+_raw_page_decoder: Final = msgspec.json.Decoder(RawPage)
 _raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder: Final = msgspec.json.Decoder(ApiStatus)
@@ -147,7 +150,7 @@ class KindDecoder:
         except UNDECODABLE:
             return self._page_one_by_one(body)
         meta = page.metadata
-        return ListPage(page.items or [], [], meta.resource_version, meta.continue_)
+        return ListPage(page.items or [], [], meta.resource_version, meta.continue_token)
 
     def _page_one_by_one(self, body: bytes) -> ListPage:
         try:
@@ -163,7 +166,7 @@ class KindDecoder:
             else:
                 items.append(decoded)
         meta = page.metadata
-        return ListPage(items, rejected, meta.resource_version, meta.continue_)
+        return ListPage(items, rejected, meta.resource_version, meta.continue_token)
 
     def line(self, line: bytes) -> WatchEvent:
         """One line of a watch. Never raises: what cannot be read is `RejectedObject`."""

@@ -6,21 +6,9 @@ from urllib.parse import quote
 
 import msgspec
 
-from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
-
-
-class _ListMeta(ApiStruct):
-    resource_version: str = ""
-    continue_token: str = msgspec.field(default="", name="continue")
-
-
-class RawPage(ApiStruct):
-    metadata: _ListMeta
-    items: list[msgspec.Raw] | None = None
-    """Windows on the answer."""
-
+from shared.kube.decode import RawPage
 
 _page_decoder: Final = msgspec.json.Decoder(RawPage)
 

@@ -18,9 +18,7 @@ _decode_custom: Final = msgspec.msgpack.Decoder(CustomObject).decode
 
 def decode_object(kind: str, body: msgspec.Raw) -> Any:
     """The object of a kind (plural) from its msgpack. ObjectError for an unknown kind or bad bytes."""
-    decode = _decoders.get(kind)
-    if decode is None and is_custom(kind):
-        decode = _decode_custom
+    decode = _decode_custom if is_custom(kind) else _decoders.get(kind)
     if decode is None:
         raise ObjectError(kind, "a kind that berth does not know; see shared/kube/resources.py")
     with reading(kind):
