@@ -9,7 +9,7 @@ import sys
 from pathlib import Path
 from typing import Final
 
-from daemon.endpoints.access import Access, DelegatedAccess, OpenAccess, TokenAccess, reviewer
+from daemon.endpoints.access import Access, DelegatedAccess, TokenAccess, reviewer
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
@@ -81,7 +81,7 @@ def _access(
     if options.endpoints_token_file:
         return TokenAccess(TokenFile(Path(options.endpoints_token_file)).read)
     if options.is_local and not (authentication or authorization or options.client_ca_file):
-        return OpenAccess()
+        return None
     return DelegatedAccess(options, authentication, authorization, clock)
 
 
@@ -90,17 +90,12 @@ class TokenFile:
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._seen = (0, 0)
         self._token = ""
 
     def read(self) -> str:
         """The token; that of the last time if the file cannot be read now."""
         try:
-            status = self._path.stat()
-            seen = (status.st_mtime_ns, status.st_size)
-            if seen != self._seen:
-                self._token = self._path.read_text(encoding="ascii").strip()
-                self._seen = seen
+            self._token = self._path.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as error:
             log.warning("token_not_read", file=str(self._path), problem=str(error))
         return self._token

@@ -11,10 +11,11 @@ import hashlib
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Final, Generic, NamedTuple, Protocol, TypeVar
+from typing import Final, Protocol
 
 import msgspec
 
+from daemon.endpoints.zpages import JSON, Page
 from shared.clock import Clock
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.api_client import ApiClient
@@ -47,33 +48,10 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 ANONYMOUS: Final = User(username="system:anonymous", groups=("system:unauthenticated",))
 
 
-class Refusal(NamedTuple):
-    """Why somebody may not read something: HTTP status and message."""
-
-    status: int
-    message: str
-
-
 class Reviewer(Protocol):
     """An API server that answers questions; `ApiClient` is one."""
 
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-
-class Access(Protocol):
-    """Decides who may read."""
-
-    async def refusal(
-        self, path: str, headers: Mapping[str, str], certificate: Mapping[str, object] | None
-    ) -> Refusal | None:
-        """None: may. `headers` by name in lower case; `certificate` as `ssl` tells of the client's."""
-        ...
-
-
-class OpenAccess:
-    """Everybody may read everything."""
-
-    async def refusal(self, *_: object) -> None: ...
 
 
 class TokenAccess:
@@ -87,13 +65,13 @@ class TokenAccess:
         path: str,
         headers: Mapping[str, str],
         certificate: Mapping[str, object] | None,  # noqa: ARG002 - the token says it.
-    ) -> Refusal | None:
+    ) -> Page | None:
         if path.startswith(HEALTH_PATHS):
             return None
         wanted = self._token()
         if wanted and hmac.compare_digest(bearer_token(headers).encode(), wanted.encode()):
             return None
-        return Refusal(UNAUTHORIZED, "Unauthorized: a bearer token is needed")
+        return refused(UNAUTHORIZED, "Unauthorized: a bearer token is needed")
 
 
 class DelegatedAccess:
@@ -108,15 +86,17 @@ class DelegatedAccess:
     ) -> None:
         self._options = options
         self._authentication = authentication
-        self._authorization = authorization
         paths = options.authorization_always_allow_paths
         self._open_paths = paths.split(",") if paths else []
-        self._users: _Kept[User | None] = _Kept(clock)
-        self._permissions: _Kept[bool] = _Kept(clock)
+        self._tokens = _Reviews(authentication, "authentication.k8s.io", "TokenReview", clock)
+        self._permissions = _Reviews(
+            authorization, "authorization.k8s.io", "SubjectAccessReview", clock
+        )
 
     async def refusal(
         self, path: str, headers: Mapping[str, str], certificate: Mapping[str, object] | None
-    ) -> Refusal | None:
+    ) -> Page | None:
+        """None: may. `headers` by name in lower case; `certificate` as `ssl` tells of the client's."""
         if any(_is_within(path, pattern) for pattern in self._open_paths):
             return None
         token = bearer_token(headers)
@@ -124,72 +104,37 @@ class DelegatedAccess:
         if user is None:
             user = await self._owner_of(token) if token else ANONYMOUS
         if user is None:
-            return Refusal(UNAUTHORIZED, "Unauthorized")
+            return refused(UNAUTHORIZED, "Unauthorized")
         if MASTERS in user.groups or await self._may_read(user, path):
             return None
-        return Refusal(FORBIDDEN, f'forbidden: User "{user.username}" cannot get path "{path}"')
+        return refused(FORBIDDEN, f'forbidden: User "{user.username}" cannot get path "{path}"')
 
     async def _owner_of(self, token: str) -> User | None:
         if self._authentication is None:
             return ANONYMOUS  # As kube-scheduler without --authentication-kubeconfig.
-        key = hashlib.sha256(token.encode()).digest()
-        kept = self._users.get(key)
-        if kept is not None:
-            return kept[0]
-        answer = await _ask(
-            self._authentication,
-            "/apis/authentication.k8s.io/v1/tokenreviews",
-            {
-                "apiVersion": "authentication.k8s.io/v1",
-                "kind": "TokenReview",
-                "spec": {"token": token},
-            },
-            _TokenReview,
-        )
-        if answer is None:
+        kept_s = self._options.authentication_token_webhook_cache_ttl_s
+        answer = await self._tokens.ask({"token": token}, lambda _: kept_s)
+        if not answer.authenticated:
             return None
-        status = answer.status
-        user = None
-        if status.authenticated:
-            groups = (*status.user.groups, AUTHENTICATED)
-            user = msgspec.structs.replace(status.user, groups=tuple(dict.fromkeys(groups)))
-        self._users.put(key, user, self._options.authentication_token_webhook_cache_ttl_s)
-        return user
+        groups = (*answer.user.groups, AUTHENTICATED)
+        return msgspec.structs.replace(answer.user, groups=tuple(dict.fromkeys(groups)))
 
     async def _may_read(self, user: User, path: str) -> bool:
-        if self._authorization is None:
-            return False
-        key = msgspec.json.encode((user, path))
-        kept = self._permissions.get(key)
-        if kept is not None:
-            return kept[0]
-        answer = await _ask(
-            self._authorization,
-            "/apis/authorization.k8s.io/v1/subjectaccessreviews",
-            {
-                "apiVersion": "authorization.k8s.io/v1",
-                "kind": "SubjectAccessReview",
-                "spec": {
-                    "user": user.username,
-                    "uid": user.uid,
-                    "groups": user.groups,
-                    "extra": user.extra,
-                    "nonResourceAttributes": {"path": path, "verb": "get"},
-                },
-            },
-            _SubjectAccessReview,
+        options, attributes = self._options, {"path": path, "verb": "get"}
+        spec = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
+        answer = await self._permissions.ask(
+            {**spec, "nonResourceAttributes": attributes},
+            lambda answer: (
+                options.authorization_webhook_cache_authorized_ttl_s
+                if answer.permits
+                else options.authorization_webhook_cache_unauthorized_ttl_s
+            ),
         )
-        if answer is None:
-            return False
-        options = self._options
-        is_allowed = answer.status.allowed and not answer.status.denied
-        ttl_s = (
-            options.authorization_webhook_cache_authorized_ttl_s
-            if is_allowed
-            else options.authorization_webhook_cache_unauthorized_ttl_s
-        )
-        self._permissions.put(key, is_allowed, ttl_s)
-        return is_allowed
+        return answer.permits
+
+
+Access = TokenAccess | DelegatedAccess | None
+"""None: everybody may read everything."""
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:
@@ -202,15 +147,11 @@ def user_of(certificate: Mapping[str, object] | None) -> User | None:
     """The subject's common name and organizations (apiserver/pkg/authentication/request/x509)."""
     if not certificate:
         return None
-    names: list[str] = []
-    groups: list[str] = []
     subject = certificate.get("subject", ())
     assert isinstance(subject, tuple), "as ssl.SSLSocket.getpeercert tells it"
-    for ((kind, text),) in subject:
-        if kind == "commonName":
-            names.append(text)
-        elif kind == "organizationName":
-            groups.append(text)
+    fields = [pair for (pair,) in subject]
+    names = [text for kind, text in fields if kind == "commonName"]
+    groups = [text for kind, text in fields if kind == "organizationName"]
     return User(username=names[-1], groups=(*groups, AUTHENTICATED)) if names else None
 
 
@@ -222,72 +163,73 @@ def _is_within(path: str, pattern: str) -> bool:
     return path == pattern
 
 
-class _TokenStatus(msgspec.Struct):
+class _Answer(msgspec.Struct):
+    """The status of both kinds of review."""
+
     authenticated: bool = False
     user: User = User()
-
-
-class _TokenReview(msgspec.Struct):
-    status: _TokenStatus = msgspec.field(default_factory=_TokenStatus)
-
-
-class _AccessStatus(msgspec.Struct):
     allowed: bool = False
     denied: bool = False
 
-
-class _SubjectAccessReview(msgspec.Struct):
-    status: _AccessStatus = msgspec.field(default_factory=_AccessStatus)
-
-
-T = TypeVar("T")
+    @property
+    def permits(self) -> bool:
+        return self.allowed and not self.denied
 
 
-async def _ask(client: Reviewer, path: str, question: object, shape: type[T]) -> T | None:
-    """None: there was no answer, which is logged."""
-    try:
-        body = msgspec.json.encode(question)
-        answer = await client.post(path, body, timeout_s=QUESTION_TIMEOUT_S)
-        return read_answer(msgspec.json.Decoder(shape), answer)
-    except OperationalError as error:
-        log.warning("access_not_asked", path=path, problem=str(error))
-        return None
+class _Review(msgspec.Struct):
+    status: _Answer = msgspec.field(default_factory=_Answer)
 
 
-class _Kept(Generic[T]):
-    """Answers, each until its end; the oldest go first where there are too many."""
+_decoder: Final = msgspec.json.Decoder(_Review)
 
-    def __init__(self, clock: Clock) -> None:
+
+class _Reviews:
+    """Questions of one kind, and their answers, each kept until its end; the oldest go first where there
+    are too many."""
+
+    def __init__(self, client: Reviewer | None, group: str, kind: str, clock: Clock) -> None:
+        self._client = client
+        self._head = {"apiVersion": f"{group}/v1", "kind": kind}
+        self._path = f"/apis/{group}/v1/{kind.lower()}s"
         self._clock = clock
-        self._answers: OrderedDict[bytes, tuple[T, float]] = OrderedDict()
+        self._kept: OrderedDict[bytes, tuple[_Answer, float]] = OrderedDict()
 
-    def get(self, key: bytes) -> tuple[T] | None:
-        found = self._answers.get(key)
-        if found is None or found[1] <= self._clock.monotonic_s():
-            return None
-        return (found[0],)
+    async def ask(self, spec: dict[str, object], kept_s: Callable[[_Answer], float]) -> _Answer:
+        """Where there is nobody to be asked or no answer, which is logged: all is denied."""
+        if self._client is None:
+            return _Answer()
+        key = hashlib.sha256(msgspec.json.encode(spec)).digest()
+        kept, until_s = self._kept.get(key, (None, 0.0))
+        if kept is not None and until_s > self._clock.monotonic_s():
+            return kept
+        try:
+            body = msgspec.json.encode({**self._head, "spec": spec})
+            told = await self._client.post(self._path, body, timeout_s=QUESTION_TIMEOUT_S)
+            answer = read_answer(_decoder, told).status
+        except OperationalError as error:
+            log.warning("access_not_asked", path=self._path, problem=str(error))
+            return _Answer()
+        self._kept[key] = answer, self._clock.monotonic_s() + kept_s(answer)
+        self._kept.move_to_end(key)
+        while len(self._kept) > ACCESS_ANSWERS_MAX:
+            self._kept.popitem(last=False)
+        return answer
 
-    def put(self, key: bytes, answer: T, ttl_s: float) -> None:
-        self._answers[key] = (answer, self._clock.monotonic_s() + ttl_s)
-        self._answers.move_to_end(key)
-        while len(self._answers) > ACCESS_ANSWERS_MAX:
-            self._answers.popitem(last=False)
 
-
-def refusal_body(refusal: Refusal) -> bytes:
+def refused(status: int, message: str) -> Page:
     """As the API server says it: a Status."""
-    reason = "Unauthorized" if refusal.status == UNAUTHORIZED else "Forbidden"
-    return msgspec.json.encode(
-        {
-            "kind": "Status",
-            "apiVersion": "v1",
-            "metadata": {},
-            "status": "Failure",
-            "message": refusal.message,
-            "reason": reason,
-            "code": refusal.status,
-        }
-    )
+    is_unknown = status == UNAUTHORIZED
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": "Unauthorized" if is_unknown else "Forbidden",
+        "code": status,
+    }
+    challenge = (("WWW-Authenticate", "Bearer"),) if is_unknown else ()
+    return Page(status, msgspec.json.encode(body), JSON, challenge)
 
 
 # The API servers that are asked -------------------------------------------------------------------

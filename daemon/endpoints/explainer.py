@@ -31,12 +31,6 @@ _KEY: Final = re.compile(r"[a-z0-9][a-z0-9.-]{0,252}/[a-z0-9][a-z0-9.-]{0,252}")
 _OWN: Final = (sys.executable, "-P", "-m", "daemon", "explain", "-o", "json")
 
 
-class NotExplained(msgspec.Struct, frozen=True):
-    """In place of an explanation."""
-
-    problem: str
-
-
 class Explainer:
     """Asks for one explanation at a time."""
 
@@ -47,7 +41,7 @@ class Explainer:
         self._rests_until_s = 0.0
 
     async def explain(self, key: str) -> bytes:
-        """The command's JSON of a pod, or a `NotExplained`."""
+        """The command's JSON of a pod, or in its place what is the `problem`."""
         if not _KEY.fullmatch(key):
             return _problem(f"{key[:PROBLEM_CHARS_MAX]!r} is no pod")
         begun_s = self._clock.monotonic_s()
@@ -86,7 +80,7 @@ class Explainer:
 
 
 def _problem(text: str) -> bytes:
-    return msgspec.json.encode(NotExplained(text))
+    return msgspec.json.encode({"problem": text})
 
 
 def _let_others_go_first(pid: int) -> None:

@@ -63,7 +63,7 @@ class FactSource:
         now_s = self._clock.monotonic_s()
         told_s = status.adapter_told_s
         return Facts(
-            state="" if listed is None else listed.state,
+            state=listed.state,
             owner_problem=problem,
             is_synced=status.synced,
             awaited_kinds=status.awaited_kinds,
@@ -81,9 +81,7 @@ class FactSource:
         # Else `berth_owner_up 0` says it; what the kernel knows is told all the same.
         with suppress(NoAnswerError):
             found = await self._owner.ask(MetricsRequest(), MetricsAnswer, METRICS_TIMEOUT_S)
-        listed = self._processes()
-        entries = [] if listed is None else listed.processes
-        uses = [measure(entry, self._clock.wall_s()) for entry in entries]
+        uses = [measure(entry, self.now_s()) for entry in self._processes().processes]
         is_leading = None if self._gate is None else self._gate.open_term() != 0
         return metrics_text(found, uses, is_leading, self._clock.monotonic_s())
 
@@ -134,9 +132,7 @@ class FactSource:
 
     def started_s(self) -> float:
         """When this berth was started, in seconds since 1970."""
-        listed = self._processes()
-        now_s = self.now_s()
-        return now_s if listed is None else listed.processes[0].create_time_s
+        return next((one.create_time_s for one in self._processes().processes), self.now_s())
 
     def now_s(self) -> float:
         """In seconds since 1970."""
@@ -155,16 +151,17 @@ class FactSource:
     def close(self) -> None:
         self._owner.close()
 
-    def _processes(self) -> ProcessList | None:
+    def _processes(self) -> ProcessList:
+        """Empty where they cannot be known."""
         try:
             return read_list(self._runtime_dir)
         except (NotRunningError, *UNDECODABLE):
-            return None
+            return ProcessList("", [])
 
 
-def _api_problem(listed: ProcessList | None) -> str:
+def _api_problem(listed: ProcessList) -> str:
     """Of the adapter's connections, where it keeps what is scheduled from being seen."""
-    for entry in () if listed is None else listed.processes:
+    for entry in listed.processes:
         for problem in entry.problems if entry.name == ADAPTER else ():
             if not problem.is_over and _is_essential(problem):
                 return f"{concerns_text(problem)}: {problem.error}"

@@ -9,7 +9,8 @@ here alone, as berth holds none of them.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Final
 
 from daemon.core.metrics_table import ALL_HISTOGRAMS, ALL_LABELLED
 from daemon.core.owner_counts import FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
@@ -33,17 +34,11 @@ _WORD_AGE: Final = (
 )
 
 
-class _Family(NamedTuple):
-    kind: str
-    sentence: str
-    lines: list[str]
-
-
 class _Text:
     """Families in the order in which they first came up."""
 
     def __init__(self) -> None:
-        self._families: dict[str, _Family] = {}
+        self._families: dict[str, list[str]] = {}
 
     def add(
         self,
@@ -61,18 +56,13 @@ class _Text:
         self.add(metric.name, metric.kind, metric.sentence, count, metric.labels)
 
     def family(self, name: str, kind: str, sentence: str) -> list[str]:
-        help_text = FAMILY_SENTENCES.get(name, sentence)
-        family = self._families.setdefault(name, _Family(kind, help_text, []))
-        assert family.kind == kind, f"{name} is told as {family.kind} and as {kind}"
-        return family.lines
+        told = [f"# HELP {name} {FAMILY_SENTENCES.get(name, sentence)}", f"# TYPE {name} {kind}"]
+        lines = self._families.setdefault(name, told)
+        assert lines[1] == told[1], f"{name} is told as {kind} and otherwise"
+        return lines
 
     def rendered(self) -> str:
-        lines: list[str] = []
-        for name, family in self._families.items():
-            lines.append(f"# HELP {name} {family.sentence}")
-            lines.append(f"# TYPE {name} {family.kind}")
-            lines += family.lines
-        return "\n".join([*lines, ""])
+        return "\n".join([*chain.from_iterable(self._families.values()), ""])
 
 
 def metrics_text(
@@ -220,16 +210,12 @@ def number_text(count: float) -> str:
     return str(whole) if whole == count else repr(float(count))
 
 
-_FAMILIES: Final = (
-    (
-        "kube_pod_resource_request",
-        "[STABLE] What the pods of the cluster ask for, by pod, with the resource's unit.",
-    ),
-    (
-        "kube_pod_resource_limit",
-        "[STABLE] The most that the pods of the cluster may use, by pod, with the resource's unit.",
-    ),
-)
+_FAMILIES: Final = {
+    "kube_pod_resource_request": "[STABLE] What the pods of the cluster ask for, by pod, with the"
+    " resource's unit.",
+    "kube_pod_resource_limit": "[STABLE] The most that the pods of the cluster may use, by pod, with"
+    " the resource's unit.",
+}
 _UNITS: Final[Mapping[str, str]] = {
     CPU: "cores",
     MEMORY: "bytes",
@@ -241,7 +227,7 @@ _UNITS: Final[Mapping[str, str]] = {
 def resources_text(pages: Sequence[PodResources]) -> str:
     """All of it."""
     text = _Text()
-    for name, sentence in _FAMILIES:
+    for name, sentence in _FAMILIES.items():
         if found := [line for page in pages for line in _lines(name, page)]:
             text.family(name, Kind.GAUGE.value, sentence).extend(found)
     return text.rendered()

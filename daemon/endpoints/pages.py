@@ -4,7 +4,7 @@ from collections.abc import Mapping
 from typing import Final, NamedTuple
 from urllib.parse import parse_qs, urlsplit
 
-from daemon.endpoints.access import HEALTH_PATHS, UNAUTHORIZED, Access, refusal_body
+from daemon.endpoints.access import HEALTH_PATHS, Access
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import (
     CheckResults,
@@ -63,13 +63,14 @@ class Pages:
         except ValueError:
             return Page(400, b"not a path\n")
         path = parts.path.rstrip("/")
-        refusal = await self._access.refusal(path, request.headers, request.certificate)
+        refusal = None
+        if self._access is not None:
+            refusal = await self._access.refusal(path, request.headers, request.certificate)
         if refusal is not None:
-            challenge = (("WWW-Authenticate", "Bearer"),) if refusal.status == UNAUTHORIZED else ()
             if path == UI and "text/html" in request.headers.get("accept", ""):
                 # Without a word of the cluster: it asks for a token, which browsers do not have.
-                return live_page(refusal.status, challenge)
-            return Page(refusal.status, refusal_body(refusal), JSON, challenge)
+                return live_page(refusal.status, refusal.headers)
+            return refusal
         root = "/" + path.lstrip("/").partition("/")[0]
         if root in HEALTH_PATHS:
             return await self._health(root, path.removeprefix(root).lstrip("/"), parts.query)

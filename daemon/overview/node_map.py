@@ -4,8 +4,8 @@ A page shows some thousand cells and no more: where there are more nodes than th
 a zone share a cell. Zones are told in full, whatever their number of nodes.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Iterable, Sequence
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -19,7 +19,7 @@ UNKNOWN: Final = -1
 """Of a cell without any of a resource."""
 
 
-class Total(msgspec.Struct, frozen=True):
+class Total(msgspec.Struct, frozen=True, gc=False):
     """Of one resource, in the columns' units."""
 
     requested: int
@@ -47,10 +47,10 @@ class NodeMap(msgspec.Struct, frozen=True):
     zones: list[ZoneMap]
 
 
-class _Node(msgspec.Struct, frozen=True):
+class _Node(NamedTuple):
     name: str
-    requested: Sequence[int]
-    allocatable: Sequence[int]
+    loads: list[Total]
+    """By resource."""
 
 
 def node_map(pages: Sequence[NodeLoads]) -> NodeMap:
@@ -59,9 +59,14 @@ def node_map(pages: Sequence[NodeLoads]) -> NodeMap:
     resources = min((page.resources for page in pages), key=len, default=[])
     by_zone: dict[str, list[_Node]] = {}
     for page in pages:
-        kept = [page.resources.index(name) for name in resources if name in page.resources]
-        for zone, node in _nodes(page, kept):
-            by_zone.setdefault(zone, []).append(node)
+        requested, allocatable = (
+            memoryview(amounts).cast("q") for amounts in (page.requested, page.allocatable)
+        )
+        count = len(page.names)
+        begins = [page.resources.index(name) * count for name in resources]
+        for at, (zone, name) in enumerate(zip(page.zones, page.names, strict=True)):
+            loads = [Total(requested[begin + at], allocatable[begin + at]) for begin in begins]
+            by_zone.setdefault(zone, []).append(_Node(name, loads))
     node_count = sum(map(len, by_zone.values()))
     per_cell = -(-node_count // CELLS_MAX) or 1
     largest = sorted(by_zone, key=lambda zone: (-len(by_zone[zone]), zone))
@@ -69,51 +74,29 @@ def node_map(pages: Sequence[NodeLoads]) -> NodeMap:
     if len(largest) > ZONES_MAX:
         by_zone[FURTHER] = [node for zone in largest[ZONES_MAX:] for node in by_zone[zone]]
         shown.append(FURTHER)
-    zones = [_zone(zone, by_zone[zone], len(resources), per_cell) for zone in shown]
-    totals = [_sum([zone.totals[each] for zone in zones]) for each in range(len(resources))]
+    zones = [_zone(zone, by_zone[zone], per_cell) for zone in shown]
+    totals = _sums(zone.totals for zone in zones) or [Total(0, 0) for _ in resources]
     return NodeMap(resources, node_count, per_cell, totals, zones)
 
 
-def _nodes(page: NodeLoads, resources: Sequence[int]) -> list[tuple[str, _Node]]:
-    requested = memoryview(page.requested).cast("q")
-    allocatable = memoryview(page.allocatable).cast("q")
-    count = len(page.names)
-    begins = [each * count for each in resources]
-    return [
-        (
-            page.zones[at],
-            _Node(
-                name,
-                [requested[begin + at] for begin in begins],
-                [allocatable[begin + at] for begin in begins],
-            ),
-        )
-        for at, name in enumerate(page.names)
-    ]
-
-
-def _zone(zone: str, nodes: list[_Node], resource_count: int, per_cell: int) -> ZoneMap:
+def _zone(zone: str, nodes: list[_Node], per_cell: int) -> ZoneMap:
     nodes.sort(key=lambda node: node.name)
     cells = [nodes[at : at + per_cell] for at in range(0, len(nodes), per_cell)]
-    each = range(resource_count)
+    of_cells = [_sums(node.loads for node in cell) for cell in cells]
     return ZoneMap(
         zone=zone,
         node_count=len(nodes),
-        totals=[_total(nodes, one) for one in each],
+        totals=_sums(node.loads for node in nodes),
         cells=[cell[0].name for cell in cells],
-        shares=[[_percent(_total(cell, one)) for cell in cells] for one in each],
+        shares=[[_percent(total) for total in totals] for totals in zip(*of_cells, strict=True)],
     )
 
 
-def _total(nodes: Sequence[_Node], resource: int) -> Total:
-    return Total(
-        sum(node.requested[resource] for node in nodes),
-        sum(node.allocatable[resource] for node in nodes),
-    )
-
-
-def _sum(totals: Sequence[Total]) -> Total:
-    return Total(sum(each.requested for each in totals), sum(each.allocatable for each in totals))
+def _sums(loads: Iterable[list[Total]]) -> list[Total]:
+    return [
+        Total(sum(one.requested for one in totals), sum(one.allocatable for one in totals))
+        for totals in zip(*loads, strict=True)
+    ]
 
 
 def _percent(total: Total) -> int:

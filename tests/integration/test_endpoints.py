@@ -12,7 +12,7 @@ from pathlib import Path
 import msgspec
 import pytest
 
-from daemon.endpoints.access import Access, OpenAccess
+from daemon.endpoints.access import Access
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
 from shared import exit_codes
@@ -30,7 +30,7 @@ TLS = Path(__file__).parents[1] / "unit" / "shared" / "kube" / "tls"
 def serve(
     scene: Callable[[int], None],
     tls: ssl.SSLContext | None = None,
-    access: Access = OpenAccess(),  # noqa: B008 - it has no state.
+    access: Access = None,
 ) -> None:
     """Runs a scene of blocking calls against a server on a free port."""
 

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from daemon.commands.show_top import look_once
-from daemon.endpoints.access import Access, OpenAccess, TokenAccess
+from daemon.endpoints.access import Access, TokenAccess
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
 from daemon.trial.trial import Trial
@@ -50,7 +50,7 @@ def play(
     browser: Browser,
     folder: Path,
     scene: Scene,
-    access: Access = OpenAccess(),  # noqa: B008 - it has no state.
+    access: Access = None,
 ) -> None:
     """A scene of blocking calls against a server with the trial's answers."""
     source = WatchedSource(trial, folder)

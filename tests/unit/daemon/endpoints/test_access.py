@@ -7,7 +7,8 @@ import msgspec
 import pytest
 
 from bench.manual_clock import ManualClock
-from daemon.endpoints.access import DelegatedAccess, Refusal, refusal_body, user_of
+from daemon.endpoints.access import DelegatedAccess, refused, user_of
+from daemon.endpoints.zpages import Page
 from shared.errors import OperationalError
 from shared.limits import ACCESS_ANSWERS_MAX
 from shared.runtime_options import EndpointOptions
@@ -48,7 +49,7 @@ class Scene:
 
     def ask(
         self, path: str, token: str = "", certificate: dict[str, Any] | None = None
-    ) -> Refusal | None:
+    ) -> Page | None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
         return asyncio.run(self.access.refusal(path, headers, certificate))
 
@@ -64,7 +65,7 @@ def test_health_is_open_and_nothing_else_is() -> None:
         assert scene.ask(path) is None
     assert scene.reviewer.asked == []
     refusal = scene.ask("/metrics")
-    assert refusal == Refusal(403, 'forbidden: User "system:anonymous" cannot get path "/metrics"')
+    assert refusal == refused(403, 'forbidden: User "system:anonymous" cannot get path "/metrics"')
     assert scene.ask("/livez/ping") is not None, "paths are whole, as kube-scheduler's"
 
 
@@ -80,7 +81,7 @@ def test_a_token_is_its_owner_and_who_may_read_reads() -> None:
     assert scene.ask("/metrics", "good") is None
     groups = scene.reviewer.asked[-1]["spec"]["groups"]
     assert groups == ["system:authenticated"]
-    assert scene.ask("/metrics", "bad") == Refusal(401, "Unauthorized")
+    assert scene.ask("/metrics", "bad") == refused(401, "Unauthorized")
 
 
 def test_masters_are_not_asked_about() -> None:
@@ -128,11 +129,11 @@ def test_whoever_tries_tokens_fills_no_memory() -> None:
             await scene.access.refusal("/metrics", headers, None)
 
     asyncio.run(many())
-    assert len(scene.access._users._answers) == ACCESS_ANSWERS_MAX
+    assert len(scene.access._tokens._kept) == ACCESS_ANSWERS_MAX
 
 
 def test_a_refusal_is_told_as_the_api_server_tells_it() -> None:
-    told = msgspec.json.decode(refusal_body(Refusal(403, "forbidden: no")))
+    told = msgspec.json.decode(refused(403, "forbidden: no").body)
     assert (told["kind"], told["reason"], told["code"]) == ("Status", "Forbidden", 403)
 
 

@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from daemon.endpoints.access import OpenAccess, TokenAccess
+from daemon.endpoints.access import TokenAccess
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import Facts
 from daemon.endpoints.pages import GUARDED_PATHS, Pages, Request
@@ -65,7 +65,7 @@ def ask(
 ) -> Page:
     headers = {"authorization": authorization} if authorization else {}
     headers |= {"accept": accept} if accept else {}
-    access = OpenAccess() if token is None else TokenAccess(token)
+    access = None if token is None else TokenAccess(token)
     pages = Pages(FixedSource(facts), access)
     return asyncio.run(pages.answer(Request(method, target, headers)))
 
@@ -101,7 +101,7 @@ def test_an_empty_token_lets_nobody_in() -> None:
 
 def test_what_checks_came_to_is_counted_when_all_of_an_endpoint_are_asked_for() -> None:
     source = FixedSource()
-    pages = Pages(source, OpenAccess())
+    pages = Pages(source, None)
 
     def told(*paths: str) -> list[str]:
         for path in paths:
