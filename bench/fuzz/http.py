@@ -208,9 +208,8 @@ async def _read_stream(client: StreamClient) -> None:
 
 async def _hold_lease(client: StreamClient) -> None:
     lease = LeaseObject(client, "n", "l")
-    seen = await lease.read(5.0)
-    write = lease.create if seen is None else lease.update
-    await write(LeaseRecord("me", 15, "a", "b", 1), 5.0)
+    await lease.read(5.0)
+    await lease.write(LeaseRecord("me", 15, "a", "b", 1), 5.0)
     await lease.say("became leader", "2026-01-01T00:00:00.000000Z", 5.0)
 
 

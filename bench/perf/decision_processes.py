@@ -17,9 +17,8 @@ from bench.perf.owner_metrics import owner_histogram
 from bench.perf.samples import Buckets
 from bench.watched.owner_status import owner_status
 from bench.watched.watched_processes import ProcessFailedError
-from daemon.adapter.event_source import EventSource
 from daemon.adapter.outbox import AdapterOwnerLink
-from daemon.adapter.process import Adapter
+from daemon.adapter.process import Adapter, EventSource
 from daemon.supervisor.process_list import ProcessEntry, entry_of
 from shared.child_plan import ChildPlan
 from shared.errors import OperationalError
@@ -195,8 +194,8 @@ class DecisionProcesses:
 
     def entries(self) -> list[ProcessEntry]:
         """The processes, and this one as the feeder."""
-        listed = [entry_of(name, child.pid, 0, "") for name, child in self._children.items()]
-        return [*listed, entry_of("feeder", os.getpid(), 0, "")]
+        listed = [entry_of(name, child.pid) for name, child in self._children.items()]
+        return [*listed, entry_of("feeder", os.getpid())]
 
     async def stop(self) -> None:
         """SIGTERM to all, SIGKILL to who does not go."""

@@ -246,9 +246,9 @@ class HttpCluster:
                 process.check()
 
     def processes(self) -> list[ProcessEntry]:
-        entries = [entry_of("load and watch", os.getpid(), 0, "")]
+        entries = [entry_of("load and watch", os.getpid())]
         if self._place.server is not None:
-            entries.append(entry_of("apiserver", self._place.server.pid, 0, ""))
+            entries.append(entry_of("apiserver", self._place.server.pid))
         with contextlib.suppress(NotRunningError):  # Not started, or not ours.
             entries.extend(read_list(self._runtime_dir).processes)
         return entries

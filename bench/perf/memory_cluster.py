@@ -35,8 +35,8 @@ from bench.perf.perf_claims import (
     templates_of,
 )
 from bench.perf.samples import Buckets
-from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import KindFeed
+from daemon.adapter.outbox import MessageSink
 from daemon.supervisor.process_list import ProcessEntry
 from shared.clock import Clock
 from shared.errors import OperationalError

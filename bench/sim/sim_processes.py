@@ -20,13 +20,13 @@ from bench.sim.links import AsyncEnd, Links, OwnerEnd, Pause, ScorerEnd
 from bench.sim.schedule import MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.virtual_loop import Network, VirtualLoop
 from daemon.adapter.api_source import ApiSource
-from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import WatchSettings
+from daemon.adapter.outbox import MessageSink
 from daemon.adapter.process import Adapter
-from daemon.leader.leader_assembly import LeaseCandidate
+from daemon.leader.elector import Elector
 from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
-from daemon.supervisor.binding_plans import binding_plan
+from daemon.supervisor.plan import binding_plan
 from shared import exit_codes
 from shared.child_options import LeaderElection
 from shared.collector import Collector
@@ -436,7 +436,7 @@ def start_leader(machine: Machine, life: Life, identity: str) -> AsyncProcess:
     assert election is not None, "without an election nobody stands"
 
     async def main() -> int:
-        candidate = LeaseCandidate(
+        candidate = Elector(
             access_at(ADDRESS),
             election,
             identity,

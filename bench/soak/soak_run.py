@@ -285,8 +285,8 @@ class _Soak:
                 task.cancel()
 
     async def _sample_memory(self) -> None:
-        own = entry_of("load and watch", os.getpid(), 0, "")
-        server = entry_of("apiserver", self._server.pid, 0, "")
+        own = entry_of("load and watch", os.getpid())
+        server = entry_of("apiserver", self._server.pid)
         while True:
             entries = [*_listed(self._runtime_dir), server, own]
             self._memory.sample(entries, self._clock.monotonic_s())

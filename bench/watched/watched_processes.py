@@ -162,8 +162,8 @@ class UseMeter:
         self._runtime_dir = runtime_dir
         self._clock = clock
         self._fixed = [
-            entry_of("apiserver", server_pid, 0, ""),
-            entry_of("load and watch", os.getpid(), 0, ""),
+            entry_of("apiserver", server_pid),
+            entry_of("load and watch", os.getpid()),
         ]
         self._cpu_s: dict[tuple[str, int], float] = {}
         self._base_s: dict[tuple[str, int], float] = {}

@@ -14,11 +14,10 @@ from typing import Final
 
 import uvloop
 
-from daemon.adapter.api_source import ApiSource
+from daemon.adapter.api_source import ApiSource, watched_kinds
 from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
 from daemon.adapter.recording import Recorder
-from daemon.adapter.watched_kinds import watched_kinds
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError

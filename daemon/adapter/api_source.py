@@ -5,18 +5,22 @@ import random
 from collections.abc import Sequence
 from typing import Final
 
-from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
+from daemon.adapter.outbox import MessageSink
 from daemon.adapter.recording import Recorder
 from daemon.adapter.unavailable_kinds import UnavailableKinds
+from shared.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
+from shared.kube.custom_resources import custom_kind
+from shared.kube.foreign_groups import kinds_with
 from shared.kube.http_stream import StreamClient
 from shared.kube.resources import ALL_KINDS, ResourceKind
 from shared.limits import LIST_BYTES_MAX
 from shared.messages.measured import measured_by
 from shared.messages.to_owner import AdapterMeasured
+from shared.runtime_options import RuntimeOptions
 from shared.telemetry.tally import Tally, request_observer
 from shared.transport.heartbeat import until_beat_s
 
@@ -25,6 +29,14 @@ LIST_CONNECTIONS_MAX: Final = 8
 
 MEASURED_BYTES: Final = 1024
 """About what it takes in a batch."""
+
+
+def watched_kinds(options: RuntimeOptions) -> list[ResourceKind]:
+    """In the order in which they are started: without what gates leave out, with what plugins add."""
+    gates = parse_feature_gates(options.feature_gates)
+    kinds = kinds_with(options.pod_groups)
+    known = [kind for kind in kinds if not kind.feature_gate or gates[kind.feature_gate]]
+    return known + [custom_kind(name) for name in options.custom_kinds]
 
 
 class ApiSource:

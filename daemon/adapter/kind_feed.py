@@ -2,7 +2,7 @@
 
 Callers may rely on: an object that cannot be decoded is reported and skipped; pods that have finished
 are told as deleted, whatever the server selected; events that repeat what was told are dropped and
-counted (`recent_events.py`); a node that reports what it had reported is not told (`told_nodes.py`);
+counted, and a node that reports what it had reported is not told (`recent_events.py`);
 `resource_version` is always one that a watch may resume from, or empty when only a new list helps.
 """
 
@@ -13,8 +13,7 @@ from typing import Final, assert_never
 
 import msgspec
 
-from daemon.adapter.recent_events import RecentEvents
-from daemon.adapter.told_nodes import ToldNodes
+from daemon.adapter.recent_events import RecentEvents, ToldNodes
 from shared.errors import ObjectError, OperationalError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
@@ -83,8 +82,7 @@ class KindFeed:
         self.resource_version = ""
         self._listed_version = ""
         self._is_listing = True
-        self._recent.clear()
-        self._told_nodes.clear()
+        self._recent, self._told_nodes = RecentEvents(), ToldNodes()
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
     def page(self, body: bytes) -> str:

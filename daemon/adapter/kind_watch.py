@@ -32,8 +32,8 @@ from urllib.parse import urlencode
 
 import msgspec
 
-from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from daemon.adapter.outbox import MessageSink
 from daemon.adapter.recording import Recorder
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from daemon.adapter.watch_backoff import Backoff

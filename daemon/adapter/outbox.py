@@ -24,6 +24,19 @@ HELD_COUNT_MAX: Final = 64
 """So many share a message that is worth being sent for their sake, as in a list."""
 
 
+class MessageSink(Protocol):
+    """Where what is listed and watched is put."""
+
+    def put(self, message: AdapterMessage, size_bytes: int) -> None:
+        """Queue a message; it leaves in this turn of the loop if it is urgent and the link is free.
+
+        `size_bytes` is roughly what the message weighs; it bounds the batches.
+        """
+
+    async def room(self) -> None:
+        """Wait while too much is queued. Sources call this between two reads."""
+
+
 class AdapterOwnerLink(Protocol):
     """The channel to the owner; `shared.transport.adapter_link.AdapterLink` is the real one."""
 
@@ -59,7 +72,6 @@ class Outbox:
         self._has_room.set()
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:
-        """Queue a message; if it is urgent, it leaves in this turn of the loop if the link is free."""
         self._queue.append((message, size_bytes))
         self._queued_bytes += size_bytes
         if is_urgent(message) or len(self._queue) >= HELD_COUNT_MAX:
@@ -70,7 +82,6 @@ class Outbox:
             self._has_room.clear()
 
     async def room(self) -> None:
-        """Wait while too much is queued."""
         await self._has_room.wait()
 
     async def run(self) -> None:

@@ -1,10 +1,9 @@
 """The adapter's life: greet the owner, do what it orders, begin anew when the owner does."""
 
 import asyncio
-from typing import Final
+from typing import Final, Protocol
 
-from daemon.adapter.event_source import EventSource
-from daemon.adapter.outbox import AdapterOwnerLink, Outbox
+from daemon.adapter.outbox import AdapterOwnerLink, MessageSink, Outbox
 from shared.messages.to_owner import AdapterHello
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import NO_EPOCH
@@ -13,6 +12,14 @@ log: Final = EventLog("adapter")
 
 HELLO_INTERVAL_S: Final = 1.0
 """How often an owner that has not ordered anything yet is greeted again."""
+
+
+class EventSource(Protocol):
+    """Where events come from: an API server, or memory."""
+
+    async def run(self, sink: MessageSink) -> None:
+        """List every kind (`SyncStarted` ... `SyncFinished`), then tell single changes, until cancelled
+        or at the source's end. May be run again: a new life of the owner begins with a new list."""
 
 
 class Adapter:

@@ -17,8 +17,7 @@ from daemon.commands.check_config import (
 from daemon.commands.option_problems import option_problems
 from daemon.endpoints.tls import PairFiles, server_context
 from daemon.supervisor import supervise as supervisor
-from daemon.supervisor.binding_plans import binding_plan
-from daemon.supervisor.plan import Plan
+from daemon.supervisor.plan import Plan, binding_plan
 from shared.child_options import LeaderElection
 from shared.config import SchedulerConfiguration, overridden
 from shared.errors import ConfigurationError

@@ -10,7 +10,7 @@ import sys
 from functools import partial
 from typing import Final
 
-from daemon.leader.leader_assembly import LeaseCandidate
+from daemon.leader.elector import Elector
 from shared import exit_codes
 from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
@@ -38,7 +38,7 @@ async def _run(start: ChildStart[RuntimeOptions]) -> int:
     election, gate = start.plan.election, start.gate(clock)
     assert election is not None, "only with an election is there an elector"
     assert gate is not None, "the same"
-    candidate = LeaseCandidate(
+    candidate = Elector(
         access,
         election,
         start.plan.identity,

@@ -41,14 +41,8 @@ class Look(NamedTuple):
     """Read the lease and tell what it is."""
 
 
-class Create(NamedTuple):
-    """There is no lease: make it."""
-
-    record: LeaseRecord
-
-
-class Update(NamedTuple):
-    """Take or renew the lease as it was seen last."""
+class Write(NamedTuple):
+    """Make the lease, or take or renew it as it was seen last."""
 
     record: LeaseRecord
 
@@ -56,11 +50,10 @@ class Update(NamedTuple):
 class Follow(NamedTuple):
     """Another holds the lease. Look again when it may have run out, or after a retry period."""
 
-    leader: str
     until_s: float
 
 
-Step = Look | Create | Update | Follow
+Step = Look | Write | Follow
 
 
 class Election:
@@ -93,14 +86,14 @@ class Election:
         if not self._is_fresh:
             return Look()
         if self._seen is None:
-            return Create(self._record(wall, wall, 0))
+            return Write(self._record(wall, wall, 0))
         seen = self._seen
         if seen.holder == self._identity:
-            return Update(self._record(seen.acquire_time, wall, seen.transitions))
+            return Write(self._record(seen.acquire_time, wall, seen.transitions))
         expires_s = self._seen_s + seen.duration_s
         if seen.holder and now_s < expires_s:
-            return Follow(seen.holder, expires_s)
-        return Update(self._record(wall, wall, seen.transitions + 1))
+            return Follow(expires_s)
+        return Write(self._record(wall, wall, seen.transitions + 1))
 
     def release(self, wall: str) -> LeaseRecord | None:
         """What to write so that another may take over at once; None if the lease is not ours."""

@@ -6,13 +6,17 @@ closed before the lease is given up. If this process hangs or dies, the gate clo
 
 import asyncio
 import random
-from typing import Final, Protocol, assert_never
+from typing import Any, Final, Protocol, assert_never
 
-from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Update
+from daemon.leader.election import Election, Follow, LeaseRecord, Look, Write
 from daemon.leader.lease_object import LeaseObject
+from shared import exit_codes
 from shared.child_options import LeaderElection
 from shared.clock import BootClock
 from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
+from shared.kube.cluster_access import ClusterAccess
+from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.timestamps import micro_time
 from shared.telemetry.log import EventLog
 from shared.transport.lease_gate import LeaseGate
@@ -34,18 +38,25 @@ class Clocks(BootClock, Protocol):
 
 
 class Elector:
-    """One candidate's life."""
+    """One candidate's life, in a process of its own or in the simulation."""
 
     def __init__(
         self,
-        lease: LeaseObject,
-        gate: LeaseGate,
-        identity: str,
+        access: ClusterAccess,
         times: LeaderElection,
+        identity: str,
+        gate: LeaseGate,
         clock: Clocks,
         rng: random.Random,
+        problems: ConnectionProblems | None = None,
     ) -> None:
-        self._lease = lease
+        """`identity`: ours in the lease. `rng`: for jitter."""
+        self._timeout_s = times.renew_deadline_s / 2
+        """client-go's: at least one more try fits before the deadline."""
+        self._client = ApiClient(
+            access, connections_max=1, connect_timeout_s=self._timeout_s, problems=problems
+        )
+        self._lease = LeaseObject(self._client, times.resource_namespace, times.resource_name)
         self._gate = gate
         self._identity = identity
         self._times = times
@@ -58,14 +69,36 @@ class Elector:
         self._problem_logged = ""
         self._untold = ""
         """What an event on the lease has to say."""
+        self._stopped: asyncio.Future[int] = asyncio.get_running_loop().create_future()
 
-    async def run(self) -> None:
-        """Until cancelled. Does not give the lease up by itself (`release`)."""
+    def stop(self, code: int) -> None:
+        """Has `run` end with this; the lease is given up where that is in order."""
+        if not self._stopped.done():
+            self._stopped.set_result(code)
+
+    async def run(self) -> int:
+        """Until told to stop; the exit code."""
+        candidacy = asyncio.get_running_loop().create_task(self._stand())
+        try:
+            waits: list[asyncio.Future[Any]] = [candidacy, self._stopped]
+            await asyncio.wait(waits, return_when=asyncio.FIRST_COMPLETED)
+            if candidacy.done():
+                candidacy.result()
+            code = await self._stopped
+            candidacy.cancel()
+            await asyncio.wait([candidacy])
+            if code == exit_codes.OK:
+                await self._release()
+        finally:
+            await self._client.close()
+        return code
+
+    async def _stand(self) -> None:
         while True:
-            pause_s = await self.turn()
+            pause_s = await self._turn()
             await asyncio.sleep(pause_s)
 
-    async def turn(self) -> float:
+    async def _turn(self) -> float:
         """One attempt to take or renew the lease; the seconds until the next."""
         try:
             pause_s = await self._try()
@@ -78,7 +111,7 @@ class Elector:
         await self._tell()
         return pause_s
 
-    async def release(self) -> None:
+    async def _release(self) -> None:
         """Gives the lease up, so that another takes over at once. Nothing may be in flight any more."""
         self._gate.close()
         self._election.note_released()
@@ -87,7 +120,7 @@ class Elector:
             self._election.note_seen(await self._lease.read(self._timeout_s), self._clock.boot_s())
             record = self._election.release(micro_time(self._clock.wall_s()))
             if record is not None:
-                await self._lease.update(record, self._timeout_s)
+                await self._lease.write(record, self._timeout_s)
                 log.info("lease_released", lease=self._lease.where)
                 self._untold = STOPPED_LEADING
                 await self._tell()
@@ -103,13 +136,10 @@ class Elector:
                 case Look():
                     record = await self._lease.read(self._timeout_s)
                     self._election.note_seen(record, self._clock.boot_s())
-                case Create(record):
-                    await self._write(record, is_new=True)
+                case Write(record):
+                    await self._write(record)
                     return self._pause_s()
-                case Update(record):
-                    await self._write(record, is_new=False)
-                    return self._pause_s()
-                case Follow(_, until_s):
+                case Follow(until_s):
                     # What was seen may be old when we come back.
                     self._election.note_failed()
                     left_s = max(0.0, until_s - self._clock.boot_s()) + EXPIRY_SLACK_S
@@ -117,10 +147,9 @@ class Elector:
                 case step:
                     assert_never(step)
 
-    async def _write(self, record: LeaseRecord, *, is_new: bool) -> None:
+    async def _write(self, record: LeaseRecord) -> None:
         sent_s = self._clock.boot_s()
-        write = self._lease.create if is_new else self._lease.update
-        await write(record, self._timeout_s)
+        await self._lease.write(record, self._timeout_s)
         now_s = self._clock.boot_s()
         # Asked before the renewal counts: a term that lapsed for a moment is over.
         is_same_term = self._election.leads(now_s) and self._gate.open_term() != 0
@@ -162,11 +191,6 @@ class Elector:
         if problem != self._problem_logged:
             self._problem_logged = problem
             log.warning("lease_not_had", lease=self._lease.where, problem=problem)
-
-    @property
-    def _timeout_s(self) -> float:
-        # client-go's: at least one more try fits before the deadline.
-        return self._times.renew_deadline_s / 2
 
     def _pause_s(self) -> float:
         # Never longer than the period, so that a lease that was given up is taken within it; shorter

@@ -28,7 +28,8 @@ class LeaseObject:
         self._namespace = namespace
         self._name = name
         self._folder = f"/apis/{API_VERSION}/namespaces/{namespace}/leases"
-        self._seen: dict[str, Any] = {}
+        self._seen: dict[str, Any] | None = None
+        """None: there is none."""
 
     @property
     def where(self) -> str:
@@ -39,38 +40,36 @@ class LeaseObject:
         try:
             body = await self._api.get(f"{self._folder}/{self._name}", timeout_s=timeout_s)
         except NotFound:
+            self._seen = None
             return None
         return self._take(body)
 
-    async def create(self, record: LeaseRecord, timeout_s: float) -> None:
-        lease = {
+    async def write(self, record: LeaseRecord, timeout_s: float) -> None:
+        """Makes the lease, or replaces the one that was seen; `Conflict` if it is another by now."""
+        seen = self._seen or {
             "apiVersion": API_VERSION,
             "kind": "Lease",
             "metadata": {"name": self._name, "namespace": self._namespace},
-            "spec": _spec(record),
         }
+        old = seen.get("spec")
+        lease = {**seen, "spec": {**(old if isinstance(old, dict) else {}), **_spec(record)}}
         body = msgspec.json.encode(lease)
-        self._take(await self._api.post(self._folder, body, timeout_s=timeout_s))
-
-    async def update(self, record: LeaseRecord, timeout_s: float) -> None:
-        """Replaces the lease that was seen last; `Conflict` if it is another by now."""
-        assert self._seen, "a lease is read before it is replaced"
-        old = self._seen.get("spec")
-        lease = {**self._seen, "spec": {**(old if isinstance(old, dict) else {}), **_spec(record)}}
-        body = msgspec.json.encode(lease)
-        path = f"{self._folder}/{self._name}"
-        self._take(await self._api.put(path, body, timeout_s=timeout_s))
+        if self._seen is None:
+            answer = await self._api.post(self._folder, body, timeout_s=timeout_s)
+        else:
+            answer = await self._api.put(f"{self._folder}/{self._name}", body, timeout_s=timeout_s)
+        self._take(answer)
 
     async def say(self, note: str, wall: str, timeout_s: float) -> None:
         """An event on the lease: who became or stopped being the leader, as client-go tells it
         (tools/leaderelection/resourcelock/leaselock.go, v1.36)."""
-        metadata = self._seen.get("metadata", {})
+        metadata = (self._seen or {}).get("metadata", {})
         event = {
             "apiVersion": EVENTS_API,
             "kind": "Event",
             "metadata": {
                 # A name of its own for each: the time, and there are no two within a microsecond.
-                "name": f"{self._name}.{_digits(wall)}",
+                "name": f"{self._name}.{''.join(filter(str.isdigit, wall))}",
                 "namespace": self._namespace,
             },
             "eventTime": wall,
@@ -103,10 +102,6 @@ class LeaseObject:
         record = _record(spec if isinstance(spec, dict) else {}, self.where)
         self._seen = lease
         return record
-
-
-def _digits(wall: str) -> str:
-    return "".join(character for character in wall if character.isdigit())
 
 
 def _spec(record: LeaseRecord) -> dict[str, Any]:

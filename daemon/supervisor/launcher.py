@@ -91,7 +91,11 @@ class SystemProcess:
         loop.add_reader(self._pidfd, ended)
 
     def use(self) -> Use:
-        return use_of(self.pid)
+        process = psutil.Process(self.pid)
+        with process.oneshot():
+            times = process.cpu_times()
+            waiting = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+            return Use(times.user + times.system, process.status() in waiting)
 
     def reap(self) -> int:
         os.close(self._pidfd)
@@ -180,12 +184,3 @@ def limit_threads(environment: MutableMapping[str, str]) -> None:
     first variable lies, which setting it anew would move."""
     for library in ("OPENBLAS_NUM_THREADS", "OMP_NUM_THREADS", "MKL_NUM_THREADS"):
         environment.setdefault(library, "1")
-
-
-def use_of(pid: int) -> Use:
-    """Of a child that was not reaped yet, so it is nobody else."""
-    process = psutil.Process(pid)
-    with process.oneshot():
-        times = process.cpu_times()
-        waiting = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
-        return Use(times.user + times.system, process.status() in waiting)

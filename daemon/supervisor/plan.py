@@ -5,9 +5,7 @@ a file that somebody edits, and breaks, is nothing to a child that dies and is s
 reload has checked it too. Other files there tell the other commands what this berth is.
 """
 
-import secrets
-import socket
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,12 +13,14 @@ import msgspec
 
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.process_list import replace_file
-from shared.binding_plan import BindingPlan
+from shared.binding_plan import BindingPlan, ProfileBinding
 from shared.child_options import LeaderElection
 from shared.child_plan import ChildPlan
-from shared.clock import SystemClock
+from shared.config import SchedulerConfiguration
+from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.registry import BuiltProfile
+from shared.plugins.in_tree import IN_TREE
 from shared.runtime_options import RuntimeOptions
-from shared.transport.lease_gate import GATE_NAME, LeaseGate
 
 CONFIG_NAME: Final = "config.yaml"
 BINDING_NAME: Final = "binding.msgpack"
@@ -44,17 +44,6 @@ class Plan(NamedTuple):
 
 MakePlan = Callable[[], Plan]
 """Reads and checks everything anew; ConfigurationError if anything cannot be used."""
-
-
-def new_identity() -> str:
-    """Of one berth in leader elections, as kube-scheduler makes its own: the host's name, then what
-    no other process has."""
-    return f"{socket.gethostname()}_{secrets.token_hex(16)}"
-
-
-def close_gate(runtime_dir: Path) -> None:
-    """What an earlier berth on this directory was allowed is nothing to this one."""
-    LeaseGate(runtime_dir / GATE_NAME, SystemClock()).close()
 
 
 def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
@@ -89,3 +78,35 @@ def flags_of(options: RuntimeOptions) -> dict[str, str]:
         name.replace("_", "-"): words[value] if isinstance(value, bool) else str(value)
         for name, value in given.items()
     }
+
+
+def binding_plan(
+    configuration: SchedulerConfiguration, built: Iterable[BuiltProfile]
+) -> BindingPlan:
+    """What binders are told. `built`: the plugins of each profile, made."""
+    connection = configuration.client_connection
+    profiles = zip(configuration.profiles, built, strict=True)
+    return BindingPlan(
+        qps=connection.qps,
+        burst=connection.burst,
+        profiles={profile.scheduler_name: _binding(profile, made) for profile, made in profiles},
+        extenders={
+            position: msgspec.Raw(msgspec.msgpack.encode(extender))
+            for position, extender in enumerate(configuration.extenders)
+            if extender.bind_verb
+        },
+    )
+
+
+def _binding(profile: ProfileConfig, made: BuiltProfile) -> ProfileBinding:
+    pre_bind, bind, post_bind = (
+        tuple(plugin.NAME for plugin in made.plugins_at[point])
+        for point in ("preBind", "bind", "postBind")
+    )
+    foreign = {*pre_bind, *bind, *post_bind}.difference(IN_TREE)
+    return ProfileBinding(
+        pre_bind=pre_bind,
+        bind=bind,
+        post_bind=post_bind,
+        arguments={name: profile.plugin_config.get(name, {}) for name in sorted(foreign)},
+    )

@@ -39,7 +39,7 @@ class ProcessEntry(msgspec.Struct, frozen=True):
     """0: not running at this moment (its restart is due)."""
     create_time_s: float
     """As the kernel has it, in seconds since 1970; with the pid it identifies the process."""
-    restart_count: int
+    restart_count: int = 0
     last_exit: str = ""
     """How its predecessor ended."""
     problems: list[Problem] = []
@@ -80,13 +80,13 @@ class SupervisorLock(RuntimeDirLock):
     HOLDER = "a berth is running there"
 
 
-def entry_of(name: str, pid: int, restart_count: int, last_exit: str) -> ProcessEntry:
+def entry_of(name: str, pid: int) -> ProcessEntry:
     """The entry of a process that runs now; with pid 0 if it has ended meanwhile."""
     try:
         create_time_s = psutil.Process(pid).create_time()
     except psutil.NoSuchProcess:
-        return ProcessEntry(name, 0, 0.0, restart_count, last_exit)
-    return ProcessEntry(name, pid, create_time_s, restart_count, last_exit)
+        return ProcessEntry(name, 0, 0.0)
+    return ProcessEntry(name, pid, create_time_s)
 
 
 TellList = Callable[[ProcessList], None]

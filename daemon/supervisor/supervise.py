@@ -14,7 +14,9 @@ If this process itself is killed, the children see the end of their lifeline and
 import asyncio
 import enum
 import os
+import secrets
 import signal
+import socket
 import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
@@ -25,7 +27,7 @@ from daemon.supervisor.child import Child
 from daemon.supervisor.children import LEADER, OWNER, ChildSpec
 from daemon.supervisor.dumper import Dumper
 from daemon.supervisor.launcher import Launch, Launched, system_launch
-from daemon.supervisor.plan import MakePlan, Plan, close_gate, lay_out, new_identity
+from daemon.supervisor.plan import MakePlan, Plan, lay_out
 from daemon.supervisor.process_list import (
     ProcessList,
     SupervisorLock,
@@ -48,6 +50,7 @@ from shared.messages.admin import (
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.endpoints import Endpoints
+from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.owner_link import NoAnswerError, OwnerLink
 from shared.transport.parent import make_lifeline
 
@@ -77,10 +80,10 @@ Respecify = Callable[[], list[ChildSpec]]
 
 def run(plan: Plan, make_plan: MakePlan) -> int:
     """Runs a berth until it is told to stop; the exit code. `make_plan` is called at each reload."""
-    runtime_dir = Path(plan.options.runtime_dir)
-    with SupervisorLock(runtime_dir):
+    # Its own in elections, as kube-scheduler makes one: the host's name, then what no other process has.
+    identity = f"{socket.gethostname()}_{secrets.token_hex(16)}"
+    with SupervisorLock(Path(plan.options.runtime_dir)):
         lifeline_read, lifeline_write = make_lifeline()
-        identity = new_identity()
         try:
             specs = _laid_out_first(plan, lifeline_read, identity)
 
@@ -97,7 +100,8 @@ def _laid_out_first(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSp
     """The children to begin with; ConfigurationError where their files cannot be written."""
     runtime_dir = Path(plan.options.runtime_dir)
     try:
-        close_gate(runtime_dir)
+        # What an earlier berth on this directory was allowed is nothing to this one.
+        LeaseGate(runtime_dir / GATE_NAME, SystemClock()).close()
         return lay_out(plan, lifeline_fd, identity)
     except OSError as error:
         problem = f"cannot be written: {error.strerror}; make room there, or choose another"
@@ -148,7 +152,7 @@ class Supervisor:
         self._clock = outside.clock
         self._outside = outside
         self._children = [Child(spec, outside.launch) for spec in specs]
-        self._own_entry = entry_of("supervisor", os.getpid(), 0, "")
+        self._own_entry = entry_of("supervisor", os.getpid())
         self._state = State.STARTING
         self._exit_code = exit_codes.OK
         self._stop_asked = asyncio.Event()

@@ -3,8 +3,8 @@
 from pathlib import Path
 from typing import NamedTuple
 
+from daemon.adapter.api_source import watched_kinds
 from daemon.adapter.listing import list_cluster
-from daemon.adapter.watched_kinds import watched_kinds
 from daemon.commands.check_config import check
 from daemon.supervisor.process_list import read_list
 from daemon.trial.trial import Trial

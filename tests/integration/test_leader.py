@@ -19,7 +19,7 @@ from bench.demo.workload import NAMESPACE, synthetic_workload
 from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import WatchedProcess, start_api_server
 from daemon.commands.show_status import read_status
-from daemon.leader.election import Election, Follow, Update
+from daemon.leader.election import Election, Follow, Write
 from daemon.leader.lease_object import LeaseObject
 from daemon.overview.berth_status import BerthStatus
 from daemon.supervisor.process_list import NotRunningError
@@ -217,8 +217,8 @@ async def take_lease(stage: Stage) -> Election:
     while True:
         election.note_seen(await stage.lease.read(HANG_S), clock.boot_s())
         match election.next_step(clock.boot_s(), micro_time(clock.wall_s())):
-            case Update(record):
-                await stage.lease.update(record, HANG_S)
+            case Write(record):
+                await stage.lease.write(record, HANG_S)
                 election.note_written(record, clock.boot_s(), clock.boot_s())
                 return election
             case Follow():
@@ -261,7 +261,7 @@ async def a_leader_that_was_stopped(folder: Path) -> None:
         record = another.release(micro_time(SystemClock().wall_s()))
         assert record is not None
         await stage.lease.read(HANG_S)
-        await stage.lease.update(record, HANG_S)
+        await stage.lease.write(record, HANG_S)
         await stage.until_all_bound()
 
 
@@ -362,10 +362,10 @@ async def a_lease_with_more_in_it(folder: Path) -> None:
         other = LeaseObject(stage.client, "kube-system", "test")
         await other.read(HANG_S)
         renewal = election.next_step(0.0, micro_time(0.0))
-        assert isinstance(renewal, Update)
-        await stage.lease.update(renewal.record, HANG_S)
+        assert isinstance(renewal, Write)
+        await stage.lease.write(renewal.record, HANG_S)
         with pytest.raises(ApiError, match="409"):
-            await other.update(renewal.record, HANG_S)
+            await other.write(renewal.record, HANG_S)
 
 
 def test_a_lease_that_others_wrote_is_taken_as_it_is(tmp_path: Path) -> None:

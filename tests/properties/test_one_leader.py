@@ -11,7 +11,7 @@ from typing import Any
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from daemon.leader.election import Create, Election, Follow, LeaseRecord, Look, Update
+from daemon.leader.election import Election, Follow, LeaseRecord, Look, Write
 from shared.child_options import LeaderElection
 
 BERTHS = (0, 1)
@@ -99,9 +99,7 @@ class World:
         match step:
             case Look():
                 said = (self.api.record, self.api.version)
-            case Create(record):
-                said = self.api.record is None and self.api.write(record, self.api.version)
-            case Update(record):
+            case Write(record):
                 said = self.api.write(record, version)
             case _:
                 raise AssertionError(f"{step} is no request")

@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from daemon.commands.check_config import check_text
-from daemon.supervisor.binding_plans import binding_plan
+from daemon.supervisor.plan import binding_plan
 
 if __name__ == "__main__":
     path, gates = sys.argv[1:]

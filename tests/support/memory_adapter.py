@@ -5,8 +5,8 @@ import asyncio
 import copy
 from collections import deque
 
-from daemon.adapter.event_source import MessageSink
 from daemon.adapter.kind_feed import changed, deleted
+from daemon.adapter.outbox import MessageSink
 from shared.kube.api.core_v1 import ApiObject
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, ResourceKind
 from shared.messages.to_owner import AdapterMessage, SyncFinished, SyncStarted, ToAdapter

@@ -78,7 +78,7 @@ class WatchedSource(FixedSource):
         self._trial = trial
         self._runtime_dir = runtime_dir
         self._lock = SupervisorLock(runtime_dir)
-        listed = [entry_of(name, os.getpid(), 0, "") for name in PROCESSES]
+        listed = [entry_of(name, os.getpid()) for name in PROCESSES]
         write_list(runtime_dir, ProcessList("running", listed))
         self._overviews = Overviews(runtime_dir, SystemClock())
         self.looks = 0

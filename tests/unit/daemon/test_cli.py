@@ -14,7 +14,7 @@ import msgspec
 import pytest
 
 from daemon import cli
-from daemon.adapter.watched_kinds import watched_kinds
+from daemon.adapter.api_source import watched_kinds
 from daemon.commands.check_config import check, effective_yaml
 from daemon.commands.run_berth import (
     check_endpoints,

@@ -48,7 +48,7 @@ def test_of_lives_that_a_kill_cut_short_only_long_ones_are_judged() -> None:
 def test_in_a_short_run_nobody_is_judged(minutes: int, is_judged: bool) -> None:
     meter = MemoryMeter()
     for second in range(0, 60 * minutes, 2):
-        meter.sample([entry_of("own", os.getpid(), 0, "")], float(second))
+        meter.sample([entry_of("own", os.getpid())], float(second))
     (figures,) = meter.figures(12.0 * minutes, frozenset())
     assert figures.is_judged == is_judged
 
@@ -60,7 +60,7 @@ def test_the_slope_is_that_of_the_line() -> None:
 
 def test_a_process_that_runs_is_measured_and_one_that_ended_is_not() -> None:
     meter = MemoryMeter()
-    own = entry_of("own", os.getpid(), 0, "")
+    own = entry_of("own", os.getpid())
     other_life = ProcessEntry("other", os.getpid(), own.create_time_s - 5, 0)
     meter.sample([own, other_life, ProcessEntry("down", 0, 0.0, 1)], 1.0)
     assert list(meter.latest_mib()) == ["own"]

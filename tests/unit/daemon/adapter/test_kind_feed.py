@@ -6,7 +6,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.adapter import told_nodes
+from daemon.adapter import recent_events
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
 from shared.in_hand import WHY, InHand
 from shared.kube.api.core_v1 import PersistentVolumeClaim
@@ -324,10 +324,23 @@ def test_in_a_new_list_each_node_is_told() -> None:
     assert [type(message) for message in told] == [SyncStarted, NodeChanged, SyncFinished]
 
 
+def test_after_a_new_list_events_count_anew() -> None:
+    feed, told = listed("pods")
+    for _ in range(2):
+        feed.line(line("DELETED", item("a", version="7")))
+    assert feed.repeated_count == 1
+    feed.list_started()
+    feed.page(page())
+    feed.list_finished()
+    told.clear()
+    feed.line(line("DELETED", item("a", version="7")))
+    assert [type(message) for message in told] == [PodDeleted]
+
+
 def test_a_node_that_was_deleted_takes_no_place_among_those_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(told_nodes, "TOLD_NODES_MAX", 1)
+    monkeypatch.setattr(recent_events, "TOLD_NODES_MAX", 1)
     feed, told = listed("nodes")
     feed.line(line("ADDED", node("5", "t1")))
     feed.line(line("DELETED", node("6", "t1")))

@@ -7,9 +7,8 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from daemon.adapter.event_source import EventSource, MessageSink
-from daemon.adapter.outbox import HELD_COUNT_MAX, HELD_S, Outbox
-from daemon.adapter.process import Adapter
+from daemon.adapter.outbox import HELD_COUNT_MAX, HELD_S, MessageSink, Outbox
+from daemon.adapter.process import Adapter, EventSource
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import Node, Pod
 from shared.kube.api.meta_v1 import ObjectMeta, PodMeta

@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 
-from daemon.adapter.watched_kinds import watched_kinds
+from daemon.adapter.api_source import watched_kinds
 from daemon.core.events import AdapterSaid
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import make_state

@@ -1,12 +1,11 @@
 """The rules of the election, one by one."""
 
 from daemon.leader.election import (
-    Create,
     Election,
     Follow,
     LeaseRecord,
     Look,
-    Update,
+    Write,
 )
 from shared.child_options import LeaderElection
 
@@ -22,7 +21,7 @@ def leading(since_s: float = 100.0) -> Election:
     election = Election("me", TIMES)
     election.note_seen(None, since_s)
     step = election.next_step(since_s, WALL)
-    assert isinstance(step, Create)
+    assert isinstance(step, Write)
     election.note_written(step.record, since_s, since_s + 0.1)
     return election
 
@@ -34,7 +33,7 @@ def test_the_lease_is_read_before_anything_is_written() -> None:
 def test_a_lease_that_does_not_exist_is_made() -> None:
     election = Election("me", TIMES)
     election.note_seen(None, 5.0)
-    assert election.next_step(5.0, WALL) == Create(LeaseRecord("me", 15, WALL, WALL, 0))
+    assert election.next_step(5.0, WALL) == Write(LeaseRecord("me", 15, WALL, WALL, 0))
     assert not election.leads(5.0)
 
 
@@ -47,18 +46,18 @@ def test_who_has_written_leads_from_when_the_write_was_sent() -> None:
 def test_a_renewal_keeps_the_time_of_taking_and_the_count_of_transitions() -> None:
     election = Election("me", TIMES)
     election.note_seen(record("me"), 1.0)
-    assert election.next_step(2.0, WALL) == Update(LeaseRecord("me", 15, "a", WALL, 3))
+    assert election.next_step(2.0, WALL) == Write(LeaseRecord("me", 15, "a", WALL, 3))
 
 
 def test_a_lease_of_another_is_followed_until_it_has_not_changed_for_its_own_duration() -> None:
     election = Election("me", TIMES)
     election.note_seen(record("other", duration_s=30), 100.0)
-    assert election.next_step(129.9, WALL) == Follow("other", 130.0)
+    assert election.next_step(129.9, WALL) == Follow(130.0)
     # Read again, unchanged: the time runs on from when it was seen first.
     election.note_failed()
     election.note_seen(record("other", duration_s=30), 129.0)
-    assert election.next_step(129.9, WALL) == Follow("other", 130.0)
-    assert election.next_step(130.0, WALL) == Update(LeaseRecord("me", 15, WALL, WALL, 4))
+    assert election.next_step(129.9, WALL) == Follow(130.0)
+    assert election.next_step(130.0, WALL) == Write(LeaseRecord("me", 15, WALL, WALL, 4))
 
 
 def test_a_renewed_lease_counts_anew() -> None:
@@ -66,7 +65,7 @@ def test_a_renewed_lease_counts_anew() -> None:
     election.note_seen(record("other"), 100.0)
     election.note_failed()
     election.note_seen(record("other", renewed="later"), 114.0)
-    assert election.next_step(128.0, WALL) == Follow("other", 129.0)
+    assert election.next_step(128.0, WALL) == Follow(129.0)
 
 
 def test_nobodys_clock_is_believed() -> None:
@@ -78,7 +77,7 @@ def test_nobodys_clock_is_believed() -> None:
 def test_a_lease_that_was_given_up_is_taken_at_once() -> None:
     election = Election("me", TIMES)
     election.note_seen(record("", duration_s=1), 100.0)
-    assert election.next_step(100.0, WALL) == Update(LeaseRecord("me", 15, WALL, WALL, 4))
+    assert election.next_step(100.0, WALL) == Write(LeaseRecord("me", 15, WALL, WALL, 4))
 
 
 def test_after_a_failure_the_lease_is_read_again_and_what_was_held_is_held_until_its_end() -> None:
@@ -100,7 +99,7 @@ def test_an_answer_that_came_after_the_deadline_gives_nothing() -> None:
     election = Election("me", TIMES)
     election.note_seen(None, 100.0)
     step = election.next_step(100.0, WALL)
-    assert isinstance(step, Create)
+    assert isinstance(step, Write)
     election.note_written(step.record, 100.0, 111.0)
     assert not election.leads(111.0)
 
@@ -122,5 +121,5 @@ def test_a_restarted_process_inherits_what_its_predecessor_had() -> None:
     election = Election("me", TIMES, leads_until_s=107.0)
     assert election.leads(106.0)
     election.note_seen(record("me"), 103.0)
-    assert isinstance(election.next_step(103.0, WALL), Update)
+    assert isinstance(election.next_step(103.0, WALL), Write)
     assert election.leads(106.0)

@@ -110,7 +110,7 @@ class Moved(SystemClock):
 @pytest.fixture
 def runtime_dir(tmp_path: Path) -> Iterator[Path]:
     lock = SupervisorLock(tmp_path)
-    write_list(tmp_path, ProcessList("running", [entry_of("scorer-0", os.getpid(), 0, "")]))
+    write_list(tmp_path, ProcessList("running", [entry_of("scorer-0", os.getpid())]))
     yield tmp_path
     lock.close()
 

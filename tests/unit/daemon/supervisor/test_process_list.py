@@ -5,6 +5,7 @@ from pathlib import Path
 
 import psutil
 import pytest
+from msgspec.structs import replace
 
 from daemon.supervisor import process_list
 from daemon.supervisor.process_list import (
@@ -77,7 +78,7 @@ def test_who_may_not_look_is_told_to_use_sudo(
 
 
 def test_a_process_is_measured_by_the_kernel() -> None:
-    entry = entry_of("me", os.getpid(), 2, "exit code 1")
+    entry = replace(entry_of("me", os.getpid()), restart_count=2, last_exit="exit code 1")
     use = measure(entry, psutil.Process().create_time() + 5)
     assert use.is_alive
     assert use.running_s == pytest.approx(5)

@@ -6,8 +6,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from daemon.adapter.api_source import watched_kinds
 from daemon.adapter.kind_feed import KindFeed
-from daemon.adapter.watched_kinds import watched_kinds
 from shared.kube.custom_resources import CustomObject, custom_kind, is_custom, is_custom_name
 from shared.kube.object_codec import decode_object
 from shared.kube.resources import ALL_KINDS

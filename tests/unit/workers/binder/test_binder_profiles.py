@@ -8,7 +8,7 @@ import pytest
 
 from bench.manual_clock import ManualClock
 from daemon.commands.check_config import check
-from daemon.supervisor.binding_plans import binding_plan
+from daemon.supervisor.plan import binding_plan
 from shared.binding_plan import BindingPlan, ProfileBinding, read_binding_plan
 from shared.clock import SystemClock
 from shared.config import load_configuration
