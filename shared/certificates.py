@@ -25,15 +25,11 @@ _NO_USAGE: Final = dict.fromkeys(
 
 
 class CertificatePair(NamedTuple):
-    """A certificate and its private key, both as PEM."""
-
     certificate_pem: bytes
     key_pem: bytes
 
 
 class Authority:
-    """A certificate authority that lives as long as this object."""
-
     def __init__(self, now_s: float, name: str = "simulated-ca") -> None:
         """What it signs is good from an hour before `now_s` (wall clock) until a year after."""
         self._name = _name(name)

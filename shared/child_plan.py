@@ -22,7 +22,7 @@ from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import STOP_SIGNALS, Lifeline, add_options
 
 PLAN_NAME: Final = "children.json"
-PLAN_VERSION: Final = 7
+PLAN_VERSION: Final = 8
 """Greater with each change of what is in the file, or in the binding plan: a child of an installation
 that was replaced under a running berth says so, instead of taking a default for what is missing."""
 
@@ -55,11 +55,9 @@ class ChildPlan(msgspec.Struct, Generic[Options], frozen=True, kw_only=True):
 
     @property
     def path(self) -> Path:
-        """Where it is written."""
         return Path(self.options.runtime_dir) / PLAN_NAME
 
     def encoded(self) -> bytes:
-        """As `read_plan` takes it."""
         return msgspec.json.encode(self)
 
 
@@ -101,8 +99,6 @@ def exit_code_of(role: str, run: Callable[[], int]) -> int:
 
 
 class ChildStart(NamedTuple, Generic[Options]):
-    """What one life of a child is started with."""
-
     plan: ChildPlan[Options]
     number: int
     """Which of the scorers, or of the binders."""

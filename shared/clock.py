@@ -9,22 +9,16 @@ from typing import Protocol
 
 
 class Clock(Protocol):
-    """Where the time comes from."""
-
     def monotonic_s(self) -> float: ...
 
     def wall_s(self) -> float: ...
 
 
 class BootClock(Protocol):
-    """Where the time since the machine's start comes from."""
-
     def boot_s(self) -> float: ...
 
 
 class SystemClock:
-    """The machine's clocks."""
-
     # Asked for each call of a plugin: without a function of ours around it.
     monotonic_s = staticmethod(time.monotonic)
     wall_s = staticmethod(time.time)

@@ -44,8 +44,6 @@ _REMOVED_PLUGINS: Final = ("AzureDiskLimits", "CinderLimits", "EBSLimits", "GCEP
 
 
 class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
-    """How to reach the API server."""
-
     kubeconfig: str = ""
     """Path; used when the command line names neither --kubeconfig nor --server."""
     accept_content_types: str = ""

@@ -23,8 +23,6 @@ class Stage(Enum):
 
 
 class Gate(NamedTuple):
-    """One gate in v1.36."""
-
     stage: Stage
     is_on: bool
     """By default."""
@@ -164,8 +162,6 @@ BOOLEANS: Final[Mapping[str, bool]] = {
 
 
 class FeatureGates:
-    """Which gates are on."""
-
     def __init__(self, changed: Mapping[str, bool] | None = None) -> None:
         wanted = dict(changed or {})
         problems = list(_problems(wanted))

@@ -57,8 +57,6 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class RuntimeOptions(ChildOptions, frozen=True, kw_only=True):
-    """The options of `berth run`, beside the configuration file."""
-
     config: str = ""
     """Path of a KubeSchedulerConfiguration; empty: kube-scheduler's defaults."""
     workers: int = 1

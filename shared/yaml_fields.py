@@ -42,7 +42,6 @@ class Problems:
         self.found.append(f"{where}: {problem}")
 
     def raise_if_any(self) -> None:
-        """ConfigurationError with all of them, if there are any."""
         if self.found:
             raise ConfigurationError(self.source, self.found)
 
@@ -63,12 +62,10 @@ class Field:
 
     @property
     def where(self) -> str:
-        """Path and line, for messages."""
         path = self._path or "document"
         return path if self._node is None else f"{path} (line {self._node.start_mark.line + 1})"
 
     def problem(self, told: str) -> None:
-        """Something is wrong with this value."""
         self._problems.add(self.where, told)
 
     def text(self, fallback: str, *, is_secret: bool = False) -> str:
@@ -127,7 +124,6 @@ class Field:
         return Mapping(self._node, self)
 
     def child(self, key: str, node: yaml.Node | None) -> "Field":
-        """The field under `key` of this mapping."""
         path = f"{self._path}.{key}" if self._path else key
         return Field(node, path, self._problems)
 
@@ -192,7 +188,6 @@ class Mapping:
         return self._field.child(key, self._nodes.get(key))
 
     def keys(self) -> list[str]:
-        """The keys that are there, in the order of the file."""
         return list(self._nodes)
 
     def read(self, kind: type[S], **given: Any) -> S:
@@ -226,7 +221,7 @@ _READERS: Final[dict[Any, Callable[[Field, Any], Any]]] = {
 def key_of(name: str) -> str:
     """How a file writes the name of a struct's field: `leaseDuration` for `lease_duration_s`."""
     first, *others = name.removesuffix("_s").split("_")
-    return first + "".join(part.capitalize() for part in others)
+    return first + "".join("HTTPS" if part == "https" else part.capitalize() for part in others)
 
 
 def as_written(struct: msgspec.Struct) -> dict[str, Any]:

@@ -19,7 +19,7 @@ from daemon.adapter.kind_feed import KindFeed
 from daemon.core.invariants import problems
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
-from shared.kube.line_splitter import LineSplitter
+from shared.kube.http_stream import LineSplitter
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from shared.messages.frames import Buffer

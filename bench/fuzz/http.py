@@ -25,8 +25,7 @@ from daemon.endpoints.server import EndpointServer
 from daemon.leader.election import LeaseRecord
 from daemon.leader.lease_object import LeaseObject
 from shared.kube.cluster_access import access_at
-from shared.kube.http_stream import StreamClient
-from shared.kube.line_splitter import LineSplitter
+from shared.kube.http_stream import LineSplitter, StreamClient
 from shared.kube.resources import KINDS_BY_PLURAL, PODS
 
 PATIENCE_S: Final = 120.0

@@ -50,8 +50,7 @@ from shared.kube.api_errors import (
 )
 from shared.kube.custom_resources import is_custom
 from shared.kube.decode import UnreadableListError
-from shared.kube.http_stream import HttpStream, StreamClient
-from shared.kube.line_splitter import LineSplitter
+from shared.kube.http_stream import HttpStream, LineSplitter, StreamClient
 from shared.kube.resources import ResourceKind
 from shared.telemetry.log import EventLog
 

@@ -22,7 +22,7 @@ from daemon.owner.owner_assembly import make_state
 from shared.config import SchedulerConfiguration
 from shared.feature_gates import parse_feature_gates
 from shared.framework.cluster_view import ClusterView
-from shared.kube.object_codec import decode_object
+from shared.kube.decode import decode_object
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.from_binder import (
     BinderHeartbeat,

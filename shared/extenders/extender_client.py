@@ -36,7 +36,7 @@ class ExtenderClient:
         self._client = ApiClient(
             _access(config),
             connections_max=CONNECTIONS_MAX,
-            timeout_s=config.timeout_s + 1.0,
+            timeout_s=config.http_timeout_s + 1.0,
             body_bytes_max=LIST_BYTES_MAX,  # It may answer with all nodes.
         )
 
@@ -65,7 +65,7 @@ class ExtenderClient:
         return answer
 
     async def _answered(self, verb: str, body: bytes, tries: int) -> bytes:
-        timeout_s = self.config.timeout_s
+        timeout_s = self.config.http_timeout_s
         try:
             async with asyncio.timeout(timeout_s):
                 return await self._post(verb, body, tries)
@@ -98,12 +98,14 @@ class ExtenderClient:
 def _access(config: ExtenderConfig) -> ClusterAccess:
     source = f"extender {config.url_prefix}"
     access = access_at(config.url_prefix, source, partial(_tls_context, config, source))
-    return replace(access, tls_server_name=config.tls.server_name if config.tls else "")
+    return replace(
+        access, tls_server_name=config.tls_config.server_name if config.tls_config else ""
+    )
 
 
 def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:
     """As makeTransport in pkg/scheduler/extender.go: enableHTTPS without a CA trusts anybody."""
-    tls = config.tls or ExtenderTls()
+    tls = config.tls_config or ExtenderTls()
     has_ca = bool(tls.ca_file or tls.ca_data)
     try:
         ca_text = tls.ca_data.decode("ascii") if tls.ca_data else None

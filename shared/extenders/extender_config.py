@@ -30,8 +30,6 @@ class ExtenderTls(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExtenderConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """One extender."""
-
     url_prefix: str
     filter_verb: str = ""
     prioritize_verb: str = ""
@@ -40,8 +38,8 @@ class ExtenderConfig(msgspec.Struct, frozen=True, kw_only=True):
     """Verbs are the last part of the URL; an empty one means that the extender is not asked that."""
     weight: int = 0
     enable_https: bool = False
-    tls: ExtenderTls | None = None
-    timeout_s: float = TIMEOUT_S
+    tls_config: ExtenderTls | None = None
+    http_timeout_s: float = TIMEOUT_S
     node_cache_capable: bool = False
     """It knows the nodes itself: it is sent their names, else the whole objects."""
     managed_resources: frozenset[str] = frozenset()

@@ -9,7 +9,7 @@ from typing import Any, Final
 from urllib.parse import urlsplit
 
 from shared import shown
-from shared.extenders.extender_config import TIMEOUT_S, ExtenderConfig, ExtenderTls
+from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.kube.resource_names import is_extended
 from shared.yaml_fields import INT32_MAX, Field, as_written
 
@@ -34,30 +34,20 @@ def read_extenders(field: Field, notes: list[str]) -> tuple[ExtenderConfig, ...]
 
 def shown_extender(extender: ExtenderConfig) -> dict[str, Any]:
     """As in a configuration file; what is not set is left out, and a private key is not shown."""
-    shown: dict[str, Any] = {
-        "urlPrefix": extender.url_prefix,
-        "filterVerb": extender.filter_verb,
-        "prioritizeVerb": extender.prioritize_verb,
-        "preemptVerb": extender.preempt_verb,
-        "bindVerb": extender.bind_verb,
-        "weight": extender.weight,
-        "enableHTTPS": extender.enable_https,
-        "tlsConfig": None if extender.tls is None else _shown_tls(extender.tls),
-        "httpTimeout": f"{extender.timeout_s * 1000:.0f}ms",
-        "nodeCacheCapable": extender.node_cache_capable,
-        "managedResources": [
-            {"name": name, "ignoredByScheduler": name in extender.ignored_by_scheduler}
-            for name in sorted(extender.managed_resources)
-        ],
-        "ignorable": extender.ignorable,
+    managed, tls = sorted(extender.managed_resources), extender.tls_config
+    ignored = extender.ignored_by_scheduler
+    shown = as_written(extender) | {
+        "tlsConfig": None if tls is None else _given(as_written(tls)),
+        "httpTimeout": f"{extender.http_timeout_s * 1000:.0f}ms",
+        "managedResources": [{"name": n, "ignoredByScheduler": n in ignored} for n in managed],
+        "ignoredByScheduler": None,  # Of the resources, not of the extender.
     }
-    return {key: value for key, value in shown.items() if value}
+    if tls is not None and tls.key_data:
+        shown["tlsConfig"]["keyData"] = "(not shown)"
+    return _given(shown)
 
 
-def _shown_tls(tls: ExtenderTls) -> dict[str, Any]:
-    shown = as_written(tls)
-    if tls.key_data:
-        shown["keyData"] = "(not shown)"
+def _given(shown: dict[str, Any]) -> dict[str, Any]:
     return {key: value for key, value in shown.items() if value}
 
 
@@ -73,9 +63,7 @@ def _extender(entry: Field, managed: set[str], notes: list[str]) -> ExtenderConf
         preempt_verb=_verb(fields.field("preemptVerb")),
         bind_verb=_verb(fields.field("bindVerb")),
         weight=weight_field.whole_number(0, least=-INT32_MAX),
-        enable_https=fields.field("enableHTTPS").truth(fallback=False),
-        tls=_tls(fields.field("tlsConfig")),
-        timeout_s=fields.field("httpTimeout").duration_s(TIMEOUT_S),
+        tls_config=_tls(fields.field("tlsConfig")),
         managed_resources=frozenset(name for name, _ in resources),
         ignored_by_scheduler=frozenset(name for name, is_ignored in resources if is_ignored),
     )

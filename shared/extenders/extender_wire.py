@@ -28,8 +28,6 @@ class ExtenderError(OperationalError):
 
 
 class PodName(NamedTuple):
-    """Which pod it is."""
-
     namespace: str
     name: str
     uid: str
@@ -74,8 +72,6 @@ class _HostPriority(_GoStruct):
 
 
 class MetaPod(_GoStruct):
-    """A pod by what identifies it."""
-
     uid: str = msgspec.field(default="", name="UID")
 
 

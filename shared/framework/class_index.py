@@ -17,8 +17,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, usage_of
 from shared.framework.pod_info import PodInfo
-from shared.selectors.label_selector import EVERYTHING, Labels, Selector
-from shared.selectors.selector_index import SelectorIndex
+from shared.selectors.label_selector import EVERYTHING, Labels, Selector, SelectorIndex
 
 EXTRA_COLUMNS: Final = 3
 """Before the resources: pod count (1), non-zero CPU, non-zero memory."""

@@ -1,4 +1,1 @@
-"""Kubernetes objects as far as a scheduler needs them, and how to reach the API.
-
-Start reading in `objects.py`.
-"""
+"""Kubernetes objects as far as a scheduler needs them, and how to reach the API."""

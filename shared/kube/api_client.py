@@ -239,16 +239,12 @@ class ApiClient:
             # Cancelled or broken: an answer may still come, and must not meet the next request.
             connection.abort()
             raise
-        else:
-            return answer
         finally:
             self._busy.pop(connection, None)
             self._release(connection)
-            self._observe(method, code, sent_s)
-
-    def _observe(self, method: str, code: str, sent_s: float) -> None:
-        if self._observer is not None:
-            self._observer(method, code, asyncio.get_running_loop().time() - sent_s)
+            if self._observer is not None:
+                self._observer(method, code, asyncio.get_running_loop().time() - sent_s)
+        return answer
 
     # Connections ----------------------------------------------------------------------------------
 
@@ -275,19 +271,14 @@ class ApiClient:
         try:
             async with asyncio.timeout_at(deadline_s):
                 await waiter
-        except TimeoutError:
-            self._pass_on(waiter)
+        except (TimeoutError, asyncio.CancelledError) as error:
+            if waiter.done() and not waiter.cancelled():
+                self._wake_waiter()  # It was woken and gives up all the same.
+            if isinstance(error, asyncio.CancelledError):
+                raise
             raise ConnectFailed(
                 f"none of {self._connections_max} connections to {self.server} became free in time"
             ) from None
-        except asyncio.CancelledError:
-            self._pass_on(waiter)
-            raise
-
-    def _pass_on(self, waiter: asyncio.Future[None]) -> None:
-        """A waiter that was woken and gives up all the same wakes another in its place."""
-        if waiter.done() and not waiter.cancelled():
-            self._wake_waiter()
 
     def _release(self, connection: HttpConnection) -> None:
         if connection.is_usable:
@@ -305,13 +296,10 @@ class ApiClient:
         self._connecting_count += 1
         try:
             connection = await self._connect(deadline_s)
-        except BaseException:
+            self._pooled.add(connection)
+        finally:
             self._connecting_count -= 1
-            self._wake_waiter()
-            raise
-        self._connecting_count -= 1
-        self._pooled.add(connection)
-        self._wake_waiter()  # There is room for another that connects.
+            self._wake_waiter()  # There is room for another that connects.
         return connection
 
     async def _connect(self, deadline_s: float) -> HttpConnection:

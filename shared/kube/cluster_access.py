@@ -34,13 +34,11 @@ class ClusterAccess:
 
     @property
     def url(self) -> str:
-        """The address, for people."""
         scheme = "http" if self.tls is None else "https"
         return f"{scheme}://{self.host_header}{self.base_path}"
 
     @property
     def host_header(self) -> str:
-        """Host and port as in the Host header."""
         host = f"[{self.host}]" if ":" in self.host else self.host
         return f"{host}:{self.port}"
 

@@ -2,10 +2,9 @@
 
 One for a process. `ApiClient` tells it of each request that fails for a reason that is not the object's:
 no connection, no credentials, no rights, a server that cannot; `ExtenderClient` of each call to an
-extender that brings no answer. Equal ones are one problem, whatever
-they concern: eighteen watches that a token does not open are one line in the log, said again each
-minute while it lasts, and one when it is over. `tell` is given all of them whenever that changes, at
-most once a second; `berth status` shows them.
+extender that brings no answer. Equal ones are one problem, whatever they concern: eighteen watches that
+a token does not open are one line in the log, said again each minute while it lasts, and one when it is
+over. `tell` is given all of them whenever that changes, at most once a second, for `berth status`.
 """
 
 import asyncio
@@ -89,7 +88,9 @@ class ConnectionProblems:
         now_s, told = self._wall_s(), error[:PROBLEM_LENGTH_MAX]
         problem = self._problems.get(key)
         if problem is None or problem.is_over:
-            self._make_room(key)
+            self._problems.pop(key, None)
+            while len(self._problems) >= PROBLEMS_MAX:
+                del self._problems[min(self._problems, key=lambda k: self._problems[k].last_s)]
             problem = self._problems[key] = Problem(told, remedy, [], now_s, now_s, 0)
         if concern not in problem.concerns and len(problem.concerns) < CONCERNS_MAX:
             problem.concerns.append(concern)
@@ -114,15 +115,8 @@ class ConnectionProblems:
         self._tell_soon()
 
     def close(self) -> None:
-        """Nobody is told any more."""
         if self._timer is not None:
             self._timer.cancel()
-
-    def _make_room(self, key: str) -> None:
-        self._problems.pop(key, None)
-        while len(self._problems) >= PROBLEMS_MAX:
-            oldest = min(self._problems, key=lambda one: self._problems[one].last_s)
-            del self._problems[oldest]
 
     def _tell_soon(self) -> None:
         if self._timer is None:
@@ -173,17 +167,11 @@ def concern_of(method: str, path: str) -> str:
     if len(parts) > 2 and parts[0] == "namespaces":
         parts = parts[2:]
     resource = "/".join([*parts[:1], *parts[2:]])
-    match method:
-        case "GET" if "watch=" in query:
-            verb = "watch"
-        case "GET":
-            verb = "get" if len(parts) > 1 else "list"
-        case "POST":
-            verb = "create"
-        case "PUT":
-            verb = "update"
-        case _:
-            verb = method.lower()
+    verb = {"POST": "create", "PUT": "update"}.get(method, method.lower())
+    if method == "GET" and "watch=" in query:
+        verb = "watch"
+    elif method == "GET" and len(parts) < 2:
+        verb = "list"
     return f"{verb} {resource}"
 
 

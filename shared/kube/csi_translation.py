@@ -31,8 +31,6 @@ _EBS_VOLUME: Final = re.compile(r"vol-[^/]*")
 
 
 class Untranslatable(NamedTuple):
-    """A volume that cannot be expressed as a CSI volume."""
-
     problem: str
 
 

@@ -21,8 +21,6 @@ _NAME: Final = re.compile(rf"{_LABEL}\.{_LABEL}\.({_LABEL}(\.{_LABEL})*)?")
 
 
 class CustomObject(NamedObject):
-    """Of a kind that is not known."""
-
     content: bytes = b""
     """All of it, as JSON."""
 

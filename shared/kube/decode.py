@@ -6,16 +6,18 @@ costs itself and not the list: it comes back as a `RejectedObject` that says whi
 field. Callers may rely on no other exception than `UnreadableListError`.
 """
 
+from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
 
 from shared.errors import UNDECODABLE, ObjectError
+from shared.faults import reading
 from shared.kube.api.core_v1 import ApiObject
 from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import ApiError, ApiStatus, error_from_status
-from shared.kube.custom_resources import CustomObject
-from shared.kube.resources import ResourceKind
+from shared.kube.custom_resources import CustomObject, is_custom
+from shared.kube.resources import ALL_KINDS, ResourceKind
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """Annotation of the bookmark that closes the list part of a watch with sendInitialEvents."""
@@ -26,8 +28,6 @@ class UnreadableListError(ObjectError):
 
 
 class RejectedObject(msgspec.Struct, frozen=True):
-    """An object that was left out."""
-
     where: str
     """`namespace/name` as far as it can be told."""
     problem: str
@@ -39,8 +39,6 @@ class RejectedObject(msgspec.Struct, frozen=True):
 
 
 class ListPage(msgspec.Struct):
-    """One page of a list."""
-
     items: list[ApiObject]
     rejected: list[RejectedObject]
     resource_version: str
@@ -49,8 +47,6 @@ class ListPage(msgspec.Struct):
 
 
 class ObjectEvent(msgspec.Struct):
-    """A watch line about one object."""
-
     type: Literal["ADDED", "MODIFIED", "DELETED"]
     object: ApiObject
 
@@ -77,8 +73,6 @@ class _ListMeta(msgspec.Struct, rename="camel"):
 
 
 class RawPage(msgspec.Struct):
-    """One page of a list of whatever kind."""
-
     items: list[msgspec.Raw] | None
     """Windows on the answer."""
     metadata: _ListMeta
@@ -250,3 +244,20 @@ def _identity(raw: msgspec.Raw, unnamed: str) -> tuple[str, str]:
     name, namespace, version = meta.get("name"), meta.get("namespace"), meta.get("resourceVersion")
     where = "/".join(str(part) for part in (namespace, name) if part)
     return where or unnamed, version if isinstance(version, str) else ""
+
+
+# What travels between our processes --------------------------------------------------------------
+
+_decoders: Final[dict[str, Callable[[msgspec.Raw], Any]]] = {
+    kind.plural: msgspec.msgpack.Decoder(kind.struct_type).decode for kind in ALL_KINDS
+}
+_decode_custom: Final = msgspec.msgpack.Decoder(CustomObject).decode
+
+
+def decode_object(kind: str, body: msgspec.Raw) -> Any:
+    """The object of a kind (plural) from its msgpack. ObjectError for an unknown kind or bad bytes."""
+    decode = _decode_custom if is_custom(kind) else _decoders.get(kind)
+    if decode is None:
+        raise ObjectError(kind, "a kind that berth does not know; see shared/kube/resources.py")
+    with reading(kind):
+        return decode(body)

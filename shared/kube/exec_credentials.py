@@ -71,8 +71,6 @@ class ExecFailed(ConnectFailed):
 
 
 class ExecCredentials(UserCredentials):
-    """Runs the command when need be."""
-
     def __init__(
         self,
         command: ExecCommand,
@@ -85,25 +83,20 @@ class ExecCredentials(UserCredentials):
         super().__init__(certificate=certificate, impersonation=impersonation)
         self.command = command
         self._clock: Clock = clock or SystemClock()
-        self._has_any = False
-        self._expires_wall_s: float | None = None
+        self._good_until_wall_s = float("-inf")
         self._running: asyncio.Task[None] | None = None
         self._failure: ExecFailed | None = None
         self._failed_at_s = float("-inf")
         self._renewed_at_s = float("-inf")
 
     def is_due(self) -> bool:
-        """Whether there are no credentials, or none that are good any more."""
-        return not self._has_any or (
-            self._expires_wall_s is not None and self._clock.wall_s() > self._expires_wall_s
-        )
+        return self._clock.wall_s() > self._good_until_wall_s
 
     async def prepare(self) -> None:
         """Run the command, or wait for the run that is under way."""
-        if self._failure is not None:
-            if self._clock.monotonic_s() - self._failed_at_s < FAILURE_HOLD_S:
-                raise self._failure
-            self._failure = None
+        failed_s_ago = self._clock.monotonic_s() - self._failed_at_s
+        if self._failure is not None and failed_s_ago < FAILURE_HOLD_S:
+            raise self._failure
         if self._running is None:
             self._running = asyncio.get_running_loop().create_task(self._run())
             self._running.add_done_callback(self._on_run_over)
@@ -178,7 +171,6 @@ class ExecCredentials(UserCredentials):
         return msgspec.json.encode(info).decode()
 
     def _take(self, output: bytes) -> None:
-        """Use what the command printed."""
         if len(output) > EXEC_OUTPUT_BYTES_MAX:
             raise self._failed(f"it printed {len(output)} bytes")
         try:
@@ -203,8 +195,7 @@ class ExecCredentials(UserCredentials):
             raise self._failed(str(error)) from error
         self._set_authorization(line)
         expires = status.expiration_timestamp
-        self._expires_wall_s = None if expires is None else expires.timestamp()
-        self._has_any = True
+        self._good_until_wall_s = float("inf") if expires is None else expires.timestamp()
         self.serial += 1
 
     def _failed(self, problem: str) -> ExecFailed:

@@ -23,8 +23,6 @@ from shared.kube.resources import ALL_KINDS, POD_GROUPS, PODS, ResourceKind
 
 
 class ForeignGroups(NamedTuple):
-    """How one scheduler has them."""
-
     api_path: str
     named_by: str
     """Label or annotation of a pod."""

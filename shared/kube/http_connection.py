@@ -28,8 +28,6 @@ _HAS_LENGTH: Final = re.compile(rb"\r\n(?:content-length|transfer-encoding):", r
 
 
 class Answer(msgspec.Struct, frozen=True):
-    """A complete answer."""
-
     status: int
     body: bytes
     retry_after_s: float | None

@@ -3,9 +3,14 @@
 import asyncio
 
 from shared.kube.api_client import JSON, ApiClient
-from shared.kube.api_errors import TransportError, Unauthorized, error_from_answer
+from shared.kube.api_errors import (
+    ProtocolViolation,
+    TransportError,
+    Unauthorized,
+    error_from_answer,
+)
 from shared.kube.http_connection import HttpConnection
-from shared.limits import STREAM_BUFFER_BYTES_MAX
+from shared.limits import OBJECT_BYTES_MAX, STREAM_BUFFER_BYTES_MAX
 
 
 class HttpStream:
@@ -66,8 +71,6 @@ class HttpStream:
 
 
 class StreamClient(ApiClient):
-    """A client that opens streams, too."""
-
     async def open_stream(self, path: str) -> HttpStream:
         """GET an answer without an end, on a connection of its own; close the stream when done. The
         client's patience bounds the wait for the head of the answer, not the stream."""
@@ -94,3 +97,44 @@ class StreamClient(ApiClient):
             # The next attempt has what there is by then.
             await credentials.renew(used_serial, loop.time())
         raise error
+
+
+class LineSplitter:
+    """Chunks of a watch to its lines, without copying twice: keeps the beginning of one that is not
+    complete yet, as the pieces in which it came. A line has a bound, or a server that never ends one
+    would fill our memory."""
+
+    def __init__(self) -> None:
+        self._pieces: list[bytes] = []
+        self._bytes = 0
+        """In these."""
+
+    def feed(self, chunk: bytes) -> list[bytes]:
+        """The lines that are complete now, without their line ends and without empty ones. Raises
+        `ProtocolViolation` where one is too long."""
+        head, *rest = chunk.split(b"\n")
+        self._bytes += len(head)
+        if self._bytes > OBJECT_BYTES_MAX:
+            self._pieces = []
+            raise ProtocolViolation(f"a line of a watch of more than {OBJECT_BYTES_MAX} bytes")
+        if not rest:
+            if head:
+                self._pieces.append(head)
+            return []
+        if self._pieces:
+            # Joined once, when the line ends: a line of n pieces costs n, not n squared.
+            self._pieces.append(head)
+            head = b"".join(self._pieces)
+            self._pieces = []
+        tail = rest.pop()
+        self._bytes = len(tail)
+        if tail:
+            self._pieces.append(tail)
+        lines = [head, *rest]
+        return [line for line in lines if line.strip()]
+
+    def take_rest(self) -> bytes:
+        """What came after the last line end, when nothing more will come."""
+        rest = b"".join(self._pieces)
+        self._pieces, self._bytes = [], 0
+        return rest.strip()

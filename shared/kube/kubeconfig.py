@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
 from yaml.constructor import SafeConstructor
@@ -77,208 +77,178 @@ def load_kubeconfig(
     Of several files the first that defines a name wins, as with $KUBECONFIG. Relative paths are
     relative to the file that states them. `environment` may name a proxy.
     """
-    files = [_ConfigFile(path) for path in paths if len(paths) == 1 or not is_missing(path)]
+    files = {path: _content(path) for path in paths if len(paths) == 1 or not is_missing(path)}
     source = os.pathsep.join(str(path) for path in paths)
     if not files:
         raise ConfigurationError(source, ["none of these files exists"])
-    name = context or next((f.current_context for f in files if f.current_context), "")
+    tops = [_Entry(path, "", content) for path, content in files.items()]
+    name = context or next(filter(None, (top.text("current-context") for top in tops)), "")
     if not name:
         raise ConfigurationError(
             source, ["no current-context; set it with kubectl config use-context"]
         )
-    _, chosen = _find(files, source, "contexts", "context", name)
-    cluster_file, cluster = _find(files, source, "clusters", "cluster", _text(chosen, "cluster"))
-    user_name = _text(chosen, "user")
-    if user_name:
-        user_file, user = _find(files, source, "users", "user", user_name)
-    else:
-        user_file, user = cluster_file, {}
-    access = _access(cluster_file, cluster, user_file, user)
+    chosen = _find(tops, source, "context", name)
+    cluster = _find(tops, source, "cluster", chosen.text("cluster"))
+    user_name = chosen.text("user")
+    user = _find(tops, source, "user", user_name) if user_name else cluster._replace(body={})
+    access = _access(cluster, user)
     return with_proxy(access, environment) if access.proxy is None else access
 
 
 # The pieces of a file -----------------------------------------------------------------------------
 
 
-class _ConfigFile:
-    """One kubeconfig file, read and checked for its outer shape."""
+class _Entry(NamedTuple):
+    """A mapping of a kubeconfig file: all of it, or what it says of a cluster, a user or a context."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    file: Path
+    kind: str
+    body: dict[str, Any]
+
+    def text(self, field: str) -> str:
+        value = self.body.get(field)
+        return value if isinstance(value, str) else ""
+
+    def items(self, field: str) -> list[Any]:
+        value = self.body.get(field) or []
+        if not isinstance(value, list):
+            raise ConfigurationError(str(self.file), [f"{field}: expected a list"])
+        return value
+
+    def path(self, field: str) -> Path:
+        """One that is stated, from the file's own folder."""
+        return self.file.parent / self.text(field)
+
+    def data(self, field: str) -> bytes:
+        """What stands in the file itself under `field`-data; empty where nothing does."""
         try:
-            node = composed(read_text(str(path)))
-            content = None if node is None else SafeConstructor().construct_document(node)
-        except YAML_FAULTS as error:
-            # Without the cause: its text shows the line, which may be that of a token.
-            raise ConfigurationError(str(path), [f"is not YAML: {yaml_problem(error)}"]) from None
-        if content is None:
-            content = {}
-        if not isinstance(content, dict):
-            raise ConfigurationError(str(path), ["is not a kubeconfig: expected a mapping"])
-        self._content: dict[str, Any] = content
-        self.current_context = _text(content, "current-context")
+            return base64.b64decode(self.body.get(f"{field}-data") or "", validate=True)
+        except (ValueError, TypeError) as error:
+            raise self.wrong(f"{field}-data: not base64: {error}") from error
 
-    def entry(self, section: str, field: str, name: str) -> dict[str, Any] | None:
-        """The body of a named entry; None when the file does not define it."""
-        for entry in _list(self._content, section, str(self.path)):
+    def content(self, field: str) -> bytes:
+        """The data, or what is in the file that is named."""
+        try:
+            return self.data(field) or self.path(field).read_bytes()
+        except (OSError, ValueError) as error:
+            raise self.wrong(f"{field}: {error}") from error
+
+    def wrong(self, *problems: str) -> ConfigurationError:
+        return ConfigurationError(str(self.file), [f"{self.kind}.{each}" for each in problems])
+
+
+def _content(path: Path) -> dict[str, Any]:
+    try:
+        node = composed(read_text(str(path)))
+        content = {} if node is None else SafeConstructor().construct_document(node)
+    except YAML_FAULTS as error:
+        # Without the cause: its text shows the line, which may be that of a token.
+        raise ConfigurationError(str(path), [f"is not YAML: {yaml_problem(error)}"]) from None
+    if content is None:
+        return {}
+    if not isinstance(content, dict):
+        raise ConfigurationError(str(path), ["is not a kubeconfig: expected a mapping"])
+    return content
+
+
+def _find(tops: list[_Entry], source: str, kind: str, name: str) -> _Entry:
+    for top in tops:
+        for entry in top.items(f"{kind}s"):
             if isinstance(entry, dict) and entry.get("name") == name:
-                body = entry.get(field)
-                if not isinstance(body, dict):
-                    raise ConfigurationError(
-                        str(self.path), [f"{section}[name={name}].{field}: expected a mapping"]
-                    )
-                return body
-        return None
-
-    def resolve(self, path: str) -> str:
-        """A path that the file states, from the file's own folder."""
-        return str(self.path.parent / path)
-
-
-def _find(
-    files: list[_ConfigFile], source: str, section: str, field: str, name: str
-) -> tuple[_ConfigFile, dict[str, Any]]:
-    for file in files:
-        body = file.entry(section, field, name)
-        if body is not None:
-            return file, body
-    raise ConfigurationError(source, [f"{section}: none is named {name!r}"])
-
-
-def _list(body: dict[str, Any], field: str, source: str) -> list[Any]:
-    value = body.get(field) or []
-    if not isinstance(value, list):
-        raise ConfigurationError(source, [f"{field}: expected a list"])
-    return value
-
-
-def _text(body: dict[str, Any], field: str) -> str:
-    value = body.get(field)
-    return value if isinstance(value, str) else ""
+                body = entry.get(kind)
+                if isinstance(body, dict):
+                    return _Entry(top.file, kind, body)
+                problem = f"{kind}s[name={name}].{kind}: expected a mapping"
+                raise ConfigurationError(str(top.file), [problem])
+    raise ConfigurationError(source, [f"{kind}s: none is named {name!r}"])
 
 
 # Access from the pieces ---------------------------------------------------------------------------
 
 
-def _access(
-    cluster_file: _ConfigFile, cluster: dict[str, Any], user_file: _ConfigFile, user: dict[str, Any]
-) -> ClusterAccess:
-    source = str(cluster_file.path)
-    problems = [] if _text(cluster, "server") else ["cluster.server: missing"]
-    if user.get("auth-provider"):
+def _access(cluster: _Entry, user: _Entry) -> ClusterAccess:
+    source = str(cluster.file)
+    problems = [] if cluster.text("server") else ["cluster.server: missing"]
+    if user.body.get("auth-provider"):
         problems.append(_AUTH_PROVIDER_PROBLEM)
     command = None
-    if user.get("exec") is not None:
+    if user.body.get("exec") is not None:
         try:
-            config = _exec_config(cluster, source)
-            command = read_exec(user["exec"], cluster, user_file.path, config)
+            command = _exec_command(user, cluster)
         except ConfigurationError as error:
             problems += error.problems
     if problems:
         raise ConfigurationError(source, problems)
     there = access_at(
-        _text(cluster, "server"),
-        f"{source}: cluster.server",
-        partial(_cluster_tls, cluster_file, cluster),
+        cluster.text("server"), f"{source}: cluster.server", partial(_cluster_tls, cluster)
     )
-    certificate = None if there.tls is None else ClientCertificate(there.tls, str(user_file.path))
+    certificate = None if there.tls is None else ClientCertificate(there.tls, str(user.file))
     if certificate is not None:
-        _use_client_certificate(certificate, user_file, user)
-    proxy_url = _text(cluster, "proxy-url")
+        _use_client_certificate(certificate, user)
+    proxy_url = cluster.text("proxy-url")
     return replace(
         there,
-        tls_server_name=_text(cluster, "tls-server-name"),
-        credentials=_credentials(user_file, user, certificate, command),
+        tls_server_name=cluster.text("tls-server-name"),
+        credentials=_credentials(user, certificate, command),
         source=source,
         proxy=parse_proxy(proxy_url, f"{source}: cluster.proxy-url") if proxy_url else None,
     )
 
 
 def _credentials(
-    file: _ConfigFile,
-    user: dict[str, Any],
-    certificate: ClientCertificate | None,
-    command: ExecCommand | None,
+    user: _Entry, certificate: ClientCertificate | None, command: ExecCommand | None
 ) -> UserCredentials:
-    impersonation = read_impersonation(user, str(file.path))
+    impersonation = _impersonation(user)
     # A token file goes before a token, and a command after all that is stated, as in client-go.
-    token_file = _text(user, "tokenFile")
-    token, username = _text(user, "token"), _text(user, "username")
+    token, username = user.text("token"), user.text("username")
+    token_file = user.path("tokenFile") if user.text("tokenFile") else None
     if command is not None and not (token_file or token or username):
         return ExecCredentials(command, certificate=certificate, impersonation=impersonation)
     return UserCredentials(
         token="" if token_file else token,
-        token_file=Path(file.resolve(token_file)) if token_file else None,
+        token_file=token_file,
         username=username,
-        password=_text(user, "password"),
+        password=user.text("password"),
         certificate=certificate,
         impersonation=impersonation,
     )
 
 
-def _exec_config(cluster: dict[str, Any], source: str) -> Any:
-    """What the cluster's entry holds for exec plugins (an extension of that name)."""
-    for extension in _list(cluster, "extensions", source):
-        if isinstance(extension, dict) and extension.get("name") == EXEC_EXTENSION:
-            return extension.get("extension")
-    return None
+_AUTHORITY: Final = "certificate-authority"
 
 
-def _cluster_tls(file: _ConfigFile, cluster: dict[str, Any]) -> ssl.SSLContext:
-    source = str(file.path)
-    ca_text = ""
-    if cluster.get("certificate-authority-data"):
-        place = "cluster.certificate-authority-data"
-        try:
-            ca_text = _base64(source, place, cluster).decode("ascii")
-        except UnicodeDecodeError as error:
-            raise ConfigurationError(source, [f"{place}: not PEM: {error}"]) from error
-    ca_file = _text(cluster, "certificate-authority")
-    is_insecure = cluster.get("insecure-skip-tls-verify") is True
-    if is_insecure and (ca_text or ca_file):
+def _cluster_tls(cluster: _Entry) -> ssl.SSLContext:
+    source = str(cluster.file)
+    try:
+        ca_text = cluster.data(_AUTHORITY).decode("ascii")
+    except UnicodeDecodeError as error:
+        raise cluster.wrong(f"{_AUTHORITY}-data: not PEM: {error}") from error
+    has_file = bool(cluster.text(_AUTHORITY))
+    is_insecure = cluster.body.get("insecure-skip-tls-verify") is True
+    if is_insecure and (ca_text or has_file):
         raise ConfigurationError(
             source,
             ["cluster: insecure-skip-tls-verify and a certificate authority exclude each other"],
         )
-    context = tls_context(source, "" if ca_text or not ca_file else file.resolve(ca_file), ca_text)
+    ca_file = str(cluster.path(_AUTHORITY)) if has_file and not ca_text else ""
+    context = tls_context(source, ca_file, ca_text)
     if is_insecure:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
 
 
-def _use_client_certificate(
-    certificate: ClientCertificate, file: _ConfigFile, user: dict[str, Any]
-) -> None:
-    source = str(file.path)
+def _use_client_certificate(certificate: ClientCertificate, user: _Entry) -> None:
     names = ("client-certificate", "client-key")
-    missing = [f for f in names if not (user.get(f"{f}-data") or _text(user, f))]
+    missing = [f for f in names if not (user.body.get(f"{f}-data") or user.text(f))]
     if len(missing) == len(names):
         return
     if missing:
-        raise ConfigurationError(source, [f"user.{f}: missing" for f in missing])
-    if not any(user.get(f"{f}-data") for f in names):
-        paths = [Path(file.resolve(_text(user, f))) for f in names]
-        certificate.use_files(paths[0], paths[1])
-        return
-    parts = []
-    for field in names:
-        if user.get(f"{field}-data"):
-            parts.append(_base64(source, f"user.{field}-data", user))
-            continue
-        try:
-            parts.append(Path(file.resolve(_text(user, field))).read_bytes())
-        except (OSError, ValueError) as error:
-            raise ConfigurationError(source, [f"user.{field}: {error}"]) from error
-    certificate.use_pem(parts[0], parts[1])
-
-
-def _base64(source: str, place: str, body: dict[str, Any]) -> bytes:
-    field = place.partition(".")[2]
-    try:
-        return base64.b64decode(body[field], validate=True)
-    except (ValueError, TypeError) as error:
-        raise ConfigurationError(source, [f"{place}: not base64: {error}"]) from error
+        raise user.wrong(*(f"{f}: missing" for f in missing))
+    if any(user.body.get(f"{f}-data") for f in names):
+        certificate.use_pem(*(user.content(f) for f in names))
+    else:
+        certificate.use_files(*(user.path(f) for f in names))
 
 
 EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
@@ -288,10 +258,10 @@ _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
 _SAFE_IN_NAMES: Final = "!#$&'*+-.^_`|~"
 
 
-def read_exec(stated: Any, cluster: dict[str, Any], path: Path, cluster_config: Any) -> ExecCommand:
-    """`user.exec` of the file at `path`."""
+def _exec_command(user: _Entry, cluster: _Entry) -> ExecCommand:
+    stated, path = user.body["exec"], user.file
     if not isinstance(stated, dict):
-        raise ConfigurationError(str(path), ["user.exec: expected a mapping"])
+        raise user.wrong("exec: expected a mapping")
     version = stated.get("apiVersion")
     command = stated.get("command")
     problems = []
@@ -313,16 +283,14 @@ def read_exec(stated: Any, cluster: dict[str, Any], path: Path, cluster_config: 
     if os.sep in command:
         # A path is relative to the file that states it; a bare name is looked up in $PATH.
         command = str(path.parent / command)
-    info = None
-    if stated.get("provideClusterInfo") is True:
-        info = _cluster_info(cluster, path, cluster_config)
+    has_info = stated.get("provideClusterInfo") is True
     return ExecCommand(
         api_version=str(version),
         command=command,
         args=tuple(args),
         env=env,
         install_hint=str(stated.get("installHint") or "").strip(),
-        cluster=info,
+        cluster=_cluster_info(cluster) if has_info else None,
         source=f"{path}: user.exec",
     )
 
@@ -354,44 +322,41 @@ def _read_env(stated: Any) -> tuple[tuple[tuple[str, str], ...], list[str]]:
     return tuple(pairs), []
 
 
-def _cluster_info(cluster: dict[str, Any], path: Path, config: Any) -> dict[str, Any]:
+def _cluster_info(cluster: _Entry) -> dict[str, Any]:
     """As `Cluster` in pkg/apis/clientauthentication/v1/types.go."""
     info = {
-        name: cluster[name]
+        name: cluster.body[name]
         for name in (
             *("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"),
-            *("certificate-authority-data", "disable-compression"),
+            *(f"{_AUTHORITY}-data", "disable-compression"),
         )
-        if cluster.get(name)
+        if cluster.body.get(name)
     }
-    if cluster.get("certificate-authority") and "certificate-authority-data" not in info:
-        try:
-            content = (path.parent / cluster["certificate-authority"]).read_bytes()
-        except (OSError, ValueError, TypeError) as error:
-            told = f"cluster.certificate-authority: {error}"
-            raise ConfigurationError(str(path), [told]) from error
-        info["certificate-authority-data"] = base64.b64encode(content).decode()
-    info["config"] = config
+    if cluster.text(_AUTHORITY):
+        content = cluster.content(_AUTHORITY)
+        info[f"{_AUTHORITY}-data"] = base64.b64encode(content).decode()
+    named = [each for each in cluster.items("extensions") if isinstance(each, dict)]
+    configs = [each.get("extension") for each in named if each.get("name") == EXEC_EXTENSION]
+    info["config"] = configs[0] if configs else None
     return info
 
 
-def read_impersonation(user: dict[str, Any], source: str) -> tuple[tuple[str, str], ...]:
+def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     """The headers that say on whose behalf requests are made."""
-    name, uid = user.get("as"), user.get("as-uid")
-    groups, extra = user.get("as-groups") or [], user.get("as-user-extra") or {}
+    name, uid = user.body.get("as"), user.body.get("as-uid")
+    groups, extra = user.body.get("as-groups") or [], user.body.get("as-user-extra") or {}
     if not name:
         if uid or groups or extra:
-            told = "user.as: missing; as-uid, as-groups and as-user-extra need it"
-            raise ConfigurationError(source, [told])
+            raise user.wrong("as: missing; as-uid, as-groups and as-user-extra need it")
         return ()
     headers = [("Impersonate-User", str(name))]
     if uid:
         headers.append(("Impersonate-Uid", str(uid)))
     if not isinstance(groups, list):
-        raise ConfigurationError(source, ["user.as-groups: expected a list"])
+        raise user.wrong("as-groups: expected a list")
     headers += [("Impersonate-Group", str(group)) for group in groups]
     if not isinstance(extra, dict):
-        raise ConfigurationError(source, ["user.as-user-extra: expected a mapping"])
+        raise user.wrong("as-user-extra: expected a mapping")
     for key, texts in extra.items():
         escaped = quote(str(key).lower(), safe=_SAFE_IN_NAMES)
         listed = texts if isinstance(texts, list) else [texts]

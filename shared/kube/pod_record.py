@@ -84,7 +84,6 @@ class PodRecord(msgspec.Struct, array_like=True, frozen=True, gc=False):
 
     @property
     def group_key(self) -> str:
-        """Of the PodGroup that the pod names."""
         return f"{self.namespace}/{self.group}"
 
 

@@ -15,8 +15,6 @@ from shared.kube.pod_record import PodTemplate
 
 
 class ClaimUse(NamedTuple):
-    """A volume of a pod that is a claim."""
-
     key: str
     """`namespace/claim`"""
     name: str

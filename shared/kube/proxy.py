@@ -21,8 +21,6 @@ from shared.limits import PROXY_HEAD_BYTES_MAX
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
-    """One HTTP proxy."""
-
     host: str
     port: int
     authorization: str = field(default="", repr=False)

@@ -35,8 +35,6 @@ from shared.kube.well_known import POD_GROUPS_VERSION
 
 
 class ResourceKind(msgspec.Struct, frozen=True):
-    """How one kind is reached and what it decodes to."""
-
     plural: str
     kind: str
     api_path: str
@@ -56,7 +54,6 @@ class ResourceKind(msgspec.Struct, frozen=True):
 
     @property
     def path_name(self) -> str:
-        """What it is called in paths."""
         return self.plural.partition(".")[0]
 
     @property
@@ -70,7 +67,6 @@ class ResourceKind(msgspec.Struct, frozen=True):
         return (self.api_path, self.older_api_path) if self.older_api_path else (self.api_path,)
 
     def object_path(self, namespace: str, name: str) -> str:
-        """The path of one object."""
         scope = f"/namespaces/{namespace}" if self.is_namespaced else ""
         return f"{self.api_path}{scope}/{self.plural}/{name}"
 

@@ -7,8 +7,8 @@ Rules: `LabelSelectorAsSelector` in staging/src/k8s.io/apimachinery/pkg/apis/met
 pkg/labels/selector.go, v1.36. An absent selector selects nothing, an empty one everything.
 """
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from collections.abc import Iterator, Mapping
+from typing import Final, Generic, NamedTuple, TypeVar
 
 from shared.errors import OperationalError
 from shared.kube.api.meta_v1 import LabelSelector, LabelSelectorRequirement
@@ -77,7 +77,6 @@ class Selector(NamedTuple):
         return True
 
     def and_equal(self, labels: Labels) -> "Selector":
-        """This selector with more labels to match."""
         return Selector((*labels.items(), *self.equal), self.requirements, self.selects_nothing)
 
     def and_selector(self, other: "Selector") -> "Selector":
@@ -121,3 +120,34 @@ def _requirement(expression: LabelSelectorRequirement) -> Requirement:
             "does not exist"
         )
     return Requirement(expression.key, None, operator == "Exists")
+
+
+Item = TypeVar("Item")
+
+
+class SelectorIndex(Generic[Item]):
+    """What brings a selector, or several, by a label that those whom it selects must have: who comes
+    asks for those that may mean it, and is held against no other of what are thousands at times."""
+
+    __slots__ = ("_by_need", "_of_anybody")
+
+    def __init__(self) -> None:
+        self._by_need: dict[Need, list[Item]] = {}
+        self._of_anybody: list[Item] = []
+
+    def add(self, selector: Selector, item: Item) -> None:
+        """The item is about those whom the selector selects."""
+        needs = selector.needs
+        if needs is None:
+            self._of_anybody.append(item)
+            return
+        for need in needs:
+            self._by_need.setdefault(need, []).append(item)
+
+    def about(self, labels: Labels) -> Iterator[Item]:
+        """Those that may select these labels; as often as they were added for that."""
+        yield from self._of_anybody
+        if self._by_need:
+            for key, value in labels.items():
+                yield from self._by_need.get((key, value), ())
+                yield from self._by_need.get((key, None), ())

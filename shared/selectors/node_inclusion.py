@@ -18,8 +18,6 @@ from shared.selectors.node_terms import LabelRequirement, Operator, Term, Terms,
 
 
 class RequiredNodeAffinity(NamedTuple):
-    """What a pod demands of its node."""
-
     labels: Term | None
     terms: Terms | None
 

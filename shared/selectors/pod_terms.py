@@ -13,8 +13,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple, TypeVar
 
 from shared.kube.api.core_v1 import Affinity, PodAffinityTerm
-from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
-from shared.selectors.selector_index import SelectorIndex
+from shared.selectors.label_selector import (
+    Labels,
+    Selector,
+    SelectorError,
+    SelectorIndex,
+    parse_label_selector,
+)
 
 NO_LABELS: Final[Labels] = {}
 
@@ -30,7 +35,6 @@ class PodTerm(NamedTuple):
     """Of a preferred term; negative for anti-affinity."""
 
     def matches(self, namespace: str, namespace_labels: Labels, labels: Labels) -> bool:
-        """Whether a pod with these labels in a namespace with those labels is meant."""
         if namespace not in self.namespaces and not self.namespace_selector.matches(
             namespace_labels
         ):
@@ -56,8 +60,6 @@ class PodTerm(NamedTuple):
 
 
 class ResolvedTerm(NamedTuple):
-    """A term of the incoming pod."""
-
     topology_key: str
     selector: Selector
     namespaces: frozenset[str] | None

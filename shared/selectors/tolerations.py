@@ -24,8 +24,6 @@ _DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 
 class TolerationRule(NamedTuple):
-    """One toleration of a pod."""
-
     key: str
     operator: str
     value: str

@@ -183,7 +183,7 @@ def test_an_extender_that_says_nothing_is_given_up(world: World) -> None:
 
     with FakeExtender(filter=wait) as extender:
         try:
-            answer = asked(world, question(world), config(extender.url, timeout_s=0.05))
+            answer = asked(world, question(world), config(extender.url, http_timeout_s=0.05))
         finally:
             let_go.set()
     assert "no answer within 0.05 s" in answer.error

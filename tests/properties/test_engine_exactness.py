@@ -42,7 +42,7 @@ from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Namespace, Node, Service
 from shared.kube.api.policy_v1 import PodDisruptionBudget
-from shared.kube.object_codec import decode_object
+from shared.kube.decode import decode_object
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod

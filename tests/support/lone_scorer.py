@@ -5,7 +5,7 @@ from typing import Protocol, cast
 from shared.clock import Clock
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
-from shared.kube.object_codec import decode_object
+from shared.kube.decode import decode_object
 from shared.messages.from_scorer import FromScorer
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets
 from workers.scorer.scorer_loop import ScorerLoop

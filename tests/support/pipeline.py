@@ -35,7 +35,7 @@ from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.in_hand import InHand
 from shared.kube.api.core_v1 import Node
-from shared.kube.object_codec import decode_object
+from shared.kube.decode import decode_object
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from shared.messages.from_binder import (

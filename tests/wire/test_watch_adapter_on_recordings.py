@@ -20,8 +20,7 @@ from shared.kube import api_errors
 from shared.kube.api_errors import ApiError, error_from_answer
 from shared.kube.decode import KindDecoder
 from shared.kube.http_connection import Answer, HttpConnection
-from shared.kube.http_stream import HttpStream
-from shared.kube.line_splitter import LineSplitter
+from shared.kube.http_stream import HttpStream, LineSplitter
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.kube.resources import ALL_KINDS, NODES, PODS, ResourceKind
 from shared.messages.to_owner import (

@@ -14,8 +14,7 @@ import msgspec
 from shared.errors import OperationalError
 from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api_errors import read_answer
-from shared.kube.http_stream import StreamClient
-from shared.kube.line_splitter import LineSplitter
+from shared.kube.http_stream import LineSplitter, StreamClient
 from shared.kube.list_pages import list_pages
 from shared.telemetry.log import EventLog
 

@@ -8,7 +8,7 @@ from typing import Final
 from shared.clock import Clock
 from shared.config import SchedulerConfiguration
 from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
-from shared.kube.object_codec import decode_object
+from shared.kube.decode import decode_object
 from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.scorer_sockets import ScorerSockets

@@ -213,8 +213,6 @@ class ImageVolume(ApiStruct):
 
 
 class Volume(PersistentVolumeSource):
-    """Of a pod."""
-
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
     ephemeral: EphemeralVolumeSource | None = None

@@ -20,7 +20,7 @@ def parsed(extenders: str) -> SchedulerConfiguration:
 
 def test_defaults_are_those_of_kube_scheduler() -> None:
     (extender,) = parsed("[{urlPrefix: 'http://h:1/x/'}]").extenders
-    assert (extender.url_prefix, extender.timeout_s) == ("http://h:1/x", 5.0)
+    assert (extender.url_prefix, extender.http_timeout_s) == ("http://h:1/x", 5.0)
     assert extender == ExtenderConfig(url_prefix="http://h:1/x")
 
 
@@ -87,7 +87,7 @@ def test_what_is_shown_means_the_same_and_shows_no_key() -> None:
     before = parsed(text).extenders
     shown = yaml.safe_dump([shown_extender(each) for each in before], default_flow_style=True)
     assert parsed(shown.replace("\n", " ")).extenders == before
-    assert before[0].tls == ExtenderTls(server_name="s", ca_data=b"pem")
+    assert before[0].tls_config == ExtenderTls(server_name="s", ca_data=b"pem")
     secret = parsed(
         f"[{{urlPrefix: 'https://h', tlsConfig: {{certData: {data}, keyData: {data}}}}}]"
     )

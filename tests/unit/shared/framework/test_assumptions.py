@@ -15,7 +15,7 @@ from shared.framework.object_store import (
 )
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.resource_v1 import ResourceClaim
-from shared.kube.object_codec import decode_object
+from shared.kube.decode import decode_object
 
 KIND = "persistentvolumes"
 

@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.kube import line_splitter
+from shared.kube import http_stream
 from shared.kube.api_errors import ProtocolViolation
-from shared.kube.line_splitter import LineSplitter
+from shared.kube.http_stream import LineSplitter
 
 
 @given(
@@ -40,7 +40,7 @@ def test_a_long_line_is_put_together_once() -> None:
 def test_a_line_without_end_is_given_up_and_many_short_ones_are_not(
     size: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(line_splitter, "OBJECT_BYTES_MAX", 10)
+    monkeypatch.setattr(http_stream, "OBJECT_BYTES_MAX", 10)
     splitter = LineSplitter()
     for start in range(0, 100, 5):
         assert splitter.feed(b"%04d\n" % start) == [b"%04d" % start]

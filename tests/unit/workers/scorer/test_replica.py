@@ -4,7 +4,7 @@ from daemon.core.cache import Cache
 from daemon.core.effects import Publish
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
-from shared.kube.object_codec import decode_object
+from shared.kube.decode import decode_object
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from workers.scorer.replica import Replica
