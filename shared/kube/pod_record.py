@@ -102,7 +102,7 @@ def split_pod(pod: Pod) -> PodRecord:
     template = PodTemplate(
         spec=spec,
         labels=meta.labels,
-        controller=_controller(meta.owner_references),
+        controller=controller_of(meta.owner_references),
         status=_resource_status(status),
         own=_own_facts(meta, spec, status),
     )
@@ -196,7 +196,8 @@ def scheduler_name_of(raw: bytes | msgspec.Raw) -> str:
         return ""
 
 
-def _controller(owners: list[OwnerReference] | None) -> OwnerReference | None:
+def controller_of(owners: list[OwnerReference] | None) -> OwnerReference | None:
+    """The owner that runs the object."""
     for owner in owners or ():
         if owner.controller:
             return owner

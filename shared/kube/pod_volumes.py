@@ -11,7 +11,7 @@ from typing import NamedTuple
 from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
 from shared.kube.csi_translation import Untranslatable, inline_handle
 from shared.kube.in_tree_plugins import in_tree_plugin
-from shared.kube.pod_record import PodTemplate
+from shared.kube.pod_record import PodTemplate, controller_of
 
 
 class ClaimUse(NamedTuple):
@@ -39,12 +39,6 @@ class Attachable(NamedTuple):
     """Driver and handle: the same for all who use the volume."""
 
 
-class UnreadableVolume(NamedTuple):
-    """An inline volume that no CSI driver could attach."""
-
-    problem: str
-
-
 def claim_uses(namespace: str, template: PodTemplate) -> tuple[ClaimUse, ...]:
     """The claims in order of the volumes; a claim that stands there twice comes twice."""
     found: list[ClaimUse] = []
@@ -53,15 +47,10 @@ def claim_uses(namespace: str, template: PodTemplate) -> tuple[ClaimUse, ...]:
             name = volume.persistent_volume_claim.claim_name
             found.append(ClaimUse(f"{namespace}/{name}", name, False))
         elif volume.ephemeral is not None:
-            name = ephemeral_claim_name(template, volume)
+            assert template.own is not None, "a template with ephemeral volumes names its pod"
+            name = f"{template.own.name}-{volume.name}"
             found.append(ClaimUse(f"{namespace}/{name}", name, True))
     return tuple(found)
-
-
-def ephemeral_claim_name(template: PodTemplate, volume: Volume) -> str:
-    """Named after pod and volume."""
-    assert template.own is not None, "a template with ephemeral volumes names its pod"
-    return f"{template.own.name}-{volume.name}"
 
 
 def ownership_problem(
@@ -70,12 +59,10 @@ def ownership_problem(
     """Why the claim is not the pod's ephemeral one; None if it is."""
     assert template.own is not None, "a template with ephemeral volumes names its pod"
     pod = template.own
-    for owner in claim.metadata.owner_references or ():
-        if owner.controller:
-            if owner.uid == pod.uid:
-                return None
-            break
     meta = claim.metadata
+    owner = controller_of(meta.owner_references)
+    if owner is not None and owner.uid == pod.uid:
+        return None
     return (
         f"PVC {meta.namespace}/{meta.name} was not created for pod {namespace}/{pod.name} "
         "(pod is not owner)"
@@ -111,7 +98,7 @@ def disks_conflict(mine: Disk, other: Disk) -> bool:
     return mine.key[0] != "rbd" or not mine.monitors.isdisjoint(other.monitors)
 
 
-def inline_attachable(volume: Volume) -> Attachable | UnreadableVolume | None:
+def inline_attachable(volume: Volume) -> Attachable | Untranslatable | None:
     """What a migrated in-tree volume of a pod attaches; None for any other volume."""
     plugin = in_tree_plugin(volume)
     if plugin is None or not plugin.is_migrated:
@@ -119,7 +106,7 @@ def inline_attachable(volume: Volume) -> Attachable | UnreadableVolume | None:
     handle = inline_handle(volume)
     if isinstance(handle, Untranslatable):
         told = f"converting volume({volume.name}) from inline to csi: {handle.problem}"
-        return UnreadableVolume(told)
+        return Untranslatable(told)
     return Attachable(plugin.driver, f"{plugin.driver}/{handle}")
 
 

@@ -49,7 +49,7 @@ class BriefPodSpec(ApiStruct):
     scheduler_name: str = ""
 
 
-class BriefPodStatus(ApiStruct):
+class Phase(ApiStruct):
     phase: str = ""
 
 
@@ -58,7 +58,7 @@ class BriefPod(ApiStruct):
 
     metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
     spec: BriefPodSpec = msgspec.field(default_factory=BriefPodSpec)
-    status: BriefPodStatus = msgspec.field(default_factory=BriefPodStatus)
+    status: Phase = msgspec.field(default_factory=Phase)
 
 
 # Volumes of a pod, their claims, and what is behind these ----------------------------------------
@@ -69,8 +69,11 @@ class GcePersistentDisk(ApiStruct):
     read_only: bool = False
 
 
-class AwsElasticBlockStore(ApiStruct):
+class VolumeById(ApiStruct):
     volume_id: str = msgspec.field(default="", name="volumeID")
+
+
+class AwsElasticBlockStore(VolumeById):
     read_only: bool = False
 
 
@@ -79,20 +82,8 @@ class AzureDisk(ApiStruct):
     disk_uri: str = msgspec.field(default="", name="diskURI")
 
 
-class Cinder(ApiStruct):
-    volume_id: str = msgspec.field(default="", name="volumeID")
-
-
-class PortworxVolume(ApiStruct):
-    volume_id: str = msgspec.field(default="", name="volumeID")
-
-
-class AzureFile(ApiStruct):
+class PresentVolume(ApiStruct):
     """Only its being there is read: it is one of the sources that CSI has taken over."""
-
-
-class VsphereVolume(ApiStruct):
-    """As `AzureFile`."""
 
 
 class CsiVolume(ApiStruct):
@@ -110,10 +101,10 @@ class PersistentVolumeSource(ApiStruct):
     gce_persistent_disk: GcePersistentDisk | None = None
     aws_elastic_block_store: AwsElasticBlockStore | None = None
     azure_disk: AzureDisk | None = None
-    cinder: Cinder | None = None
-    portworx_volume: PortworxVolume | None = None
-    azure_file: AzureFile | None = None
-    vsphere_volume: VsphereVolume | None = None
+    cinder: VolumeById | None = None
+    portworx_volume: VolumeById | None = None
+    azure_file: PresentVolume | None = None
+    vsphere_volume: PresentVolume | None = None
 
 
 class VolumeNodeAffinity(ApiStruct):
@@ -130,10 +121,6 @@ class PersistentVolumeSpec(PersistentVolumeSource):
     volume_attributes_class_name: str | None = None
 
 
-class PersistentVolumeStatus(ApiStruct):
-    phase: str = ""
-
-
 class PersistentVolume(NamedObject):
     spec: PersistentVolumeSpec = msgspec.field(default_factory=PersistentVolumeSpec)
-    status: PersistentVolumeStatus = msgspec.field(default_factory=PersistentVolumeStatus)
+    status: Phase = msgspec.field(default_factory=Phase)

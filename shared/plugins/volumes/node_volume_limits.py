@@ -16,9 +16,9 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, ReasonBits, Verdicts
 from shared.grouped import tally
+from shared.kube.csi_translation import Untranslatable
 from shared.kube.pod_volumes import (
     Attachable,
-    UnreadableVolume,
     inline_attachable,
     may_attach,
     ownership_problem,
@@ -134,7 +134,7 @@ class _Check:
         for volume in pod.spec.volumes or ():
             if volume.persistent_volume_claim is None and volume.ephemeral is None:
                 inline = inline_attachable(volume)
-                if isinstance(inline, UnreadableVolume):
+                if isinstance(inline, Untranslatable):
                     self._fail(self._csi.exist()[self._rows], Code.ERROR, inline.problem)
                 elif inline is not None:
                     self._new[inline.name] = inline

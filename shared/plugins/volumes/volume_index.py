@@ -28,7 +28,6 @@ from shared.kube.pod_volumes import (
     Attachable,
     ClaimUse,
     Disk,
-    UnreadableVolume,
     disks,
     disks_conflict,
     inline_attachable,
@@ -62,7 +61,7 @@ class _ClassVolumes(NamedTuple):
     info: PodInfo
     claims: tuple[ClaimUse, ...]
     disks: tuple[Disk, ...]
-    inline: tuple[Attachable | UnreadableVolume, ...]
+    inline: tuple[Attachable | Untranslatable, ...]
 
 
 class _Claim:

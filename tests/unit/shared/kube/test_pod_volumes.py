@@ -8,10 +8,10 @@ import pytest
 
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
+from shared.kube.csi_translation import Untranslatable
 from shared.kube.pod_record import PodTemplate, decode_template
 from shared.kube.pod_volumes import (
     Attachable,
-    UnreadableVolume,
     claim_uses,
     disks,
     disks_conflict,
@@ -98,7 +98,7 @@ def test_an_ephemeral_claim_must_belong_to_the_pod() -> None:
 
 
 def test_inline_volumes_attach_under_their_csi_driver() -> None:
-    def attached(**source: Any) -> Attachable | UnreadableVolume | None:
+    def attached(**source: Any) -> Attachable | Untranslatable | None:
         return inline_attachable(msgspec.convert({"name": "v", **source}, Volume))
 
     assert attached(cinder={"volumeID": "x"}) == Attachable(
@@ -107,5 +107,5 @@ def test_inline_volumes_attach_under_their_csi_driver() -> None:
     assert attached(vsphereVolume={}) is None
     assert attached(csi={"driver": "d"}) is None
     bad = attached(awsElasticBlockStore={"volumeID": "aws://x"})
-    assert isinstance(bad, UnreadableVolume)
+    assert isinstance(bad, Untranslatable)
     assert bad.problem.startswith("converting volume(v) from inline to csi: ")
