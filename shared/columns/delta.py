@@ -19,7 +19,17 @@ from numpy.typing import NDArray
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable
-from shared.columns.schema import NO_ROWS, NODE_COLUMNS, USAGE_COLUMNS, Int32s, Rows
+from shared.columns.schema import (
+    COMMON_COLUMNS,
+    NO_ROWS,
+    NODE_COLUMNS,
+    POD_COLUMNS,
+    USAGE_COLUMNS,
+    Column,
+    Int32s,
+    Int64s,
+    Rows,
+)
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import UNDECODABLE, FrameError
 from shared.limits import NODES_MAX, PODS_MAX
@@ -83,13 +93,8 @@ _NAMES: Final = Dictionaries.__struct_fields__[1:]
 Marks = tuple[int, ...]
 """How far each dictionary was already sent."""
 NOTHING_SENT: Final[Marks] = (0,) * len(_NAMES)
-_SENT_NODE_COLUMNS = tuple(column for column in NODE_COLUMNS if column.name != "images_id")
-_SENT_USAGE_COLUMNS = tuple(column for column in USAGE_COLUMNS if column.name != "ports_id")
-_SENT_POD_COLUMNS: Final = (
-    *(("class_id", np.int64), ("node_row", np.int32), ("is_terminating", np.bool_)),
-    *(("start_s", np.int64), ("is_preempted", np.bool_), ("name_hash", np.uint32)),
-    ("group_id", np.int64),
-)
+_SENT_NODE_COLUMNS: Final = (*COMMON_COLUMNS, *(c for c in NODE_COLUMNS if c.name != "images_id"))
+_SENT_USAGE_COLUMNS: Final = (*COMMON_COLUMNS, *(c for c in USAGE_COLUMNS if c.name != "ports_id"))
 AnyArray = NDArray[Any]
 Buffer = bytes | bytearray | memoryview
 
@@ -133,26 +138,27 @@ def make_delta(
     )
     buffers: list[AnyArray] = []
     if len(usage_rows):
-        buffers.append(usage_rows.astype(np.int64))
-        buffers.append(table.generation[usage_rows])
-        buffers.extend(getattr(table, c.name)[usage_rows] for c in _SENT_USAGE_COLUMNS)
+        buffers += _columns_of(table, _SENT_USAGE_COLUMNS, usage_rows)
         buffers.append(port_indices.astype(np.int32))
         buffers.append(table.requested[: body.resource_count, usage_rows])
     if len(node_rows):
-        buffers.append(node_rows.astype(np.int64))
-        buffers.append(table.generation[node_rows])
-        buffers.extend(getattr(table, c.name)[node_rows] for c in _SENT_NODE_COLUMNS)
+        buffers += _columns_of(table, _SENT_NODE_COLUMNS, node_rows)
         buffers.append(image_indices.astype(np.int32))
         buffers.append(table.allocatable[: body.resource_count, node_rows])
         buffers.append(table.labels[: body.label_key_count, node_rows])
     if len(pod_rows):
-        buffers.append(pod_rows.astype(np.int64))
-        buffers.extend(getattr(pods, name)[pod_rows] for name, _ in _SENT_POD_COLUMNS)
+        buffers += _columns_of(pods, POD_COLUMNS, pod_rows)
     return (
         _body_encoder.encode(body),
         [np.ascontiguousarray(b).data for b in buffers],
         new_marks,
     )
+
+
+def _columns_of(
+    table: NodeTable | PodTable, columns: Sequence[Column], rows: Rows
+) -> list[AnyArray]:
+    return [rows.astype(np.int64), *(getattr(table, column.name)[rows] for column in columns)]
 
 
 def decode_delta(body: bytes | msgspec.Raw) -> DeltaBody:
@@ -165,9 +171,9 @@ def decode_delta(body: bytes | msgspec.Raw) -> DeltaBody:
 
 def apply_delta(
     table: NodeTable, pods: PodTable, delta: DeltaBody, buffers: Sequence[Buffer]
-) -> Changes:
-    """Writes the columns of a delta into a copy, and says which rows it has. FrameError when it and the
-    buffers do not agree."""
+) -> tuple[Changes, Int64s]:
+    """Writes the columns of a delta into a copy. Says which rows it has, and what pods took of the
+    usage rows before (`NodeTable.usage_of`). FrameError when it and the buffers do not agree."""
     reader = _BufferReader(buffers)
     _extend_dictionaries(table, delta.dictionaries)
     _check_counts(table, delta)
@@ -175,11 +181,11 @@ def apply_delta(
     table.reserve_resources(delta.resource_count)
     table.reserve_labels(delta.label_key_count)
     table.image_sizes.update(delta.image_sizes)
-    usage_rows = _read_usage(table, delta, reader)
+    usage_rows, before = _read_usage(table, delta, reader)
     node_rows = _read_nodes(table, delta, reader)
     pod_rows = _read_pods(pods, delta, reader)
     reader.assert_empty()
-    return Changes(usage_rows, node_rows, pod_rows)
+    return Changes(usage_rows, node_rows, pod_rows), before
 
 
 def _check_counts(table: NodeTable, delta: DeltaBody) -> None:
@@ -194,19 +200,18 @@ def _check_counts(table: NodeTable, delta: DeltaBody) -> None:
         raise FrameError("snapshot delta: counts of what cannot be")
 
 
-def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
+def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> tuple[Rows, Int64s]:
     count = delta.usage_row_count
     if not count:
-        return NO_ROWS
+        return NO_ROWS, table.usage_of(NO_ROWS)
     rows = reader.take_rows(count, delta.row_count)
-    table.generation[rows] = reader.take(np.int64, (count,))
-    for column in _SENT_USAGE_COLUMNS:
-        getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
+    before = table.usage_of(rows)
+    reader.take_columns(table, _SENT_USAGE_COLUMNS, rows)
     port_ids = [table.ports.id_of(frozenset(ports)) for ports in delta.port_sets]
     table.ports_id[rows] = _chosen(port_ids, reader.take(np.int32, (count,)))
     requested = reader.take(np.int64, (delta.resource_count, count))
     table.requested[: delta.resource_count, rows] = requested
-    return rows
+    return rows, before
 
 
 def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
@@ -214,11 +219,9 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     if not count:
         return NO_ROWS
     rows = reader.take_rows(count, delta.row_count)
-    table.generation[rows] = reader.take(np.int64, (count,))
     present, names = table.present[rows], table.name_id[rows]
     zones, places = table.zone_number[rows], table.zone_place[rows]
-    for column in _SENT_NODE_COLUMNS:
-        getattr(table, column.name)[rows] = reader.take(column.dtype, (count,))
+    reader.take_columns(table, _SENT_NODE_COLUMNS, rows)
     image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
     table.images_id[rows] = _chosen(image_ids, reader.take(np.int32, (count,)))
     shape = (delta.resource_count, count)
@@ -242,7 +245,7 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     if not count:
         return NO_ROWS
     rows = reader.take_rows(count, delta.pods_used_count)
-    sent = {name: reader.take(dtype, (count,)) for name, dtype in _SENT_POD_COLUMNS}
+    sent = {column.name: reader.take(column.dtype, (count,)) for column in POD_COLUMNS}
     written = (sent.pop(name) for name in ("class_id", "node_row", "start_s", "is_terminating"))
     pods.write_rows(rows, *written)
     for name, column in sent.items():
@@ -291,6 +294,11 @@ class _BufferReader:
         if rows.view(np.uintp).max() >= row_count:  # Unsigned, what is below 0 is far above.
             raise FrameError(f"snapshot delta: a row that is none of {row_count}")
         return rows
+
+    def take_columns(self, table: NodeTable, columns: Sequence[Column], rows: Rows) -> None:
+        """Writes as many of each column."""
+        for column in columns:
+            getattr(table, column.name)[rows] = self.take(column.dtype, (len(rows),))
 
     def assert_empty(self) -> None:
         if self._next != len(self._buffers):

@@ -17,8 +17,8 @@ ENTRIES_MAX: Final = 1 << 18
 """At 8 bytes each 2 MB; 262,144 changes are more than one full evaluation is worth."""
 
 
-class RowLog:
-    """An append-only list of rows, cut off at the old end."""
+class Log:
+    """An append-only list of numbers, cut off at the old end."""
 
     __slots__ = ("_entries", "position")
 
@@ -28,27 +28,37 @@ class RowLog:
         self.position = 0
         """Where a reader stands that has seen everything."""
 
-    def append(self, row: int) -> None:
-        self._entries.append(row)
+    def append(self, number: int) -> None:
+        self._entries.append(number)
         self.position += 1
         if len(self._entries) > ENTRIES_MAX:
             del self._entries[: len(self._entries) // 2]
 
-    def extend(self, rows: list[int]) -> None:
+    def extend(self, numbers: "list[int] | array[int]") -> None:
         """The same as `append` for each."""
-        self._entries.extend(rows)
-        self.position += len(rows)
+        self._entries.extend(numbers)
+        self.position += len(numbers)
         if len(self._entries) > ENTRIES_MAX:
             del self._entries[: len(self._entries) // 2]
+
+    def _tail(self, position: int) -> "array[int] | None":
+        """What came after `position`; None where the log does not reach back."""
+        start = position - (self.position - len(self._entries))
+        return None if start < 0 else self._entries[start:]
+
+
+class RowLog(Log):
+    """Of rows."""
+
+    __slots__ = ()
 
     def since(self, position: int) -> Rows | None:
         """Rows after `position`, each once, ascending; None where the log does not reach back."""
         if position == self.position:
             return NO_ROWS
-        start = position - (self.position - len(self._entries))
-        if start < 0:
+        tail = self._tail(position)
+        if tail is None:
             return None
-        tail = self._entries[start:]
         return np.array(sorted(set(tail)) if len(tail) > 1 else tail, np.intp)
 
 

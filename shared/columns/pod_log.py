@@ -15,10 +15,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.journal import Log
 from shared.columns.schema import Bools, Int32s, Int64s
-
-ENTRIES_MAX: Final = 1 << 17
-"""1 MB of numbers; a reader that is further behind counts all pods again."""
 
 FEW_ENTRIES: Final = 32
 """Up to so many are gone through quicker one by one."""
@@ -38,48 +36,36 @@ class PodChange(NamedTuple):
     difference: int
 
 
-class PodLog:
-    """An append-only list of pods that came (positive) and went (negative), cut at the old end."""
+class PodLog(Log):
+    """Pods that came (positive) and went (negative)."""
 
-    __slots__ = ("_entries", "position")
-
-    def __init__(self) -> None:
-        # No list: a number of its own in memory would make each entry 40 bytes.
-        self._entries: array[int] = array("q")
-        self.position = 0
-        """Where a reader stands that has seen everything."""
+    __slots__ = ()
 
     def came(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
-        self._entries.append(_code(class_id, node_row, is_terminating))
-        self._added(1)
+        self.append(_code(class_id, node_row, is_terminating))
 
     def went(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
-        self._entries.append(-_code(class_id, node_row, is_terminating))
-        self._added(1)
+        self.append(-_code(class_id, node_row, is_terminating))
 
     def many_came(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
-        self._entries.frombytes(_codes(class_ids, node_rows, is_terminating).tobytes())
-        self._added(len(class_ids))
+        self.extend(array("q", _codes(class_ids, node_rows, is_terminating).tobytes()))
 
     def many_went(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
-        self._entries.frombytes((-_codes(class_ids, node_rows, is_terminating)).tobytes())
-        self._added(len(class_ids))
+        self.extend(array("q", (-_codes(class_ids, node_rows, is_terminating)).tobytes()))
 
     def since(self, position: int, entries_max: int) -> list[PodChange] | None:
         """The difference since `position`, in no order that means anything.
 
         None where that is longer ago than the log reaches, or more than `entries_max` entries.
         """
-        length = self.position - position
-        if length > len(self._entries) or length > entries_max:
+        entries = self._entries_since(position, entries_max)
+        if entries is None:
             return None
-        if length == 0:
-            return []
-        if length == 1:
-            entry = self._entries[-1]
+        if len(entries) == 1:
+            entry = entries[0]
             return [_change(entry, 1) if entry > 0 else _change(-entry, -1)]
         counts: dict[int, int] = {}
-        for entry in self._entries[-length:]:
+        for entry in entries:
             if entry > 0:
                 counts[entry] = counts.get(entry, 0) + 1
             else:
@@ -88,21 +74,16 @@ class PodLog:
 
     def classes_since(self, position: int, entries_max: int) -> set[int] | None:
         """The classes of pods that came or went since `position`; None as of `since`."""
-        length = self.position - position
-        if length > len(self._entries) or length > entries_max:
+        entries = self._entries_since(position, entries_max)
+        if entries is None:
             return None
-        if length == 0:
-            return set()
-        entries = self._entries[-length:]
-        if length <= FEW_ENTRIES:
+        if len(entries) <= FEW_ENTRIES:
             return {(abs(entry) - 1) >> _CLASS_SHIFT for entry in entries}
         codes = np.abs(np.frombuffer(entries, np.int64)) - 1
         return set((codes >> _CLASS_SHIFT).tolist())
 
-    def _added(self, count: int) -> None:
-        self.position += count
-        if len(self._entries) > ENTRIES_MAX:
-            del self._entries[: len(self._entries) // 2]
+    def _entries_since(self, position: int, entries_max: int) -> "array[int] | None":
+        return None if self.position - position > entries_max else self._tail(position)
 
 
 def _code(class_id: int, node_row: int, is_terminating: bool) -> int:

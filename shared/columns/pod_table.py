@@ -14,9 +14,10 @@ from hashlib import blake2b
 from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.columns.pod_log import PodLog
-from shared.columns.schema import Bools, Int32s, Int64s, Rows
+from shared.columns.schema import POD_COLUMNS, Bools, Int32s, Int64s, Rows
 from shared.kube.pod_record import PodRecord
 from shared.kube.timestamps import seconds_since_1970
 
@@ -53,21 +54,21 @@ def group_id_of(record: PodRecord) -> int:
 class PodTable:
     """The arrays; `row_count` rows were ever used. Written by its methods only: they keep the log."""
 
+    class_id: Int64s
+    node_row: Int32s
+    is_terminating: Bools
+    start_s: Int64s
+    is_preempted: Bools
+    name_hash: NDArray[np.uint32]
+    group_id: Int64s
+
     def __init__(self, log: PodLog | None = None) -> None:
         self.log = log if log is not None else PodLog()
         self.capacity = FIRST_CAPACITY
         self.row_count = 0
-        self.class_id: Int64s = np.zeros(self.capacity, np.int64)
-        self.node_row: Int32s = np.full(self.capacity, NO_NODE, np.int32)
-        self.is_terminating: Bools = np.zeros(self.capacity, np.bool_)
-        self.start_s: Int64s = np.zeros(self.capacity, np.int64)
-        """status.startTime in seconds since 1970; the latest possible where it is not set."""
-        self.is_preempted: Bools = np.zeros(self.capacity, np.bool_)
-        """Being deleted because a scheduler preempted it."""
-        self.name_hash = np.zeros(self.capacity, np.uint32)
-        """See `name_hash`; 0 for placements that the owner has not settled."""
-        self.group_id: Int64s = np.zeros(self.capacity, np.int64)
-        """See `group_id`; 0: none."""
+        for column in POD_COLUMNS:
+            setattr(self, column.name, np.zeros(self.capacity, column.dtype))
+        self.node_row.fill(NO_NODE)
 
     def reserve(self, row_count: int) -> None:
         """Makes room for rows 0..row_count-1 and counts them as used."""
@@ -77,14 +78,9 @@ class PodTable:
         old = self.capacity
         while self.capacity < row_count:
             self.capacity *= 2
-        self.class_id = np.resize(self.class_id, self.capacity)
-        self.node_row = np.resize(self.node_row, self.capacity)
+        for column in POD_COLUMNS:
+            setattr(self, column.name, np.resize(getattr(self, column.name), self.capacity))
         self.node_row[old:] = NO_NODE
-        self.is_terminating = np.resize(self.is_terminating, self.capacity)
-        self.start_s = np.resize(self.start_s, self.capacity)
-        self.is_preempted = np.resize(self.is_preempted, self.capacity)
-        self.name_hash = np.resize(self.name_hash, self.capacity)
-        self.group_id = np.resize(self.group_id, self.capacity)
 
     def write(
         self,

@@ -23,62 +23,39 @@ def counts_in_score(name: str, amount: int) -> bool:
 
 
 def requested_and_allocatable(
-    nodes: NodeTable, names: Sequence[str], index: RowIndex
+    nodes: NodeTable, names: Sequence[str], index: RowIndex, *, is_nonzero: bool = False
 ) -> tuple[list[Int64s], list[Int64s]]:
-    """Both columns of each resource. They may be views: read only."""
+    """Both columns of each resource. They may be views: read only. `is_nonzero`: with defaults where
+    pods state no cpu or memory."""
     requested: list[Int64s] = []
     allocatable: list[Int64s] = []
     for name in names:
         resource = nodes.resources.find(name)
-        if resource < 0:
-            nothing = np.zeros_like(nodes.pod_count[index])
-            requested.append(nothing)
-            allocatable.append(nothing)
+        if is_nonzero and name == CPU:
+            requested.append(nodes.nonzero_cpu_milli[index])
+        elif is_nonzero and name == MEMORY:
+            requested.append(nodes.nonzero_memory_bytes[index])
+        elif resource < 0:
+            requested.append(np.zeros_like(nodes.pod_count[index]))
         else:
             requested.append(nodes.requested[resource, index])
-            allocatable.append(nodes.allocatable[resource, index])
+        allocatable.append(nodes.allocatable[resource, index] if resource >= 0 else requested[-1])
     return requested, allocatable
 
 
 def requested_and_allocatable_one(
-    nodes: NodeTable, names: Sequence[str], row: int
+    nodes: NodeTable, names: Sequence[str], row: int, *, is_nonzero: bool = False
 ) -> tuple[list[int], list[int]]:
     """The same for one row, in plain integers."""
     requested: list[int] = []
     allocatable: list[int] = []
     for name in names:
         resource = nodes.resources.find(name)
-        requested.append(nodes.requested.item(resource, row) if resource >= 0 else 0)
+        if is_nonzero and name == CPU:
+            requested.append(nodes.nonzero_cpu_milli.item(row))
+        elif is_nonzero and name == MEMORY:
+            requested.append(nodes.nonzero_memory_bytes.item(row))
+        else:
+            requested.append(nodes.requested.item(resource, row) if resource >= 0 else 0)
         allocatable.append(nodes.allocatable.item(resource, row) if resource >= 0 else 0)
     return requested, allocatable
-
-
-def nonzero_used(
-    nodes: NodeTable, names: Sequence[str], index: RowIndex
-) -> tuple[list[Int64s], list[Int64s]]:
-    """As `requested_and_allocatable`, with defaults where pods state no cpu or memory."""
-    used, allocatable = requested_and_allocatable(nodes, names, index)
-    for i, name in enumerate(names):
-        if name == CPU:
-            used[i] = nodes.nonzero_cpu_milli[index]
-        elif name == MEMORY:
-            used[i] = nodes.nonzero_memory_bytes[index]
-    return used, allocatable
-
-
-def nonzero_used_one(
-    nodes: NodeTable, names: Sequence[str], row: int
-) -> tuple[list[int], list[int]]:
-    """The same for one row, in plain integers."""
-    used: list[int] = []
-    allocatable: list[int] = []
-    for name in names:
-        resource = nodes.resources.find(name)
-        if name == CPU:
-            used.append(nodes.nonzero_cpu_milli.item(row))
-        elif name == MEMORY:
-            used.append(nodes.nonzero_memory_bytes.item(row))
-        else:
-            used.append(nodes.requested.item(resource, row) if resource >= 0 else 0)
-        allocatable.append(nodes.allocatable.item(resource, row) if resource >= 0 else 0)
-    return used, allocatable

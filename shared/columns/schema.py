@@ -1,7 +1,7 @@
-"""Every column of the node table: name, type, unit, what it is for a row without a node.
+"""Every column of the tables of nodes and of pods: name, type, unit, what it is for a row without one.
 
-Two groups, because they change at different rates and travel apart: *usage* changes with each pod
-that comes or goes, *node* only when somebody edits the Node object.
+Of nodes there are two groups, because they change at different rates and travel apart: *usage* changes
+with each pod that comes or goes, *node* only when somebody edits the Node object.
 """
 
 from typing import Final, NamedTuple
@@ -55,6 +55,15 @@ NODE_COLUMNS: Final = (
         "zone_number", np.int64, "its zone in `node_order`: zones that appeared later have more"
     ),
     Column("zone_place", np.int64, "its place in that zone: nodes that were added later have more"),
+)
+POD_COLUMNS: Final = (
+    Column("class_id", np.int64, "its class"),
+    Column("node_row", np.int32, "of the node that it is on; NO_NODE for a free row"),
+    Column("is_terminating", np.bool_, "being deleted"),
+    Column("start_s", np.int64, "status.startTime in seconds since 1970; NEVER_STARTED without"),
+    Column("is_preempted", np.bool_, "being deleted because a scheduler preempted it"),
+    Column("name_hash", np.uint32, "see there; 0 for placements that the owner has not settled"),
+    Column("group_id", np.int64, "see there; 0: none"),
 )
 COMMON_COLUMNS: Final = (
     Column("generation", np.int64, "of the last change of the row, of either group"),

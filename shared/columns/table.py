@@ -212,6 +212,12 @@ class NodeTable:
         self.allocatable = _grown(self.allocatable, self.capacity)
         self.labels = _grown(self.labels, self.capacity)
 
+    def usage_of(self, rows: Rows) -> Int64s:
+        """What pods take of these rows, shape (numbers, n): equal where all usage columns are."""
+        return np.vstack(
+            (self.requested[:, rows], *(getattr(self, c.name)[rows] for c in USAGE_COLUMNS))
+        )
+
     def dictionary_waste(self) -> int:
         """How many interned sets of images and ports no row has any more (at most: some do)."""
         return len(self.images) + len(self.ports) - 2 * self.row_count

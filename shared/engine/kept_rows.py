@@ -14,6 +14,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.resource_columns import (
+    requested_and_allocatable,
+    requested_and_allocatable_one,
+)
 from shared.columns.rows import row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
@@ -92,13 +96,15 @@ class KeptRows:
         if len(rows) > FEW_ROWS:
             index = row_index(rows)
             self._room.write(nodes, index)
-            for _, _, (scores, names, columns, _) in self._scores:
-                scores.write(index, *columns(nodes, names, index))
+            for _, _, (scores, names, is_nonzero) in self._scores:
+                of_rows = requested_and_allocatable(nodes, names, index, is_nonzero=is_nonzero)
+                scores.write(index, *of_rows)
             return
         for row in rows.tolist():
             self._room.write_one(nodes, row)
-            for _, _, (scores, names, _, columns_one) in self._scores:
-                scores.write_one(row, *columns_one(nodes, names, row))
+            for _, _, (scores, names, is_nonzero) in self._scores:
+                of_row = requested_and_allocatable_one(nodes, names, row, is_nonzero=is_nonzero)
+                scores.write_one(row, *of_row)
 
     def asked_by(self, pod: PodInfo) -> Asked | None:
         """None where the plugins have to be asked about each row."""

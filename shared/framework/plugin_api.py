@@ -23,7 +23,6 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_c
 import numpy as np
 
 from shared.columns.pod_log import PodChange
-from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ClusterView
@@ -499,10 +498,8 @@ class KeptScore(NamedTuple):
     scores: "KeptScores"
     names: tuple[str, ...]
     """Of the resources."""
-    columns: Callable[[NodeTable, Sequence[str], RowIndex], tuple[list[Int64s], list[Int64s]]]
-    """What is used of each, and how much there is."""
-    columns_one: Callable[[NodeTable, Sequence[str], int], tuple[list[int], list[int]]]
-    """The same of one row."""
+    is_nonzero: bool
+    """As in `requested_and_allocatable`, which says what it comes from."""
 
 
 @runtime_checkable

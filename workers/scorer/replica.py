@@ -25,7 +25,7 @@ from shared.columns.journal import Changes, Journal
 from shared.columns.nomination_columns import NO_NODE as NOT_NOMINATED
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import NEVER_STARTED, PodTable
-from shared.columns.schema import USAGE_COLUMNS, Int32s, Rows
+from shared.columns.schema import Int32s, Int64s
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
 from shared.framework.cluster_view import ClusterView
@@ -139,8 +139,7 @@ class Replica:
             self.is_whole = False
             return False
         delta = decode_delta(message.body)
-        before = self._usage_before(delta, buffers)
-        changes = apply_delta(self.nodes, self.pods, delta, buffers)
+        changes, before = apply_delta(self.nodes, self.pods, delta, buffers)
         self._apply_classes(delta)
         self._settle(message.settled)
         touched = set(changes.usage_rows.tolist())
@@ -265,25 +264,12 @@ class Replica:
 
     # Inside --------------------------------------------------------------------------------------
 
-    def _usage_before(self, delta: DeltaBody, buffers: list[Buffer]) -> "_UsageRows | None":
-        """The rows that a delta is about to overwrite, to see afterwards which really changed."""
-        if not buffers or delta.usage_row_count <= 0:
-            return None
-        try:
-            rows = np.frombuffer(buffers[0], np.int64).astype(np.intp)
-        except ValueError:
-            return None  # `apply_delta` says what is wrong.
-        rows = rows[rows.view(np.uintp) < self.nodes.row_count]  # Those below 0 are none either.
-        return _UsageRows(self.nodes, rows)
-
-    def _note_changes(self, changes: Changes, before: "_UsageRows | None") -> None:
+    def _note_changes(self, changes: Changes, before: Int64s) -> None:
         """Tells the engine. Most usage rows of a delta are this worker's own placements coming
         back, equal to what the copy holds; they are no news."""
-        changed = changes.usage_rows
-        if before is not None:
-            same = before.rows_unchanged(self.nodes)
-            changed = np.setdiff1d(changed, same, assume_unique=True)
-        self.journal.usage.extend(changed.tolist())
+        rows = changes.usage_rows
+        is_other = (self.nodes.usage_of(rows) != before).any(axis=0)
+        self.journal.usage.extend(rows[is_other].tolist())
         self.journal.node.extend(changes.node_rows.tolist())
         self.journal.pods.extend(changes.pod_rows.tolist())
 
@@ -374,24 +360,3 @@ class Replica:
             else:
                 self.objects.remove(kind, key)
         self.objects.assumption_news.clear()
-
-
-class _UsageRows:
-    """Usage columns of some rows at one moment."""
-
-    def __init__(self, nodes: NodeTable, rows: Rows) -> None:
-        self.rows = rows
-        self._requested = nodes.requested[:, rows]
-        self._columns = [getattr(nodes, column.name)[rows] for column in USAGE_COLUMNS]
-
-    def rows_unchanged(self, nodes: NodeTable) -> Rows:
-        """Those that look the same now."""
-        now = nodes.requested[: len(self._requested), self.rows]
-        same = (now == self._requested).all(axis=0)
-        more = nodes.requested[len(self._requested) :, self.rows]
-        if len(more):
-            same &= (more == 0).all(axis=0)
-        for column, old in zip(USAGE_COLUMNS, self._columns, strict=True):
-            same &= getattr(nodes, column.name)[self.rows] == old
-        unchanged: Rows = self.rows[same]
-        return unchanged

@@ -83,9 +83,7 @@ class NodeResourcesBalancedAllocation:
         names = self._resources
         if len(names) != 2 or not all(name in COUNTED_FOR_ALL for name in names):
             return None
-        return KeptScore(
-            KeptBalance(), names, requested_and_allocatable, requested_and_allocatable_one
-        )
+        return KeptScore(KeptBalance(), names, is_nonzero=False)
 
     def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
         """See `ScoreKeeper`."""

@@ -14,8 +14,6 @@ import numpy as np
 from shared.columns.resource_columns import (
     COUNTED_FOR_ALL,
     counts_in_score,
-    nonzero_used,
-    nonzero_used_one,
     requested_and_allocatable,
     requested_and_allocatable_one,
 )
@@ -209,10 +207,14 @@ class NodeResourcesFit:
             return np.zeros(len(rows), np.int64)
         names, amounts, weights = counted
         if len(rows) == 1 and not self._counts_devices:
-            used, capacity = nonzero_used_one(nodes, names, rows.item(0))
+            used, capacity = requested_and_allocatable_one(
+                nodes, names, rows.item(0), is_nonzero=True
+            )
             with_pod = [u + amount for u, amount in zip(used, amounts, strict=True)]
             return np.array([self._strategy.one(with_pod, capacity, weights)], np.int64)
-        columns, capacities = nonzero_used(nodes, names, row_index(rows))
+        columns, capacities = requested_and_allocatable(
+            nodes, names, row_index(rows), is_nonzero=True
+        )
         if self._counts_devices:
             count_devices(names, cluster, rows, columns, capacities)
         with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
@@ -227,12 +229,14 @@ class NodeResourcesFit:
         used: list[Int64s] = []
         sizes: list[Int64s] = []
         rows = rows_where(topology.domain_of_row >= 0)
-        domains = topology.domain_of_row[rows]
+        domains, index = topology.domain_of_row[rows], row_index(rows)
         for resource in self._resources:
             name, total = resource.name, topology.by_domain()
             for info, counts in asked:
                 total += counts * info.fit_score_requests.get(name, 0)
-            (taken,), (capacity,) = nonzero_used(cluster.nodes, (name,), row_index(rows))
+            (taken,), (capacity,) = requested_and_allocatable(
+                cluster.nodes, (name,), index, is_nonzero=True
+            )
             size = sum_by_domain(domains, slots, capacity)
             if not counts_in_score(name, 0):
                 size[total == 0] = 0
@@ -246,7 +250,7 @@ class NodeResourcesFit:
         scores = self._strategy.kept([resource.weight for resource in self._resources])
         if scores is None or not all(name in COUNTED_FOR_ALL for name in names):
             return None
-        return KeptScore(scores, names, nonzero_used, nonzero_used_one)
+        return KeptScore(scores, names, is_nonzero=True)
 
     def amounts_asked(self, pod: PodInfo) -> Sequence[int]:
         """See `ScoreKeeper`."""

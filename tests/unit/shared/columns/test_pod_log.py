@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns import pod_log
+from shared.columns.journal import ENTRIES_MAX
 from shared.columns.pod_log import PodLog
 from shared.columns.pod_table import NEVER_STARTED, NO_NODE, PodTable
 
@@ -83,7 +83,7 @@ def test_a_reader_who_is_too_far_behind_is_told_so() -> None:
         log.came(1, 1, is_terminating=False)
     assert log.since(0, 9) is None
     assert log.since(0, 10) == [(1, 1, False, 10)]
-    for _ in range(pod_log.ENTRIES_MAX):
+    for _ in range(ENTRIES_MAX):
         log.came(1, 1, is_terminating=False)
     assert log.since(0, 1 << 30) is None
     assert log.since(log.position, 0) == []

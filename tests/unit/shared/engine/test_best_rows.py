@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from shared.engine.best_rows import BestRows, RowSet
 
 ROWS = st.integers(0, 150_000)
-"""Over more than one group of blocks."""
+"""Over several blocks."""
 
 
 @given(st.sets(ROWS, max_size=50), st.lists(st.tuples(st.booleans(), ROWS), max_size=60), st.data())

@@ -3,7 +3,7 @@
 import pytest
 
 from daemon.core.cache import Cache
-from shared.columns import journal, pod_log
+from shared.columns import journal
 from shared.framework import object_store
 from shared.framework.follower import Follower
 from tests.support.builders import make_node, make_pod
@@ -68,7 +68,6 @@ def test_objects_are_told_once_each_and_concern_who_reads_their_kind() -> None:
 def test_where_a_log_forgot_its_old_end_there_is_no_answer(monkeypatch: pytest.MonkeyPatch) -> None:
     cache, follower = followed()
     monkeypatch.setattr(journal, "ENTRIES_MAX", 8)
-    monkeypatch.setattr(pod_log, "ENTRIES_MAX", 8)
     monkeypatch.setattr(object_store, "CHANGES_MAX", 8)
     for number in range(20):
         cache.add_pod(make_pod(f"p{number}", node_name="n0"))
