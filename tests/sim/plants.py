@@ -129,14 +129,15 @@ PLANTS = {
     ),
     "extenders have no say in who has to go": Plant(
         "workers.scorer.extended_pods",
-        "candidates = self._candidates(opened, answer.victims or {})",
-        "candidates = search.result.preemption.candidates",
+        "candidates = self._candidates(task, answer.victims or {}, message, position)",
+        "candidates = found",
         found_by=674,
     ),
     "a pod whose nodes filled up while extenders were asked is not answered": Plant(
         "workers.scorer.extended_pods",
-        "is tried again at once.\n            self._skip(task)\n        else:",
-        "is tried again at once.\n            pass\n        else:",
+        "        if isinstance(found, Proposals):\n            self._settled.append(found)\n",
+        "        if isinstance(found, Proposals):\n"
+        "            self._settled += [] if found.skipped else [found]\n",
         found_by=99,
     ),
     "an extender that denies a binding has bound the pod": Plant(

@@ -2,25 +2,20 @@
 
 Pods that no extender is interested in never come here. Of the others so many are asked about at a
 time; the rest wait, the most important first, and are evaluated when their turn comes, not before.
-An answer is acted on at the moment when it arrives, on the copy as it is then. No I/O here: questions
-go out by `ask`, and come back as answers some time later, or never (the owner then hears no more of
-the pod than that this worker is gone).
-
-    waiting -> nominated node asked about -> feasible nodes asked about -> placed
-                                                     '-> nothing left -> room searched -> failed
-                                       (owner asked who the victims are, extenders asked) -'
+An answer is acted on at the moment when it arrives, on the copy as it is then. No I/O here: what is done
+about a pod stands in one piece (`ExtendedPods._steps`) and is left where somebody is asked, until the
+answer comes; or for good, if none does (the owner then hears no more of the pod than that this worker is
+gone).
 """
 
 import heapq
-from collections.abc import Callable, Sequence
-from functools import partial
-from typing import Final, NamedTuple, Protocol
+from collections.abc import Callable, Generator, Sequence
+from typing import Any, Final, NamedTuple, TypeVar
 
-import msgspec
 import numpy as np
 
-from shared.columns.journal import START, Position
-from shared.columns.schema import Int64s, Rows
+from shared.columns.journal import Position
+from shared.columns.schema import NO_ROWS, Int64s, Rows
 from shared.errors import ObjectError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_verdicts import ExtenderVerdicts, is_interested
@@ -29,10 +24,9 @@ from shared.faults import reading
 from shared.framework.post_filter import Candidates
 from shared.framework.runtime.diagnosis import FitError
 from shared.framework.status import SUCCESS, Code, Status
-from shared.messages.from_scorer import Failure, Placements
+from shared.messages.from_scorer import AskForPods, Failure, FromScorer, Placements, Proposals
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugin_names import DEFAULT_PREEMPTION
-from workers.scorer.answers import BatchAnswers
 from workers.scorer.extended_cycle import NO_CANDIDATE, ExtendedCycle
 from workers.scorer.replica import Replica
 from workers.scorer.room_maker import RoomSearch
@@ -40,6 +34,12 @@ from workers.scorer.room_maker import RoomSearch
 PODS_AT_A_TIME: Final = 8
 """kube-scheduler asks about one pod after the other. With 8, an extender that takes 10 ms is no
 bound below 800 pods/s, and a placement is chosen at most 7 pods after the extender saw the cluster."""
+
+
+NO_BATCH: Final = 0
+"""Of pods that are answered one by one."""
+
+T = TypeVar("T")
 
 
 class FilterQuestion(NamedTuple):
@@ -77,37 +77,18 @@ class ExtenderAnswer(NamedTuple):
     victims: dict[str, MetaVictims] | None = None
 
 
-class Caller(Protocol):
-    """Asks extenders; `extender_calls.ExtenderCaller` is one."""
-
-    extenders: tuple[ExtenderConfig, ...]
-
-    def ask(self, question: Question) -> None: ...
+Steps = Generator[Question | AskForPods, Any, T]
+"""What is done about one pod. Yields what is asked, and is sent the answer."""
+DoesExtender = Callable[[ExtenderConfig], bool]
 
 
-class Settled(NamedTuple):
-    """One pod is done with."""
-
-    answers: BatchAnswers
-    generation: int
-    """Of the copy that the answer holds for."""
-    proposal_sequence: int
-
-
-class _Open(msgspec.Struct):
+class _Life(NamedTuple):
     """One pod that is being asked about."""
 
+    number: int
+    """Of its questions: it has one open at a time."""
     task: ExtendedTask
-    asked: list[str]
-    nominated: str = ""
-    """The node, as long as only that is asked about."""
-    search: RoomSearch | None = None
-    generation: int = 0
-    """Of the copy on which `search` was done."""
-    position: Position = START
-    """Of its journal then."""
-    pods: dict[tuple[int, str], PodOnNode] = {}
-    """(node row, uid) -> a pod that might have to go."""
+    steps: Steps[Proposals]
 
 
 class ExtendedPods:
@@ -117,23 +98,24 @@ class ExtendedPods:
         self,
         cycle: ExtendedCycle,
         replica: Replica,
-        caller: Caller,
-        ask_for_pods: Callable[[int, int, list[int]], None],
+        extenders: Sequence[ExtenderConfig],
+        ask: Callable[[Question], None],
+        send: Callable[[FromScorer], object],
         next_sequence: Callable[[], int],
     ) -> None:
-        """`ask_for_pods(request_id, generation, node_rows)` asks the owner; `next_sequence` numbers
-        proposals, in the order in which they are sent."""
+        """`ask` asks extenders, `send` the owner; `next_sequence` numbers proposals, in the order in
+        which they are sent."""
         self._cycle = cycle
         self._replica = replica
-        self._extenders = caller.extenders
-        self._ask = caller.ask
-        self._ask_for_pods = ask_for_pods
+        self._extenders = extenders
+        self._ask = ask
+        self._send = send
         self._next_sequence = next_sequence
         self._waiting: list[tuple[int, int, ExtendedTask]] = []
         """A heap: priority turned round, ticket."""
-        self._open: dict[int, _Open] = {}
-        self._next_number = 1
-        self._settled: list[Settled] = []
+        self._open: dict[int, _Life] = {}
+        self._last_number = 0
+        self._settled: list[Proposals] = []
 
     def __len__(self) -> int:
         return len(self._waiting) + len(self._open)
@@ -151,164 +133,117 @@ class ExtendedPods:
         self._open.clear()
         self._settled.clear()
 
-    def work(self, answers: Sequence[ExtenderAnswer]) -> list[Settled]:
-        """Acts on answers, then begins with the next pods. The copy must be whole."""
+    def work(self, answers: Sequence[ExtenderAnswer]) -> list[Proposals]:
+        """Acts on answers, then begins with the next pods; the owner is to be told what it returns. The
+        copy must be whole."""
         for answer in answers:
-            opened = self._open.pop(answer.number, None)
-            if opened is not None:
-                self._step(opened.task, partial(self._on_answer, opened, answer))
+            self._go_on(self._open.pop(answer.number, None), answer)
         while self._waiting and len(self._open) < PODS_AT_A_TIME:
             task = heapq.heappop(self._waiting)[2]
-            self._step(task, partial(self._begin, task))
+            self._last_number += 1
+            life = _Life(self._last_number, task, self._steps(self._last_number, task))
+            self._go_on(life, None)
         settled, self._settled = self._settled, []
         return settled
 
-    def _step(self, task: ExtendedTask, step: Callable[[], None]) -> None:
-        """One step with a pod; one that cannot be evaluated is answered so."""
+    def on_pods(self, message: PodsOnNodes) -> None:
+        """The owner has told who the victims are: now the extenders can be asked."""
+        self._go_on(self._open.pop(message.request_id, None), message)
+
+    def _go_on(self, life: _Life | None, answer: ExtenderAnswer | PodsOnNodes | None) -> None:
+        """Up to the next question, or the end. A pod that cannot be evaluated is answered so."""
+        if life is None:
+            return
+        task = life.task
+        self._cycle.began(task.ticket)
         try:
             with reading("ticket", task.ticket):
-                step()
+                if self._cycle.info_of(task) is None:
+                    found: Question | AskForPods | Proposals = self._end(task)
+                else:
+                    found = _next(life.steps, answer)
         except ObjectError as error:
-            self._fail(self._cycle.left_out(task.ticket, error))
-
-    # Filter and prioritize -----------------------------------------------------------------------
-
-    def _begin(self, task: ExtendedTask) -> None:
-        self._cycle.began(task.ticket)
-        if self._cycle.info_of(task) is None:
-            self._skip(task)
+            found = self._end(task, self._cycle.left_out(task.ticket, error))
+        if isinstance(found, Proposals):
+            self._settled.append(found)
             return
+        self._open[life.number] = life
+        if isinstance(found, AskForPods):
+            self._send(found)
+        else:
+            self._ask(found)
+
+    def _steps(self, number: int, task: ExtendedTask) -> Steps[Proposals]:
+        """Returns what the owner is told."""
         node = self._cycle.nominated_node(task)
         if node:
-            self._ask_about(_Open(task, [node], nominated=node))
-        else:
-            self._ask_about_all(task)
-
-    def _ask_about_all(self, task: ExtendedTask) -> None:
-        names = self._cycle.feasible_nodes(task)
+            answer = yield from self._filtered(number, task, [node])
+            # Whatever is wrong with the nominated node, there may be others (evaluateNominatedNode).
+            if answer.verdicts is not None and answer.verdicts.passing == [node]:
+                sequence = self._next_sequence()
+                row = self._cycle.place_on_nominated(task, node, sequence)
+                if row >= 0:
+                    return self._end(task, row, sequence)
+        names, verdicts = self._cycle.feasible_nodes(task), None
         if names:
-            self._ask_about(_Open(task, names))
-        else:
-            self._on_nothing_left(task, None)
+            answer = yield from self._filtered(number, task, names)
+            if answer.error:
+                return self._end(task, _error(task, answer.error))
+            verdicts = answer.verdicts
+            assert verdicts is not None, "a filter question has a filter answer"
+            if verdicts.passing:
+                sequence = self._next_sequence()
+                found = self._cycle.place_among(task, verdicts, sequence)
+                if isinstance(found, FitError):
+                    return self._end(task, _error(task, found.error), sequence)
+                # None: what the extenders left has filled up meanwhile.
+                return self._end(task, None if found < 0 else found, sequence)
+        return (yield from self._with_room(number, task, verdicts))
 
-    def _ask_about(self, opened: _Open) -> None:
+    def _filtered(self, number: int, task: ExtendedTask, names: list[str]) -> Steps[ExtenderAnswer]:
+        """What extenders say of these nodes."""
         extenders = self._interested(
-            opened.task, lambda each: bool(each.filter_verb or each.prioritize_verb)
+            task, lambda each: bool(each.filter_verb or each.prioritize_verb)
         )
         if not extenders:
-            self._on_verdicts(opened, ExtenderVerdicts(opened.asked))
-            return
-        number = self._number(opened)
-        self._ask(FilterQuestion(number, _pod_name(opened.task), extenders, opened.asked))
-
-    def _on_answer(self, opened: _Open, answer: ExtenderAnswer) -> None:
-        task = opened.task
-        self._cycle.began(task.ticket)
-        if self._cycle.info_of(task) is None:
-            self._skip(task)
-        elif opened.search is not None:
-            self._on_victims(opened, opened.search, answer)
-        elif opened.nominated:
-            self._on_nominated(opened, answer)
-        elif answer.error:
-            self._fail(Failure([task.ticket], answer.error, [], [], is_error=True))
-        else:
-            assert answer.verdicts is not None, "a filter question has a filter answer"
-            self._on_verdicts(opened, answer.verdicts)
-
-    def _on_nominated(self, opened: _Open, answer: ExtenderAnswer) -> None:
-        """Whatever is wrong with the nominated node, there may be others (evaluateNominatedNode)."""
-        task, verdicts = opened.task, answer.verdicts
-        if verdicts is not None and verdicts.passing == [opened.nominated]:
-            sequence = self._next_sequence()
-            row = self._cycle.place_on_nominated(task, opened.nominated, sequence)
-            if row >= 0:
-                self._placed(task, row, sequence)
-                return
-        self._ask_about_all(task)
-
-    def _on_verdicts(self, opened: _Open, verdicts: ExtenderVerdicts) -> None:
-        task = opened.task
-        if not verdicts.passing:
-            self._on_nothing_left(task, verdicts)
-            return
-        sequence = self._next_sequence()
-        row = self._cycle.place_among(task, verdicts, sequence)
-        if isinstance(row, FitError):
-            self._fail(Failure([task.ticket], row.error, [], [], is_error=True))
-        elif row < 0:
-            # What the extenders left has filled up meanwhile; the pod is tried again at once.
-            self._skip(task)
-        else:
-            self._placed(task, row, sequence)
+            return ExtenderAnswer(number, verdicts=ExtenderVerdicts(names))
+        answer: ExtenderAnswer = yield FilterQuestion(number, _pod_name(task), extenders, names)
+        return answer
 
     # Preempt -------------------------------------------------------------------------------------
 
-    def _on_nothing_left(self, task: ExtendedTask, verdicts: ExtenderVerdicts | None) -> None:
+    def _with_room(
+        self, number: int, task: ExtendedTask, verdicts: ExtenderVerdicts | None
+    ) -> Steps[Proposals]:
+        """Where nothing was left."""
         search = self._cycle.search_room(task, verdicts)
         if search.is_open:
-            self._skip(task)
-            return
-        preemption = None if search.result is None else search.result.preemption
-        asked = self._interested(task, lambda each: bool(each.preempt_verb))
-        if preemption is None or preemption.best is None or not asked:
-            self._conclude(task, search, self._replica.generation)
-            return
-        generation = self._replica.generation
-        position = self._replica.journal.position
-        opened = _Open(task, [], search=search, generation=generation, position=position)
-        number = self._number(opened)
-        self._ask_for_pods(number, generation, preemption.candidates.rows.tolist())
-
-    def on_pods(self, message: PodsOnNodes) -> None:
-        """The owner has told who the victims are: now the extenders can be asked."""
-        opened = self._open.pop(message.request_id, None)
-        if opened is not None:
-            self._step(opened.task, partial(self._ask_about_victims, opened, message))
-
-    def _ask_about_victims(self, opened: _Open, message: PodsOnNodes) -> None:
-        if self._cycle.info_of(opened.task) is None:
-            self._skip(opened.task)
-            return
-        assert opened.search is not None, "only a search asks for pods"
-        result = opened.search.result
-        assert result is not None, "a search that found something"
-        assert result.preemption is not None, "a search that found something"
-        opened.pods = {(pod.node_row, pod.uid): pod for pod in message.pods}
-        by_row = {pod.pod_row: pod for pod in message.pods}
-        victims: dict[str, MetaVictims] = {}
-        for candidate in result.preemption.candidates.all():
-            if all(row in by_row for row in candidate.victims):
-                meta = [MetaPod(by_row[row].uid) for row in candidate.victims]
-                name = self._replica.nodes.name_of(candidate.row)
-                victims[name] = MetaVictims(meta, candidate.pdb_violations)
-        if not victims:
-            self._skip(opened.task)  # They have all changed since; the pod is tried again at once.
-            return
-        self._ask(
-            PreemptQuestion(
-                self._number(opened),
-                _pod_name(opened.task),
-                self._interested(opened.task, lambda each: bool(each.preempt_verb)),
-                victims,
-                {pod.uid: PodName(pod.namespace, pod.name, pod.uid) for pod in message.pods},
-            )
+            return self._end(task)
+        result, generation = search.result, self._replica.generation
+        preemption = None if result is None else result.preemption
+        extenders = self._interested(task, lambda each: bool(each.preempt_verb))
+        if result is None or preemption is None or preemption.best is None or not extenders:
+            return self._concluded(task, search, generation)
+        position, found = self._replica.journal.position, preemption.candidates
+        message: PodsOnNodes = yield AskForPods(
+            self._replica.epoch, number, generation, found.rows.tolist()
         )
-
-    def _on_victims(self, opened: _Open, search: RoomSearch, answer: ExtenderAnswer) -> None:
-        result = search.result
-        assert result is not None, "extenders were asked about a result"
-        assert result.preemption is not None, "extenders were asked about a result"
+        victims = self._victims(found, message)
+        if not victims:
+            return self._end(task)  # They have all changed since.
+        pods = {pod.uid: PodName(pod.namespace, pod.name, pod.uid) for pod in message.pods}
+        answer: ExtenderAnswer = yield PreemptQuestion(
+            number, _pod_name(task), extenders, victims, pods
+        )
         status, best = Status(Code.ERROR, (answer.error,)), None
         if not answer.error:
-            candidates = self._candidates(opened, answer.victims or {})
+            candidates = self._candidates(task, answer.victims or {}, message, position)
             if candidates is None:
-                self._skip(opened.task)
-                return
+                return self._end(task)
             if isinstance(candidates, str):
                 status = Status(Code.ERROR, (candidates,))
             elif len(candidates.rows):
-                status, best = SUCCESS, self._cycle.best_of(opened.task, candidates)
+                status, best = SUCCESS, self._cycle.best_of(task, candidates)
             else:
                 status = Status(Code.UNSCHEDULABLE, (NO_CANDIDATE,))
         if not status.is_success:
@@ -316,23 +251,41 @@ class ExtendedPods:
             before = result.said_before if status.is_rejected else ()
             told = (*before, f"preemption: {status.message}")
             status = Status(status.code, told, DEFAULT_PREEMPTION)
-        preemption = result.preemption._replace(status=status, best=best)
+        preemption = preemption._replace(status=status, best=best)
         result = result._replace(status=status, preemption=preemption)
-        self._conclude(opened.task, search._replace(result=result), opened.generation)
+        return self._concluded(task, search._replace(result=result), generation)
+
+    def _victims(self, found: Candidates, message: PodsOnNodes) -> dict[str, MetaVictims]:
+        """The candidates of which all victims are still there, by node."""
+        by_row = {pod.pod_row: pod for pod in message.pods}
+        victims: dict[str, MetaVictims] = {}
+        for candidate in found.all():
+            if all(row in by_row for row in candidate.victims):
+                meta = [MetaPod(by_row[row].uid) for row in candidate.victims]
+                name = self._replica.nodes.name_of(candidate.row)
+                victims[name] = MetaVictims(meta, candidate.pdb_violations)
+        return victims
 
     def _candidates(
-        self, opened: _Open, victims: dict[str, MetaVictims]
+        self,
+        task: ExtendedTask,
+        victims: dict[str, MetaVictims],
+        message: PodsOnNodes,
+        position: Position,
     ) -> Candidates | str | None:
         """What extenders left, as rows; or what is wrong with it. None where nothing of it would make
         room as things are now, which have changed since they were asked: the pod is tried again."""
         pods, nodes = self._replica.view.pods, self._replica.nodes
+        known: dict[tuple[int, str], PodOnNode] = {
+            (pod.node_row, pod.uid): pod for pod in message.pods
+        }
         is_outdated = False
         rows: list[int] = []
         violations: list[int] = []
         chosen: list[Rows] = []
         for name, meta in victims.items():
             row = nodes.row_of(name)
-            found = [opened.pods.get((row, each.uid)) for each in meta.pods or ()]
+            found = [known.get((row, each.uid)) for each in meta.pods or ()]
             if None in found:
                 uids = ", ".join(each.uid for each in meta.pods or ())
                 return (
@@ -341,8 +294,8 @@ class ExtendedPods:
                 )
             pod_rows = np.array([pod.pod_row for pod in found if pod is not None], np.intp)
             are_there = bool((pods.node_row[pod_rows] == row).all())
-            if not are_there or not self._cycle.makes_room(opened.task, row, pod_rows):
-                if not self._has_changed(row, opened.position):
+            if not are_there or not self._cycle.makes_room(task, row, pod_rows):
+                if not self._has_changed(row, position):
                     return f"the pods that an extender wants gone from node {name} do not make room"
                 is_outdated = True
                 continue
@@ -352,7 +305,7 @@ class ExtendedPods:
         if is_outdated and not rows:
             return None
         counts: Int64s = np.array([len(each) for each in chosen], np.int64)
-        flat = np.concatenate(chosen) if chosen else np.zeros(0, np.intp)
+        flat = np.concatenate(chosen) if chosen else NO_ROWS
         return Candidates(np.array(rows, np.intp), np.array(violations, np.int64), counts, flat)
 
     def _has_changed(self, row: int, position: Position) -> bool:
@@ -362,33 +315,30 @@ class ExtendedPods:
 
     # Ends ----------------------------------------------------------------------------------------
 
-    def _conclude(self, task: ExtendedTask, search: RoomSearch, generation: int) -> None:
+    def _concluded(self, task: ExtendedTask, search: RoomSearch, generation: int) -> Proposals:
+        """`generation`: of the copy on which room was searched."""
         sequence = self._next_sequence()
-        failure = self._cycle.failure(task, search, sequence)
-        self._settled.append(Settled(_failed(failure), generation, sequence))
+        return self._end(task, self._cycle.failure(task, search, sequence), sequence, generation)
 
-    def _fail(self, failure: Failure) -> None:
-        generation, sequence = self._replica.generation, self._next_sequence()
-        self._settled.append(Settled(_failed(failure), generation, sequence))
+    def _end(
+        self,
+        task: ExtendedTask,
+        became: int | Failure | None = None,
+        sequence: int = 0,
+        generation: int = 0,
+    ) -> Proposals:
+        """The row that was taken, or why there is none; None: the pod is tried again at once."""
+        return Proposals(
+            self._replica.epoch,
+            NO_BATCH,
+            sequence or self._next_sequence(),
+            generation or self._replica.generation,
+            Placements(*([task.ticket], [became]) if isinstance(became, int) else ([], [])),
+            [became] if isinstance(became, Failure) else [],
+            [task.ticket] if became is None else [],
+        )
 
-    def _placed(self, task: ExtendedTask, row: int, sequence: int) -> None:
-        answers = BatchAnswers(Placements([task.ticket], [row]), [], [])
-        self._settled.append(Settled(answers, self._replica.generation, sequence))
-
-    def _skip(self, task: ExtendedTask) -> None:
-        answers = BatchAnswers(Placements([], []), [], [task.ticket])
-        settled = Settled(answers, self._replica.generation, self._next_sequence())
-        self._settled.append(settled)
-
-    def _number(self, opened: _Open) -> int:
-        number = self._next_number
-        self._next_number += 1
-        self._open[number] = opened
-        return number
-
-    def _interested(
-        self, task: ExtendedTask, does: Callable[[ExtenderConfig], bool]
-    ) -> tuple[int, ...]:
+    def _interested(self, task: ExtendedTask, does: DoesExtender) -> tuple[int, ...]:
         info = self._cycle.info_of(task)
         assert info is not None, "asked about a pod whose class is known"
         return tuple(
@@ -396,8 +346,19 @@ class ExtendedPods:
         )
 
 
-def _failed(failure: Failure) -> BatchAnswers:
-    return BatchAnswers(Placements([], []), [failure], [])
+def _next(
+    steps: Steps[Proposals], answer: ExtenderAnswer | PodsOnNodes | None
+) -> Question | AskForPods | Proposals:
+    """What is asked next, or the end."""
+    try:
+        return steps.send(answer)
+    except StopIteration as end:
+        proposals: Proposals = end.value
+        return proposals
+
+
+def _error(task: ExtendedTask, text: str) -> Failure:
+    return Failure([task.ticket], text, [], [], is_error=True)
 
 
 def _pod_name(task: ExtendedTask) -> PodName:

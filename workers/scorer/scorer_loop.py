@@ -16,7 +16,6 @@ from shared.framework.runtime.plugin_times import PluginTimes
 from shared.limits import EARLY_DELTAS_MAX
 from shared.messages.from_scorer import (
     FORESEEN_MAX,
-    AskForPods,
     Forecast,
     FromScorer,
     ResyncRequest,
@@ -62,8 +61,6 @@ RESYNC_INTERVAL_S: Final = 1.0
 """A full snapshot that cannot be used either is not asked for in a loop."""
 DICTIONARY_WASTE_MAX: Final = 16_384
 """Sets of images and ports that no row has any more; a new copy starts without them."""
-NO_BATCH: Final = 0
-"""Of pods that are answered one by one."""
 CALM_MS: Final = 2
 """After so long without news, what the next pod will need is computed before it comes."""
 SEND_TIMEOUT_MS: Final = 5_000
@@ -111,7 +108,12 @@ class ScorerLoop:
         self._extended: ExtendedPods | None = None
         if caller is not None:
             self._extended = ExtendedPods(
-                self._cycle, self._replica, caller, self._ask_for_pods, self._next_sequence
+                self._cycle,
+                self._replica,
+                caller.extenders,
+                caller.ask,
+                self._send,
+                self._next_sequence,
             )
             sockets.watch_fd(caller.fd)
         self._extended_work: deque[ScheduleExtended] = deque()
@@ -306,7 +308,8 @@ class ScorerLoop:
         if batch.names:
             self._log_answers(batch, answers)
         self._time_points(self._outcomes(batch, answers))
-        self._propose(answers, batch.batch_id, sequence, self._replica.generation)
+        replica = self._replica
+        self._send(answers.proposals(replica.epoch, batch.batch_id, sequence, replica.generation))
 
     def _log_answers(self, batch: SchedulePods, answers: BatchAnswers) -> None:
         """Of an owner that logs each attempt: a line for each of ours."""
@@ -372,12 +375,6 @@ class ScorerLoop:
         self._proposal_sequence += 1
         return self._proposal_sequence
 
-    def _propose(
-        self, answers: BatchAnswers, batch_id: int, sequence: int, generation: int
-    ) -> None:
-        epoch = self._replica.epoch
-        self._send(answers.proposals(epoch, batch_id, sequence, generation))
-
     def _do_extended_work(self, extended: ExtendedPods) -> None:
         """Answers of extenders, and the pods whose turn it is to be asked about."""
         if not self._replica.is_whole:
@@ -385,12 +382,8 @@ class ScorerLoop:
         while self._extended_work and self._is_ready(self._extended_work[0]):
             extended.add(self._extended_work.popleft().tasks)
         assert self._caller is not None, "extended pods have somebody to ask"
-        for settled in extended.work(self._caller.take()):
-            self._propose(settled.answers, NO_BATCH, settled.proposal_sequence, settled.generation)
-
-    def _ask_for_pods(self, request_id: int, generation: int, node_rows: list[int]) -> None:
-        epoch = self._replica.epoch
-        self._send(AskForPods(epoch, request_id, generation, node_rows))
+        for proposals in extended.work(self._caller.take()):
+            self._send(proposals)
 
     def _beat(self) -> None:
         now_s = self._clock.monotonic_s()

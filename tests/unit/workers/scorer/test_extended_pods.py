@@ -13,6 +13,7 @@ from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.extenders.extender_wire import MetaPod, MetaVictims
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
+from shared.messages.from_scorer import AskForPods, FromScorer, Proposals
 from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -25,7 +26,6 @@ from workers.scorer.extended_pods import (
     FilterQuestion,
     PreemptQuestion,
     Question,
-    Settled,
 )
 
 
@@ -77,17 +77,23 @@ class World:
         built = InTreeRegistry().build(ProfileConfig(percentage_of_nodes_to_score=percentage))
         self.cycle = ExtendedCycle(self.replica, {built.scheduler_name: built.framework}, 0)
         self.extended = ExtendedPods(
-            self.cycle, self.replica, self.caller, self._ask_for_pods, self._next_sequence
+            self.cycle,
+            self.replica,
+            self.caller.extenders,
+            self.caller.ask,
+            self._ask_for_pods,
+            self._next_sequence,
         )
 
-    def _ask_for_pods(self, request_id: int, generation: int, node_rows: list[int]) -> None:
-        self.asked_for.append((request_id, generation, node_rows))
+    def _ask_for_pods(self, message: FromScorer) -> None:
+        assert isinstance(message, AskForPods)
+        self.asked_for.append((message.request_id, message.generation, message.node_rows))
 
     def _next_sequence(self) -> int:
         self.sequence += 1
         return self.sequence
 
-    def add(self, *records: PodRecord, is_nominated: bool = False) -> list[Settled]:
+    def add(self, *records: PodRecord, is_nominated: bool = False) -> list[Proposals]:
         tasks = []
         for number, record in enumerate(records, 1):
             queued = self.state.queue.get(record.uid)
@@ -100,7 +106,7 @@ class World:
         self.extended.add(tasks)
         return self.extended.work([])
 
-    def answer(self, question: Question, *passing: str, **scores: int) -> list[Settled]:
+    def answer(self, question: Question, *passing: str, **scores: int) -> list[Proposals]:
         assert isinstance(question, FilterQuestion)
         refused = {name: "no" for name in question.node_names if name not in passing}
         verdicts = ExtenderVerdicts(list(passing), refused, {}, scores)
@@ -110,10 +116,10 @@ class World:
         return self.replica.nodes.row_of(name)
 
 
-def placements(settled: list[Settled]) -> list[tuple[int, int]]:
+def placements(settled: list[Proposals]) -> list[tuple[int, int]]:
     found: list[tuple[int, int]] = []
     for each in settled:
-        made = each.answers.placements
+        made = each.placements
         found += zip(made.tickets, made.node_rows, strict=True)
     return found
 
@@ -169,7 +175,7 @@ def test_a_node_that_filled_up_meanwhile_is_not_taken() -> None:
     first, second = world.caller.take(), world.caller.take()
     assert placements(world.answer(first, "a")) == [(1, world.row("a"))]
     (settled,) = world.answer(second, "a")
-    assert settled.answers.skipped == [2]
+    assert settled.skipped == [2]
 
 
 def test_a_pod_refused_everywhere_is_refused_by_extenders() -> None:
@@ -177,7 +183,7 @@ def test_a_pod_refused_everywhere_is_refused_by_extenders() -> None:
     world = World(FILTERS, pods=[pod])
     world.add(pod)
     (settled,) = world.answer(world.caller.take())
-    (failure,) = settled.answers.failures
+    (failure,) = settled.failures
     assert failure.plugins == [EXTENDER]
     assert not failure.is_error
     assert failure.message.startswith("0/3 nodes are available: 3 no.")
@@ -193,7 +199,7 @@ def test_of_a_node_that_filters_refused_the_extenders_word_counts() -> None:
     assert sorted(question.node_names) == ["a", "c"]
     verdicts = ExtenderVerdicts([], {"a": "no"}, {"b": "never", "c": "never", "elsewhere": "what"})
     (settled,) = world.extended.work([ExtenderAnswer(question.number, verdicts=verdicts)])
-    (failure,) = settled.answers.failures
+    (failure,) = settled.failures
     # Nothing is won on b, though a less important pod is there.
     assert failure.preemption is None
     assert failure.message.startswith("0/3 nodes are available: 1 no, 1 what, 2 never. ")
@@ -244,7 +250,7 @@ def test_an_extender_that_fails_makes_an_error() -> None:
     (settled,) = world.extended.work(
         [ExtenderAnswer(world.caller.take().number, error="unreachable")]
     )
-    (failure,) = settled.answers.failures
+    (failure,) = settled.failures
     assert (failure.is_error, failure.message) == (True, "unreachable")
 
 
@@ -315,7 +321,7 @@ def test_extenders_choose_among_the_victims() -> None:
     assert sorted(question.victims) == ["a", "b", "c"]
     left = {"b": question.victims["b"]}
     (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=left)])
-    (failure,) = settled.answers.failures
+    (failure,) = settled.failures
     assert failure.preemption is not None
     assert failure.preemption.node_row == world.row("b")
     assert failure.preemption.victims == world.replica.pods.rows_on(world.row("b")).tolist()
@@ -343,7 +349,7 @@ def test_the_most_important_victims_say_who_started_last() -> None:
         for node, each in question.victims.items()
     }
     (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=turned)])
-    (failure,) = settled.answers.failures
+    (failure,) = settled.failures
     assert failure.preemption is not None
     assert failure.preemption.node_row == world.row("b")
 
@@ -365,7 +371,7 @@ def test_the_most_important_victims_say_who_started_last() -> None:
 def test_what_extenders_leave_may_be_nothing(answer: ExtenderAnswer, told: str) -> None:
     world, question = preempting()
     (settled,) = world.extended.work([answer._replace(number=question.number)])
-    (failure,) = settled.answers.failures
+    (failure,) = settled.failures
     assert failure.preemption is None
     assert told in failure.message
     assert not failure.is_error
@@ -379,8 +385,8 @@ def test_a_node_to_which_somebody_came_meanwhile_is_no_fault_of_the_extender() -
     assert queued is not None
     world.replica.place(queued.class_id, world.row("b"), 1)
     (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=left)])
-    assert settled.answers.failures == []
-    assert settled.answers.skipped == [1]
+    assert settled.failures == []
+    assert settled.skipped == [1]
 
 
 def test_a_node_to_which_nobody_came_is_the_extenders_fault() -> None:
@@ -390,5 +396,5 @@ def test_a_node_to_which_nobody_came_is_the_extenders_fault() -> None:
     world.replica.place(queued.class_id, world.row("a"), 1)
     too_few = {"b": MetaVictims([], 0)}
     (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=too_few)])
-    (failure,) = settled.answers.failures
+    (failure,) = settled.failures
     assert "gone from node b do not make room" in failure.message
