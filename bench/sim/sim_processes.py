@@ -50,7 +50,7 @@ from shared.transport.scorer_sockets import ScorerSockets
 from workers.binder.binder_assembly import BinderLife, Surroundings
 from workers.scorer.extended_pods import ExtenderAnswer, Question
 from workers.scorer.extender_calls import ExtenderCaller, ExtenderDesk
-from workers.scorer.scorer_assembly import make_loop
+from workers.scorer.scorer_loop import ScorerLoop
 
 ADDRESS: Final = "http://simulated:1"
 MAX_IN_FLIGHT: Final = 8
@@ -234,10 +234,9 @@ class ScorerProcess(LoopProcess):
             self.caller = SimulatedCaller(machine, life, self.wake)
         instance = f"{self.name}-{life.number}"
         self.sockets = ScorerEnd(machine.links, self, instance)
-        self.loop = make_loop(
+        self.loop = ScorerLoop(
             cast("ScorerSockets", self.sockets),
-            life.config,
-            machine.registry,
+            [machine.registry.build(profile) for profile in life.config.profiles],
             self.clock,
             life.heartbeat,
             asks or cast("ExtenderCaller | None", self.caller),

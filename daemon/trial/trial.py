@@ -22,7 +22,6 @@ from daemon.owner.owner_assembly import make_state
 from shared.config import SchedulerConfiguration
 from shared.feature_gates import parse_feature_gates
 from shared.framework.cluster_view import ClusterView
-from shared.kube.decode import decode_object
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.from_binder import (
     BinderHeartbeat,
@@ -90,7 +89,7 @@ class Trial:
         """By uid."""
         self.verdicts: dict[str, StatusPatch] = {}
         """By uid: what was last said of those that did not."""
-        self._replica = Replica(0, decode_object)
+        self._replica = Replica(0)
         self._cycle = Cycle(
             self._replica,
             self.frameworks,

@@ -42,7 +42,6 @@ from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Namespace, Node, Service
 from shared.kube.api.policy_v1 import PodDisruptionBudget
-from shared.kube.decode import decode_object
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod
@@ -344,7 +343,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         super().__init__()
         self.cache = Cache()
         self.log = SnapshotLog(self.cache, epoch=1)
-        self.replica = Replica(0, decode_object)
+        self.replica = Replica(0)
         self.tracked: list[int] = []
         self.number = 0
         self.sequence = 0

@@ -35,7 +35,6 @@ from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.in_hand import InHand
 from shared.kube.api.core_v1 import Node
-from shared.kube.decode import decode_object
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
 from shared.messages.from_binder import (
@@ -115,7 +114,7 @@ class Pipeline:
         logs_attempts: bool = False,
     ) -> None:
         self.now_s = 1000.0
-        built = default_profile(PLACEMENT_GATES if groups.is_on else "")
+        built = self.profile = default_profile(PLACEMENT_GATES if groups.is_on else "")
         self.frameworks = dict.fromkeys(schedulers, built.framework)
         self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,
@@ -234,7 +233,7 @@ class Pipeline:
     def start_scorer(self, index: int) -> None:
         """A worker's new life; what its former one had in hand is lost."""
         self._lives += 1
-        replica = Replica(index, decode_object)
+        replica = Replica(index)
         cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)

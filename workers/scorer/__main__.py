@@ -24,7 +24,7 @@ from shared.transport.poll_loop import watch_for_end
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.scorer_assembly import make_loop
+from workers.scorer.scorer_loop import ScorerLoop
 from workers.scorer.tie_break import BY_NAME, BY_SEED
 
 log = EventLog("scorer")
@@ -63,10 +63,10 @@ def _run(start: ChildStart[RuntimeOptions], way: Endpoints | RemoteOwner, name: 
         ScorerSockets(way, instance) as sockets,
     ):
         is_stopped = watch_for_end(start.lifeline_fd, sockets.watch_fd)
-        loop = make_loop(
+        registry = InTreeRegistry(gates, samples_compatibly=options.compatible_sampling)
+        loop = ScorerLoop(
             sockets,
-            config,
-            InTreeRegistry(gates, samples_compatibly=options.compatible_sampling),
+            [registry.build(profile) for profile in config.profiles],
             SystemClock(),
             heartbeat,
             caller,

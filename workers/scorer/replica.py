@@ -14,7 +14,6 @@ A gap in the sequence, another epoch or a damaged frame makes the copy unusable 
 until a full snapshot comes; nothing is proposed from it in between.
 """
 
-from collections.abc import Callable
 from typing import NamedTuple
 
 import msgspec
@@ -31,6 +30,7 @@ from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
 from shared.framework.pod_info import PodInfo, PodInfos
+from shared.kube.decode import decode_object
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
 
@@ -62,16 +62,11 @@ class Mark(NamedTuple):
     """Of all rows: what was taken of sets of ports cannot be taken out of them."""
 
 
-DecodeObject = Callable[[str, msgspec.Raw], object]
-"""(kind, msgpack) -> the object of that kind."""
-
-
 class Replica:
     """A copy of the owner's columns, as of `generation` plus this worker's tentative placements."""
 
-    def __init__(self, worker_index: int, decode_object: DecodeObject) -> None:
+    def __init__(self, worker_index: int) -> None:
         self._worker_index = worker_index
-        self._decode_object = decode_object
         self.epoch = 0
         self.sequence = 0
         self.generation = 0
@@ -354,9 +349,9 @@ class Replica:
     def _apply_objects(self, delta: DeltaBody) -> None:
         for kind, key, body in delta.objects:
             if kind.startswith(PREFIX):
-                apply_assumption(self.objects, kind, key, body, self._decode_object)
+                apply_assumption(self.objects, kind, key, body, decode_object)
             elif body:
-                self.objects.put(kind, key, self._decode_object(kind, msgspec.Raw(body)))
+                self.objects.put(kind, key, decode_object(kind, msgspec.Raw(body)))
             else:
                 self.objects.remove(kind, key)
         self.objects.assumption_news.clear()

@@ -4,15 +4,15 @@ Work waits until the copy has reached the sequence that it names. A copy with a 
 snapshot, once, and what was in hand waits for it.
 """
 
+import itertools
 from collections import Counter, deque
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
 from shared.clock import Clock
 from shared.errors import FrameError
-from shared.framework.plugin_api import ReservePlugin
-from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.plugin_times import PluginTimes
+from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
+from shared.framework.runtime.registry import BuiltProfile
 from shared.limits import EARLY_DELTAS_MAX
 from shared.messages.from_scorer import (
     FORESEEN_MAX,
@@ -47,7 +47,8 @@ from workers.scorer.answers import BatchAnswers
 from workers.scorer.extended_cycle import ExtendedCycle
 from workers.scorer.extended_pods import ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.replica import DecodeObject, Replica
+from workers.scorer.replica import Replica
+from workers.scorer.tie_break import BY_SEED
 
 log = EventLog("scorer")
 
@@ -65,8 +66,8 @@ CALM_MS: Final = 2
 """After so long without news, what the next pod will need is computed before it comes."""
 SEND_TIMEOUT_MS: Final = 5_000
 """For proposals: the owner's queue is full only when the owner is in trouble."""
-
-
+TIMED_POINTS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
+"""Whose plugins are timed."""
 PLACED, FAILED, NO_ROOM, MADE_ROOM = "placed", "failed", "no room", "room made"
 """What becomes of a pod; of the last two it was looked whether others can make room for it."""
 
@@ -77,33 +78,41 @@ class ScorerLoop:
     def __init__(
         self,
         sockets: ScorerSockets,
+        profiles: Sequence[BuiltProfile],
+        clock: Clock,
+        heartbeat: Heartbeat,
+        caller: ExtenderCaller | None = None,
         *,
         worker_index: int,
         instance: str,
         seed: int,
-        tie_break: str,
-        frameworks: dict[str, Framework],
-        reserves: Mapping[str, Sequence[ReservePlugin]],
-        decode_object: DecodeObject,
-        clock: Clock,
-        caller: ExtenderCaller | None = None,
+        tie_break: str = BY_SEED,
         configuration: str = "",
-        heartbeat: Heartbeat | None = None,
-        plugin_times: PluginTimes | None = None,
     ) -> None:
-        """`caller`: with extenders. `configuration`: on another host; see `ScorerHello`. `plugin_times`:
-        of the plugins in `frameworks`."""
+        """`caller`: with extenders. `instance`: another one for each life of the process.
+        `configuration`: on another host; see `ScorerHello`."""
         self._sockets = sockets
         self._worker_index = worker_index
         self._instance = instance
         self._configuration = configuration
         self._clock = clock
         self._tally = Tally()
-        self._plugin_times = plugin_times or PluginTimes(clock.monotonic_s)
-        self._replica = Replica(worker_index, decode_object)
-        self._heartbeat = heartbeat or Heartbeat()
-        began = self._heartbeat.beat
-        self._cycle = ExtendedCycle(self._replica, frameworks, seed, tie_break, reserves, began)
+        self._plugin_times = PluginTimes(clock.monotonic_s)
+        for profile in profiles:
+            several = (profile.plugins_at[point] for point in TIMED_POINTS)
+            name = profile.scheduler_name
+            self._plugin_times.watch(name, itertools.chain(*several), IN_SCORERS)
+        self._replica = Replica(worker_index)
+        self._heartbeat = heartbeat
+        self._cycle = ExtendedCycle(
+            self._replica,
+            {profile.scheduler_name: profile.framework for profile in profiles},
+            # Workers break ties differently, so that they do not meet on the same nodes.
+            seed * 1_000_003 + worker_index,
+            tie_break,
+            {profile.scheduler_name: profile.plugins_at["reserve"] for profile in profiles},
+            heartbeat.beat,
+        )
         self._caller = caller
         self._extended: ExtendedPods | None = None
         if caller is not None:

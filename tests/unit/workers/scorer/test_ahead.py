@@ -164,7 +164,7 @@ def test_a_heartbeat_follows_soon_after_news_and_seldom_when_there_are_none() ->
     pipeline, clock = Pipeline(), ManualClock(now_s=10.0)
     pipeline.sync([make_node("n0")], [])
     line = TimedLine(pipeline, clock)
-    loop = loop_on(line, clock, frameworks=pipeline.frameworks, worker_index=0)
+    loop = loop_on(line, clock, profiles=[pipeline.profile], worker_index=0)
 
     def next_heartbeat_s() -> float:
         begun_s, before = clock.now_s, line.heartbeats()
@@ -188,7 +188,7 @@ def test_it_says_what_it_foresees_after_each_change_twice_as_much_as_was_used() 
     while pipeline.step_owner():
         pass
     line = Line(pipeline)
-    loop = loop_on(line, ManualClock(now_s=10.0), frameworks=pipeline.frameworks, worker_index=0)
+    loop = loop_on(line, ManualClock(now_s=10.0), profiles=[pipeline.profile], worker_index=0)
 
     def run_until_calm() -> None:
         line.calm_count = 0

@@ -9,12 +9,13 @@ from bench.manual_clock import ManualClock
 from daemon.core.effects import TellScorer
 from daemon.core.owner_counts import Count
 from shared.framework.runtime import plugin_times
-from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
+from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.to_scorer import GreetAgain
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
 from tests.support.pipeline import Pipeline
 from tests.unit.workers.scorer.test_ahead import Line
+from workers.scorer import scorer_loop
 from workers.scorer.scorer_loop import HEARTBEAT_S
 
 PROFILE = "default-scheduler"
@@ -25,17 +26,15 @@ def told(pipeline: Pipeline, rounds: list[list[str]]) -> tuple[Counter[tuple[str
     were given to a scorer, a list at a time. "low" ones may make room for "high" ones, "big" ones fit
     nowhere."""
     clock = ManualClock(now_s=10.0)
-    times = PluginTimes(itertools.count(0.0, 1.0).__next__)
-    framework = pipeline.frameworks[PROFILE]
-    plugins = [entry.plugin for entry in framework.scores]
-    several = (framework.pre_filters, framework.filters, framework.post_filters, plugins)
-    times.watch(PROFILE, itertools.chain(*several), IN_SCORERS)
     while pipeline.step_owner():
         pass
     scorer = pipeline.scorers[0]
     scorer.inbox.append(TellScorer(scorer.peer, GreetAgain(), ()))
     line = Line(pipeline)
-    loop = loop_on(line, clock, frameworks=pipeline.frameworks, worker_index=0, plugin_times=times)
+    stopwatch = itertools.count(0.0, 1.0).__next__
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(scorer_loop, "PluginTimes", lambda _: PluginTimes(stopwatch))
+        loop = loop_on(line, clock, profiles=[pipeline.profile], worker_index=0)
     for names in [[], *rounds, []]:
         for name in names:
             pipeline.add_pod(

@@ -4,7 +4,6 @@ from daemon.core.cache import Cache
 from daemon.core.effects import Publish
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
-from shared.kube.decode import decode_object
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from workers.scorer.replica import Replica
@@ -30,7 +29,7 @@ class Owner:
 
 
 def started(owner: Owner) -> Replica:
-    replica = Replica(0, decode_object)
+    replica = Replica(0)
     owner.log.skip(owner.settled)
     full = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full.message, full.buffers)
