@@ -82,7 +82,7 @@ class Stretch:
                     return None
                 if info.takes_claims and checker.key_of(class_id, info, profile) == class_id:
                     return None
-                crowded = checker.crowded_domains(class_id, info, profile)
+                crowded = checker.known(class_id, info, profile).crowded_domains(class_id)
         except ObjectError:
             return None  # And comes out where it is checked.
         return None if crowded is None else [(domain_of_row, set()) for domain_of_row in crowded]
@@ -132,11 +132,12 @@ def passing(cache: Cache, checker: Checker, run: Sequence[Proposed], generation:
     pod_class = run[0][0].pod_class
     uid = run[0][0].pod.record.uid
     own_uid = uid if cache.view.nominations.get(uid) is not None else ""
-    ok = checker.passing(pod_class.class_id, pod_class.info, pod_class.profile, rows, own_uid)
+    asked = pod_class.class_id, pod_class.info, pod_class.profile
+    ok = checker.passing(*asked, rows, own_uid)
     # A row that another node has taken since is not the node that the worker meant.
     ok &= nodes.incarnation[rows] <= generation
     passed: list[bool] = ok.tolist()
-    if not all(passed) and checker.is_wide(pod_class.class_id, pod_class.info, pod_class.profile):
+    if not all(passed) and checker.known(*asked).is_wide:
         for at, (before, is_let_in) in enumerate(pairwise(passed), 1):
             if before and not is_let_in:
                 return passed[:at]

@@ -84,10 +84,6 @@ class Nominations:
         self._uids_by_row.drop(nomination.node_row, uid)
         return nomination
 
-    def clear(self) -> None:
-        for uid in list(self._by_uid):
-            self.remove(uid)
-
     def slots_on(self, rows: Rows, priority_min: int, own_uid: str = "") -> Rows:
         """Where in the columns the nominations to `rows` stand that a pod of `priority_min` has to
         respect; its own, if `own_uid` names it, is none of them."""

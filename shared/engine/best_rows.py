@@ -9,7 +9,7 @@ time, so that a placement costs about the same at a thousand nodes and at a mill
 from array import array
 from bisect import bisect_left
 from collections.abc import Callable
-from typing import Final, Protocol
+from typing import Final
 
 import numpy as np
 
@@ -21,22 +21,6 @@ million rows the n-th is found by looking at 62 lengths at most."""
 ROWS_SHARE: Final = 64
 """At most about one row in so many is looked up in advance."""
 GROWTH: Final = 8
-
-
-class Ties(Protocol):
-    """Rows with equal totals, ascending: a `RowSet`, or an array."""
-
-    def __len__(self) -> int: ...
-
-    def __getitem__(self, index: int, /) -> int: ...
-
-    def tolist(self) -> list[int]: ...
-
-
-TieBreak = Callable[[Ties], int]
-"""Chooses one of the rows (at least two) that are equally good."""
-RunTieBreak = Callable[[Ties, int], int]
-"""The same for the attempt with this ticket."""
 
 
 class RowSet:
@@ -100,6 +84,14 @@ class RowSet:
         if not isinstance(block, array):
             block = self._blocks[number] = array("q", block.tobytes())
         return block
+
+
+Ties = RowSet | Rows
+"""Rows with equal totals, ascending."""
+TieBreak = Callable[[Ties], int]
+"""Chooses one of the rows (at least two) that are equally good."""
+RunTieBreak = Callable[[Ties, int], int]
+"""The same for the attempt with this ticket."""
 
 
 class BestRows:

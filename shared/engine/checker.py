@@ -11,7 +11,7 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Bools, Rows
-from shared.engine.evaluation import Alike, Evaluations
+from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.families import Families, Family, passing_part
 from shared.engine.kept_rows import FEW_ROWS, room_filters
 from shared.framework.cluster_view import ClusterView
@@ -53,16 +53,10 @@ class Checker:
                 return passes
         return self._classes.of(key, info, self._frameworks[profile]).filters.passing(rows, own_uid)
 
-    def is_wide(self, class_id: int, info: PodInfo, profile: str) -> bool:
-        """Whether pods elsewhere matter: then a verdict holds until the next pod is placed."""
+    def known(self, class_id: int, info: PodInfo, profile: str) -> Evaluation:
+        """What is known of the class, or of all pods that are like this one but for their claims."""
         key = self.key_of(class_id, info, profile)
-        return self._classes.of(key, info, self._frameworks[profile]).is_wide
-
-    def crowded_domains(self, class_id: int, info: PodInfo, profile: str) -> list[Rows] | None:
-        """As of `CrowdingFilter`, for pods that come to distinct rows: none where pods elsewhere do not
-        matter, or never keep others of the class away."""
-        key = self.key_of(class_id, info, profile)
-        return self._classes.of(key, info, self._frameworks[profile]).crowded_domains(class_id)
+        return self._classes.of(key, info, self._frameworks[profile])
 
     def key_of(self, class_id: int, info: PodInfo, profile: str) -> Hashable:
         """Equal for pods of which the filters say the same of nodes that none of them came to: those of

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.nomination_columns import NO_NODE
 from shared.columns.rows import parts_of, row_index, rows_where
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.row_states import RowStates
@@ -88,7 +89,7 @@ class ClassFilters:
         passes = self.static_ok[rows]
         if np.count_nonzero(passes):
             if self._changing:
-                passes &= self._passing(self._changing, rows)
+                passes &= self.pod.passing_of(self._changing, rows)
             pod = self.pod._replace(own_uid=own_uid) if own_uid else self.pod
             passes = passing_with_nominated(pod, rows, passes)
         return passes
@@ -120,7 +121,7 @@ class ClassFilters:
         if not self.pod.outcome.status.is_success:
             return
         rows = self.pod.candidate_rows()
-        fixed = [self._passing(self._fixed, rows[part]) for part in parts_of(len(rows))]
+        fixed = [self.pod.passing_of(self._fixed, rows[part]) for part in parts_of(len(rows))]
         rows = _picked(rows, np.concatenate(fixed)) if fixed else rows
         self.static_ok[row_index(rows)] = True
         passes = states.passing(self.pod, self.moving, rows)
@@ -128,9 +129,9 @@ class ClassFilters:
         self.moving_ok[row_index(rows)] = True
         if self._wide:
             all_rows = np.flatnonzero(self.static_ok)
-            self.wide_ok[all_rows] = self._passing(self._wide, all_rows)
+            self.wide_ok[all_rows] = self.pod.passing_of(self._wide, all_rows)
             rows = _picked(rows, self.wide_ok[rows])
-        rows = _picked(rows, self._with_nominated(rows, np.ones(len(rows), np.bool_)))
+        rows = _picked(rows, passing_with_nominated(self.pod, rows, np.ones(len(rows), np.bool_)))
         self.feasible[row_index(rows)] = True
         self.feasible_count = len(rows)
 
@@ -151,7 +152,7 @@ class ClassFilters:
             touched.append(delta.node_rows)
         passes = self.static_ok[rows]
         if np.count_nonzero(passes):
-            passes &= self._passing(self.moving, rows)
+            passes &= self.pod.passing_of(self.moving, rows)
         self.moving_ok[rows] = passes
         return self._concluded(rows, passes, touched)
 
@@ -177,11 +178,15 @@ class ClassFilters:
         if self._wide:
             wide_rows = np.concatenate(touched) if touched else NO_ROWS
             if len(wide_rows):
-                self.wide_ok[wide_rows] = self._passing(self._wide, wide_rows)
+                self.wide_ok[wide_rows] = self.pod.passing_of(self._wide, wide_rows)
                 rows = np.concatenate((rows, wide_rows))
-            rows = self._and_nominated_rows(rows)
+            if len(self._cluster.nominations):
+                # Because of a pod elsewhere a wide filter may turn against a row that pods are
+                # nominated to without turning against it as it is.
+                waiting = self._cluster.nominations.node_row
+                rows = np.concatenate((rows, waiting[waiting != NO_NODE]))
             passes = self.moving_ok[rows] & self.wide_ok[rows]
-        passes = self._with_nominated(rows, passes)
+        passes = passing_with_nominated(self.pod, rows, passes)
         return Refiltered(rows, self._flip(rows, passes))
 
     def _update_wide(self, delta: Delta) -> list[Rows] | None:
@@ -198,7 +203,7 @@ class ClassFilters:
         return touched
 
     def _ask_fixed(self, rows: Rows) -> None:
-        passes = self._passing(self._fixed, rows)
+        passes = self.pod.passing_of(self._fixed, rows)
         self.static_ok[rows] = passes & self._cluster.nodes.present[rows]
 
     def _flip(self, rows: Rows, passes: Bools) -> Rows:
@@ -220,21 +225,6 @@ class ClassFilters:
         named = np.zeros(len(self.feasible), np.bool_)
         named[rows] = True
         return np.flatnonzero(named)
-
-    def _passing(self, filters: list[int], rows: Rows) -> Bools:
-        return self.pod.passing_of(filters, rows)
-
-    def _with_nominated(self, rows: Rows, passes: Bools) -> Bools:
-        return passing_with_nominated(self.pod, rows, passes)
-
-    def _and_nominated_rows(self, rows: Rows) -> Rows:
-        """With the rows that pods are nominated to: a wide filter may turn against such a row because
-        of a pod elsewhere without turning against it as it is."""
-        nominations = self._cluster.nominations
-        if not nominations:
-            return rows
-        waiting = nominations.node_row[nominations.node_row >= 0]
-        return np.concatenate((rows, waiting))
 
 
 def _picked(rows: Rows, passes: Bools) -> Rows:

@@ -77,14 +77,10 @@ class ScoreColumn:
         if self.follower is not None:
             return self._weighted[index]
         even = self._even
-        return self.weigh(self.raw[index] if even is None else even)
+        return self.weigh(self.raw[index] if even is None else even, self.normalization)
 
-    def weigh(self, raw: Int64s) -> Int64s:
+    def weigh(self, raw: Int64s, normalization: Hashable) -> Int64s:
         """Raw scores, normalised and weighted."""
-        return self.weigh_by(raw, self.normalization)
-
-    def weigh_by(self, raw: Int64s, normalization: Hashable) -> Int64s:
-        """The same with another normalisation."""
         plugin, weight, _, normalizer = self.entry
         if normalizer is not None:
             raw = normalizer.normalize(raw, normalization)
@@ -101,10 +97,10 @@ class ScoreColumn:
             is_other = True
         if is_other:
             for part in parts_of(row_count):
-                self._weighted[part] = self.weigh(self.raw[part])
+                self._weighted[part] = self.weigh(self.raw[part], self.normalization)
             return True
         if len(rows):
-            self._weighted[rows] = self.weigh(self.raw[rows])
+            self._weighted[rows] = self.weigh(self.raw[rows], self.normalization)
         return False
 
     def _summarize(self, feasible: "_Feasible") -> bool:
@@ -252,9 +248,10 @@ class ClassScores:
             normalizer = column.entry.normalizer
             if normalizer is None:
                 continue
-            summary = normalizer.normalization(column.entry.state, column.raw[rows])
-            if summary != column.normalization:
-                total = total + (column.weigh_by(column.raw, summary) - column.weigh(column.raw))
+            before, raw = column.normalization, column.raw
+            summary = normalizer.normalization(column.entry.state, raw[rows])
+            if summary != before:
+                total = total + (column.weigh(raw, summary) - column.weigh(raw, before))
         return total
 
     @property

@@ -201,7 +201,8 @@ class Evaluation:
         return False
 
     def crowded_domains(self, class_id: int) -> list[Rows] | None:
-        """As of `CrowdingFilter`, of all filters."""
+        """As of `CrowdingFilter`, of all filters, for pods that come to distinct rows: none where pods
+        elsewhere do not matter, or never keep others of the class away."""
         outcome, crowding = self.pod.outcome, self.pod.plan.crowding
         if crowding is None or not outcome.status.is_success:
             return None
@@ -262,7 +263,9 @@ class Evaluation:
             or (self.pod.outcome.node_names is not None and len(node_rows))
         ):
             return False
-        reads = _reads_changed(follower)
+        reads = 0 if follower.saw_pods else _PODS
+        if not (follower.saw_usage and follower.saw_nodes):
+            reads = MOVING_BITS if follower.saw_nodes else EDITED_BITS
         if self.stale_by & reads:
             return False
         follower.note()
@@ -325,15 +328,6 @@ class Evaluation:
         if class_ids is not None and not self.heeds_any(class_ids):
             return ()
         return self._follower.pods()
-
-
-def _reads_changed(follower: Follower) -> int:
-    """Bits of Reads."""
-    if not follower.saw_nodes:
-        return EDITED_BITS
-    if not follower.saw_usage:
-        return MOVING_BITS
-    return 0 if follower.saw_pods else _PODS
 
 
 def _rows_within(outdated: list[Rows], rows: Rows) -> Rows:

@@ -55,7 +55,8 @@ class RowStates:
         self._shape = (0, 0)
         self.of_row: Rows = np.zeros(0, np.intp)
         """Shape (capacity,): the row of the node's state in `view.nodes`."""
-        self._view: ClusterView | None = None
+        self.view = cluster
+        """After `follow`: one node for each state, of which only columns of resources are filled."""
 
     def follow(self) -> None:
         """Takes in what became of the rows."""
@@ -67,12 +68,6 @@ class RowStates:
     def placed(self) -> None:
         """What happened last is in `of_row` already."""
         self._follower.note()
-
-    @property
-    def view(self) -> ClusterView:
-        """After `follow`: one node for each state, of which only columns of resources are filled."""
-        assert self._view is not None, "made when followed"
-        return self._view
 
     @property
     def count(self) -> int:
@@ -172,7 +167,7 @@ class RowStates:
         table.resources = nodes.resources
         table.reserve_resources(len(nodes.requested))
         cluster = self._cluster
-        self._view = ClusterView(
+        self.view = ClusterView(
             table, cluster.objects, PodTable(), cluster.classes, cluster.journal
         )
         self._shape = self._shape_now()

@@ -30,7 +30,7 @@ from bench.conformance.scenario import ClusterObjects, other_objects
 from bench.conformance.shapes import object_kind
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
-from shared.columns.nomination_columns import Nomination
+from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import Rows
 from shared.engine import row_states
 from shared.engine.best_rows import Ties
@@ -317,7 +317,7 @@ class EngineMachine(RuleBasedStateMachine):
             assert_equal_to_slow(self.fast, view, pod_class.class_id, pod_class.info)
             key = (pod_class.class_id, pod_class.info, PROFILE)
             fresh = Checker(view, FRAMEWORKS)
-            assert self.checker.is_wide(*key) is fresh.is_wide(*key)
+            assert self.checker.known(*key).is_wide is fresh.known(*key).is_wide
 
     def teardown(self) -> None:
         self.nothing_is_remembered_wrong(list(range(len(SHAPES))))
@@ -536,7 +536,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         ended = shown[pick % len(shown)]
         if is_placed:
             self.sequence += 1
-            self.replica.take_nomination(ended.uid, self.sequence)
+            self.replica.nominate(Nomination(ended.uid, 0, 0, NO_NODE), self.sequence)
             self.proposed.append(Proposed(self.sequence, GONE, ended.node_row))
         else:
             self.end(ended)

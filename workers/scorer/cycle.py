@@ -8,6 +8,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
+from shared.columns.nomination_columns import NO_NODE as NOT_NOMINATED
+from shared.columns.nomination_columns import Nomination
 from shared.columns.schema import Rows
 from shared.dra.device_index import takes_devices
 from shared.dra.search_work import BATCH_STEPS_MAX, StepsTried
@@ -335,7 +337,9 @@ class Cycle:
         with changing():
             self._replica.place(task.class_id, row, proposal_sequence, uid)
             if task.uid:
-                self._replica.take_nomination(task.uid, proposal_sequence)
+                # The room that was kept for it is taken now.
+                ended = Nomination(task.uid, 0, 0, NOT_NOMINATED)
+                self._replica.nominate(ended, proposal_sequence)
 
     def _reserve(self, pod_class: ReplicaClass, row: int, uid: str) -> None:
         """Keeps the pods that follow from choosing the same volumes. A refusal is left to the owner,

@@ -116,9 +116,10 @@ class Replica:
         self.generation = message.generation
         self.next_ticket = message.next_ticket
         self._settle(message.settled)
-        self._tentative = [self._anew(tentative) for tentative in self._tentative]
-        for tentative in self._tentative:
-            self._lay_on(tentative)
+        for at, tentative in enumerate(self._tentative):  # In terms of new columns.
+            usage = self._usage_of(self._infos[tentative.class_id])
+            self._tentative[at] = tentative._replace(usage=usage)
+            self._lay_on(self._tentative[at])
         self._write_tentative_pods()
         self._nominated = {nomination.uid: nomination for nomination in delta.nominations}
         self._show_nominations()
@@ -192,7 +193,7 @@ class Replica:
             add_usage(self.nodes, tentative.row, tentative.usage, -1)
             self.nodes.ports_id[tentative.row] = mark.ports_id[tentative.row]
             self.journal.usage.append(tentative.row)
-            self._forget_assumed(tentative)
+            self.forget_assumed(tentative.uid)
         del self._tentative[mark.tentative_count :]
         if taken_back:
             self._write_tentative_pods()
@@ -200,13 +201,9 @@ class Replica:
             del self._own_nominations[mark.nomination_count :]
             self._show_nominations()
 
-    def take_nomination(self, uid: str, proposal_sequence: int) -> None:
-        """A nominated pod was placed: the room that was kept for it is taken now."""
-        self.nominate(Nomination(uid, 0, 0, NOT_NOMINATED), proposal_sequence)
-
     def nominate(self, own: Nomination, proposal_sequence: int) -> None:
-        """Keeps room for a pod until the owner settles its preemption: on top of what the owner says, as
-        `_show_nominations` would come to."""
+        """Keeps room for a pod until the owner settles its preemption, or (NOT_NOMINATED) keeps it no
+        longer: on top of what the owner says, as `_show_nominations` would come to."""
         self._own_nominations.append((proposal_sequence, own))
         shown = self.view.nominations
         before = shown.remove(own.uid)
@@ -219,17 +216,12 @@ class Replica:
     def drop_tentative(self) -> None:
         """The owner has taken back all pods that were in hand here."""
         for tentative in self._tentative:
-            self._forget_assumed(tentative)
+            self.forget_assumed(tentative.uid)
         self._tentative.clear()
         self._write_tentative_pods()
         self._own_nominations.clear()
         self._show_nominations()
         self._forget_retired()
-
-    def _anew(self, tentative: Tentative) -> Tentative:
-        """With what the pod takes in terms of new columns."""
-        info = self._infos[tentative.class_id]
-        return tentative._replace(usage=usage_of(self.nodes, info.requests, info.host_ports))
 
     def _lay_on(self, tentative: Tentative) -> None:
         row, usage = tentative.row, tentative.usage
@@ -242,18 +234,16 @@ class Replica:
         done = settled.get(self._worker_index, 0)
         for tentative in self._tentative:
             if tentative.proposal_sequence <= done:
-                self._forget_assumed(tentative)
+                # The owner's assumptions, if it accepted the placement, follow with the same delta.
+                self.forget_assumed(tentative.uid)
         self._tentative = [t for t in self._tentative if t.proposal_sequence > done]
         self._own_nominations = [own for own in self._own_nominations if own[0] > done]
         self._forget_retired()
 
-    def _forget_assumed(self, tentative: Tentative) -> None:
-        """The owner's assumptions, if it accepted the placement, follow with the same delta."""
-        if tentative.uid:
-            self.forget_assumed(tentative.uid)
-
     def forget_assumed(self, uid: str) -> None:
-        """Takes back what is assumed under this uid; nothing where that is nothing."""
+        """Takes back what is assumed under this uid; nothing where that is nothing, or empty."""
+        if not uid:
+            return
         for kind in self.objects.assumed_kinds():
             self.objects.forget_assumed_for(kind, uid)
 
@@ -323,14 +313,17 @@ class Replica:
     def _apply_classes(self, delta: DeltaBody) -> None:
         for definition in delta.classes:
             info = self._read.of(definition.namespace, definition.template)
-            usage = usage_of(self.nodes, info.requests, info.host_ports)
-            self.classes[definition.class_id] = ReplicaClass(info, definition.profile, usage)
+            of_class = ReplicaClass(info, definition.profile, self._usage_of(info))
+            self.classes[definition.class_id] = of_class
             self._infos[definition.class_id] = info
             self._retiring.discard(definition.class_id)
         for class_id in delta.retired_classes:
             self.classes.pop(class_id, None)
             self._retiring.add(class_id)
             self.newly_retired.append(class_id)
+
+    def _usage_of(self, info: PodInfo) -> PodUsage:
+        return usage_of(self.nodes, info.requests, info.host_ports)
 
     def _held(self) -> set[int]:
         """The classes that own placements and nominations name."""

@@ -120,20 +120,10 @@ class RoomMaker:
         """What the owner is told; the room that was found is kept from the pods that follow."""
         fit_error, result = search.fit_error, search.result
         plugins, pending = sorted(fit_error.plugins), sorted(fit_error.pending_plugins)
-        if fit_error.error:
-            return Failure(
-                [task.ticket],
-                fit_error.error,
-                plugins,
-                pending,
-                is_error=True,
-                ends_nomination=True,
-            )
         if result is None:
             # Nobody looks for room: the pod keeps no claim to what was found for it earlier.
-            return Failure(
-                [task.ticket], fit_error.message(), plugins, pending, False, ends_nomination=True
-            )
+            told, is_error = fit_error.error or fit_error.message(), bool(fit_error.error)
+            return Failure([task.ticket], told, plugins, pending, is_error, ends_nomination=True)
         preemption = result.preemption
         proposal = None
         if preemption is not None and preemption.best is not None:
