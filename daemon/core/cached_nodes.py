@@ -144,7 +144,7 @@ class CachedNodes:
         share: if it says yes, every copy must be made anew. It does so when at least half of one of
         them are of no use."""
         nodes = self.nodes
-        wasted = nodes.name_waste()
+        wasted = len(nodes.names) - len(self._node_infos)
         is_worth_it = wasted >= DICTIONARY_WASTE_MAX and 2 * wasted >= len(nodes.names)
         # The others are counted each time that their number has doubled: that is seldom enough.
         if not is_worth_it and len(nodes.label_values) >= self._value_look:

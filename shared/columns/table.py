@@ -121,8 +121,6 @@ class NodeTable:
         """As long as nothing changed that it depends on."""
         self._row_by_name_id: Int32s = np.full(FIRST_CAPACITY, NO_ROW, np.int32)
         """NO_ROW for names of which there is no node; may be shorter than `names`."""
-        self._named_count = 0
-        """Rows with a name."""
 
     # Rows ----------------------------------------------------------------
 
@@ -141,12 +139,10 @@ class NodeTable:
         name_ids = np.array(self.names.ids_of(node_names), np.int32)
         self.name_id[rows] = name_ids
         self._rows_by_name_id()[name_ids] = rows
-        self._named_count += len(rows)
 
     def unbind_name(self, row: int) -> None:
         """Takes a row from its node."""
         self._row_by_name_id[self.name_id.item(row)] = NO_ROW
-        self._named_count -= 1
 
     def _rows_by_name_id(self) -> Int32s:
         """Long enough for all names."""
@@ -163,12 +159,9 @@ class NodeTable:
         now = self.name_id[rows]
         renamed = before != now
         old = before[renamed]
-        left = old[by_id[old] == rows[renamed]]
-        by_id[left] = NO_ROW
+        by_id[old[by_id[old] == rows[renamed]]] = NO_ROW
         present = self.present[rows]
-        shown = now[present]
-        self._named_count += int(np.count_nonzero(by_id[shown] == NO_ROW)) - len(left)
-        by_id[shown] = rows[present]
+        by_id[now[present]] = rows[present]
 
     def set_present(self, rows: Rows | int, *, is_present: bool) -> None:
         """Says whether a Node object stands behind each of the rows."""
@@ -228,10 +221,6 @@ class NodeTable:
         rows = slice(0, self.row_count)
         self.images_id[rows] = _compacted(self.images, self.images_id[rows], frozenset())
         self.ports_id[rows] = _compacted(self.ports, self.ports_id[rows], frozenset())
-
-    def name_waste(self) -> int:
-        """How many names of nodes no row has any more."""
-        return len(self.names) - self._named_count
 
     def value_waste(self) -> int:
         """How many label values no row has any more. Looks at all labels of all nodes."""

@@ -254,8 +254,7 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
     owner has confirmed them, so no proposal can name them; that nobody else helps is not the last word
     then: no event would ever wake the pod."""
     cluster, priority, tentative = pod.cluster, pod.info.priority, pod.cluster.tentative
-    own = tentative.used_rows()
-    own = own[cluster.usages.priorities(tentative.class_id[own]) < priority]
+    own = unconfirmed_below(cluster, priority)
     own = own[np.isin(tentative.node_row[own], potential)]
     if not len(own):
         return False
@@ -272,6 +271,13 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
         if filtered.passes.any():
             return True
     return False
+
+
+def unconfirmed_below(cluster: ClusterView, priority: int) -> Rows:
+    """The placements of this worker that nobody has confirmed, of pods that are less important."""
+    own = cluster.tentative.used_rows()
+    is_lower = cluster.usages.priorities(cluster.tentative.class_id[own]) < priority
+    return own[is_lower]
 
 
 def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bool]:

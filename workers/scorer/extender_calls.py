@@ -14,7 +14,7 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from typing import Any, Final, Self, assert_never
 
 from shared.clock import Clock, SystemClock
@@ -218,7 +218,7 @@ class ExtenderDesk:
             config = client.config
             if not config.filter_verb or not verdicts.passing:
                 continue
-            try:
+            with _ignored(config):
                 args = await self._args(config, pod, verdicts.passing)
                 body = await client.ask(config.filter_verb, args)
                 answer = filter_answer(
@@ -227,14 +227,9 @@ class ExtenderDesk:
                     config.url_prefix,
                     is_cache_capable=config.node_cache_capable,
                 )
-            except OperationalError as error:
-                if not config.ignorable:
-                    raise
-                log.warning("extender_ignored", extender=config.url_prefix, problem=str(error))
-                continue
-            verdicts.take_filter_answer(
-                answer.node_names, answer.failed, answer.unresolvable, are_bare=answer.are_bare
-            )
+                verdicts.take_filter_answer(
+                    answer.node_names, answer.failed, answer.unresolvable, are_bare=answer.are_bare
+                )
 
     async def _prioritize(
         self, question: FilterQuestion, pod: bytes, verdicts: ExtenderVerdicts
@@ -265,16 +260,12 @@ class ExtenderDesk:
         victims = question.victims
         for client in (self._clients[i] for i in question.extenders):
             config = client.config
-            try:
+            with _ignored(config):
                 args = await self._preempt_args(config, pod, question, victims)
                 body = await client.ask(config.preempt_verb, args)
                 left = preempt_result(body, is_ignorable=config.ignorable)
                 _check_known(config, left, question)
                 victims = left
-            except OperationalError as error:
-                if not config.ignorable:
-                    raise
-                log.warning("extender_ignored", extender=config.url_prefix, problem=str(error))
             if not victims:
                 break
         return victims
@@ -291,6 +282,17 @@ class ExtenderDesk:
         uids = [each.uid for on_node in victims.values() for each in on_node.pods or ()]
         bodies = await asyncio.gather(*(self._pod(question.pods[uid]) for uid in uids))
         return whole_preempt_args(pod, victims, dict(zip(uids, bodies, strict=True)))
+
+
+@contextlib.contextmanager
+def _ignored(config: ExtenderConfig) -> Iterator[None]:
+    """What goes wrong with an extender that may be."""
+    try:
+        yield
+    except OperationalError as error:
+        if not config.ignorable:
+            raise
+        log.warning("extender_ignored", extender=config.url_prefix, problem=str(error))
 
 
 def _check_known(

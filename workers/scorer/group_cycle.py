@@ -87,9 +87,10 @@ class GroupCycle:
         """Nothing stays on the copy, and nobody is to make room."""
         self._where = ""
         """The placement that was tried last."""
-        self._class_counts = Counter[int]()
-        for run in batch.runs:
-            self._class_counts[run.class_id] += run.count
+        class_ids = [run.class_id for run in batch.runs for _ in range(run.count)]
+        self._class_of = dict(enumerate(class_ids, batch.first_ticket))
+        """Of each ticket."""
+        self._class_counts = Counter(self._class_of.values())
 
     def run(self) -> BatchAnswers:
         """An answer to every task."""
@@ -102,7 +103,7 @@ class GroupCycle:
             if not isinstance(room, str):
                 return answers._replace(group_room=room)
             if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
-                return BatchAnswers(Placements([], []), [], self._tickets())
+                return BatchAnswers(Placements([], []), [], list(self._class_of))
             told = f"{told}, {room}"
         answers = answers._replace(group_message=f"{told}; {self._lack(answers)}")
         hold = self._group.hold
@@ -116,26 +117,17 @@ class GroupCycle:
         they have to keep to one placement, and what the others ask for that is short."""
         where = f" in {self._where}" if self._where else ""
         told = [f"{answers.found_count} of {self._batch.pod_count} members fit{where}"]
-        class_of = dict(zip(self._tickets(), self._class_ids(), strict=True))
         wanted = Counter[str]()
         for failure in answers.failures:
             names = dict.fromkeys(_SHORT.findall(failure.message))
             for ticket in failure.tickets if failure.preemption is None else ():
-                pod_class = self._replica.classes.get(class_of[ticket])
+                pod_class = self._replica.classes.get(self._class_of[ticket])
                 asked = (
                     [] if pod_class is None else [_asked(pod_class.info, name) for name in names]
                 )
                 wanted[" and ".join(filter(None, asked))] += 1
         told += [f"{count} need {asked} each" for asked, count in wanted.items() if asked]
         return "; ".join(told)
-
-    def _tickets(self) -> list[int]:
-        first = self._batch.first_ticket
-        return list(range(first, first + self._batch.pod_count))
-
-    def _class_ids(self) -> list[int]:
-        """Of each ticket."""
-        return [run.class_id for run in self._batch.runs for _ in range(run.count)]
 
     def _placed(self) -> BatchAnswers:
         """Without anybody gone."""
@@ -157,7 +149,8 @@ class GroupCycle:
                 return _none_of(len(domains), answers)
             if is_last or answers.is_error or answers.found_count >= self._group.needed:
                 return answers
-        failure = Failure(self._tickets(), NO_PLACEMENTS, [], [], False, ends_nomination=True)
+        tickets = list(self._class_of)
+        failure = Failure(tickets, NO_PLACEMENTS, [], [], False, ends_nomination=True)
         return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
 
     def _tried(self, rows: Rows | None, *, stays: bool = False) -> BatchAnswers:
@@ -261,8 +254,6 @@ class GroupCycle:
 
     def _counted(self, topology: Topology, domains: Rows) -> tuple[dict[int, Int64s], int | None]:
         """The same, found by trying; and where that came to an error."""
-        class_of = self._class_ids()
-        first = self._batch.first_ticket
         counts = {class_id: topology.by_domain() for class_id in self._class_counts}
         for domain in domains.tolist():
             answers = self._tried(topology.rows_of(domain))
@@ -271,7 +262,7 @@ class GroupCycle:
             waiting = [each.tickets for each in answers.failures if each.preemption is not None]
             for tickets in (answers.placements.tickets, *waiting):
                 for ticket in tickets:
-                    counts[class_of[ticket - first]][domain] += 1
+                    counts[self._class_of[ticket]][domain] += 1
         return counts, None
 
     def _scores(

@@ -29,6 +29,7 @@ from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.preemption.potential_victims import Budgets
 from shared.plugins.preemption.victim_groups import VictimGroups, are_spare
+from workers.scorer.evaluator import unconfirmed_below
 
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 ONE_BY_ONE_MAX: Final = 64
@@ -179,10 +180,7 @@ def victim_units(cluster: ClusterView, below: int, whole: Mapping[int, int]) -> 
 def has_unconfirmed(cluster: ClusterView, priority: int) -> bool:
     """Whether this worker has placed less important pods that nobody has confirmed yet: they may be
     in the way, and no proposal can name them."""
-    own = cluster.tentative.used_rows()
-    priorities: Int64s = cluster.usages.priorities(cluster.tentative.class_id[own])
-    is_lower: Bools = priorities < priority
-    return bool(is_lower.any())
+    return len(unconfirmed_below(cluster, priority)) > 0
 
 
 def _parts(rows: Rows, group_id: Int64s, lower: Mapping[int, int]) -> list[tuple[int, Rows]]:
