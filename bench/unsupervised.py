@@ -14,7 +14,6 @@ from typing import IO, Final
 
 from shared.child_plan import ChildPlan
 from shared.runtime_options import RuntimeOptions
-from shared.transport.parent import make_lifeline
 
 STOP_TIMEOUT_S: Final = 10.0
 LOG_TAIL_LINES: Final = 10
@@ -34,7 +33,7 @@ class UnsupervisedProcesses:
         self._plan = plan.path
         self._plan.write_bytes(plan.encoded())
         self._environment = environment
-        self._lifeline: tuple[int, ...] = make_lifeline()
+        self._lifeline: tuple[int, ...] = os.pipe()
         self._processes: dict[str, subprocess.Popen[bytes]] = {}
 
     def start(self, name: str, module: str, *, speaks: bool = False) -> None:

@@ -25,10 +25,9 @@ from shared.errors import OperationalError
 from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import AdapterMessage, ToAdapter
 from shared.runtime_options import RuntimeOptions
-from shared.transport.adapter_link import NO_EPOCH, AdapterLink
+from shared.transport.adapter_link import NO_EPOCH, AdapterLink, adapter_peer
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
-from shared.transport.parent import make_lifeline
 from shared.transport.runtime_dir import prepare_runtime_dir
 
 STOP_S: Final = 20.0
@@ -94,7 +93,7 @@ class DecisionProcesses:
     def start(self) -> None:
         """Starts them all; they find one another by themselves."""
         prepare_runtime_dir(self._runtime_dir)
-        self._lifeline = make_lifeline()
+        self._lifeline = os.pipe()
         options = self._options
         told = RuntimeOptions(
             runtime_dir=str(self._runtime_dir),
@@ -154,7 +153,7 @@ class DecisionProcesses:
     async def play_adapter(self, source: EventSource) -> None:
         """Is the watch adapter, in this process, until cancelled."""
         instance = f"feeder-{os.getpid()}-{os.urandom(4).hex()}"
-        with AdapterLink(Endpoints(self._runtime_dir), instance) as link:
+        with AdapterLink(adapter_peer(Endpoints(self._runtime_dir), instance)) as link:
             self._link = CountedLink(link)
             await Adapter(source, self._link).run()
 

@@ -17,4 +17,4 @@ async def owner_histogram(owner: OwnerLink, name: str) -> dict[str, Buckets]:
         answer = await owner.ask(MetricsRequest(), MetricsAnswer, ANSWER_TIMEOUT_S)
     except NoAnswerError:
         return {}
-    return buckets_of(answer.histograms, name)
+    return buckets_of(answer.measured.histograms, name)

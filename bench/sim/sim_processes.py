@@ -42,7 +42,6 @@ from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets
@@ -378,9 +377,6 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
     kinds += map(custom_kind, machine.custom_kinds)
     missing = [kind.plural for kind in wanted if kind.plural not in machine.kinds]
 
-    def open_end(_: Endpoints, identity: str) -> Any:
-        return process.open_end(machine.links, Channel.ADAPTER, identity)
-
     async def main() -> int:
         source = SourceOfSome(
             missing,
@@ -390,7 +386,7 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
             kinds=kinds,
             in_hand=life.in_hand,
         )
-        link = AdapterLink(cast("Endpoints", None), instance, open_peer=open_end)
+        link = AdapterLink(process.open_end(machine.links, Channel.ADAPTER, f"adapter-{instance}"))
         task = process.create_task(Adapter(source, link).run())
         process.add_signal_handler(signal.SIGTERM, task.cancel)
         try:

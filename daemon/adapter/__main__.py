@@ -26,7 +26,7 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.find_access import find_access
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
-from shared.transport.adapter_link import AdapterLink
+from shared.transport.adapter_link import AdapterLink, adapter_peer
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 
@@ -71,7 +71,7 @@ async def _run(start: ChildStart[RuntimeOptions]) -> None:
     if options.record:
         recorder = Recorder(Path(options.record), SystemClock(), options.record_mib_max << 20)
     source = _source(start, heartbeat, recorder)
-    with AdapterLink(Endpoints(start.runtime_dir), instance) as link:
+    with AdapterLink(adapter_peer(Endpoints(start.runtime_dir), instance)) as link:
         task = loop.create_task(Adapter(source, link).run())
         start.call_at_end(loop, task.cancel)
         log.info("started", instance=instance)

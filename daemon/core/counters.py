@@ -9,7 +9,7 @@ from daemon.core.metrics_table import add_to, owner_tally
 from daemon.core.owner_counts import Count
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
-from shared.messages.measured import HistogramState, LabelledCount, Measured, measured_by
+from shared.messages.measured import Measured, measured_by
 
 RECENT_MAX: Final = 40
 """Decisions that are remembered for people: a screen of them."""
@@ -91,9 +91,6 @@ class Counters(dict[Count, int]):
         """What has happened at all, by its name in messages."""
         return {count.key: times for count, times in self.items() if times}
 
-    def labelled(self) -> list[LabelledCount]:
-        """All labelled counts, in the order in which they first came up."""
-        return measured_by(self._tally).counts
-
-    def histograms(self) -> list[HistogramState]:
-        return measured_by(self._tally).histograms
+    def measured(self) -> Measured:
+        """All of it, in the order in which it first came up."""
+        return measured_by(self._tally)

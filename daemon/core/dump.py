@@ -127,9 +127,10 @@ def metrics_answer(
         "inflight_events": in_flight,
         "unschedulable_pods": dict(sorted(rejected.items())),
     }
-    labelled = [
+    measured = counters.measured()
+    measured.counts.extend(
         LabelledCount(name, list(labels), count)
         for name, counts in of_queue.items()
         for labels, count in counts.items()
-    ]
-    return MetricsAnswer(status, [*counters.labelled(), *labelled], counters.histograms())
+    )
+    return MetricsAnswer(status, measured)

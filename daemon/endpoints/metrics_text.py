@@ -81,11 +81,11 @@ def metrics_text(
         _add_gauges(text, answer.status)
         for kind, heard_s in answer.status.api_heard_s.items():
             text.add(*_WORD_AGE, max(0.0, now_s - heard_s), [("kind", kind)])
-        for one in answer.labelled:
+        for one in answer.measured.counts:
             _add_labelled(text, one)
         for node, count in answer.status.foreign_pods_by_node.items():
             _add_labelled(text, LabelledCount("foreign_pods_on_node", [node], count))
-        for state in answer.histograms:
+        for state in answer.measured.histograms:
             _add_histogram(text, state)
     if is_leading is not None:
         text.add(
@@ -101,7 +101,7 @@ def metrics_text(
 
 
 def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
-    by_profile = [state for state in answer.histograms if state.name == "attempt_s"]
+    by_profile = [state for state in answer.measured.histograms if state.name == "attempt_s"]
     for state in by_profile:
         metric = Count.SCHEDULED.metric
         labels = zip(ALL_HISTOGRAMS["attempt_s"].label_names, state.labels, strict=True)

@@ -52,7 +52,6 @@ from shared.telemetry.log import EventLog
 from shared.transport.endpoints import Endpoints
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.owner_link import NoAnswerError, OwnerLink
-from shared.transport.parent import make_lifeline
 
 log = EventLog("supervisor")
 
@@ -83,7 +82,7 @@ def run(plan: Plan, make_plan: MakePlan) -> int:
     # Its own in elections, as kube-scheduler makes one: the host's name, then what no other process has.
     identity = f"{socket.gethostname()}_{secrets.token_hex(16)}"
     with SupervisorLock(Path(plan.options.runtime_dir)):
-        lifeline_read, lifeline_write = make_lifeline()
+        lifeline_read, lifeline_write = os.pipe()
         try:
             specs = _laid_out_first(plan, lifeline_read, identity)
 

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from shared.messages.codec import Codec, Message
-from shared.messages.measured import HistogramState, LabelledCount
+from shared.messages.measured import Measured
 
 
 class StatusRequest(Message, frozen=True, tag="qs"):
@@ -218,9 +218,8 @@ class CacheAnswer(Message, frozen=True, tag="aa"):
 
 class MetricsAnswer(Message, frozen=True, tag="am"):
     status: StatusAnswer
-    labelled: list[LabelledCount]
-    """Those of the queue are of now."""
-    histograms: list[HistogramState]
+    measured: Measured
+    """Since the owner's start; counts of the queue are of now."""
 
 
 class ResourcesOfTemplate(msgspec.Struct, array_like=True, frozen=True):

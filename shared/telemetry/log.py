@@ -36,7 +36,8 @@ FORMAT_VARIABLE: Final = "BERTH_LOGGING_FORMAT"
 
 _ROOT: Final = "berth"
 _FIELDS: Final = "berth_fields"
-_JOURNAL_ERROR, _JOURNAL_WARNING, _JOURNAL_INFO, _JOURNAL_DEBUG = 3, 4, 6, 7
+_JOURNAL_PRIORITIES: Final = (7, 7, 6, 4, 3)
+"""Of the levels, which are tens: debug is 10, error 40. All above is as bad for the journal."""
 _JSON_OPTIONS: Final = orjson.OPT_NON_STR_KEYS | orjson.OPT_SERIALIZE_NUMPY | orjson.OPT_UTC_Z
 
 
@@ -84,11 +85,7 @@ def start_logging(process: str, level: str = "info", stream: TextIO | None = Non
     handler.setFormatter(_formatter(process, out))
     if level != "debug":  # Who asks for everything gets it.
         handler.addFilter(BurstFilter())
-    root = logging.getLogger()
-    for old in list(root.handlers):
-        root.removeHandler(old)
-    root.addHandler(handler)
-    root.setLevel(logging.WARNING)
+    logging.basicConfig(handlers=[handler], level=logging.WARNING, force=True)
     logging.getLogger(_ROOT).setLevel(level.upper())
     logging.captureWarnings(capture=True)
     # A traceback in the middle of JSON lines would be lost to every collector.
@@ -136,7 +133,7 @@ class JsonFormatter(logging.Formatter):
             "time": _utc(record),
             "level": record.levelname.lower(),
             "process": self._process,
-            "logger": _short_name(record),
+            "logger": record.name.removeprefix(f"{_ROOT}."),
             "event": record.getMessage(),
         }
         for key, field in _fields_of(record).items():
@@ -151,7 +148,7 @@ class JournalFormatter(JsonFormatter):
     """JSON lines whose priority the journal can select by (`journalctl -p warning`)."""
 
     def format(self, record: logging.LogRecord) -> str:
-        return f"<{_journal_priority(record.levelno)}>{super().format(record)}"
+        return f"<{_JOURNAL_PRIORITIES[min(record.levelno // 10, 4)]}>{super().format(record)}"
 
 
 class TextFormatter(logging.Formatter):
@@ -197,21 +194,8 @@ def _is_journal(out: TextIO) -> bool:
     return named == f"{status.st_dev}:{status.st_ino}"
 
 
-def _journal_priority(level: int) -> int:
-    if level >= logging.ERROR:
-        return _JOURNAL_ERROR
-    if level >= logging.WARNING:
-        return _JOURNAL_WARNING
-    return _JOURNAL_INFO if level >= logging.INFO else _JOURNAL_DEBUG
-
-
 def _fields_of(record: logging.LogRecord) -> Mapping[str, Any]:
-    fields: Mapping[str, Any] = getattr(record, _FIELDS, {})
-    return fields
-
-
-def _short_name(record: logging.LogRecord) -> str:
-    return record.name.removeprefix(f"{_ROOT}.")
+    return getattr(record, _FIELDS, {})
 
 
 def _utc(record: logging.LogRecord) -> str:

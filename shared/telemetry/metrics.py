@@ -7,6 +7,8 @@ that its dashboards work; the others begin with `berth_`. What the owner alone c
 """
 
 import enum
+from itertools import accumulate, repeat
+from operator import mul
 from typing import Final, NamedTuple
 
 
@@ -29,10 +31,7 @@ def doubling(first: float, count: int) -> tuple[float, ...]:
 
 def half_more(first: float, count: int) -> tuple[float, ...]:
     """Bounds each half more than the one before, to the last digit of binary arithmetic."""
-    bounds = [first]
-    while len(bounds) < count:
-        bounds.append(bounds[-1] * 1.5)
-    return tuple(bounds)
+    return tuple(accumulate(repeat(1.5, count - 1), mul, initial=first))
 
 
 HISTOGRAMS: Final[dict[str, HistogramMetric]] = {

@@ -29,11 +29,6 @@ class Histogram:
         self.counts[bisect_left(self.bounds, measured)] += times
         self.sum += measured * times
 
-    def add(self, counts: Sequence[int], total: float) -> None:
-        """What another histogram of the same bounds has."""
-        self.counts = [mine + other for mine, other in zip(self.counts, counts, strict=True)]
-        self.sum += total
-
 
 Labels = tuple[str, ...]
 """Values, in the order in which the table of metrics names the labels."""
@@ -73,15 +68,17 @@ class Tally:
 
     def add_histogram(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
         """What another process observed. `counts` are as long as the bounds, and one."""
-        self._histogram(name, labels).add(counts, total)
+        into = self._histogram(name, labels)
+        into.counts = [mine + other for mine, other in zip(into.counts, counts, strict=True)]
+        into.sum += total
 
     def _histogram(self, name: str, labels: Labels) -> Histogram:
-        found = self.histograms.get((name, labels))
+        key = name, labels
+        if key not in self.histograms:
+            key = self._admitted(key)
+        found = self.histograms.get(key)
         if found is None:
-            key = self._admitted((name, labels))
-            found = self.histograms.get(key)
-            if found is None:
-                found = self.histograms[key] = Histogram(self._declared[0][name].bounds)
+            found = self.histograms[key] = Histogram(self._declared[0][name].bounds)
         return found
 
     def _admitted(self, key: tuple[str, Labels]) -> tuple[str, Labels]:

@@ -8,7 +8,6 @@ ends, is started again, and lists everything anew.
 """
 
 import asyncio
-from collections.abc import Callable
 from typing import Final
 
 from shared.errors import OperationalError
@@ -30,9 +29,9 @@ NO_EPOCH: Final = 0
 AdapterPeer = AsyncPeer[AdapterBatch, ToAdapter]
 
 
-def adapter_peer(endpoints: Endpoints, identity: str) -> AdapterPeer:
-    """The watch adapter's connection. To be made inside an event loop."""
-    return AsyncPeer(endpoints, Channel.ADAPTER, identity, FROM_ADAPTER, TO_ADAPTER)
+def adapter_peer(endpoints: Endpoints, instance: str) -> AdapterPeer:
+    """Of the watch adapter; `instance` names this life of it. To be made inside an event loop."""
+    return AsyncPeer(endpoints, Channel.ADAPTER, f"adapter-{instance}", FROM_ADAPTER, TO_ADAPTER)
 
 
 class EventsLostError(OperationalError):
@@ -42,14 +41,8 @@ class EventsLostError(OperationalError):
 class AdapterLink(Closing):
     """Ordered; `send_batch` is slow when the owner is slow. To be made inside an event loop."""
 
-    def __init__(
-        self,
-        endpoints: Endpoints,
-        instance: str,
-        open_peer: Callable[[Endpoints, str], AdapterPeer] = adapter_peer,
-    ) -> None:
-        """`instance` names this life of the adapter."""
-        self._peer = open_peer(endpoints, f"adapter-{instance}")
+    def __init__(self, peer: AdapterPeer) -> None:
+        self._peer = peer
         self._epoch = NO_EPOCH
         self._has_connected = False
         self._is_rejoining = False

@@ -57,7 +57,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
         self._incoming = incoming
         self.damage = DamageLog()
         self._received: deque[In | Connected] = deque()
-        self._received_max = LIMITS[channel].peer_high_water
+        self._received_max = LIMITS[channel].high_water
         self._reader: asyncio.Future[None] | None = None
         self._writers: deque[asyncio.Future[None]] = deque()
         self._socket.connect(endpoints.address(channel))

@@ -2,8 +2,8 @@
 
 The owner binds them all (work and snapshots also on tcp, for workers of other hosts: `remote.py`);
 everybody else connects, so any process may start before any other and be restarted alone. High-water
-marks count messages per connection and add up over both ends: a channel holds at most
-`owner_high_water + peer_high_water` messages in each direction for one peer.
+marks count messages per connection and add up over both ends: a channel holds at most twice its
+`high_water` in each direction for one peer.
 
 Under pressure:
 
@@ -41,8 +41,8 @@ class Channel(enum.StrEnum):
 class Limits(NamedTuple):
     """Bounds of one channel."""
 
-    owner_high_water: int
-    peer_high_water: int
+    high_water: int
+    """Of each end."""
     drained_per_poll: int
     """The owner takes at most so many messages from a channel before it turns to the others."""
 
@@ -50,15 +50,15 @@ class Limits(NamedTuple):
 LIMITS: Final[dict[Channel, Limits]] = {
     # A batch holds up to 1 MiB (1024 events): 32 of them on the way are bounded memory, and 8, at
     # some 6 us of the owner's time an event, are 50 ms until binds and proposals have their turn.
-    Channel.ADAPTER: Limits(owner_high_water=16, peer_high_water=16, drained_per_poll=8),
+    Channel.ADAPTER: Limits(high_water=16, drained_per_poll=8),
     # Work is bounded by the credit of each scorer, a few batches; heartbeats are one a second.
-    Channel.SCORERS: Limits(owner_high_water=1024, peer_high_water=1024, drained_per_poll=256),
+    Channel.SCORERS: Limits(high_water=1024, drained_per_poll=256),
     # A scorer that computes for 100 ms while the owner publishes a delta each millisecond is 100
     # behind; ten times that is a scorer in trouble, and a full snapshot is then the shorter way.
-    Channel.SNAPSHOTS: Limits(owner_high_water=1024, peer_high_water=1024, drained_per_poll=256),
+    Channel.SNAPSHOTS: Limits(high_water=1024, drained_per_poll=256),
     # Orders are bounded by the binds in flight (max-in-flight of each binder) and come in batches.
-    Channel.BINDERS: Limits(owner_high_water=4096, peer_high_water=4096, drained_per_poll=256),
-    Channel.ADMIN: Limits(owner_high_water=64, peer_high_water=64, drained_per_poll=16),
+    Channel.BINDERS: Limits(high_water=4096, drained_per_poll=256),
+    Channel.ADMIN: Limits(high_water=64, drained_per_poll=16),
 }
 
 REMOTE_SNAPSHOTS_HIGH_WATER: Final = 128

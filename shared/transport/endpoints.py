@@ -20,21 +20,18 @@ class Endpoints:
 
     def __init__(self, runtime_dir: Path) -> None:
         self.runtime_dir = runtime_dir.absolute()
-        self._addresses = self._ipc_addresses()
+        over = max(len(os.fsencode(self._path(each))) for each in Channel) - IPC_PATH_BYTES_MAX
+        if over > 0:
+            problem = (
+                f"socket paths would be {over} byte(s) too long; choose a shorter --runtime-dir"
+            )
+            raise ConfigurationError(str(self.runtime_dir), [problem])
 
     def address(self, channel: Channel) -> str:
-        return self._addresses[channel]
+        return f"ipc://{self._path(channel)}"
 
     def prepare(self, socket: RawSocket) -> None:
         """For the next `connect`. Nothing: who may enter the directory may connect."""
 
-    def _ipc_addresses(self) -> dict[Channel, str]:
-        paths = {channel: self.runtime_dir / f"{channel.value}.sock" for channel in Channel}
-        longest = max(len(os.fsencode(path)) for path in paths.values())
-        if longest > IPC_PATH_BYTES_MAX:
-            over = longest - IPC_PATH_BYTES_MAX
-            raise ConfigurationError(
-                str(self.runtime_dir),
-                [f"socket paths would be {over} byte(s) too long; choose a shorter --runtime-dir"],
-            )
-        return {channel: f"ipc://{path}" for channel, path in paths.items()}
+    def _path(self, channel: Channel) -> Path:
+        return self.runtime_dir / f"{channel.value}.sock"

@@ -25,9 +25,8 @@ from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToA
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Drain, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.endpoints import Endpoints
-from shared.transport.gatekeeper import Gatekeeper
 from shared.transport.poll_loop import wait_ready
-from shared.transport.remote import WorkersEntrance
+from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
 from shared.transport.sockets import (
     Closing,

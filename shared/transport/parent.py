@@ -4,7 +4,8 @@ supervisor has died, however it died.
 The supervisor keeps the writing end of a pipe and gives the reading end to each child (option
 `--lifeline-fd`). Nothing is ever written. When the supervisor's process ends, the kernel closes the
 writing end, the reading end becomes readable with end of file, and the child stops. No polling, no
-race with a process id that is used again (as with `os.getppid`), and it works across exec.
+race with a process id that is used again (as with `os.getppid`), and it works across exec. Neither end
+is inherited unless asked for (`os.pipe`): a child with the writing end would keep its siblings alive.
 
 Asyncio processes use `call_when_cut`; poll loops, `poll_loop.watch_for_end`.
 """
@@ -35,15 +36,6 @@ def add_options(parser: argparse.ArgumentParser) -> None:
 
 def _numbers(text: str) -> frozenset[int]:
     return frozenset(int(number) for number in text.split(",") if number)
-
-
-def make_lifeline() -> tuple[int, int]:
-    """(reading end for the children's `pass_fds`, writing end that the supervisor keeps open).
-
-    Neither is inherited unless asked for: a child that held the writing end would keep its
-    siblings alive.
-    """
-    return os.pipe()
 
 
 class Lifeline:

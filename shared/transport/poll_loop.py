@@ -3,7 +3,6 @@
 import os
 import signal
 from collections.abc import Callable
-from types import FrameType
 
 import zmq
 
@@ -19,25 +18,14 @@ def wait_ready(items: list[tuple[RawSocket | int, int]], timeout_ms: int) -> set
 def watch_for_end(lifeline_fd: int | None, watch_fd: Callable[[int], None]) -> Callable[[], bool]:
     """Has a poll wake up when the process is to end (by a signal, or since the supervisor is gone), and
     returns what says so. From the main thread."""
-    stop = _StopSignals()
-    watch_fd(stop.fd)
+    signals: list[int] = []
+    fd, wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wakeup_fd)
+    for each in STOP_SIGNALS:
+        signal.signal(each, lambda number, _: signals.append(number))
+    watch_fd(fd)
     if lifeline_fd is None:
-        return lambda: stop.is_set
+        return lambda: bool(signals)
     lifeline = Lifeline(lifeline_fd)
     watch_fd(lifeline.fd)
-    return lambda: stop.is_set or lifeline.is_cut()
-
-
-class _StopSignals:
-    def __init__(self) -> None:
-        self.fd, self._write_fd = os.pipe()
-        os.set_blocking(self.fd, False)
-        os.set_blocking(self._write_fd, False)
-        self.is_set = False
-        """One of the signals has come."""
-        signal.set_wakeup_fd(self._write_fd)
-        for number in STOP_SIGNALS:
-            signal.signal(number, self._on_signal)
-
-    def _on_signal(self, number: int, frame: FrameType | None) -> None:  # noqa: ARG002 # A handler's signature.
-        self.is_set = True
+    return lambda: bool(signals) or lifeline.is_cut()

@@ -34,13 +34,9 @@ _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
 def new_socket(
     context: zmq.Context[RawSocket], kind: int, channel: Channel, linger_ms: int
 ) -> RawSocket:
-    """A socket with this channel's bounds; the owner's kinds are ROUTER and XPUB."""
-    is_owner = kind in (zmq.ROUTER, zmq.XPUB)
-    limits = LIMITS[channel]
-    mark = limits.owner_high_water if is_owner else limits.peer_high_water
+    """A socket with this channel's bounds."""
     socket = context.socket(kind)
-    socket.setsockopt(zmq.SNDHWM, mark)
-    socket.setsockopt(zmq.RCVHWM, mark)
+    socket.set_hwm(LIMITS[channel].high_water)
     socket.setsockopt(zmq.LINGER, linger_ms)
     socket.setsockopt(zmq.MAXMSGSIZE, MESSAGE_BYTES_MAX)
     socket.setsockopt(zmq.RECONNECT_IVL, RECONNECT_MS)

@@ -42,7 +42,7 @@ from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
-from shared.transport.parent import Lifeline, make_lifeline
+from shared.transport.parent import Lifeline
 from shared.transport.runtime_dir import AddressInUseError
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
 from tests.support.waiting import HANG_S
@@ -164,7 +164,7 @@ class TestScorers:
             peer = one(owner).peer
             padding = [bytes(60_000)]
             limits = LIMITS[Channel.SCORERS]
-            bound = limits.owner_high_water + limits.peer_high_water + 100
+            bound = limits.high_water + limits.high_water + 100
             sent = 0
             while sent <= bound and owner.send(Channel.SCORERS, peer, WORK, padding):
                 sent += 1
@@ -175,7 +175,7 @@ class TestScorers:
     def test_a_slow_scorer_sees_a_gap_in_the_sequence(
         self, endpoints: Endpoints, owner: OwnerSockets
     ) -> None:
-        count = 4 * LIMITS[Channel.SNAPSHOTS].owner_high_water
+        count = 4 * LIMITS[Channel.SNAPSHOTS].high_water
         with ScorerSockets(endpoints, "scorer-0-a") as scorer:
             hello(scorer)
             one(owner)
@@ -316,7 +316,7 @@ class TestOwner:
             with adapter_peer(endpoints, "adapter-a") as adapter, binder_peer(endpoints, "b") as b:
                 assert await adapter.recv() == Connected()
                 assert await b.recv() == Connected()
-                for _ in range(LIMITS[Channel.ADAPTER].owner_high_water):
+                for _ in range(LIMITS[Channel.ADAPTER].high_water):
                     assert await adapter.send(AdapterBatch(0, [AdapterHello()]))
                 assert await b.send(BinderHello(0))
 
@@ -328,7 +328,7 @@ class TestOwner:
         assert [r.channel for r in everything].count(Channel.BINDERS) == 1
 
     def test_watched_descriptors_wake_the_poll(self, owner: OwnerSockets) -> None:
-        reading, writing = make_lifeline()
+        reading, writing = os.pipe()
         lifeline = Lifeline(reading)
         owner.watch_fd(lifeline.fd)
         assert owner.poll(0) == []
@@ -412,7 +412,7 @@ class TestAsyncPeer:
     def test_a_burst_beyond_the_bound_is_taken_in_order_and_nothing_is_lost(
         self, endpoints: Endpoints, owner: OwnerSockets
     ) -> None:
-        count = 3 * LIMITS[Channel.BINDERS].peer_high_water
+        count = 3 * LIMITS[Channel.BINDERS].high_water
 
         async def binder() -> list[int]:
             with binder_peer(endpoints, "binder-0-a") as peer:
@@ -442,7 +442,7 @@ class TestAsyncPeer:
         limits = LIMITS[Channel.ADAPTER]
         node = Node(metadata=ObjectMeta(name="n" * 200))
         batch_size = 250
-        count = 2 * (limits.owner_high_water + limits.peer_high_water) + 100
+        count = 2 * (limits.high_water + limits.high_water) + 100
         waited = threading.Event()
         is_received = threading.Event()
 
@@ -532,7 +532,7 @@ class TestAdapterLink:
         self, endpoints: Endpoints
     ) -> None:
         async def adapter() -> None:
-            with AdapterLink(endpoints, "a") as link:
+            with AdapterLink(adapter_peer(endpoints, "a")) as link:
                 first = asyncio.ensure_future(link.next_order())
                 with OwnerSockets(endpoints) as owner:
                     await link.send_batch(0, [self.HELLO])
@@ -560,7 +560,7 @@ class TestAdapterLink:
         self, endpoints: Endpoints
     ) -> None:
         async def adapter() -> None:
-            with AdapterLink(endpoints, "a") as link:
+            with AdapterLink(adapter_peer(endpoints, "a")) as link:
                 for _ in range(2):
                     order = asyncio.ensure_future(link.next_order())
                     with OwnerSockets(endpoints) as owner:
@@ -574,7 +574,7 @@ class TestAdapterLink:
 
     def test_without_an_owner_batches_wait(self, endpoints: Endpoints) -> None:
         async def adapter() -> None:
-            with AdapterLink(endpoints, "a") as link:
+            with AdapterLink(adapter_peer(endpoints, "a")) as link:
                 order = asyncio.ensure_future(link.next_order())
                 sending = asyncio.ensure_future(link.send_batch(0, [self.HELLO]))
                 await asyncio.sleep(0)
@@ -603,8 +603,8 @@ class TestLifeline:
         )
         supervisor = (
             "import os, subprocess, sys\n"
-            "from shared.transport.parent import make_lifeline\n"
-            "reading, writing = make_lifeline()\n"
+            "import os\n"
+            "reading, writing = os.pipe()\n"
             "subprocess.Popen([sys.executable, '-c', sys.argv[1], str(reading)],"
             " pass_fds=[reading])\n"
             "os.read(0, 1)\n"

@@ -26,7 +26,6 @@ from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets, Received
-from shared.transport.parent import make_lifeline
 from tests.support.live_cluster import LiveCluster, pods_path
 
 M = TypeVar("M", BinderHello, BinderReady, BindReport)
@@ -120,7 +119,7 @@ class Stage:
         self.endpoints = Endpoints(folder)
         self.owner = OwnerSockets(self.endpoints)
         self.peer = b""
-        reading, self.lifeline = make_lifeline()
+        reading, self.lifeline = os.pipe()
         options = RuntimeOptions(runtime_dir=str(folder), server=world.address, max_in_flight=8)
         plan = ChildPlan(options=options)
         plan.path.write_bytes(plan.encoded())

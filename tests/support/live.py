@@ -300,7 +300,7 @@ class LiveBerth(LiveCluster):
         until so many did."""
 
         def count(answer: MetricsAnswer) -> int:
-            counts = answer.labelled
+            counts = answer.measured.counts
             return sum(
                 c.count for c in counts if c.name == "queue_incoming" and c.labels[1] == event
             )

@@ -29,5 +29,6 @@ def status_answer(
 
 
 def metrics_answer(counters: Counters, status: StatusAnswer) -> MetricsAnswer:
-    unschedulable = LabelledCount("unschedulable_pods", ["NodeAffinity", "p"], 2)
-    return MetricsAnswer(status, [*counters.labelled(), unschedulable], counters.histograms())
+    measured = counters.measured()
+    measured.counts.append(LabelledCount("unschedulable_pods", ["NodeAffinity", "p"], 2))
+    return MetricsAnswer(status, measured)

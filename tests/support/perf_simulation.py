@@ -10,7 +10,7 @@ import logging
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, Final, Literal, NamedTuple, cast
+from typing import Any, Final, Literal, NamedTuple
 
 import msgspec
 
@@ -47,7 +47,6 @@ from shared.messages.admin import StatusAnswer
 from shared.plugins.in_tree import InTreeRegistry
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 
 Mode = Literal["decisions", "http"]
@@ -123,11 +122,9 @@ def _decisions(plan: Plan, simulation: Simulation) -> Played:
 
     binder = _start_null_binder(machine, write)
 
-    def open_end(_: Endpoints, identity: str) -> Any:
-        return AsyncEnd(links, feeder, Channel.ADAPTER, identity)
-
     async def beside() -> None:
-        link = AdapterLink(cast("Endpoints", None), "feeder", open_peer=open_end)
+        end: Any = AsyncEnd(links, feeder, Channel.ADAPTER, "adapter-feeder")
+        link = AdapterLink(end)
         processes.link = CountedLink(link)
         await Adapter(source, processes.link).run()
 

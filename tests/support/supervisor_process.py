@@ -7,6 +7,7 @@ directory takes its place, where there is one; one that is empty is refused.
 
 import asyncio
 import json
+import os
 import sys
 from pathlib import Path
 from typing import Any
@@ -18,7 +19,6 @@ from shared.errors import ConfigurationError
 from shared.limits import SILENCE_S
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import start_logging
-from shared.transport.parent import make_lifeline
 
 
 def main() -> int:
@@ -26,7 +26,7 @@ def main() -> int:
     start_logging("supervisor")
     options = RuntimeOptions(runtime_dir=runtime_dir, drain_s=drain_s)
     with SupervisorLock(Path(runtime_dir)):
-        lifeline_read, _lifeline_write = make_lifeline()
+        lifeline_read, _lifeline_write = os.pipe()
 
         def specs_of(rows: Any) -> list[ChildSpec]:
             return [

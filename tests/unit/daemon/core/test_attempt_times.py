@@ -25,7 +25,7 @@ def queued(name: str, *, popped_s: float, attempts: int = 1) -> QueuedPod:
 
 
 def by_name(counters: Counters) -> dict[tuple[str, ...], HistogramState]:
-    return {(state.name, *state.labels): state for state in counters.histograms()}
+    return {(state.name, *state.labels): state for state in counters.measured().histograms}
 
 
 def test_each_attempt_is_observed_once_with_its_own_duration() -> None:

@@ -131,7 +131,7 @@ class Gangs(Pipeline):
 
     def attempts(self) -> dict[str, int]:
         """To place groups, by result, as the metrics have them."""
-        counted = self.state.counters.labelled()
+        counted = self.state.counters.measured().counts
         return {each.labels[0]: each.count for each in counted if each.name == "podgroup_attempts"}
 
     def told(self, name: str) -> str:

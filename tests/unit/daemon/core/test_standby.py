@@ -57,7 +57,7 @@ def test_the_cache_is_told_by_uid_and_who_is_assumed() -> None:
 
 
 def rejected(answer: MetricsAnswer) -> list[tuple[list[str], int]]:
-    counts = (one for one in answer.labelled if one.name == "unschedulable_pods")
+    counts = (one for one in answer.measured.counts if one.name == "unschedulable_pods")
     return [(one.labels, one.count) for one in counts]
 
 
@@ -68,9 +68,9 @@ def test_metrics_tell_who_rejected_what_waits() -> None:
     state = pipeline.state
     answer = metrics_answer(state.status(), state.counters, state.queue)
     assert rejected(answer) == [(["NodeResourcesFit", "default-scheduler"], 1)]
-    incoming = {tuple(one.labels): one.count for one in answer.labelled}
+    incoming = {tuple(one.labels): one.count for one in answer.measured.counts}
     assert incoming["active", "UnschedulablePodAdd"] == 2
-    attempts = {tuple(one.labels): sum(one.counts) for one in answer.histograms}
+    attempts = {tuple(one.labels): sum(one.counts) for one in answer.measured.histograms}
     assert attempts["scheduled", "default-scheduler"] == 1
 
 

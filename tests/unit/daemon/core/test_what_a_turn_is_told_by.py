@@ -21,7 +21,7 @@ PROFILE = "default-scheduler"
 
 
 def histograms(counters: Counters, name: str) -> dict[tuple[str, ...], HistogramState]:
-    return {tuple(one.labels): one for one in counters.histograms() if one.name == name}
+    return {tuple(one.labels): one for one in counters.measured().histograms if one.name == name}
 
 
 def counts(counters: Counters, name: str) -> Counter[tuple[str, ...]]:

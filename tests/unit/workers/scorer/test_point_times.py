@@ -48,7 +48,7 @@ def told(pipeline: Pipeline, rounds: list[list[str]]) -> tuple[Counter[tuple[str
         line.calm_count = 0
         loop.run(lambda: line.calm_count == 3)
     found: Counter[tuple[str, ...]] = Counter()
-    for one in pipeline.state.counters.histograms():
+    for one in pipeline.state.counters.measured().histograms:
         if one.name == "extension_point_s" and one.labels[0] in (
             "PreFilter", "Filter", "PostFilter", "PreScore", "Score",
         ):  # fmt: skip
@@ -76,9 +76,9 @@ def test_each_pod_counts_once_at_each_point_that_it_came_to(
     assert found["PostFilter", "Success"] == 1
     evaluated = {
         tuple(one.labels[:2]): one.count
-        for one in pipeline.state.counters.labelled()
+        for one in pipeline.state.counters.measured().counts
         if one.name == "plugin_evaluations"
     }
     assert evaluated["NodeResourcesFit", "Filter"] > 0
     assert evaluated["NodePorts", "PreFilter"] == 0, "it skipped all pods"
-    assert any(one.name == "plugin_s" for one in pipeline.state.counters.histograms())
+    assert any(one.name == "plugin_s" for one in pipeline.state.counters.measured().histograms)
