@@ -14,10 +14,11 @@ from shared.messages.from_binder import FROM_BINDER, FromBinder
 from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
 from shared.transport.channels import Channel
-from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.endpoints import Endpoints
 from shared.transport.poll_loop import wait_ready
 from shared.transport.sockets import (
+    Connected,
+    ConnectionWatch,
     DamageLog,
     RawSocket,
     new_socket,

@@ -406,7 +406,7 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
     async def main() -> int:
         gate = None if machine.election is None else LeaseGate(machine.gate_path, clock)
         access = access_at(ADDRESS)
-        around = Surroundings(access, clock, process, "simulated", gate, entry_points=PLUGINS)
+        around = Surroundings(access, clock, "simulated", gate, entry_points=PLUGINS)
         built = [machine.registry.build(profile) for profile in life.config.profiles]
         name = f"{process.name}-{life.number}"
         binder = BinderLife(

@@ -21,9 +21,8 @@ from shared.messages.to_owner import (
 )
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
-from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
-from shared.transport.sockets import Closing
+from shared.transport.sockets import Closing, Connected
 
 NO_EPOCH: Final = 0
 AdapterPeer = AsyncPeer[AdapterBatch, ToAdapter]

@@ -16,10 +16,11 @@ import zmq
 from shared.errors import FrameError
 from shared.messages.codec import Codec
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import (
     Closing,
+    Connected,
+    ConnectionWatch,
     DamageLog,
     RawSocket,
     can_now,

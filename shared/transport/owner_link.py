@@ -18,9 +18,8 @@ from shared.messages.admin import (
 )
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
-from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
-from shared.transport.sockets import Closing
+from shared.transport.sockets import Closing, Connected
 
 OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
 
@@ -52,7 +51,8 @@ class OwnerLink(Closing):
         connection is lost."""
         try:
             async with asyncio.timeout(timeout_s), self._turn:
-                answer = await self._exchange(request)
+                self._is_asked = False
+                answer = await self._send_and_wait(request)
         except TimeoutError:
             if self._is_asked:
                 raise NoAnswerError(f"the owner gave no answer in {timeout_s:g} s") from None
@@ -70,27 +70,23 @@ class OwnerLink(Closing):
             pages.append(await self.ask(request(pages[-1].next_start), kind, timeout_s))
         return pages
 
-    async def _exchange(self, request: AdminRequest) -> AdminAnswer:
-        self._is_asked = False
-        try:
-            return await self._send_and_wait(request)
-        except asyncio.CancelledError:
-            # Nobody waits any more. A late answer must not be taken for that of the next question.
-            self.close()
-            raise
-
     async def _send_and_wait(self, request: AdminRequest) -> AdminAnswer:
         while True:
             peer = self._peer
             if peer is None:
                 name = f"admin-{os.getpid()}-{secrets.token_hex(4)}"
                 peer = self._peer = self._open_peer(self._endpoints, name)
-            while not peer.is_connected:
-                await peer.recv()
-            if not peer.send_nowait(request):
-                raise NoAnswerError("the owner is gone")
-            self._is_asked = True
-            answer = await peer.recv()
+            try:
+                while not peer.is_connected:
+                    await peer.recv()
+                if not peer.send_nowait(request):
+                    raise NoAnswerError("the owner is gone")
+                self._is_asked = True
+                answer = await peer.recv()
+            except asyncio.CancelledError:
+                # Nobody waits any more. A late answer must not be taken for that of the next question.
+                self.close()
+                raise
             if not isinstance(answer, Connected):
                 return answer
             # A new connection, and nobody can tell which of the two took the question. Asked again on

@@ -79,7 +79,9 @@ class OwnerSockets(Closing):
         self._gatekeeper: Gatekeeper | None = None
         try:
             for channel in _ORDER:
-                self._sockets[channel] = self._bind(channel, endpoints.address(channel))
+                kind = zmq.XPUB if channel is Channel.SNAPSHOTS else zmq.ROUTER
+                self._sockets[channel] = new_socket(self._context, kind, channel, LINGER_MS)
+                self._bind(channel, endpoints.address(channel))
         except BaseException:
             self.close()
             raise
@@ -87,15 +89,12 @@ class OwnerSockets(Closing):
             (socket, zmq.POLLIN) for socket in self._sockets.values()
         ]
 
-    def _bind(self, channel: Channel, address: str) -> RawSocket:
-        kind = zmq.XPUB if channel is Channel.SNAPSHOTS else zmq.ROUTER
-        socket = new_socket(self._context, kind, channel, LINGER_MS)
+    def _bind(self, channel: Channel, address: str) -> None:
         try:
-            _bind(socket, channel, address)
-        except AddressInUseError:
-            socket.close(0)
-            raise
-        return socket
+            self._sockets[channel].bind(address)
+        except zmq.ZMQError as error:
+            told = f"cannot bind {address} ({channel}): {error.strerror}"
+            raise AddressInUseError(told) from error
 
     def admit_workers(self, entrance: WorkersEntrance) -> None:
         """Lets workers of other hosts in from now on; AddressInUseError if the ports are taken.
@@ -108,7 +107,7 @@ class OwnerSockets(Closing):
         self._poll_list.append((self._gatekeeper.socket, zmq.POLLIN))
         for channel, address in entrance.addresses.items():
             entrance.prepare(self._sockets[channel])
-            _bind(self._sockets[channel], channel, address)
+            self._bind(channel, address)
 
     def watch_fd(self, fd: int) -> None:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
@@ -211,14 +210,6 @@ class OwnerSockets(Closing):
             elif peer in self._subscribers:
                 self._subscribers.discard(peer)
                 received.append(Received(Channel.SCORERS, peer, PeerGone(), ()))
-
-
-def _bind(socket: RawSocket, channel: Channel, address: str) -> None:
-    try:
-        socket.bind(address)
-    except zmq.ZMQError as error:
-        told = f"cannot bind {address} ({channel}): {error.strerror}"
-        raise AddressInUseError(told) from error
 
 
 _ORDER: Final = (

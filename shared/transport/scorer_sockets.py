@@ -20,11 +20,12 @@ from shared.messages.frames import MAGIC, Buffer
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
-from shared.transport.connection import Connected, ConnectionWatch
 from shared.transport.poll_loop import wait_ready
 from shared.transport.sockets import (
     COPY_BYTES_MAX,
     Closing,
+    Connected,
+    ConnectionWatch,
     DamageLog,
     RawSocket,
     frames_now,

@@ -220,8 +220,7 @@ async def recorder_of(
     monkeypatch.setattr("workers.binder.recorder.PATIENCE", patience)
     monkeypatch.setattr("workers.binder.recorder.REQUEST_TIMEOUT_S", server.patience_s)
     async with client_of(server) as client:
-        loop = asyncio.get_running_loop()
-        recorder = EventRecorder(client, RecorderSettings(), SystemClock(), "host", loop)
+        recorder = EventRecorder(client, RecorderSettings(), SystemClock(), "host")
         yield recorder
         recorder.close()
 

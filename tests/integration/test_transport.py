@@ -38,13 +38,13 @@ from shared.messages.to_scorer import SNAPSHOTS, Drain, SnapshotDelta, SnapshotF
 from shared.transport.adapter_link import AdapterLink, EventsLostError, adapter_peer
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.connection import Connected
 from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.parent import Lifeline
 from shared.transport.runtime_dir import AddressInUseError
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
+from shared.transport.sockets import Connected
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration

@@ -38,7 +38,7 @@ async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
     clock = SystemClock()
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     gate = start.gate(clock)
-    around = Surroundings(access, clock, loop, socket.gethostname(), gate, problems)
+    around = Surroundings(access, clock, socket.gethostname(), gate, problems)
     name = f"binder-{start.number}-{secrets.token_hex(4)}"
     endpoints = Endpoints(start.runtime_dir)
     with AsyncPeer(endpoints, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:

@@ -9,7 +9,6 @@ conditions and events together another, of the same size, so that neither can us
 deletions of victims and the lease have none. Each binder of the pool gets its part.
 """
 
-import asyncio
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Final, NamedTuple
@@ -18,11 +17,14 @@ from shared.binding_plan import BindingPlan
 from shared.clock import Clock
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
+from shared.messages.from_binder import FromBinder
+from shared.messages.to_binder import ToBinder
 from shared.rate_limit import RateLimit
 from shared.telemetry.tally import Tally, request_observer
+from shared.transport.async_peer import AsyncPeer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
-from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop, OwnerPeer
+from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.claim_bind import ClaimBinder
@@ -55,7 +57,6 @@ class Surroundings(NamedTuple):
 
     access: ClusterAccess
     clock: Clock
-    loop: asyncio.AbstractEventLoop
     host_name: str
     gate: LeaseGate | None = None
     """With leader election."""
@@ -70,7 +71,7 @@ class BinderLife:
     def __init__(
         self,
         binder_index: int,
-        peer: OwnerPeer,
+        peer: AsyncPeer[FromBinder, ToBinder],
         around: Surroundings,
         plan: BindingPlan,
         pool_size: int,
@@ -95,9 +96,7 @@ class BinderLife:
         record_api = client(settings.writes_max)
         self._clients = (bind_api, record_api)
         clock = around.clock
-        self._recorder = EventRecorder(
-            record_api, settings, clock, around.host_name, around.loop, record_rate
-        )
+        self._recorder = EventRecorder(record_api, settings, clock, around.host_name, record_rate)
         lines = ClaimLines()
         default = DefaultBinder(bind_api, clock=clock)
         pre_binders = (

@@ -25,7 +25,7 @@ import asyncio
 from collections import Counter, deque
 from contextlib import suppress
 from logging import DEBUG
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
 import msgspec
 
@@ -53,8 +53,9 @@ from shared.messages.to_binder import (
 )
 from shared.telemetry.log import EventLog
 from shared.telemetry.tally import Tally
-from shared.transport.connection import Connected
+from shared.transport.async_peer import AsyncPeer
 from shared.transport.heartbeat import until_beat_s
+from shared.transport.sockets import Connected
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
@@ -75,21 +76,13 @@ REPORT_HELD_MAX: Final = 256
 RECORDER_DRAIN_S: Final = 3.0
 
 
-class OwnerPeer(Protocol):
-    """The connection to the owner; `shared.transport.async_peer.AsyncPeer` is one."""
-
-    async def recv(self) -> ToBinder | Connected: ...
-
-    def send_nowait(self, message: FromBinder) -> bool: ...
-
-
 class BinderLoop:
     """Everything between the owner's messages and the binding cycles."""
 
     def __init__(
         self,
         binder_index: int,
-        peer: OwnerPeer,
+        peer: AsyncPeer[FromBinder, ToBinder],
         cycle: BindingCycle,
         recorder: EventRecorder,
         in_flight_max: int,

@@ -60,8 +60,10 @@ class ExtenderBinder:
                 return seen
         for position in order.extenders:
             client = self._clients[position]
+            pod = PodName(order.namespace, order.name, order.uid)
+            args = bind_args(pod, order.node_name)
             try:
-                await self._order(client, order)
+                check_bind_result(await client.order(client.config.bind_verb, args))
             except OperationalError as error:
                 message = str(error)
                 seen = await self._look(order, message)
@@ -76,12 +78,6 @@ class ExtenderBinder:
         """Closes kept connections."""
         for client in self._clients.values():
             await client.close()
-
-    @staticmethod
-    async def _order(client: ExtenderClient, order: BindPod) -> None:
-        pod = PodName(order.namespace, order.name, order.uid)
-        args = bind_args(pod, order.node_name)
-        check_bind_result(await client.order(client.config.bind_verb, args))
 
 
 def _is_unbound(seen: Outcome, message: str) -> bool:

@@ -136,7 +136,6 @@ class EventRecorder:
         settings: RecorderSettings,
         clock: Clock,
         host_name: str,
-        loop: asyncio.AbstractEventLoop,
         rate: RateLimit | None = None,
     ) -> None:
         """`rate`: of what is written at all times; None: as fast as the API server takes it."""
@@ -145,7 +144,7 @@ class EventRecorder:
         self._rate = rate
         self._clock = clock
         self._host_name = host_name
-        self._loop = loop
+        self._loop = asyncio.get_running_loop()
         self._log = EventLog("binder.recorder")
         self.events_dropped_count = 0
         """Events that were never written: no room, or given up."""
@@ -164,7 +163,7 @@ class EventRecorder:
         self._next_trickle_s = 0.0
         self._failures_in_a_row = 0
         self._resume_s = 0.0
-        self._wakeup = SoonestCall(loop, self._pump)
+        self._wakeup = SoonestCall(self._loop, self._pump)
         self._emptied: asyncio.Future[None] | None = None
         """Once it drains: nothing waits any more."""
 

@@ -25,7 +25,6 @@ from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.well_known import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
 from shared.plugin_names import VOLUME_BINDING
-from shared.selectors.node_terms import of_labels_alone, parse_selector, selects_node
 from workers.binder.api_paths import pod_path, volume_claim_path, volume_path
 
 POLL_S: Final = 1.0
@@ -183,4 +182,7 @@ def _is_within_reach(volume: PersistentVolume, node: ObjectMeta) -> bool:
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None or in_tree_plugin(volume.spec) is not None:
         return True
+    # Few clusters have pods whose volumes are bound with them, to nodes that selectors name.
+    from shared.selectors.node_terms import of_labels_alone, parse_selector, selects_node
+
     return selects_node(of_labels_alone(parse_selector(affinity.required)), node)

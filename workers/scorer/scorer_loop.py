@@ -35,7 +35,6 @@ from shared.messages.to_scorer import (
 )
 from shared.telemetry.log import EventLog
 from shared.telemetry.tally import Tally
-from shared.transport.connection import Connected
 from shared.transport.heartbeat import Heartbeat, until_beat_s
 from shared.transport.scorer_sockets import (
     FromOwner,
@@ -43,6 +42,7 @@ from shared.transport.scorer_sockets import (
     ScorerSockets,
     SnapshotDamaged,
 )
+from shared.transport.sockets import Connected
 from workers.scorer.answers import BatchAnswers
 from workers.scorer.extended_cycle import ExtendedCycle
 from workers.scorer.extended_pods import ExtendedPods

@@ -6,7 +6,7 @@ from bench.manual_clock import ManualClock
 from bench.null_binder import NullBinder
 from shared.messages.from_binder import BinderHello, BinderReady, BindReport
 from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, StatusPatch, Welcome
-from shared.transport.connection import Connected
+from shared.transport.sockets import Connected
 
 EPOCH = 7
 ORDER = BindPod(3, "p", "default", "a", "uid-a", "n1", False)

@@ -18,7 +18,7 @@ from shared.messages.from_binder import (
     FromBinder,
 )
 from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, ToBinder, Welcome
-from shared.transport.connection import Connected
+from shared.transport.sockets import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
@@ -106,14 +106,14 @@ class Stage:
         self.api = FakeApi(*[b"{}"] * 100)
         loop = asyncio.get_running_loop()
         settings = RecorderSettings(trickle_per_s=0.001, held_s=0.0)
-        self.recorder = EventRecorder(self.api, settings, LoopClock(), "host", loop)
+        self.recorder = EventRecorder(self.api, settings, LoopClock(), "host")
         self.fences = Fences()
         self.evictor = Evictor(
             self.api, LoopClock(), self.recorder.pod_preempted, fences=self.fences
         )
         self.binder = BinderLoop(
             3,
-            self.peer,
+            self.peer,  # type: ignore[arg-type]  # A fake.
             BindingCycle(BindingPlugins(binds=(self.binds,))),
             self.recorder,
             in_flight_max,

@@ -47,8 +47,7 @@ def play(
     api = FakeApi(*script)
 
     async def main() -> None:
-        loop = asyncio.get_running_loop()
-        recorder = EventRecorder(api, settings, LoopClock(), "host", loop, rate)
+        recorder = EventRecorder(api, settings, LoopClock(), "host", rate)
         await scene(recorder)
         recorder.close()
 
@@ -197,9 +196,8 @@ class TestConditions:
                 return await api.patch(path, body)
 
         async def main() -> None:
-            loop = asyncio.get_running_loop()
             settings = SETTINGS._replace(writes_max=4)
-            recorder = EventRecorder(SlowApi(), settings, LoopClock(), "host", loop)
+            recorder = EventRecorder(SlowApi(), settings, LoopClock(), "host")
             recorder.patch_status(make_verdict(message="a", write_event=False))
             await asyncio.sleep(0.5)
             recorder.patch_status(make_verdict(message="b", write_event=False))
@@ -292,7 +290,7 @@ class TestNominations:
         counts: list[int] = []
 
         async def main() -> None:
-            recorder = EventRecorder(api, SETTINGS, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, SETTINGS, LoopClock(), "host")
             recorder.set_binding(True)
             for i in range(30):
                 recorder.patch_status(make_verdict(f"w{i}", write_event=False))
@@ -370,7 +368,7 @@ class TestNominations:
         api = StuckApi()
 
         async def scene() -> None:
-            recorder = EventRecorder(api, SETTINGS, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, SETTINGS, LoopClock(), "host")
             for i in range(2 * PATCHES_MAX):
                 recorder.patch_status(make_nomination("n1", f"u{i}"))
             await asyncio.sleep(1)
@@ -519,7 +517,7 @@ class TestGivingWay:
         api = FakeApi(*[OK] * 8)
 
         async def main() -> None:
-            recorder = EventRecorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, settings, LoopClock(), "host")
             recorder.set_binding(True)
             for i in range(8):
                 recorder.pod_bound(make_order(uid=f"u{i}"))
@@ -536,7 +534,7 @@ class TestGivingWay:
         api = FakeApi(OK)
 
         async def main() -> None:
-            recorder = EventRecorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, settings, LoopClock(), "host")
             recorder.pod_bound(make_order())
             await asyncio.sleep(0.49)
             counts.append(len(api.requests))
@@ -552,7 +550,7 @@ class TestGivingWay:
         api = FakeApi(OK, OK)
 
         async def main() -> None:
-            recorder = EventRecorder(api, settings, LoopClock(), "host", asyncio.get_running_loop())
+            recorder = EventRecorder(api, settings, LoopClock(), "host")
             recorder.patch_status(make_verdict(message="no"))
             await asyncio.sleep(0.001)
             assert api.requests[0][0] == "PATCH"
@@ -568,9 +566,8 @@ class TestGivingWay:
         seen: list[int] = []
 
         async def scene() -> None:
-            loop = asyncio.get_running_loop()
             rate = RateLimit(250.0, 500)
-            recorder = EventRecorder(api, settings, LoopClock(), "host", loop, rate)
+            recorder = EventRecorder(api, settings, LoopClock(), "host", rate)
             for number in range(10_000):
                 recorder.patch_status(make_verdict(uid=f"u{number}"))
             for _ in range(3):
