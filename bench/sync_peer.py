@@ -19,9 +19,9 @@ from shared.transport.poll_loop import wait_ready
 from shared.transport.sockets import (
     Connected,
     ConnectionWatch,
-    DamageLog,
     RawSocket,
     new_socket,
+    note_dropped,
     receive_now,
     send_now,
 )
@@ -53,7 +53,6 @@ class SyncPeer(Generic[Out, In]):
         self._connection = ConnectionWatch(self._socket)
         self._outgoing = outgoing
         self._incoming = incoming
-        self.damage = DamageLog()
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (self._socket, zmq.POLLIN),
             (self._connection.monitor, zmq.POLLIN),
@@ -100,7 +99,7 @@ class SyncPeer(Generic[Out, In]):
             try:
                 return self._incoming.decode(parts)[0]
             except FrameError as error:
-                self.damage.add(error)
+                note_dropped(error)
         return None
 
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daemon.core.metrics_table import ALL_HISTOGRAMS
+from daemon.core.metrics_table import ALL_METRICS
 from shared.messages.measured import HistogramState
 
 INTERVALS_S: Final = (1.0, 0.25, 0.05, 0.01)
@@ -147,7 +147,7 @@ def buckets_of(states: Sequence[HistogramState], name: str) -> dict[str, Buckets
     found: dict[str, list[Buckets]] = {}
     for state in states:
         if state.name == name:
-            one = Buckets(ALL_HISTOGRAMS[name].bounds, state.counts, state.sum)
+            one = Buckets(ALL_METRICS[name].bounds, state.counts, state.sum)
             found.setdefault(state.labels[0], []).append(one)
     return {label: total(each) for label, each in found.items()}
 

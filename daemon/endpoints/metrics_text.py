@@ -12,7 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from daemon.core.metrics_table import ALL_HISTOGRAMS, ALL_LABELLED
+from daemon.core.metrics_table import ALL_METRICS
 from daemon.core.owner_counts import FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
 from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
@@ -104,7 +104,7 @@ def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
     by_profile = [state for state in answer.measured.histograms if state.name == "attempt_s"]
     for state in by_profile:
         metric = Count.SCHEDULED.metric
-        labels = zip(ALL_HISTOGRAMS["attempt_s"].label_names, state.labels, strict=True)
+        labels = zip(ALL_METRICS["attempt_s"].label_names, state.labels, strict=True)
         text.add(metric.name, metric.kind, "Attempts by result.", sum(state.counts), labels)
     counters = answer.status.counters
     for count in Count:
@@ -137,13 +137,13 @@ def _add_gauges(text: _Text, status: StatusAnswer) -> None:
 
 
 def _add_labelled(text: _Text, one: LabelledCount) -> None:
-    metric = ALL_LABELLED[one.name]
+    metric = ALL_METRICS[one.name]
     labels = zip(metric.label_names, one.labels, strict=True)
     text.add(metric.name, metric.kind, metric.sentence, one.count, labels)
 
 
 def _add_histogram(text: _Text, state: HistogramState) -> None:
-    metric = ALL_HISTOGRAMS[state.name]
+    metric = ALL_METRICS[state.name]
     lines = text.family(metric.name, "histogram", metric.sentence)
     labels = list(zip(metric.label_names, state.labels, strict=True))
     below = 0

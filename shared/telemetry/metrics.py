@@ -17,11 +17,14 @@ class Kind(enum.Enum):
     GAUGE = "gauge"
 
 
-class HistogramMetric(NamedTuple):
+class MetricFamily(NamedTuple):
     name: str
     label_names: tuple[str, ...]
-    bounds: tuple[float, ...]
     sentence: str
+    bounds: tuple[float, ...] = ()
+    """Of a histogram's buckets; empty: it is a count."""
+    kind: Kind = Kind.COUNTER
+    """Of a count."""
 
 
 def doubling(first: float, count: int) -> tuple[float, ...]:
@@ -34,78 +37,62 @@ def half_more(first: float, count: int) -> tuple[float, ...]:
     return tuple(accumulate(repeat(1.5, count - 1), mul, initial=first))
 
 
-HISTOGRAMS: Final[dict[str, HistogramMetric]] = {
-    "algorithm_s": HistogramMetric(
+METRICS: Final[dict[str, MetricFamily]] = {
+    "algorithm_s": MetricFamily(
         "scheduler_scheduling_algorithm_duration_seconds",
         (),
-        doubling(0.001, 15),
         "The scoring worker's own time for a pod.",
+        doubling(0.001, 15),
     ),
-    "podgroup_algorithm_s": HistogramMetric(
+    "podgroup_algorithm_s": MetricFamily(
         "scheduler_podgroup_scheduling_algorithm_duration_seconds",
         (),
-        doubling(0.001, 15),
         "The scoring worker's own time for a pod group.",
+        doubling(0.001, 15),
     ),
-    "extension_point_s": HistogramMetric(
+    "extension_point_s": MetricFamily(
         "scheduler_framework_extension_point_duration_seconds",
         ("extension_point", "status", "profile"),
-        doubling(0.0001, 12),
         "All plugins of an extension point together.",
+        doubling(0.0001, 12),
     ),
-    "plugin_s": HistogramMetric(
+    "plugin_s": MetricFamily(
         "scheduler_plugin_execution_duration_seconds",
         ("plugin", "extension_point", "status"),
-        half_more(0.00001, 20),
         "One call of a plugin, about a class of pods and many nodes; every tenth batch is looked at.",
+        half_more(0.00001, 20),
     ),
-    "request_s": HistogramMetric(
+    "request_s": MetricFamily(
         "rest_client_request_duration_seconds",
         ("verb", "host"),
-        (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
         "Requests to the API server, from sending to the answer (of a watch, to its beginning).",
+        (0.005, 0.025, 0.1, 0.25, 0.5, 1.0, 2.0, 4.0, 8.0, 15.0, 30.0, 60.0),
     ),
-    "device_wait_s": HistogramMetric(
+    "device_wait_s": MetricFamily(
         "scheduler_dra_bindingconditions_wait_duration_seconds",
         ("profile", "driver", "status"),
-        doubling(0.1, 14),
         "How long pods waited before their binding until drivers had prepared devices.",
+        doubling(0.1, 14),
     ),
-}
-"""Name in messages -> what it is to the outside; bounds are kube-scheduler's."""
-
-
-class LabelledMetric(NamedTuple):
-    name: str
-    label_names: tuple[str, ...]
-    kind: Kind
-    sentence: str
-
-
-LABELLED: Final[dict[str, LabelledMetric]] = {
-    "requests": LabelledMetric(
+    "requests": MetricFamily(
         "rest_client_requests_total",
         ("code", "method", "host"),
-        Kind.COUNTER,
         "Requests to the API server, by the answer's status code.",
     ),
-    "plugin_evaluations": LabelledMetric(
+    "plugin_evaluations": MetricFamily(
         "scheduler_plugin_evaluation_total",
         ("plugin", "extension_point", "profile"),
-        Kind.COUNTER,
         "Calls of plugins, each about a class of pods and many nodes.",
     ),
-    "device_waits": LabelledMetric(
+    "device_waits": MetricFamily(
         "scheduler_dra_bindingconditions_allocations_total",
         ("profile", "driver", "status"),
-        Kind.COUNTER,
         "Devices that were waited for until a driver had prepared them.",
     ),
-    "claim_creates": LabelledMetric(
+    "claim_creates": MetricFamily(
         "scheduler_resourceclaim_creates_total",
         ("status",),
-        Kind.COUNTER,
         "Resource claims that were to be made for extended resources.",
     ),
 }
-"""Counts that are told apart by labels."""
+"""Name in messages -> what it is to the outside; bounds are kube-scheduler's."""

@@ -10,7 +10,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
 from shared.limits import LABEL_CHARACTERS_MAX, METRIC_SERIES_MAX
-from shared.telemetry.metrics import HISTOGRAMS, LABELLED, HistogramMetric, LabelledMetric
+from shared.telemetry.metrics import METRICS, MetricFamily
 
 
 class Histogram:
@@ -41,21 +41,17 @@ OTHER: Final = "other"
 class Tally:
     """Counts and histograms, told apart by labels."""
 
-    def __init__(
-        self,
-        histograms: Mapping[str, HistogramMetric] = HISTOGRAMS,
-        labelled: Mapping[str, LabelledMetric] = LABELLED,
-    ) -> None:
-        """What may be told to it."""
-        self._declared = histograms, labelled
+    def __init__(self, declared: Mapping[str, MetricFamily] = METRICS) -> None:
+        """`declared`: what may be told to it."""
+        self._declared = declared
         self.counts: dict[tuple[str, Labels], int] = {}
         self.histograms: dict[tuple[str, Labels], Histogram] = {}
         self._series: Counter[str] = Counter()
         """How many there are of each metric."""
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:
-        """`name` is a labelled metric."""
-        assert name in self._declared[1], f"{name} is not declared"
+        """`name` is no histogram."""
+        assert not self._declared[name].bounds, f"{name} is a histogram"
         key = name, labels
         if key not in self.counts:
             key = self._admitted(key)
@@ -78,7 +74,7 @@ class Tally:
             key = self._admitted(key)
         found = self.histograms.get(key)
         if found is None:
-            found = self.histograms[key] = Histogram(self._declared[0][name].bounds)
+            found = self.histograms[key] = Histogram(self._declared[name].bounds)
         return found
 
     def _admitted(self, key: tuple[str, Labels]) -> tuple[str, Labels]:

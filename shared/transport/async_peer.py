@@ -21,11 +21,11 @@ from shared.transport.sockets import (
     Closing,
     Connected,
     ConnectionWatch,
-    DamageLog,
     RawSocket,
     can_now,
     messages_now,
     new_socket,
+    note_dropped,
     send_now,
 )
 
@@ -56,7 +56,6 @@ class AsyncPeer(Closing, Generic[Out, In]):
         self._connection = ConnectionWatch(self._socket)
         self._outgoing = outgoing
         self._incoming = incoming
-        self.damage = DamageLog()
         self._received: deque[In | Connected] = deque()
         self._received_max = LIMITS[channel].high_water
         self._reader: asyncio.Future[None] | None = None
@@ -143,7 +142,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
             try:
                 self._received.append(self._incoming.decode(parts)[0])
             except FrameError as error:
-                self.damage.add(error)
+                note_dropped(error)
         if self._writers and (not self.is_connected or can_now(self._socket, zmq.POLLOUT)):
             while self._writers:
                 _wake(self._writers.popleft())

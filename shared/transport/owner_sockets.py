@@ -30,11 +30,11 @@ from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
 from shared.transport.sockets import (
     Closing,
-    DamageLog,
     RawSocket,
     frames_now,
     messages_now,
     new_socket,
+    note_dropped,
     receive_now,
     send_now,
 )
@@ -73,7 +73,6 @@ class OwnerSockets(Closing):
         self._lock = OwnerLock(endpoints.runtime_dir)
         self._context: zmq.Context[RawSocket] = zmq.Context()
         self._sockets: dict[Channel, RawSocket] = {}
-        self.damage = DamageLog()
         self._subscribers: set[bytes] = set()
         self._held: dict[bytes, list[Received]] = {}
         self._gatekeeper: Gatekeeper | None = None
@@ -177,7 +176,7 @@ class OwnerSockets(Closing):
             try:
                 message, buffers = decode(parts[1:])
             except FrameError as error:
-                self.damage.add(error)
+                note_dropped(error)
                 if isinstance(error, ProtocolVersionError) and channel is Channel.SCORERS:
                     # It cannot read this; that is what tells it.
                     self.send(channel, peer, Drain())
@@ -196,7 +195,7 @@ class OwnerSockets(Closing):
             held.append(one)
         else:
             told = f"channel {one.channel}: {one.peer!r} talks on without a subscription"
-            self.damage.add(FrameError(told))
+            note_dropped(told)
 
     def _take_subscriptions(self, socket: RawSocket, received: list[Received]) -> None:
         for parts in messages_now(socket, LIMITS[Channel.SNAPSHOTS].drained_per_poll):

@@ -26,11 +26,11 @@ from shared.transport.sockets import (
     Closing,
     Connected,
     ConnectionWatch,
-    DamageLog,
     RawSocket,
     frames_now,
     messages_now,
     new_socket,
+    note_dropped,
     send_now,
 )
 
@@ -71,7 +71,6 @@ class ScorerSockets(Closing):
         """`identity` names this life of this worker: a restarted worker must have another one."""
         self._context: zmq.Context[RawSocket] = zmq.Context()
         name = identity.encode()
-        self.damage = DamageLog()
         self._snapshots = new_socket(self._context, zmq.SUB, Channel.SNAPSHOTS, 0)
         # The order counts: when the owner knows of the second, the first is in force.
         self._snapshots.setsockopt(zmq.SUBSCRIBE, MAGIC)
@@ -170,7 +169,7 @@ class ScorerSockets(Closing):
             except FrameError as error:
                 # Work may have been the full snapshot that we wait for, or pods: asking for a full
                 # snapshot again is right in both cases, and the owner then repeats itself.
-                self.damage.add(error)
+                note_dropped(error)
                 received.append(FromOwner(SnapshotDamaged(str(error)), ()))
 
 

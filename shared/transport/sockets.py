@@ -7,16 +7,15 @@ which messages were lost), so whoever talks to the owner must greet again. A soc
 (`ConnectionWatch`); it is an in-process socket of its own that has to be polled beside the first.
 """
 
-import logging
 import struct
 from collections.abc import Callable, Iterator, Sequence
 from typing import Final, NamedTuple, Self
 
 import zmq
 
-from shared.errors import FrameError
 from shared.limits import MESSAGE_BYTES_MAX
 from shared.messages.frames import Buffer
+from shared.telemetry.log import EventLog
 from shared.transport.channels import LIMITS, Channel
 
 RawSocket = zmq.Socket[bytes]
@@ -176,15 +175,6 @@ class Closing:
         self.close()
 
 
-class DamageLog:
-    """Counts messages that were dropped because they could not be used, and logs some of them."""
-
-    def __init__(self) -> None:
-        self.count = 0
-        self._logger = logging.getLogger("berth.transport")
-
-    def add(self, error: FrameError) -> None:
-        """Logs the 1st, 2nd, 4th, 8th, ...: a peer gone wild must not fill the disk."""
-        self.count += 1
-        if self.count & (self.count - 1) == 0:
-            self._logger.warning("message dropped (%d so far): %s", self.count, error)
+def note_dropped(problem: object) -> None:
+    """A message could not be used. A peer gone wild fills no disk: the log has a bound."""
+    EventLog("transport").warning("message_dropped", problem=str(problem))

@@ -13,7 +13,7 @@ import yaml
 from msgspec.structs import replace
 
 from daemon.core.counters import Counters
-from daemon.core.metrics_table import ALL_HISTOGRAMS, ALL_LABELLED
+from daemon.core.metrics_table import ALL_METRICS
 from daemon.endpoints.metrics_text import metrics_text
 from daemon.supervisor.process_list import ProcessUse
 from tests.support.owner_answers import metrics_answer, status_answer
@@ -62,10 +62,11 @@ def served() -> dict[str, set[str]]:
         if not line.startswith("#"):
             name, _, labels = line.partition(" ")[0].partition("{")
             series.setdefault(name, set()).update(re.findall(r'(\w+)="', labels))
-    for histogram in ALL_HISTOGRAMS.values():
-        series[f"{histogram.name}_bucket"] = {"le", *histogram.label_names}
-    for labelled in ALL_LABELLED.values():
-        series[labelled.name] = set(labelled.label_names)
+    for metric in ALL_METRICS.values():
+        if metric.bounds:
+            series[f"{metric.name}_bucket"] = {"le", *metric.label_names}
+        else:
+            series[metric.name] = set(metric.label_names)
     series["scheduler_schedule_attempts_total"] = {"result", "profile"}
     return series
 

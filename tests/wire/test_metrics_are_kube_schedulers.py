@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from daemon.core.counters import Counters
-from daemon.core.metrics_table import ALL_HISTOGRAMS, ALL_LABELLED
+from daemon.core.metrics_table import ALL_METRICS
 from daemon.endpoints.metrics_text import metrics_text
 from shared.messages.admin import MetricsAnswer, QueueLengths
 from tests.support.owner_answers import metrics_answer, status_answer
@@ -44,10 +44,12 @@ def recorded() -> dict[str, Family]:
 def everything() -> MetricsAnswer:
     """An owner that has counted all that can be counted."""
     counters = Counters()
-    for name, histogram in ALL_HISTOGRAMS.items():
-        counters.observe(name, tuple("x" for _ in histogram.label_names), 0.5)
-    for name, metric in ALL_LABELLED.items():
-        counters.count(name, tuple("x" for _ in metric.label_names))
+    for name, metric in ALL_METRICS.items():
+        labels = tuple("x" for _ in metric.label_names)
+        if metric.bounds:
+            counters.observe(name, labels, 0.5)
+        else:
+            counters.count(name, labels)
     return metrics_answer(counters, status_answer(queue=QueueLengths(1, 1, 1, 1, 1)))
 
 

@@ -11,7 +11,7 @@ from bench.perf.samples import (
     throughput,
     total,
 )
-from daemon.core.metrics_table import ALL_HISTOGRAMS
+from daemon.core.metrics_table import ALL_METRICS
 from shared.messages.measured import HistogramState
 
 
@@ -87,7 +87,7 @@ def test_what_is_above_all_bounds_counts_as_the_last() -> None:
 
 
 def test_buckets_are_told_by_the_first_label_and_summed_over_the_others() -> None:
-    bounds = ALL_HISTOGRAMS["attempt_s"].bounds
+    bounds = ALL_METRICS["attempt_s"].bounds
     zeros = [0] * (len(bounds) - 1)
     states = [
         HistogramState("attempt_s", ["scheduled", "p"], [1, 2, *zeros], 0.5),

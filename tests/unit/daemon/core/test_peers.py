@@ -23,7 +23,7 @@ from shared.messages.from_scorer import (
 )
 from shared.messages.measured import HistogramState, LabelledCount, Measured
 from shared.messages.to_scorer import GreetAgain, ScorerRefused
-from shared.telemetry.metrics import HISTOGRAMS
+from shared.telemetry.metrics import METRICS
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 
@@ -78,7 +78,7 @@ BAD = {
             [],
             [
                 HistogramState(
-                    "algorithm_s", [], [0] * (len(HISTOGRAMS["algorithm_s"].bounds) + 1), math.inf
+                    "algorithm_s", [], [0] * (len(METRICS["algorithm_s"].bounds) + 1), math.inf
                 )
             ],
         ),

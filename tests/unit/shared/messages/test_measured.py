@@ -13,7 +13,7 @@ from shared.messages.measured import (
     Measured,
     measured_by,
 )
-from shared.telemetry.metrics import HISTOGRAMS
+from shared.telemetry.metrics import METRICS
 from shared.telemetry.tally import OTHER, Tally, request_observer
 
 
@@ -43,7 +43,7 @@ def test_after_it_was_told_it_counts_anew() -> None:
 
 def test_what_this_version_does_not_know_is_left_out() -> None:
     owner = owner_tally()
-    bounds = len(HISTOGRAMS["request_s"].bounds) + 1
+    bounds = len(METRICS["request_s"].bounds) + 1
     add_to(
         owner,
         Measured(
@@ -60,7 +60,7 @@ def test_what_this_version_does_not_know_is_left_out() -> None:
 
 def test_what_no_number_can_hold_is_told_as_far_as_one_can() -> None:
     owner = owner_tally()
-    bounds = len(HISTOGRAMS["request_s"].bounds) + 1
+    bounds = len(METRICS["request_s"].bounds) + 1
     most = HistogramState("request_s", ["GET", "h"], [2**64 - 1] * bounds, 1.0)
     said = Measured([LabelledCount("requests", ["200", "GET", "h"], 2**64 - 1)], [most])
     add_to(owner, said)
@@ -80,7 +80,7 @@ def test_it_travels_with_a_heartbeat() -> None:
 def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None:
     owner = owner_tally()
     owner.count("requests", ("200", "GET", "h"))
-    bounds = len(HISTOGRAMS["request_s"].bounds) + 1
+    bounds = len(METRICS["request_s"].bounds) + 1
     for round_ in range(3):
         names = [f"{round_}-{i}" for i in range(METRIC_SERIES_MAX)]
         counts = [LabelledCount("requests", [each, each, each], 2) for each in names]
@@ -103,7 +103,7 @@ def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None
 @pytest.mark.parametrize("total", [float("nan"), float("inf"), -float("inf")])
 def test_figures_that_nobody_counts_are_left_out(total: float) -> None:
     owner = owner_tally()
-    bounds = len(HISTOGRAMS["request_s"].bounds) + 1
+    bounds = len(METRICS["request_s"].bounds) + 1
     state = HistogramState("request_s", ["GET", "h"], [1] * bounds, total)
     less = HistogramState("request_s", ["GET", "h"], [-1] * bounds, 1.0)
     count = LabelledCount("requests", ["200", "GET", "h"], -1)
