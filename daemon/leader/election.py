@@ -27,14 +27,15 @@ RELEASED_DURATION_S: Final = 1
 
 
 class LeaseRecord(msgspec.Struct, frozen=True):
-    """The part of a Lease's spec that an election reads and writes."""
+    """The part of a Lease's spec that an election reads and writes. Any field may be missing, as any
+    program may have written it."""
 
-    holder: str
+    holder: str = msgspec.field(name="holderIdentity", default="")
     """Empty: nobody."""
-    duration_s: int
-    acquire_time: str
-    renew_time: str
-    transitions: int
+    duration_s: int = msgspec.field(name="leaseDurationSeconds", default=0)
+    acquire_time: str = msgspec.field(name="acquireTime", default="")
+    renew_time: str = msgspec.field(name="renewTime", default="")
+    transitions: int = msgspec.field(name="leaseTransitions", default=0)
 
 
 class Look(NamedTuple):

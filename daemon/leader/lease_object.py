@@ -21,8 +21,6 @@ REPORTER: Final = "berth"
 
 
 class LeaseObject:
-    """One lease, as it was last seen."""
-
     def __init__(self, api: ApiClient, namespace: str, name: str) -> None:
         self._api = api
         self._namespace = namespace
@@ -52,7 +50,10 @@ class LeaseObject:
             "metadata": {"name": self._name, "namespace": self._namespace},
         }
         old = seen.get("spec")
-        lease = {**seen, "spec": {**(old if isinstance(old, dict) else {}), **_spec(record)}}
+        lease = {
+            **seen,
+            "spec": {**(old if isinstance(old, dict) else {}), **msgspec.to_builtins(record)},
+        }
         body = msgspec.json.encode(lease)
         if self._seen is None:
             answer = await self._api.post(self._folder, body, timeout_s=timeout_s)
@@ -99,40 +100,10 @@ class LeaseObject:
         if not isinstance(lease, dict) or not isinstance(lease.get("metadata", {}), dict):
             raise ObjectError(self.where, "what came is no object")
         spec = lease.get("spec")
-        record = _record(spec if isinstance(spec, dict) else {}, self.where)
+        known = spec.items() if isinstance(spec, dict) else ()
+        try:
+            record = msgspec.convert({k: v for k, v in known if v is not None}, LeaseRecord)
+        except msgspec.ValidationError as error:
+            raise ObjectError(f"{self.where}: spec", str(error)) from error
         self._seen = lease
         return record
-
-
-def _spec(record: LeaseRecord) -> dict[str, Any]:
-    return {
-        "holderIdentity": record.holder,
-        "leaseDurationSeconds": record.duration_s,
-        "acquireTime": record.acquire_time,
-        "renewTime": record.renew_time,
-        "leaseTransitions": record.transitions,
-    }
-
-
-class _Spec(msgspec.Struct, rename="camel"):
-    """Every field may be missing or null: any program may have written the lease."""
-
-    holder_identity: str | None = None
-    lease_duration_seconds: int | None = None
-    acquire_time: str | None = None
-    renew_time: str | None = None
-    lease_transitions: int | None = None
-
-
-def _record(spec: dict[str, Any], where: str) -> LeaseRecord:
-    try:
-        known = msgspec.convert(spec, _Spec)
-    except msgspec.ValidationError as error:
-        raise ObjectError(f"{where}: spec", str(error)) from error
-    return LeaseRecord(
-        holder=known.holder_identity or "",
-        duration_s=known.lease_duration_seconds or 0,
-        acquire_time=known.acquire_time or "",
-        renew_time=known.renew_time or "",
-        transitions=known.lease_transitions or 0,
-    )
