@@ -34,7 +34,7 @@ from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.feature_gates import FeatureGates
 from shared.in_hand import InHand
-from shared.kube.cluster_access import ClusterAccess, access_at
+from shared.kube.cluster_access import access_at
 from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.to_owner import KindUnavailable
@@ -352,17 +352,17 @@ def _new(machine: Machine, life: Life) -> AsyncProcess:
     return process
 
 
-class SourceOfSome(ApiSource):
+class SourceOfSome:
     """Watches a server that does not serve some kinds, as if it had asked for them."""
 
-    def __init__(self, missing: Sequence[str], access: ClusterAccess, **rest: Any) -> None:
-        super().__init__(access, **rest)
+    def __init__(self, missing: Sequence[str], source: ApiSource) -> None:
         self._missing = missing
+        self._source = source
 
     async def run(self, sink: MessageSink) -> None:
         for plural in self._missing:
             sink.put(KindUnavailable(plural, "not served"), len(plural))
-        await super().run(sink)
+        await self._source.run(sink)
 
 
 def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
@@ -378,8 +378,7 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
     missing = [kind.plural for kind in wanted if kind.plural not in machine.kinds]
 
     async def main() -> int:
-        source = SourceOfSome(
-            missing,
+        source = ApiSource(
             access_at(ADDRESS),
             seed=simulation.seed * 1000 + life.number,
             settings=settings,
@@ -387,7 +386,7 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
             in_hand=life.in_hand,
         )
         link = AdapterLink(process.open_end(machine.links, Channel.ADAPTER, f"adapter-{instance}"))
-        task = process.create_task(Adapter(source, link).run())
+        task = process.create_task(Adapter(SourceOfSome(missing, source), link).run())
         process.add_signal_handler(signal.SIGTERM, task.cancel)
         try:
             await task

@@ -15,7 +15,6 @@ from typing import Final
 import uvloop
 
 from daemon.adapter.api_source import ApiSource, watched_kinds
-from daemon.adapter.kind_watch import WatchSettings
 from daemon.adapter.process import Adapter
 from daemon.adapter.recording import Recorder
 from shared.child_plan import ChildStart, child_start
@@ -93,7 +92,6 @@ def _source(
     return ApiSource(
         access,
         seed=seed,
-        settings=WatchSettings(use_watch_list=True),
         kinds=watched_kinds(start.options),
         recorder=recorder,
         problems=ConnectionProblems(log, SystemClock().wall_s, heartbeat.write_note),

@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Final
+from typing import Final, NamedTuple
 
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.outbox import MessageSink
@@ -16,7 +16,7 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.custom_resources import custom_kind
 from shared.kube.foreign_groups import kinds_with
 from shared.kube.http_stream import StreamClient
-from shared.kube.resources import ALL_KINDS, ResourceKind
+from shared.kube.resources import ResourceKind
 from shared.limits import LIST_BYTES_MAX
 from shared.messages.measured import measured_by
 from shared.messages.to_owner import AdapterMeasured
@@ -39,53 +39,42 @@ def watched_kinds(options: RuntimeOptions) -> list[ResourceKind]:
     return known + [custom_kind(name) for name in options.custom_kinds]
 
 
-class ApiSource:
+class ApiSource(NamedTuple):
     """Watches an API server. Each run has its own connections."""
 
-    def __init__(
-        self,
-        access: ClusterAccess,
-        *,
-        seed: int,
-        settings: WatchSettings | None = None,
-        kinds: Sequence[ResourceKind] = ALL_KINDS,
-        recorder: Recorder | None = None,
-        problems: ConnectionProblems | None = None,
-        in_hand: InHand | None = None,
-    ) -> None:
-        self._access = access
-        self._seed = seed
-        self._settings = settings or WatchSettings()
-        self._kinds = kinds
-        self._recorder = recorder
-        self._problems = problems
-        self._in_hand = in_hand
+    access: ClusterAccess
+    seed: int
+    kinds: Sequence[ResourceKind]
+    settings: WatchSettings = WatchSettings(use_watch_list=True)
+    recorder: Recorder | None = None
+    problems: ConnectionProblems | None = None
+    in_hand: InHand | None = None
 
     async def run(self, sink: MessageSink) -> None:
         tally = Tally()
         client = StreamClient(
-            self._access,
+            self.access,
             connections_max=LIST_CONNECTIONS_MAX,
             body_bytes_max=LIST_BYTES_MAX,
-            observer=request_observer(tally, self._access.host_header),
-            problems=self._problems,
+            observer=request_observer(tally, self.access.host_header),
+            problems=self.problems,
         )
         try:
             async with asyncio.TaskGroup() as tasks:
                 watches = []
                 unavailable = UnavailableKinds()
-                for kind in self._kinds:
+                for kind in self.kinds:
                     # Each kind has a generator of its own: its delays do not depend on the others.
-                    rng = random.Random(f"{self._seed}/{kind.plural}")  # noqa: S311  # Jitter, no secret.
+                    rng = random.Random(f"{self.seed}/{kind.plural}")  # noqa: S311  # Jitter, no secret.
                     watch = KindWatch(
                         kind,
                         client,
                         sink,
                         rng,
-                        self._settings,
-                        recorder=self._recorder,
+                        self.settings,
+                        recorder=self.recorder,
                         unavailable=unavailable,
-                        in_hand=self._in_hand,
+                        in_hand=self.in_hand,
                     )
                     watches.append(watch)
                     tasks.create_task(watch.run(), name=f"watch {kind.plural}")

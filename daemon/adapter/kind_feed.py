@@ -35,9 +35,6 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 
-Emit = Callable[[AdapterMessage, int], None]
-"""Takes a message and roughly what it weighs in bytes."""
-
 _SMALL_BYTES: Final = 64
 
 _NAMED_WITHIN_BYTES: Final = 2048
@@ -55,8 +52,13 @@ class DamagedStreamError(OperationalError):
 class KindFeed:
     """Turns what the server says about one kind into messages, in order."""
 
-    def __init__(self, kind: ResourceKind, emit: Emit, in_hand: InHand | None = None) -> None:
-        """`in_hand`: for an adapter that is to say which object it reads."""
+    def __init__(
+        self,
+        kind: ResourceKind,
+        emit: Callable[[AdapterMessage, int], None],
+        in_hand: InHand | None = None,
+    ) -> None:
+        """`emit` takes a message and roughly its bytes; `in_hand`: for who is to say what it reads."""
         self._kind = kind
         self._is_of_nodes = kind.struct_type is Node
         self._emit = emit
@@ -67,7 +69,7 @@ class KindFeed:
         self._recent = RecentEvents()
         self._told_nodes = ToldNodes()
         self.repeated_count = 0
-        """Events that were dropped because they had been told before."""
+        """Events dropped because they had been told before, since somebody set this to 0."""
         self.resource_version = ""
         """Where a watch may resume; empty when a list must come first."""
 
@@ -86,10 +88,7 @@ class KindFeed:
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
     def page(self, body: bytes) -> str:
-        """One page of the list; returns its continue token, which is empty on the last page.
-
-        Raises `UnreadableListError`.
-        """
+        """One page of the list, or `UnreadableListError`; its continue token, empty on the last page."""
         page = self._decoder.page(body)
         size_bytes = len(body) // max(1, len(page.items))
         for item in page.items:
@@ -101,14 +100,13 @@ class KindFeed:
             meta = item.metadata
             content = f"{self._kind.plural} {meta.key} {meta.resource_version}".encode()
             if not self._in_hand.do(content, partial(self._tell, item, size_bytes)):
-                self._emit_rejected(RejectedObject(meta.key, WHY, ""))
+                self._reject(meta.key, WHY)
         for rejected in page.rejected:
-            self._emit_rejected(rejected)
+            self._reject(rejected.where, rejected.problem)
         self._listed_version = page.resource_version
         return page.continue_token
 
     def list_finished(self) -> None:
-        """The last page has been given."""
         self._finish(self._listed_version)
 
     # A watch --------------------------------------------------------------------------------------
@@ -120,7 +118,7 @@ class KindFeed:
         if self._in_hand is None:
             self._line(line)
         elif not self._in_hand.do(line, partial(self._line, line)):
-            self._emit_rejected(RejectedObject(_name_in(line), WHY, ""))
+            self._reject(_name_in(line), WHY)
 
     def _line(self, line: bytes) -> None:
         event = self._decoder.line(line)
@@ -139,7 +137,7 @@ class KindFeed:
             case WatchFailure():
                 raise event.error
             case RejectedObject():
-                self._emit_rejected(event)
+                self._reject(event.where, event.problem)
                 if event.is_unreadable:
                     raise DamagedStreamError(f"{self._kind.plural}: {event.problem}")
                 self._advance(event.resource_version)
@@ -147,7 +145,6 @@ class KindFeed:
                 assert_never(event)
 
     def unavailable(self, reason: str) -> None:
-        """The server does not serve this kind, or not to us."""
         self._emit(KindUnavailable(self._kind.plural, reason), _SMALL_BYTES + len(reason))
 
     def _is_named(self, item: ApiObject) -> bool:
@@ -157,7 +154,7 @@ class KindFeed:
             return True
         where = item.metadata.key or "an object without a name"
         problem = "metadata.name, metadata.uid or metadata.namespace is not as the kind demands"
-        self._emit_rejected(RejectedObject(where, problem, meta.resource_version))
+        self._reject(where, problem)
         return False
 
     def _is_repeated(self, event: ObjectEvent) -> bool:
@@ -173,12 +170,11 @@ class KindFeed:
 
     def _tell(self, item: ApiObject, size_bytes: int, *, is_deletion: bool = False) -> None:
         make = deleted if is_deletion or _is_finished(item) else changed
-        version = item.metadata.resource_version
         try:
             with reading("", item.metadata):
                 message = make(self._kind, item)
         except ObjectError as error:
-            self._emit_rejected(RejectedObject(error.where, error.problem, version))
+            self._reject(error.where, error.problem)
             return
         if self._is_of_nodes and self._is_told_node(message):
             return
@@ -200,9 +196,9 @@ class KindFeed:
         self.resource_version = version
         self._emit(SyncFinished(self._kind.plural, version), _SMALL_BYTES)
 
-    def _emit_rejected(self, rejected: RejectedObject) -> None:
-        message = ObjectRejected(self._kind.plural, rejected.where, rejected.problem)
-        self._emit(message, _SMALL_BYTES + len(rejected.problem))
+    def _reject(self, where: str, problem: str) -> None:
+        message = ObjectRejected(self._kind.plural, where, problem)
+        self._emit(message, _SMALL_BYTES + len(problem))
 
 
 def changed(kind: ResourceKind, item: ApiObject) -> AdapterMessage:

@@ -76,8 +76,6 @@ to convert its objects may be down for days."""
 
 
 class WatchSettings(msgspec.Struct, frozen=True):
-    """How lists and watches are made."""
-
     page_size: int = 500
     page_timeout_s: float = 60.0
     watch_s_min: float = 300.0
@@ -99,8 +97,6 @@ class WatchSettings(msgspec.Struct, frozen=True):
 
 
 class KindWatch:
-    """Keeps the owner told about one kind."""
-
     def __init__(
         self,
         kind: ResourceKind,
@@ -133,13 +129,11 @@ class KindWatch:
         self._silent_count = 0
         self._is_doubtful = False
         """Something failed, and nothing has come since: the server may be another than it was."""
-        self._told_repeated_count = 0
         self.plural = kind.plural
         self.heard_s = 0.0
         """When the server last sent anything, by the event loop's clock; 0: it has not."""
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
         while True:
             delay_s = await self._attempt()
             if delay_s > 0:
@@ -162,30 +156,27 @@ class KindWatch:
             return delay_s
 
     def _on_error(self, error: OperationalError) -> float:
-        if isinstance(error, DamagedStreamError | UnreadableListError):
-            return self._on_lost_base(error)
         self._is_doubtful = True
-        if isinstance(error, ApiError):
-            return self._on_api_error(error)
-        log.debug("connection_failed", kind=self._kind.plural, error=str(error))
-        return self._backoff.next_s()
-
-    def _on_api_error(self, error: ApiError) -> float:
-        if isinstance(error, NotFound | Forbidden):
-            return self._on_refused(error)
-        if isinstance(error, Expired):
-            return self._on_lost_base(error)
-        if self._is_watch_list_refused(error):
-            log.info("watch_list_refused", kind=self._kind.plural, error=str(error))
-            self._can_watch_list = False
-            return 0.0
-        log.debug("refused", kind=self._kind.plural, error=str(error))
-        return max(self._backoff.next_s(), error.retry_after_s or 0.0)
-
-    def _on_lost_base(self, error: OperationalError) -> float:
-        """Whatever the watch was based on is gone."""
-        self._feed.forget_version()
-        log.warning("relist", kind=self._kind.plural, error=str(error))
+        plural, told = self._kind.plural, str(error)
+        match error:
+            case DamagedStreamError() | UnreadableListError() | Expired():
+                # Whatever the watch was based on is gone.
+                self._feed.forget_version()
+                log.warning("relist", kind=plural, error=told)
+            case NotFound() | Forbidden():
+                return self._on_refused(error)
+            case Invalid() | BadRequest() if (
+                self._can_watch_list and not self._feed.resource_version
+            ):
+                # Servers without the feature call the parameter invalid (422) or bad (400).
+                log.info("watch_list_refused", kind=plural, error=told)
+                self._can_watch_list = False
+                return 0.0
+            case ApiError():
+                log.debug("refused", kind=plural, error=told)
+                return max(self._backoff.next_s(), error.retry_after_s or 0.0)
+            case _:
+                log.debug("connection_failed", kind=plural, error=told)
         return self._backoff.next_s()
 
     def _on_refused(self, error: ApiError) -> float:
@@ -211,14 +202,6 @@ class KindWatch:
         """Turns to the next version of the kind; False after the last, from where it begins anew."""
         self._version_index = (self._version_index + 1) % len(self._kind.api_paths)
         return self._version_index > 0
-
-    def _is_watch_list_refused(self, error: ApiError) -> bool:
-        """Servers without the feature call the parameter invalid (422) or bad (400)."""
-        return (
-            self._can_watch_list
-            and not self._feed.resource_version
-            and isinstance(error, Invalid | BadRequest)
-        )
 
     # A list ---------------------------------------------------------------------------------------
 
@@ -320,9 +303,8 @@ class KindWatch:
             log.warning("relist", kind=self._kind.plural, error="the watches bring nothing at all")
 
     def _log_repeated(self) -> None:
-        count = self._feed.repeated_count - self._told_repeated_count
+        count, self._feed.repeated_count = self._feed.repeated_count, 0
         if count:
-            self._told_repeated_count = self._feed.repeated_count
             log.warning("events_repeated", kind=self._kind.plural, dropped=count)
 
     async def _read(self, stream: HttpStream, idle_timer: "_IdleTimer") -> bool:
@@ -378,10 +360,8 @@ class KindWatch:
 
 
 class _IdleTimer:
-    """Closes a stream that has been silent for too long.
-
-    One timer that looks at the time of the last bytes when it fires, instead of one per read.
-    """
+    """Closes a stream that has been silent for too long. One timer that looks at the time of the last
+    bytes when it fires, instead of one per read."""
 
     def __init__(self, stream: HttpStream, idle_s_max: float, plural: str) -> None:
         self._stream = stream

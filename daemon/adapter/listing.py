@@ -5,7 +5,6 @@ from collections.abc import Sequence
 from typing import Final
 
 from daemon.adapter.api_source import ApiSource
-from daemon.adapter.kind_watch import WatchSettings
 from shared.errors import OperationalError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.resources import ResourceKind
@@ -26,23 +25,19 @@ class _Listed:
     def __init__(self, kinds: Sequence[ResourceKind]) -> None:
         self.messages: list[AdapterMessage] = []
         self.is_whole = asyncio.Event()
-        self._awaited = {kind.plural for kind in kinds}
+        self.awaited = {kind.plural for kind in kinds}
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:  # noqa: ARG002  # Nothing is sent.
         if isinstance(message, AdapterMeasured) or self.is_whole.is_set():
             return
         self.messages.append(message)
         if isinstance(message, SyncFinished | KindUnavailable):
-            self._awaited.discard(message.kind)
-            if not self._awaited:
+            self.awaited.discard(message.kind)
+            if not self.awaited:
                 self.is_whole.set()
 
     async def room(self) -> None:
         """There is always room: the cluster is wanted whole."""
-
-    @property
-    def awaited(self) -> str:
-        return ", ".join(sorted(self._awaited))
 
 
 def list_cluster(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[AdapterMessage]:
@@ -52,7 +47,7 @@ def list_cluster(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[A
 
 async def _list(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[AdapterMessage]:
     sink = _Listed(kinds)
-    source = ApiSource(access, seed=0, settings=WatchSettings(use_watch_list=True), kinds=kinds)
+    source = ApiSource(access, seed=0, kinds=kinds)
     run = asyncio.ensure_future(source.run(sink))
     whole = asyncio.ensure_future(sink.is_whole.wait())
     await asyncio.wait({run, whole}, timeout=LIST_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
@@ -61,5 +56,6 @@ async def _list(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[Ad
     await asyncio.wait({run, whole})
     if not sink.is_whole.is_set():
         why = "" if run.cancelled() else f": {run.exception()}"
-        raise OperationalError(f"{access.url}: could not list {sink.awaited}{why}")
+        awaited = ", ".join(sorted(sink.awaited))
+        raise OperationalError(f"{access.url}: could not list {awaited}{why}")
     return sink.messages

@@ -29,9 +29,7 @@ class MessageSink(Protocol):
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:
         """Queue a message; it leaves in this turn of the loop if it is urgent and the link is free.
-
-        `size_bytes` is roughly what the message weighs; it bounds the batches.
-        """
+        `size_bytes` is roughly what the message weighs; it bounds the batches."""
 
     async def room(self) -> None:
         """Wait while too much is queued. Sources call this between two reads."""
@@ -85,7 +83,6 @@ class Outbox:
         await self._has_room.wait()
 
     async def run(self) -> None:
-        """Send batches until cancelled."""
         while True:
             await self._has_messages.wait()
             batch = self._take_batch()

@@ -39,10 +39,7 @@ class Adapter:
         self._source_run: asyncio.Task[None] | None = None
 
     async def run(self) -> None:
-        """Serve the owner until cancelled.
-
-        An exception of the source or the link ends the process (the supervisor starts it anew).
-        """
+        """Serve the owner until cancelled. An exception of the source or the link ends the process."""
         async with asyncio.TaskGroup() as tasks:
             greeting = tasks.create_task(self._greet(), name="greeting")
             epoch = (await self._link.next_order()).epoch

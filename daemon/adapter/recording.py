@@ -62,8 +62,6 @@ class _Header(msgspec.Struct):
 
 
 class RecordedInput(msgspec.Struct, omit_defaults=True):
-    """One line of the file."""
-
     at_s: float
     kind: str
     input: Input
@@ -71,7 +69,6 @@ class RecordedInput(msgspec.Struct, omit_defaults=True):
     base64: str = ""
 
     def content(self) -> bytes:
-        """The bytes as they came from the server."""
         return base64.b64decode(self.base64, validate=True) if self.base64 else self.text.encode()
 
 
@@ -120,7 +117,6 @@ class Recorder:
             raise ConfigurationError(f"--record {folder}", [problem]) from error
 
     def record(self, kind: str, what: str, content: bytes) -> None:
-        """Keep one raw input."""
         at_s = round(self._clock.monotonic_s() - self._started_s, 6)
         entry = RecordedInput(at_s, kind, msgspec.convert(what, Input))
         try:
@@ -133,7 +129,6 @@ class Recorder:
             self._end(str(error))
 
     def close(self) -> None:
-        """Write out what is buffered."""
         try:
             self._end_segment()
         except OSError as error:
@@ -168,14 +163,12 @@ class Recorder:
     def _make_room(self) -> bool:
         """For one more segment; false where this life's own take everything."""
         for path in _segments(self._folder):
-            if self._taken_bytes() + self._segment_bytes <= self._bytes_max:
+            taken = sum(each.stat().st_size for each in _segments(self._folder))
+            if taken + self._segment_bytes <= self._bytes_max:
                 break
             if not path.name.startswith(self._life):
                 path.unlink()
         return self._closed_bytes + self._segment_bytes <= self._bytes_max
-
-    def _taken_bytes(self) -> int:
-        return sum(path.stat().st_size for path in _segments(self._folder))
 
     def _end(self, why: str) -> None:
         raw, self._raw = self._raw, None

@@ -720,7 +720,7 @@ EXPECTED = {
 def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner() -> None:
     async def main() -> None:
         async with ScriptedServer(small_cluster) as server:
-            source = ApiSource(access_at(server.url), seed=1)
+            source = ApiSource(access_at(server.url), 1, ALL_KINDS, WatchSettings())
             link = MemoryLink()
             task = asyncio.create_task(Adapter(source, link).run())
             for epoch in (1, 2):
