@@ -14,7 +14,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple, NoReturn
+from typing import Final, NoReturn
 
 from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
 from daemon.commands.run_flags import (
@@ -28,51 +28,29 @@ from shared import exit_codes, shown
 from shared.errors import ConfigurationError, OperationalError
 from shared.telemetry.log import LEVELS
 
-
-class OtherCommand(NamedTuple):
-    """A subcommand of another package, which reads its own arguments."""
-
-    module: str
-    help: str
-
-
 BENCH_COMMANDS: Final = {
-    "demo": OtherCommand(
-        "bench.demo.__main__", "run a cluster's trace through berth and a simulated API server"
-    ),
-    "simulate": OtherCommand("bench.apiserver.__main__", "run the simulated API server alone"),
-    "bench": OtherCommand("bench.perf.__main__", "run benchmarks in scheduler_perf's format"),
-    "soak": OtherCommand(
-        "bench.soak.__main__", "run berth under traffic for minutes, and look for drift and leaks"
-    ),
-    "sim": OtherCommand(
-        "bench.sim.__main__", "play all of berth under faults on a virtual clock, seed by seed"
-    ),
-    "fuzz": OtherCommand(
-        "bench.fuzz.__main__",
-        "tell each part of berth what nobody would say, and look what it does",
-    ),
-    "conformance": OtherCommand(
-        "bench.conformance.__main__", "compare berth's decisions with recorded ones"
-    ),
+    "demo": ("bench.demo", "run a cluster's trace through berth and a simulated API server"),
+    "simulate": ("bench.apiserver", "run the simulated API server alone"),
+    "bench": ("bench.perf", "run benchmarks in scheduler_perf's format"),
+    "soak": ("bench.soak", "run berth under traffic for minutes, and look for drift and leaks"),
+    "sim": ("bench.sim", "play all of berth under faults on a virtual clock, seed by seed"),
+    "fuzz": ("bench.fuzz", "tell each part of berth what nobody would say, and look what it does"),
+    "conformance": ("bench.conformance", "compare berth's decisions with recorded ones"),
 }
-
-
+"""Package, whose `__main__` reads its own arguments; help."""
 OTHER_COMMANDS: Final = {
-    **BENCH_COMMANDS,
-    "explain": OtherCommand(
-        "daemon.trial.explain", "why a pod of a running berth is where it is, or nowhere"
-    ),
-    "what-if": OtherCommand(
+    **{name: (f"{package}.__main__", told) for name, (package, told) in BENCH_COMMANDS.items()},
+    "explain": ("daemon.trial.explain", "why a pod of a running berth is where it is, or nowhere"),
+    "what-if": (
         "daemon.trial.what_if_command",
         "where pods would go if there were others, other nodes or settings",
     ),
-    "replay": OtherCommand(
+    "replay": (
         "daemon.trial.replay",
         "decide a recorded day again, beside who did or by another configuration",
     ),
 }
-"""All that are imported only when they are asked for."""
+"""All that are imported only when they are asked for: module, help."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -92,7 +70,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         command: Callable[[argparse.Namespace], int] = parsed.command
         return command(parsed)
     except ConfigurationError as error:
-        _complain_of(error)
+        _complain(f"{error.source} cannot be used:", *(f"  {one}" for one in error.problems))
         return exit_codes.UNUSABLE
     except AlreadyRunningError as error:
         _complain(str(error))
@@ -135,17 +113,13 @@ def as_json(told: object) -> str:
     return msgspec.json.format(msgspec.json.encode(told), indent=2).decode()
 
 
-def _complain_of(error: ConfigurationError) -> None:
-    _complain(f"{error.source} cannot be used:", *(f"  {one}" for one in error.problems))
-
-
 def _complain(*lines: str) -> None:
     for line in lines:
         print(shown.lines(f"berth: {line}"), file=sys.stderr)
 
 
 def _run_other(name: str, arguments: Sequence[str]) -> int:
-    module_name = OTHER_COMMANDS[name].module
+    module_name, _ = OTHER_COMMANDS[name]
     try:
         module = importlib.import_module(module_name)
     except ModuleNotFoundError as error:
@@ -172,8 +146,8 @@ def _parser() -> argparse.ArgumentParser:
     run = commands.add_parser("run", help="schedule a cluster's pods, until told to stop")
     add_run_flags(run)
     run.set_defaults(command=_run)
-    for name, other in OTHER_COMMANDS.items():
-        commands.add_parser(name, help=other.help, add_help=False)
+    for name, (_, told) in OTHER_COMMANDS.items():
+        commands.add_parser(name, help=told, add_help=False)
     status = commands.add_parser("status", help="show the processes and queues of a running berth")
     add_options(status, "runtime_dir")
     status.add_argument("--json", action="store_true", help="for programs: one JSON object")

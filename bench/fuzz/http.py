@@ -27,6 +27,7 @@ from daemon.leader.lease_object import LeaseObject
 from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import LineSplitter, StreamClient
 from shared.kube.resources import KINDS_BY_PLURAL, PODS
+from shared.messages.admin import StatusAnswer
 
 PATIENCE_S: Final = 120.0
 """The clients' own limit is a quarter of it."""
@@ -295,7 +296,8 @@ class _Source(FactSource):
         """Nobody is asked."""
 
     async def facts(self) -> Facts:
-        return Facts("running", "", True, (), 1, 1, False, 0.0, 1.5, 0.25, "")
+        well = StatusAnswer(synced=True, scorers_ready=1, binders_ready=1)
+        return Facts("running", "", well, None, 1.5, 0.25, "")
 
     async def metrics(self) -> str:
         return "berth_owner_up 1\n"

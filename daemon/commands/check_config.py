@@ -28,8 +28,6 @@ _EVERYTHING: Final = [{"name": "*"}]
 
 
 class Checked(NamedTuple):
-    """A configuration that can be used."""
-
     configuration: SchedulerConfiguration
     profiles: list[BuiltProfile]
 
@@ -139,13 +137,12 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
         names = [p.NAME for p in plugins if not (follows and takes_part(p, "score"))]
         if not names:
             continue
-        enabled: list[dict[str, Any]] = [{"name": name} for name in names]
-        if point == "score":
-            enabled = [
-                {**entry, "weight": weights[name]}
-                for entry, name in zip(enabled, names, strict=True)
+        is_score = point == "score"
+        points[point] = {
+            "enabled": [
+                {"name": name, **({"weight": weights[name]} if is_score else {})} for name in names
             ]
-        points[point] = {"enabled": enabled}
+        }
     shown: dict[str, Any] = {"schedulerName": profile.scheduler_name}
     if made.percentage_of_nodes_to_score is not None:
         shown["percentageOfNodesToScore"] = made.percentage_of_nodes_to_score

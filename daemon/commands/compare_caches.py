@@ -43,26 +43,18 @@ NO_CONTRADICTIONS: Final = ["no contradictions"]
 
 
 class Shown(NamedTuple):
-    """What the API server shows."""
-
     nodes: frozenset[str]
-    placed: dict[str, str]
-    """uid -> node, of pods that have not finished."""
-    pending: dict[str, str]
-    """uid -> schedulerName, of those without a node."""
-    keys: dict[str, str]
+    pods: dict[str, BriefPod]
+    """By uid, those that have not finished."""
 
 
 class CacheComparison(NamedTuple):
-    """What a comparison found."""
-
     differences: list[str]
     """As sentences; empty when all is well."""
     node_count: int
     pod_count: int
 
     def lines(self) -> list[str]:
-        """For people."""
         head = f"compared {self.node_count} nodes and {self.pod_count} pods with the API server: "
         found = len(self.differences)
         listed = self.differences[:LISTED_MAX]
@@ -88,8 +80,7 @@ async def _compare(client: ApiClient, owner: OwnerLink) -> CacheComparison:
             await asyncio.sleep(PAUSE_S)
             shown, found = await _look(client, owner)
             persisting &= found
-        pod_count = len(shown.placed) + len(shown.pending)
-        return CacheComparison(sorted(persisting), len(shown.nodes), pod_count)
+        return CacheComparison(sorted(persisting), len(shown.nodes), len(shown.pods))
     finally:
         owner.close()
         await client.close()
@@ -98,13 +89,9 @@ async def _compare(client: ApiClient, owner: OwnerLink) -> CacheComparison:
 async def _look(client: ApiClient, owner: OwnerLink) -> tuple[Shown, set[str]]:
     shown = await _list(client)
     held = await owner.ask(CacheRequest(), CacheAnswer, OWNER_TIMEOUT_S)
-    found = set(differences(shown, held))
-    return shown, found | await _contradictions(owner)
-
-
-async def _contradictions(owner: OwnerLink) -> set[str]:
     lines = (await owner.ask(CompareRequest(), TextAnswer, OWNER_TIMEOUT_S)).lines
-    return set() if lines == NO_CONTRADICTIONS else {f"owner: {line}" for line in lines}
+    contradictions = {f"owner: {line}" for line in lines if lines != NO_CONTRADICTIONS}
+    return shown, {*differences(shown, held), *contradictions}
 
 
 def differences(shown: Shown, held: CacheAnswer) -> Iterable[str]:
@@ -115,23 +102,28 @@ def differences(shown: Shown, held: CacheAnswer) -> Iterable[str]:
     for name in sorted(held_nodes - shown.nodes):
         yield f"node {name}: in the cache, not at the API server"
     on_node = {pod.uid: node.name for node in held.nodes for pod in node.pods}
-    for uid, name in shown.placed.items():
-        believed = on_node.get(uid)
-        if believed != name:
-            where = f"on {believed}" if believed is not None else "missing"
-            yield f"pod {shown.keys[uid]} ({uid}): on {name}, in the cache {where}"
     waiting = {pod.uid for pod in held.pending}
+    for uid, seen in shown.pods.items():
+        what, name, believed = (
+            f"pod {seen.metadata.key} ({uid})",
+            seen.spec.node_name,
+            on_node.get(uid),
+        )
+        if name and believed != name:
+            where = f"on {believed}" if believed is not None else "missing"
+            yield f"{what}: on {name}, in the cache {where}"
+        is_ours = seen.spec.scheduler_name in held.profiles
+        if not name and is_ours and uid not in waiting and believed is None:
+            yield f"{what}: pending, missing in the queue"
     for node in held.nodes:
         for pod in node.pods:
+            pair = shown.pods.get(pod.uid)
             # An assumed pod is bound in a moment, or given back: the API server shows it unbound.
-            is_expected = pod.uid in shown.placed or (pod.is_assumed and pod.uid in shown.pending)
-            if not is_expected:
+            if pair is None or not (pair.spec.node_name or pod.is_assumed):
                 yield f"pod {pod.key} ({pod.uid}): in the cache on {node.name}, not at the API server"
-    for uid, scheduler in shown.pending.items():
-        if scheduler in held.profiles and uid not in waiting and uid not in on_node:
-            yield f"pod {shown.keys[uid]} ({uid}): pending, missing in the queue"
     for pod in held.pending:
-        if pod.uid not in shown.pending:
+        pair = shown.pods.get(pod.uid)
+        if pair is None or pair.spec.node_name:
             yield f"pod {pod.key} ({pod.uid}): in the queue, not pending at the API server"
 
 
@@ -156,20 +148,13 @@ _decoder: Final = msgspec.json.Decoder(BriefPod)
 
 async def _list(client: ApiClient) -> Shown:
     # Pods first: a pod whose node comes a moment later is no difference, a node may be empty.
-    pods = [
-        pod
+    pods = {
+        pod.metadata.uid: pod
         for pod in await _items(client, "/api/v1/pods")
         if pod.status.phase not in FINISHED_PHASES
-    ]
+    }
     nodes = await _items(client, "/api/v1/nodes")
-    return Shown(
-        nodes=frozenset(node.metadata.name for node in nodes),
-        placed={pod.metadata.uid: pod.spec.node_name for pod in pods if pod.spec.node_name},
-        pending={
-            pod.metadata.uid: pod.spec.scheduler_name for pod in pods if not pod.spec.node_name
-        },
-        keys={pod.metadata.uid: pod.metadata.key for pod in pods},
-    )
+    return Shown(frozenset(node.metadata.name for node in nodes), pods)
 
 
 async def _items(client: ApiClient, path: str) -> list[BriefPod]:

@@ -14,7 +14,7 @@ import yaml
 from daemon.commands.option_problems import option_problems
 from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
 from shared.errors import ConfigurationError
-from shared.yaml_fields import YAML_FAULTS, yaml_problem
+from shared.yaml_fields import YAML_FAULTS, read_text, yaml_problem
 
 PROGRAM: Final = "kube-scheduler"
 IMAGE: Final = "berth:0.1.0"
@@ -27,14 +27,10 @@ GRACE_S: Final = 40
 
 
 def berths_manifest(path: Path) -> str:
-    """The manifest that takes the other's place, with what has no effect in comments on top.
-
-    ConfigurationError names what cannot be used.
-    """
+    """The manifest that takes the other's place, with what has no effect in comments on top;
+    ConfigurationError names what cannot be used."""
     try:
-        pod = yaml.safe_load(path.read_text(encoding="utf-8"))
-    except OSError as error:
-        raise ConfigurationError(str(path), [f"cannot be read: {error.strerror}"]) from error
+        pod = yaml.safe_load(read_text(str(path)))
     except YAML_FAULTS as error:
         raise ConfigurationError(str(path), [yaml_problem(error)]) from error
     try:

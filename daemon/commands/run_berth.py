@@ -15,7 +15,7 @@ from daemon.commands.check_config import (
     shown,
 )
 from daemon.commands.option_problems import option_problems
-from daemon.endpoints.tls import PairFiles, server_context
+from daemon.endpoints.tls import server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
 from shared.child_options import LeaderElection
@@ -125,8 +125,12 @@ def refuse_foreign_name(options: RuntimeOptions, configuration: SchedulerConfigu
     names = [profile.scheduler_name for profile in configuration.profiles]
     if options.as_default_scheduler or options.observe or DEFAULT_SCHEDULER_NAME not in names:
         return
-    if _shares_lease(configuration.leader_election):
-        return
+    ours, theirs = configuration.leader_election, LeaderElection()
+    if ours.leader_elect and (ours.resource_namespace, ours.resource_name) == (
+        theirs.resource_namespace,
+        theirs.resource_name,
+    ):
+        return  # It is shared with a kube-scheduler that runs as kubeadm and others set it up.
     problem = (
         f"a profile has the schedulerName {DEFAULT_SCHEDULER_NAME}, which is kube-scheduler's (and what"
         " a profile is called that states no name), without kube-scheduler's lease; turn leader"
@@ -136,23 +140,13 @@ def refuse_foreign_name(options: RuntimeOptions, configuration: SchedulerConfigu
     raise ConfigurationError(options.config or "the default configuration", [problem])
 
 
-def _shares_lease(election: LeaderElection) -> bool:
-    """With a kube-scheduler that runs as kubeadm and others set it up."""
-    theirs = LeaderElection()
-    return (
-        election.leader_elect
-        and election.resource_name == theirs.resource_name
-        and election.resource_namespace == theirs.resource_namespace
-    )
-
-
 def check_endpoints(options: EndpointOptions) -> None:
     """The files that the endpoints need can be used."""
     if not options.secure_port:
         return
     if options.tls_cert_file:
         try:
-            server_context(options, PairFiles(options.tls_cert_file, options.tls_private_key_file))
+            server_context(options, (options.tls_cert_file, options.tls_private_key_file))
         except OSError as error:  # ssl.SSLError is one.
             problem = f"--tls-cert-file, --tls-private-key-file, --tls-cipher-suites: {error}"
             raise ConfigurationError("command line", [problem]) from error

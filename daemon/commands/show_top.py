@@ -35,8 +35,6 @@ _STEPS: Final = " ▁▂▃▄▅▆▇█"
 
 
 class Watch:
-    """Looks at a running berth."""
-
     def __init__(self, runtime_dir: str) -> None:
         """NotRunningError if none runs there."""
         self._runtime_dir = Path(runtime_dir)

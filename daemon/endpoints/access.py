@@ -11,6 +11,7 @@ import hashlib
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Final, Protocol
 
 import msgspec
@@ -218,17 +219,16 @@ class _Reviews:
 
 def refused(status: int, message: str) -> Page:
     """As the API server says it: a Status."""
-    is_unknown = status == UNAUTHORIZED
     body = {
         "kind": "Status",
         "apiVersion": "v1",
         "metadata": {},
         "status": "Failure",
         "message": message,
-        "reason": "Unauthorized" if is_unknown else "Forbidden",
+        "reason": HTTPStatus(status).phrase,
         "code": status,
     }
-    challenge = (("WWW-Authenticate", "Bearer"),) if is_unknown else ()
+    challenge = (("WWW-Authenticate", "Bearer"),) if status == UNAUTHORIZED else ()
     return Page(status, msgspec.json.encode(body), JSON, challenge)
 
 

@@ -65,12 +65,8 @@ class FactSource:
         return Facts(
             state=listed.state,
             owner_problem=problem,
-            is_synced=status.synced,
-            awaited_kinds=status.awaited_kinds,
-            scorers_ready=status.scorers_ready,
-            binders_ready=status.binders_ready,
-            is_candidate=self._gate is not None,
-            lease_lapsed_s=0.0 if self._gate is None else self._gate.lapsed_s(),
+            status=status,
+            lease_lapsed_s=None if self._gate is None else self._gate.lapsed_s(),
             adapter_silent_s=now_s - told_s if told_s else math.inf,
             api_word_age_s=now_s - max(status.api_heard_s.values(), default=-math.inf),
             api_problem=_api_problem(listed),
@@ -122,7 +118,6 @@ class FactSource:
         return msgspec.json.encode(answer.facts)
 
     async def explain(self, key: str) -> bytes:
-        """What `berth explain` says of a pod, or why it says nothing."""
         return await self._explainer.explain(key)
 
     def flags(self) -> dict[str, str] | None:

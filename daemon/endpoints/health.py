@@ -10,6 +10,8 @@ from collections.abc import Collection, Sequence
 from math import isinf
 from typing import Final, NamedTuple
 
+from shared.messages.admin import StatusAnswer
+
 LEASE_TOLERANCE_S: Final = 20.0
 """kube-scheduler's: a leader whose lease ran out so long ago and that has not noticed hangs."""
 
@@ -22,20 +24,13 @@ WORD_AGE_MAX_S: Final = 660.0
 
 
 class Facts(NamedTuple):
-    """What the checks are made of."""
-
     state: str
     """Of the supervisor: starting, running, reloading, draining, stopping; or empty: not known."""
     owner_problem: str
     """Empty: the owner answers."""
-    is_synced: bool
-    awaited_kinds: Sequence[str]
-    """That were not listed yet."""
-    scorers_ready: int
-    binders_ready: int
-    is_candidate: bool
-    """There is leader election."""
-    lease_lapsed_s: float
+    status: StatusAnswer
+    lease_lapsed_s: float | None
+    """None: there is no leader election."""
     adapter_silent_s: float
     """Since the adapter last told the owner how it is; infinite: it has not."""
     api_word_age_s: float
@@ -80,7 +75,9 @@ class Told(NamedTuple):
 
 def checks_for(path: str, facts: Facts) -> list[Check]:
     """The checks of /livez, /healthz or /readyz, in order."""
-    election = [Check("leaderElection", _lease_problem(facts))] if facts.is_candidate else []
+    election = []
+    if facts.lease_lapsed_s is not None:
+        election = [Check("leaderElection", _lease_problem(facts.lease_lapsed_s))]
     match path:
         case "/livez":
             # An API server that is away is no reason to be started anew.
@@ -92,16 +89,17 @@ def checks_for(path: str, facts: Facts) -> list[Check]:
 
 
 def _readiness(facts: Facts) -> list[Check]:
-    is_leaving = facts.state in ("draining", "stopping")
-    synced = facts.owner_problem or ("" if facts.is_synced else _listing(facts.awaited_kinds))
+    is_leaving, status = facts.state in ("draining", "stopping"), facts.status
+    silent = facts.owner_problem
+    synced = silent or ("" if status.synced else _listing(status.awaited_kinds))
     return [
         Check("shutdown", "berth is shutting down" if is_leaving else ""),
         Check("informer-sync", synced),
         Check("sched-handler-sync", synced),
-        Check("owner", facts.owner_problem),
-        Check("api-server", facts.owner_problem or _api_problem(facts), _newest_word(facts)),
-        Check("scorers", facts.owner_problem or _nobody(facts.scorers_ready, "scorer")),
-        Check("binders", facts.owner_problem or _nobody(facts.binders_ready, "binder")),
+        Check("owner", silent),
+        Check("api-server", silent or _api_problem(facts), _newest_word(facts)),
+        Check("scorers", silent or ("" if status.scorers_ready else "no scorer is ready")),
+        Check("binders", silent or ("" if status.binders_ready else "no binder is ready")),
     ]
 
 
@@ -124,14 +122,10 @@ def _newest_word(facts: Facts) -> str:
     return f"newest word from the API server {facts.api_word_age_s:.1f} s ago"
 
 
-def _nobody(count: int, role: str) -> str:
-    return "" if count else f"no {role} is ready"
-
-
-def _lease_problem(facts: Facts) -> str:
-    if facts.lease_lapsed_s <= LEASE_TOLERANCE_S:
+def _lease_problem(lapsed_s: float) -> str:
+    if lapsed_s <= LEASE_TOLERANCE_S:
         return ""
-    return f"the lease ran out {facts.lease_lapsed_s:.0f} s ago and was not given up"
+    return f"the lease ran out {lapsed_s:.0f} s ago and was not given up"
 
 
 def all_checks_answer(

@@ -48,8 +48,6 @@ NOT_FOUND: Final = Page(404, b"404 page not found\n")
 
 
 class Pages:
-    """Answers requests."""
-
     def __init__(self, source: FactSource, access: Access) -> None:
         self._source = source
         self._access = access

@@ -2,6 +2,7 @@
 
 import asyncio
 import ssl
+from http import HTTPStatus
 from typing import Final
 
 import httptools
@@ -17,19 +18,6 @@ from shared.limits import (
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("endpoints")
-
-
-_REASONS: Final = {
-    200: "OK",
-    400: "Bad Request",
-    401: "Unauthorized",
-    403: "Forbidden",
-    404: "Not Found",
-    405: "Method Not Allowed",
-    406: "Not Acceptable",
-    500: "Internal Server Error",
-    503: "Service Unavailable",
-}
 
 
 class _Parsed:
@@ -51,8 +39,6 @@ class _Parsed:
 
 
 class EndpointServer:
-    """Listens on one address."""
-
     def __init__(self, pages: Pages) -> None:
         self._pages = pages
         self._connection_count = 0
@@ -148,7 +134,7 @@ class EndpointServer:
 
 def _write(writer: asyncio.StreamWriter, page: Page, method: str, *, is_last: bool) -> None:
     lines = [
-        f"HTTP/1.1 {page.status} {_REASONS[page.status]}",
+        f"HTTP/1.1 {page.status} {HTTPStatus(page.status).phrase}",
         f"Content-Type: {page.content_type}",
         f"Content-Length: {len(page.body)}",
         "Cache-Control: no-cache, private",

@@ -8,7 +8,7 @@ import os
 import socket
 import ssl
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -38,23 +38,20 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-class PairFiles(NamedTuple):
-    """A certificate and its key, as files."""
-
-    certificate: str
-    key: str
+PairFiles = tuple[str, str]
+"""A certificate and its key."""
 
 
 def pair_files(options: EndpointOptions, runtime_dir: Path) -> PairFiles:
     """Those that were given, or are in the folder that was given, or are made; OSError if they cannot
     be."""
     if options.tls_cert_file:
-        return PairFiles(options.tls_cert_file, options.tls_private_key_file)
+        return options.tls_cert_file, options.tls_private_key_file
     folder = Path(options.cert_dir) if options.cert_dir else runtime_dir / _MADE_FOLDER
     certificate, key = folder / f"{PAIR_NAME}.crt", folder / f"{PAIR_NAME}.key"
     if not (options.cert_dir and certificate.exists() and key.exists()):
         _make(certificate, key, options.bind_address)
-    return PairFiles(str(certificate), str(key))
+    return str(certificate), str(key)
 
 
 def server_context(options: EndpointOptions, pair: PairFiles) -> ssl.SSLContext:
@@ -65,7 +62,7 @@ def server_context(options: EndpointOptions, pair: PairFiles) -> ssl.SSLContext:
         context.set_ciphers(
             ":".join(_openssl_name(n) for n in options.tls_cipher_suites.split(","))
         )
-    context.load_cert_chain(pair.certificate, pair.key)
+    context.load_cert_chain(*pair)
     return context
 
 
@@ -90,7 +87,7 @@ class ServedTls:
             server_context(self._options, self._pair)
             self.context.load_cert_chain(*self._pair)
         except OSError as error:
-            log.warning("certificate_not_renewed", file=self._pair.certificate, problem=str(error))
+            log.warning("certificate_not_renewed", file=self._pair[0], problem=str(error))
         await self.look_up_clients()
 
     async def look_up_clients(self) -> None:

@@ -30,8 +30,6 @@ _WARNING: Final = (
 
 
 class Page(NamedTuple):
-    """What is answered."""
-
     status: int
     body: bytes
     content_type: str = PLAIN

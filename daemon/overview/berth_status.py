@@ -21,8 +21,6 @@ STALE_S: Final = 60.0
 
 
 class BerthStatus(msgspec.Struct, frozen=True):
-    """How a berth is at one moment."""
-
     state: str
     processes: list[ProcessUse]
     owner: StatusAnswer | None

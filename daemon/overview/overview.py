@@ -37,8 +37,6 @@ PERIOD_S: Final = 2.0
 
 
 class Overview(msgspec.Struct, frozen=True):
-    """How a berth and its cluster are."""
-
     version: str
     state: str
     problems: list[str]

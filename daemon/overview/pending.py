@@ -19,8 +19,6 @@ _TURN: Final = {
 
 
 class PendingReason(msgspec.Struct, frozen=True):
-    """One line."""
-
     place: str
     text: str
     pod_count: int

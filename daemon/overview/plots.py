@@ -131,7 +131,6 @@ class _Axes:
         return " ".join(f"{self.x(x):.1f},{self.y(y):.1f}" for x, y in pairs)
 
     def frame(self, x_label: str, y_label: str) -> list[str]:
-        """Grid and words."""
         drawn = []
         for tick in _ticks(self._y_most):
             y = self.y(tick)

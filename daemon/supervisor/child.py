@@ -23,8 +23,6 @@ _decode_problems = msgspec.json.Decoder(list[Problem]).decode
 
 
 class Child:
-    """One place in the table of children, and the process that fills it now."""
-
     def __init__(self, spec: ChildSpec, launch: Launch) -> None:
         self.spec = spec
         self.process: Launched | None = None
@@ -50,7 +48,6 @@ class Child:
         return self.spec.name
 
     def entry(self) -> ProcessEntry:
-        """For the list of processes."""
         last_exit = exit_text(self.exits[-1].code) if self.exits else ""
         process = self.process
         if process is None:

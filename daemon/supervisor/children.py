@@ -12,8 +12,6 @@ from shared.runtime_options import RuntimeOptions
 
 
 class ChildSpec(NamedTuple):
-    """What a child is started with."""
-
     name: str
     """As in logs and status: owner, adapter, scorer-0, binder-0, ..."""
     module: str

@@ -6,7 +6,7 @@ no memory); one that dies twice with the same one has died of it, for it takes t
 one death more is enough then.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 from shared.limits import DEADLY_OBJECTS_MAX
 
@@ -14,24 +14,19 @@ DEATHS_MAX: Final = 2
 LEFT_OUT_S: Final = 3600.0
 
 
-class _Deaths(NamedTuple):
-    times: int
-    last_s: float
-
-
 class Deadly:
     """Of one place in the table of children."""
 
     def __init__(self) -> None:
-        self._deaths: dict[int, _Deaths] = {}
-        """By the object's number, the last death last."""
+        self._deaths: dict[int, tuple[int, float]] = {}
+        """By the object's number, the last death last: how many, and when the last was."""
 
     def add(self, in_hand: int, now_s: float) -> bool:
         """The child died with this in hand (0: with nothing); whether that helps its successor."""
         if not in_hand:
             return False
-        before = self._deaths.pop(in_hand, _Deaths(0, 0.0))
-        self._deaths[in_hand] = _Deaths(before.times + 1, now_s)
+        times, _ = self._deaths.pop(in_hand, (0, 0.0))
+        self._deaths[in_hand] = times + 1, now_s
         if len(self._deaths) <= DEADLY_OBJECTS_MAX:
             return True
         del self._deaths[next(iter(self._deaths))]
@@ -41,6 +36,6 @@ class Deadly:
         """What a child that is started now goes without."""
         return [
             number
-            for number, deaths in self._deaths.items()
-            if deaths.times >= DEATHS_MAX and now_s - deaths.last_s < LEFT_OUT_S
+            for number, (times, last_s) in self._deaths.items()
+            if times >= DEATHS_MAX and now_s - last_s < LEFT_OUT_S
         ]

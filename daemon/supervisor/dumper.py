@@ -22,8 +22,6 @@ DUMP_TIMEOUT_S: Final = 60.0
 
 
 class Dumper:
-    """For one supervisor."""
-
     def __init__(self, owner: OwnerLink, runtime_dir: Path) -> None:
         self._owner = owner
         self._runtime_dir = runtime_dir
@@ -31,7 +29,6 @@ class Dumper:
         """By pidfd."""
 
     def close(self) -> None:
-        """Ends what is under way."""
         for pidfd, comparer in list(self._comparers.items()):
             comparer.kill()
             self._on_comparer_end(pidfd)

@@ -5,7 +5,7 @@ a file that somebody edits, and breaks, is nothing to a child that dies and is s
 reload has checked it too. Other files there tell the other commands what this berth is.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -40,10 +40,6 @@ class Plan(NamedTuple):
     binding: BindingPlan
     configz: bytes
     """The effective configuration as JSON, for `/configz`."""
-
-
-MakePlan = Callable[[], Plan]
-"""Reads and checks everything anew; ConfigurationError if anything cannot be used."""
 
 
 def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:

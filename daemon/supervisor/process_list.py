@@ -8,7 +8,6 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 
 import fcntl
 import os
-from collections.abc import Callable
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -87,10 +86,6 @@ def entry_of(name: str, pid: int) -> ProcessEntry:
     except psutil.NoSuchProcess:
         return ProcessEntry(name, 0, 0.0)
     return ProcessEntry(name, pid, create_time_s)
-
-
-TellList = Callable[[ProcessList], None]
-"""Tells those who want to know; OSError where they cannot be told."""
 
 
 def write_list(runtime_dir: Path, listed: ProcessList) -> None:

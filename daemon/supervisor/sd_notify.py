@@ -10,8 +10,6 @@ from collections.abc import Mapping
 
 
 class ServiceNotifier:
-    """The service manager's ear."""
-
     def __init__(self, environment: Mapping[str, str] = os.environ) -> None:
         path = environment.get("NOTIFY_SOCKET", "")
         # A leading @ stands for the zero byte of Linux' abstract sockets.

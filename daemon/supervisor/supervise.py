@@ -27,11 +27,10 @@ from daemon.supervisor.child import Child
 from daemon.supervisor.children import LEADER, OWNER, ChildSpec
 from daemon.supervisor.dumper import Dumper
 from daemon.supervisor.launcher import Launch, Launched, system_launch
-from daemon.supervisor.plan import MakePlan, Plan, lay_out
+from daemon.supervisor.plan import Plan, lay_out
 from daemon.supervisor.process_list import (
     ProcessList,
     SupervisorLock,
-    TellList,
     entry_of,
     write_list,
 )
@@ -77,8 +76,9 @@ Respecify = Callable[[], list[ChildSpec]]
 """Reads and checks the configuration anew, and says which children there are to be."""
 
 
-def run(plan: Plan, make_plan: MakePlan) -> int:
-    """Runs a berth until it is told to stop; the exit code. `make_plan` is called at each reload."""
+def run(plan: Plan, make_plan: Callable[[], Plan]) -> int:
+    """Runs a berth until it is told to stop; the exit code. `make_plan` reads and checks everything
+    anew, at each reload; ConfigurationError if anything cannot be used."""
     # Its own in elections, as kube-scheduler makes one: the host's name, then what no other process has.
     identity = f"{socket.gethostname()}_{secrets.token_hex(16)}"
     with SupervisorLock(Path(plan.options.runtime_dir)):
@@ -130,12 +130,11 @@ class Outside(NamedTuple):
     clock: Clock
     launch: Launch
     owner: OwnerLink
-    tell_list: TellList
+    tell_list: Callable[[ProcessList], None]
+    """OSError where those who want to know cannot be told."""
 
 
 class Supervisor:
-    """Keeps the children alive, until told otherwise."""
-
     def __init__(
         self,
         options: RuntimeOptions,
@@ -155,7 +154,7 @@ class Supervisor:
         self._state = State.STARTING
         self._exit_code = exit_codes.OK
         self._stop_asked = asyncio.Event()
-        self._is_killing = asyncio.Event()
+        self._is_killing = False
         self._child_ended = asyncio.Event()
         self._owner = outside.owner
         self._dumper = Dumper(self._owner, Path(options.runtime_dir))
@@ -333,7 +332,7 @@ class Supervisor:
                 return
             log.warning("killing", signal=number.name, reason="told twice")
             self._exit_code = exit_codes.FAILED
-            self._is_killing.set()
+            self._is_killing = True
             self._child_ended.set()  # Who waits for an end has to look at this as well.
             return
         log.info("stopping", signal=number.name, drain_s=self._options.drain_s)
@@ -451,11 +450,9 @@ class Supervisor:
         if owner is None:
             return
         ask = asyncio.create_task(self._owner.ask(StopRequest(), TextAnswer, self._options.drain_s))
-        kill = asyncio.create_task(self._is_killing.wait())
         # Nobody is left to be asked then; a successor that heard the question would drain for ever.
         end = asyncio.create_task(self._end_of(owner))
-        await asyncio.wait({ask, kill, end}, return_when=asyncio.FIRST_COMPLETED)
-        kill.cancel()
+        await asyncio.wait({ask, end}, return_when=asyncio.FIRST_COMPLETED)
         end.cancel()
         if not ask.done():
             ask.cancel()
@@ -467,9 +464,9 @@ class Supervisor:
             log.warning("not_drained", reason=str(error))
 
     async def _end_of(self, child: Child) -> None:
-        """Returns when the process that fills the place now has ended."""
+        """Returns when the process that fills the place now has ended, or all are to be killed."""
         process = child.process
-        while child.process is process:
+        while child.process is process and not self._is_killing:
             await self._any_end()
 
     async def _stop_children(self) -> None:
@@ -488,7 +485,7 @@ class Supervisor:
 
         try:
             async with asyncio.timeout(CHILD_STOP_S):
-                while left() and not self._is_killing.is_set():
+                while left() and not self._is_killing:
                     await self._any_end()
         except TimeoutError:
             names = [child.name for child in left()]

@@ -165,8 +165,6 @@ def explain_binding(
 
 
 class _Day(NamedTuple):
-    """What became of it under one configuration."""
-
     seconds: float
     placements: dict[str, str]
     outcome: DayOutcome
@@ -176,7 +174,7 @@ class _Day(NamedTuple):
 def _day(recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions) -> _Day:
     day = Rerun(Trial(config, decided))
     day.tell(moments(recording, decided.pod_groups))
-    return _Day(day.now_s, day.placements, day.outcome(), day.detail())
+    return _Day(day.now_s, day.placements, *day.outcome())
 
 
 def compare(

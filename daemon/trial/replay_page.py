@@ -23,8 +23,6 @@ class Moved(msgspec.Struct, frozen=True):
 
 
 class Comparison(msgspec.Struct, frozen=True):
-    """One day under two configurations."""
-
     seconds: float
     now: DayOutcome
     other: DayOutcome
@@ -56,7 +54,7 @@ def comparison_html(found: Comparison, recording: str) -> str:
                 ),
             )
         ),
-        section("The two", _both(found)),
+        section("The two", table(("", "As it is", "The other"), both_rows(found))),
         section(
             "The day",
             "<div class='plots'>",
@@ -74,10 +72,6 @@ def comparison_html(found: Comparison, recording: str) -> str:
 
 def _changed(name: str, now: float, other: float, unit: str = "") -> tuple[str, str, str]:
     return (name, f"{other:,.6g}{unit}", f"instead of {now:,.6g}{unit}")
-
-
-def _both(found: Comparison) -> str:
-    return table(("", "As it is", "The other"), both_rows(found))
 
 
 def both_rows(found: Comparison) -> list[tuple[str, str, str]]:

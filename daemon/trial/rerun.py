@@ -25,8 +25,6 @@ from shared.messages.to_owner import AdapterMessage, PodChanged, PodDeleted
 
 
 class DayOutcome(msgspec.Struct, frozen=True):
-    """What became of the pods of a day."""
-
     came: int
     placed: int
     never_placed: int
@@ -56,7 +54,6 @@ class DayDetail(msgspec.Struct, frozen=True):
     """What it took to decide all of it, by the pods that came."""
 
 
-_NOTHING: Final = ""
 SIZES_MAX: Final = 500
 """Templates by which it is judged what room is good for; the most frequent."""
 
@@ -104,7 +101,7 @@ class Rerun:
                 self._sizes[pod.namespace, bytes(pod.template)] += 1
             if pod.uid in self._came_s:
                 here = placed.get(pod.uid)
-                node = _NOTHING if here is None else here.node_name
+                node = "" if here is None else here.node_name
                 pod = replace(pod, node_name=node, nominated_node_name="", is_preempted=False)
             yield replace(message, pod=pod)
 
@@ -114,30 +111,34 @@ class Rerun:
         placed, evicted = self._trial.placed, self._trial.evicted
         return {each.key: each.node_name for uid, each in placed.items() if uid not in evicted}
 
-    def _waits_s(self) -> dict[str, float]:
-        """By uid: how long those that found a node were pending."""
-        placed, came_s = self._trial.placed, self._came_s
-        return {uid: each.at_s - came_s.get(uid, each.at_s) for uid, each in placed.items()}
-
-    def outcome(self) -> DayOutcome:
+    def outcome(self) -> tuple[DayOutcome, DayDetail]:
         """So far."""
-        waits_s = self._waits_s()
-        waits = np.array(list(waits_s.values()) or [0.0])
+        placed, came_s = self._trial.placed, self._came_s
+        # How long those that found a node were pending.
+        waits_s = [each.at_s - came_s.get(uid, each.at_s) for uid, each in placed.items()]
+        waits = np.array(waits_s or [0.0])
         cache, nodes = self._trial.state.cache, self._trial.view.nodes
-        names = {pod.node_name for pod in cache.pods() if pod.record.uid in self._came_s}
+        names = {pod.node_name for pod in cache.pods() if pod.record.uid in came_s}
         rows = np.array(sorted(nodes.row_of(name) for name in names), np.intp)
         has = nodes.allocatable[CPU, rows].sum()
         asked = nodes.requested[CPU, rows].sum()
-        return DayOutcome(
-            came=len(self._came_s),
-            placed=len(waits_s),
-            never_placed=len(self._came_s.keys() - waits_s.keys()),
+        outcome = DayOutcome(
+            came=len(came_s),
+            placed=len(placed),
+            never_placed=len(came_s.keys() - placed.keys()),
             evicted=len(self._trial.evicted),
             mean_wait_s=round(float(waits.mean()), 3),
             p99_wait_s=round(float(np.percentile(waits, 99)), 3),
             nodes_in_use=len(names),
             cpu_share_of_nodes_in_use=round(float(asked / has), 3) if has else 0.0,
             stranded_cpu_share=round(self._stranded(), 3),
+        )
+        shares = nodes.requested[CPU] / np.maximum(nodes.allocatable[CPU], 1)
+        return outcome, DayDetail(
+            [round(float(one), 3) for one in np.percentile(waits, range(101))],
+            put_together(self._pending()),
+            {nodes.name_of(row): round(float(shares[row]), 3) for row in nodes.order.tolist()},
+            round(1000 * self._took_s / max(1, len(came_s)), 3),
         )
 
     def _stranded(self) -> float:
@@ -154,19 +155,6 @@ class Rerun:
             stranded += count * (1.0 - float(free[CPU, fits].sum() / whole))
             pod_count += count
         return stranded / max(1, pod_count)
-
-    def detail(self) -> DayDetail:
-        """So far."""
-        waits = np.array(list(self._waits_s().values()) or [0.0])
-        nodes = self._trial.view.nodes
-        has = np.maximum(nodes.allocatable[CPU], 1)
-        shares = nodes.requested[CPU] / has
-        return DayDetail(
-            [round(float(one), 3) for one in np.percentile(waits, range(101))],
-            put_together(self._pending()),
-            {nodes.name_of(row): round(float(shares[row]), 3) for row in nodes.order.tolist()},
-            round(1000 * self._took_s / max(1, len(self._came_s)), 3),
-        )
 
     def _pending(self) -> Iterator[PendingGroup]:
         start = 0

@@ -31,8 +31,6 @@ MEANINGS: Final = {
 
 
 class Example(msgspec.Struct, frozen=True):
-    """One binding that berth would have made otherwise."""
-
     pod: str
     node: str
     verdict: str
@@ -43,8 +41,6 @@ class Example(msgspec.Struct, frozen=True):
 
 
 class Shadow:
-    """Follows a cluster, and keeps count."""
-
     def __init__(self, trial: Trial) -> None:
         """`trial` does not decide."""
         self._trial = trial

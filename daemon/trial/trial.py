@@ -45,8 +45,6 @@ _START_S: Final = 0.0
 
 
 class Placed(NamedTuple):
-    """A pod found its node."""
-
     key: str
     node_name: str
     at_s: float

@@ -34,8 +34,6 @@ DAEMON_SET: Final = "DaemonSet"
 
 
 class Outcome(msgspec.Struct, frozen=True):
-    """What becomes of one pod."""
-
     pod: str
     was: str
     """Its node without the change; "pending", or "new" for one that is not there without it."""
@@ -46,8 +44,6 @@ class Outcome(msgspec.Struct, frozen=True):
 
 
 class WhatIfCommand(msgspec.Struct, frozen=True):
-    """All that comes out differently."""
-
     placed: list[Outcome]
     pending: list[Outcome]
     evicted: list[Eviction]

@@ -1,6 +1,8 @@
 """What counts as a difference between a berth and the API server."""
 
 from daemon.commands.compare_caches import LISTED_MAX, CacheComparison, Shown, differences
+from shared.kube.api.core_v1_parts import BriefPod, BriefPodSpec
+from shared.kube.api.meta_v1 import ObjectIdentity
 from shared.messages.admin import CacheAnswer, HeldNode, HeldPod
 
 
@@ -17,9 +19,13 @@ def shown(
     placed: dict[str, str] | None = None,
     pending: dict[str, str] | None = None,
 ) -> Shown:
-    placed, pending = placed or {}, pending or {}
-    keys = {uid: f"default/{uid}" for uid in [*placed, *pending]}
-    return Shown(frozenset(nodes), placed, pending, keys)
+    specs = {uid: BriefPodSpec(node_name=node) for uid, node in (placed or {}).items()}
+    specs |= {uid: BriefPodSpec(scheduler_name=name) for uid, name in (pending or {}).items()}
+    pods = {
+        uid: BriefPod(ObjectIdentity(namespace="default", name=uid, uid=uid), spec)
+        for uid, spec in specs.items()
+    }
+    return Shown(frozenset(nodes), pods)
 
 
 def test_what_agrees_is_no_difference() -> None:

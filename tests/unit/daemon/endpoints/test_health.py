@@ -4,22 +4,26 @@ from math import inf
 from typing import Any
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.endpoints.health import Check, Facts, all_checks_answer, checks_for, one_check_answer
+from shared.messages.admin import StatusAnswer
 
 WELL = Facts(
     state="running",
     owner_problem="",
-    is_synced=True,
-    awaited_kinds=(),
-    scorers_ready=1,
-    binders_ready=1,
-    is_candidate=False,
-    lease_lapsed_s=0.0,
+    status=StatusAnswer(synced=True, scorers_ready=1, binders_ready=1),
+    lease_lapsed_s=None,
     adapter_silent_s=1.5,
     api_word_age_s=0.25,
     api_problem="",
 )
+
+
+def but(**change: Any) -> Facts:
+    """All is well but for this."""
+    told = {name: change.pop(name) for name in [*change] if name in StatusAnswer.__struct_fields__}
+    return WELL._replace(status=replace(WELL.status, **told), **change)
 
 
 def failed(facts: Facts, path: str = "/readyz") -> list[str]:
@@ -35,14 +39,14 @@ def test_a_berth_that_is_well_is_ready() -> None:
 
 
 def test_it_lives_whatever_the_others_do() -> None:
-    ill = WELL._replace(owner_problem="no answer", is_synced=False, state="stopping")
+    ill = but(owner_problem="no answer", synced=False, state="stopping")
     assert failed(ill, "/livez") == []
 
 
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        ({"is_synced": False}, ["informer-sync", "sched-handler-sync"]),
+        ({"synced": False}, ["informer-sync", "sched-handler-sync"]),
         ({"state": "draining"}, ["shutdown"]),
         ({"scorers_ready": 0}, ["scorers"]),
         ({"binders_ready": 0}, ["binders"]),
@@ -50,7 +54,7 @@ def test_it_lives_whatever_the_others_do() -> None:
         ({"api_word_age_s": 661.0}, ["api-server"]),
         ({"api_word_age_s": inf}, ["api-server"]),
         ({"api_problem": "list nodes: 401"}, ["api-server"]),
-        ({"is_candidate": True, "lease_lapsed_s": 21.0}, ["leaderElection"]),
+        ({"lease_lapsed_s": 21.0}, ["leaderElection"]),
         (
             {"owner_problem": "no answer"},
             ["informer-sync", "sched-handler-sync", "owner", "api-server", "scorers", "binders"],
@@ -58,11 +62,11 @@ def test_it_lives_whatever_the_others_do() -> None:
     ],
 )
 def test_what_is_missing_is_named(change: dict[str, Any], names: list[str]) -> None:
-    assert failed(WELL._replace(**change)) == names
+    assert failed(but(**change)) == names
 
 
 def test_a_list_that_does_not_come_is_named() -> None:
-    facts = WELL._replace(is_synced=False, awaited_kinds=["pods", "poddisruptionbudgets"])
+    facts = but(synced=False, awaited_kinds=["pods", "poddisruptionbudgets"])
     told = one_check_answer(checks_for("/readyz", facts), "informer-sync")
     assert told.status == 500
     assert "is being listed: pods, poddisruptionbudgets" in told.text
@@ -70,7 +74,7 @@ def test_a_list_that_does_not_come_is_named() -> None:
 
 def test_a_standby_and_a_leader_whose_lease_has_just_lapsed_are_well() -> None:
     for lapsed_s in (0.0, 19.0):
-        facts = WELL._replace(is_candidate=True, lease_lapsed_s=lapsed_s)
+        facts = but(lease_lapsed_s=lapsed_s)
         assert failed(facts) == failed(facts, "/healthz") == []
 
 
@@ -105,5 +109,5 @@ def test_how_old_the_newest_word_of_the_api_server_is_stands_in_the_answer(path:
         f"[+]api-server ok: {told}\n" in all_checks_answer(path, checks, (), is_verbose=True).text
     )
     assert one_check_answer(checks, "api-server") == (200, f"ok: {told}")
-    stale = checks_for(path, WELL._replace(adapter_silent_s=60.0, api_word_age_s=61.0))
+    stale = checks_for(path, but(adapter_silent_s=60.0, api_word_age_s=61.0))
     assert "61.0 s ago" in one_check_answer(stale, "api-server").text

@@ -12,7 +12,7 @@ from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import Facts
 from daemon.endpoints.pages import GUARDED_PATHS, Pages, Request
 from daemon.endpoints.zpages import Page
-from tests.unit.daemon.endpoints.test_health import WELL
+from tests.unit.daemon.endpoints.test_health import WELL, but
 
 
 class FixedSource(FactSource):
@@ -76,7 +76,7 @@ def test_health_is_told_to_everybody(path: str) -> None:
 
 
 def test_verbose_and_exclude_are_read_from_the_query() -> None:
-    ill = WELL._replace(binders_ready=0, scorers_ready=0)
+    ill = but(binders_ready=0, scorers_ready=0)
     assert ask("/readyz", facts=ill).status == 500
     assert ask("/readyz?exclude=binders&exclude=scorers", facts=ill).body == b"ok"
     assert ask("/readyz?exclude=binders,scorers", facts=ill).body == b"ok"
@@ -120,7 +120,7 @@ def test_what_checks_came_to_is_counted_when_all_of_an_endpoint_are_asked_for() 
     ]
     binders = 'name="binders",'
     assert f'kubernetes_healthcheck{{{binders}type="readyz"}} 1' in told("/readyz")
-    source.is_told(WELL._replace(binders_ready=0))
+    source.is_told(but(binders_ready=0))
     lines = told("/readyz", "/readyz")
     assert f'kubernetes_healthcheck{{{binders}type="readyz"}} 0' in lines
     total = "kubernetes_healthchecks_total"
