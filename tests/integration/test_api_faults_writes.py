@@ -8,6 +8,7 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -99,7 +100,8 @@ def test_a_pod_is_bound_all_the_same_and_once(rules: list[Rule]) -> None:
     async def main() -> None:
         async with faulty_server(*rules) as server, client_of(server) as client:
             uid = server.add_pod("p")
-            outcome = await DefaultBinder(client, SystemClock(), sleep).bind(order(uid))
+            with patch("workers.binder.retries.sleep", sleep):
+                outcome = await DefaultBinder(client, SystemClock()).bind(order(uid))
             assert outcome == BOUND
             assert server.pod("p")["spec"]["nodeName"] == "n1"
             assert not server.plan.is_active
@@ -160,7 +162,8 @@ def test_what_cannot_be_bound_is_told_by_its_reason(
             async def sleep(delay_s: float) -> None:
                 await asyncio.sleep(0)
 
-            outcome = await DefaultBinder(client, SystemClock(), sleep).bind(order(uid))
+            with patch("workers.binder.retries.sleep", sleep):
+                outcome = await DefaultBinder(client, SystemClock()).bind(order(uid))
             assert isinstance(outcome, NotBound)
             assert outcome.reason == reason
             assert server.pod("p")["spec"].get("nodeName") == node

@@ -4,6 +4,7 @@ import asyncio
 import itertools
 import json
 from typing import Any
+from unittest.mock import patch
 
 from hypothesis import given
 from hypothesis import strategies as st
@@ -124,8 +125,9 @@ def bind(server: ApiServer, *, look_first: bool) -> BindFailureReason | None:
     async def sleep(delay_s: float) -> None:
         clock.advance(delay_s)
 
-    binder = DefaultBinder(server, clock, sleep)
-    outcome = asyncio.run(binder.bind(BindPod(**ORDER, look_first=look_first)))
+    binder = DefaultBinder(server, clock)
+    with patch("workers.binder.retries.sleep", sleep):
+        outcome = asyncio.run(binder.bind(BindPod(**ORDER, look_first=look_first)))
     assert outcome == BOUND or isinstance(outcome, NotBound)
     return outcome.reason if isinstance(outcome, NotBound) else None
 

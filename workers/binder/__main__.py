@@ -51,11 +51,7 @@ async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
             options.max_in_flight,
         )
 
-        def stop_orphaned() -> None:
-            EventLog("binder").error("supervisor_gone")
-            life.stop_orphaned()
-
-        start.call_at_end(loop, life.drain, stop_orphaned)
+        start.call_at_end(loop, life.drain, life.stop_now)
         await life.run()
     return 1 if life.is_orphaned else 0
 

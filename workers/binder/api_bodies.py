@@ -59,18 +59,6 @@ class Series(ApiStruct):
     last_observed_time: str
 
 
-def pod_reference(pod: BindPod | DeleteVictim | StatusPatch) -> Regarding:
-    """Whom an order is about, as events name it."""
-    return Regarding(
-        kind="Pod",
-        namespace=pod.namespace,
-        name=pod.name,
-        uid=pod.uid,
-        api_version="v1",
-        resource_version=pod.resource_version,
-    )
-
-
 def scheduled_event(order: BindPod) -> Event:
     """The event of a pod that was bound."""
     note = f"Successfully assigned {order.namespace}/{order.name} to {order.node_name}"
@@ -109,7 +97,15 @@ def preempted_event(order: DeleteVictim, *, is_deleted: bool) -> Event:
 
 
 def _event(pod: BindPod | DeleteVictim | StatusPatch, reason: str, action: str, note: str) -> Event:
-    return Event(pod.profile, pod_reference(pod), "Normal", reason, action, cut_note(note))
+    regarding = Regarding(
+        kind="Pod",
+        namespace=pod.namespace,
+        name=pod.name,
+        uid=pod.uid,
+        api_version="v1",
+        resource_version=pod.resource_version,
+    )
+    return Event(pod.profile, regarding, "Normal", reason, action, cut_note(note))
 
 
 def disruption_patch(order: DeleteVictim, wall_s: float) -> bytes:

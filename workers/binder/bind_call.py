@@ -10,7 +10,6 @@ carries the pod's UID, which the API server checks, so another pod of the same n
 What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v1.36.2.
 """
 
-import asyncio
 from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple, assert_never
 
@@ -30,7 +29,7 @@ from shared.kube.api_errors import (
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from workers.binder.api_paths import Gone, pod_path, seen_pod
-from workers.binder.retries import Patience, Retries, Sleep
+from workers.binder.retries import Patience, Retries
 
 PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s=60.0)
 """With requests that were surely not carried out (refused connections, 429), and with looking; then the
@@ -110,10 +109,9 @@ class DefaultBinder:
 
     NAME = "DefaultBinder"
 
-    def __init__(self, api: ApiClient, clock: Clock, sleep: Sleep = asyncio.sleep) -> None:
+    def __init__(self, api: ApiClient, clock: Clock) -> None:
         self._api = api
         self._clock = clock
-        self._sleep = sleep
 
     async def bind(self, order: BindPod) -> Outcome:
         """Ends with what became of the pod, whatever the API server does meanwhile."""
@@ -134,7 +132,7 @@ class DefaultBinder:
     def _attempt(self, order: BindPod) -> "_Attempt":
         # Orders that failed together come back apart; without a dice, so that tests repeat.
         spread = 0.5 + (order.ticket % 64) / 64
-        return _Attempt(self._api, order, Retries(PATIENCE, self._clock, self._sleep, spread))
+        return _Attempt(self._api, order, Retries(PATIENCE, self._clock, spread))
 
 
 _Step = Outcome | Callable[[], Awaitable["_Step"]]

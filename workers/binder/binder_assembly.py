@@ -65,7 +65,7 @@ class Surroundings(NamedTuple):
     """Of plugins; None: those of the installed packages."""
 
 
-class BinderLife:
+class BinderLife(BinderLoop):
     """Everything that a binder consists of, from its connections to its end."""
 
     def __init__(
@@ -96,12 +96,12 @@ class BinderLife:
         record_api = client(settings.writes_max)
         self._clients = (bind_api, record_api)
         clock = around.clock
-        self._recorder = EventRecorder(record_api, settings, clock, around.host_name, record_rate)
+        recorder = EventRecorder(record_api, settings, clock, around.host_name, record_rate)
         lines = ClaimLines()
         default = DefaultBinder(bind_api, clock=clock)
         pre_binders = (
             VolumeBinder(bind_api),
-            ClaimBinder(bind_api, self._recorder.pod_waits_for_devices, lines, clock, tally=tally),
+            ClaimBinder(bind_api, recorder.pod_waits_for_devices, lines, clock, tally=tally),
         )
         by_profile = plugins_by_profile(
             plan, around.problems, bind_api, default, pre_binders, around.entry_points
@@ -109,34 +109,14 @@ class BinderLife:
         plain = BindingPlugins((default,), pre_binders)
         cycle = BindingCycle(plain, by_profile, spawn=fences.spawn)
         freer = ClaimFreer(record_api, lines)
-        evictor = Evictor(
-            record_api, clock, self._recorder.pod_preempted, freer=freer, fences=fences
+        evictor = Evictor(record_api, clock, recorder.pod_preempted, freer, fences)
+        super().__init__(
+            binder_index, peer, cycle, recorder, in_flight_max, clock, evictor, fences, tally
         )
-        self._binder = BinderLoop(
-            binder_index,
-            peer,
-            cycle,
-            self._recorder,
-            in_flight_max,
-            clock,
-            evictor,
-            fences,
-            tally,
-        )
-        self.is_orphaned = False
-
-    def drain(self) -> None:
-        """Has it end once all that it was told is done."""
-        self._binder.drain()
-
-    def stop_orphaned(self) -> None:
-        """Ends it at once: its supervisor is gone, and nobody is left to report to."""
-        self.is_orphaned = True
-        self._binder.stop_now()
 
     async def run(self) -> None:
         """Until the binder has drained, or was told to stop at once."""
-        await self._binder.run()
+        await super().run()
         if not self.is_orphaned:
             await self._recorder.drain(RECORDER_DRAIN_S)
         self._recorder.close()

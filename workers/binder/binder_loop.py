@@ -136,6 +136,7 @@ class BinderLoop:
         self._stirred = asyncio.Event()
         """The owner has said something since the last tick."""
         self._is_draining = False
+        self.is_orphaned = False
         self._drained = self._loop.create_future()
         self._logs_attempts = self._log.is_on(DEBUG)
 
@@ -161,7 +162,9 @@ class BinderLoop:
             self._flush_reports()
 
     def stop_now(self) -> None:
-        """Ends without finishing anything: nobody is left to report to."""
+        """Ends without finishing anything: its supervisor is gone, and nobody is left to report to."""
+        self._log.error("supervisor_gone")
+        self.is_orphaned = True
         self._abandon()
         if not self._drained.done():
             self._drained.set_result(None)

@@ -30,7 +30,7 @@ from workers.binder.api_bodies import delete_options, disruption_patch
 from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_path, seen_pod
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
-from workers.binder.retries import Patience, Retries, Sleep
+from workers.binder.retries import Patience, Retries
 
 IN_FLIGHT_MAX: Final = 32
 PATIENCE: Final = Patience(pause_s=0.25, pause_s_max=2.0, pauses_max=4)
@@ -44,17 +44,15 @@ class Evictor:
         api: ApiClient,
         clock: Clock,
         on_deleted: Callable[[DeleteVictim], None],
-        sleep: Sleep = asyncio.sleep,
-        freer: ClaimFreer | None = None,
-        fences: Fences | None = None,
+        freer: ClaimFreer,
+        fences: Fences,
     ) -> None:
-        """`fences`: those of the client; None: nothing of it is ever void."""
+        """`fences`: those of the client."""
         self._freer = freer
-        self._fences = fences or Fences()
+        self._fences = fences
         self._api = api
         self._clock = clock
         self._on_deleted = on_deleted
-        self._sleep = sleep
         self._log = EventLog("binder.evictions")
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
@@ -101,7 +99,6 @@ class Evictor:
         answer(VictimDone(order.order_id, problem or ""))
 
     async def _release(self, claim: ReleaseClaim) -> None:
-        assert self._freer is not None, "a claim to be freed, and nobody to do it"
         async with self._slots:
             await self._freer.release(claim)
 
@@ -110,7 +107,7 @@ class Evictor:
     ) -> str | None:
         """Tries until it works or makes no sense any more. Returns the problem; empty: it is done. None:
         the pod was gone before, or is another one by now."""
-        retries = Retries(PATIENCE, self._clock, self._sleep)
+        retries = Retries(PATIENCE, self._clock)
         while True:
             try:
                 await call()

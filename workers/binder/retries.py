@@ -4,15 +4,12 @@ What an answer means is the writer's to say; here is only whether there is anoth
 before the time that the server wished for, and never after our own.
 """
 
-import asyncio
-from collections.abc import Awaitable, Callable
+from asyncio import sleep
 from math import inf
 from typing import NamedTuple
 
 from shared.clock import Clock
 from shared.kube.api_errors import ApiError
-
-Sleep = Callable[[float], Awaitable[None]]
 
 
 class Patience(NamedTuple):
@@ -35,12 +32,9 @@ class Patience(NamedTuple):
 class Retries:
     """Of one write, or of several that share their time."""
 
-    def __init__(
-        self, patience: Patience, clock: Clock, sleep: Sleep = asyncio.sleep, spread: float = 1.0
-    ) -> None:
+    def __init__(self, patience: Patience, clock: Clock, spread: float = 1.0) -> None:
         self._patience = patience
         self._clock = clock
-        self._sleep = sleep
         self._spread = spread
         self._deadline_s = clock.monotonic_s() + patience.total_s
         self.count = 0
@@ -54,5 +48,5 @@ class Retries:
         if self._clock.monotonic_s() + delay_s > self._deadline_s:
             return False
         self.count += 1
-        await self._sleep(delay_s)
+        await sleep(delay_s)
         return True

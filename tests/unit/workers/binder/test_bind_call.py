@@ -4,6 +4,7 @@ import asyncio
 import json
 from pathlib import Path
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -47,8 +48,9 @@ OTHER_POD = pod_json(uid="u2", node="n1")
 
 def bind(*script: Answer, look_first: bool = False) -> tuple[Outcome, FakeApi, FakeTime]:
     api, time = FakeApi(*script), FakeTime()
-    binder = DefaultBinder(api, time.clock, time.sleep)
-    outcome = asyncio.run(binder.bind(make_order(look_first=look_first)))
+    binder = DefaultBinder(api, time.clock)
+    with patch("workers.binder.retries.sleep", time.sleep):
+        outcome = asyncio.run(binder.bind(make_order(look_first=look_first)))
     assert not api.script, "not all of the script was asked for"
     return outcome, api, time
 
@@ -168,8 +170,9 @@ class TestSurelyNotDone:
         waits = set()
         for ticket in range(64):
             api, time = FakeApi(REFUSED, CREATED), FakeTime()
-            binder = DefaultBinder(api, time.clock, time.sleep)
-            asyncio.run(binder.bind(make_order(ticket)))
+            binder = DefaultBinder(api, time.clock)
+            with patch("workers.binder.retries.sleep", time.sleep):
+                asyncio.run(binder.bind(make_order(ticket)))
             waits.add(time.sleeps[0])
         assert len(waits) == 64
         assert min(waits) == 0.025

@@ -2,6 +2,7 @@
 
 import asyncio
 from collections.abc import Callable
+from unittest.mock import patch
 
 import pytest
 
@@ -16,7 +17,10 @@ from shared.kube.api_errors import (
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime
+from workers.binder.claim_free import ClaimFreer
+from workers.binder.claim_lines import ClaimLines
 from workers.binder.evictions import IN_FLIGHT_MAX, Evictor
+from workers.binder.fences import Fences
 
 OK = b"{}"
 GONE = NotFound(404, "NotFound", 'pods "v1" not found')
@@ -45,11 +49,13 @@ class Run:
 
     def of(self, message: PreemptPods) -> "Run":
         async def all_of_it() -> None:
-            evictor = Evictor(self.api, self.time.clock, self.deleted.append, self.time.sleep)
+            freer = ClaimFreer(self.api, ClaimLines())
+            evictor = Evictor(self.api, self.time.clock, self.deleted.append, freer, Fences())
             evictor.begin(message, self.answers.append)
             await until(lambda: not evictor._tasks)
 
-        asyncio.run(all_of_it())
+        with patch("workers.binder.retries.sleep", self.time.sleep):
+            asyncio.run(all_of_it())
         assert not self.api.script, "not all of the script was asked for"
         return self
 
@@ -163,7 +169,8 @@ class HeldApi(FakeApi):
 def test_so_many_at_a_time_and_cancelled_at_once() -> None:
     async def all_of_it() -> int:
         api, time = HeldApi(), FakeTime()
-        evictor = Evictor(api, time.clock, lambda _: None, time.sleep)
+        freer = ClaimFreer(api, ClaimLines())
+        evictor = Evictor(api, time.clock, lambda _: None, freer, Fences())
         victims = [victim(number) for number in range(3 * IN_FLIGHT_MAX)]
         evictor.begin(PreemptPods(7, victims, []), lambda _: None)
         assert len(evictor._tasks) == len(victims)

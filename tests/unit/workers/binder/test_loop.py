@@ -29,6 +29,8 @@ from workers.binder.binder_loop import (
     BinderLoop,
 )
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
+from workers.binder.claim_free import ClaimFreer
+from workers.binder.claim_lines import ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fences
 from workers.binder.recorder import EventRecorder, RecorderSettings
@@ -108,8 +110,9 @@ class Stage:
         settings = RecorderSettings(trickle_per_s=0.001, held_s=0.0)
         self.recorder = EventRecorder(self.api, settings, LoopClock(), "host")
         self.fences = Fences()
+        freer = ClaimFreer(self.api, ClaimLines())
         self.evictor = Evictor(
-            self.api, LoopClock(), self.recorder.pod_preempted, fences=self.fences
+            self.api, LoopClock(), self.recorder.pod_preempted, freer, self.fences
         )
         self.binder = BinderLoop(
             3,

@@ -1,6 +1,7 @@
 """How long a write that failed waits for its next try, and when there is none."""
 
 import asyncio
+from unittest.mock import patch
 
 from shared.kube.api_errors import ConnectFailed, TooManyRequests
 from tests.unit.workers.binder.fake_api import FakeTime
@@ -13,12 +14,13 @@ BUSY = TooManyRequests(429, "TooManyRequests", "later", 3.0)
 def pauses(patience: Patience, *errors: Exception, spread: float = 1.0) -> tuple[list[float], bool]:
     """Those that were made, and whether each error was followed by one."""
     time = FakeTime()
-    retries = Retries(patience, time.clock, time.sleep, spread)
+    retries = Retries(patience, time.clock, spread)
 
     async def all_of_them() -> bool:
         return all([await retries.pause(error) for error in errors])
 
-    is_never_given_up = asyncio.run(all_of_them())
+    with patch("workers.binder.retries.sleep", time.sleep):
+        is_never_given_up = asyncio.run(all_of_them())
     assert retries.count == len(time.sleeps)
     return time.sleeps, is_never_given_up
 
