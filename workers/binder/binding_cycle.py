@@ -13,13 +13,7 @@ import asyncio
 from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
-from shared.framework.binding_api import (
-    ALLOWED,
-    Allowed,
-    PostBindPlugin,
-    Refused,
-    Skipped,
-)
+from shared.framework.binding_api import ALLOWED, Allowed, PostBindPlugin, Refused, Skipped
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog

@@ -48,9 +48,7 @@ from workers.binder.claim_lines import (
     Json,
     Unknown,
     Wish,
-    get_claim,
-    post_claim,
-    put_claim,
+    answered_claim,
 )
 from workers.binder.claim_ready import DeviceWait, needs_preparing
 from workers.binder.retries import Patience, Retries
@@ -165,13 +163,13 @@ class ClaimBinder:
         if FINALIZER not in finalizers and any(wish.work.is_new for wish in agreed):
             claim["metadata"]["finalizers"] = [*finalizers, FINALIZER]
             line.step = "add finalizer to claim"
-            claim = await put_claim(self._api, path, claim)
+            claim = await answered_claim(self._api.put, path, claim)
         if status != claim.get("status"):
             is_new = (claim.get("status") or {}).get("allocation") is None
             what = "allocation and reservation" if is_new else "reservation"
             claim["status"] = status
             line.step = f"add {what} to claim"
-            await put_claim(self._api, f"{path}/status", claim)
+            await answered_claim(self._api.put, f"{path}/status", claim)
         for order, work in ((wish.order, wish.work) for wish in agreed):
             if work.generated is not None:
                 # After the allocation: kubelet must not find a claim that is none yet.
@@ -216,14 +214,14 @@ class ClaimBinder:
         line.step = "get updated claim"
         path = resource_claim_path(work.namespace, work.name)
         try:
-            return await get_claim(self._api, path)
+            return await answered_claim(self._api.get, path)
         except NotFound:
             if work.generated is None:
                 raise
         line.step = "create claim for extended resources"
         made = _made(order, work, work.generated)
         try:
-            claim = await post_claim(self._api, path.removesuffix(f"/{work.name}"), made)
+            claim = await answered_claim(self._api.post, path.removesuffix(f"/{work.name}"), made)
         except (ApiError, TransportError):
             self._tally.count("claim_creates", ("failure",))
             raise

@@ -25,14 +25,7 @@ from workers.binder.api_paths import (
     resource_claim_path,
     seen_pod,
 )
-from workers.binder.claim_lines import (
-    FINALIZER,
-    ClaimLine,
-    ClaimLines,
-    Json,
-    get_claim,
-    put_claim,
-)
+from workers.binder.claim_lines import FINALIZER, ClaimLine, ClaimLines, Json, answered_claim
 
 FREE_S_MAX: Final = 30.0
 PAUSE_S: Final = 0.25
@@ -78,7 +71,9 @@ class ClaimFreer:
     async def _left(self, order: BindPod, work: ClaimWork) -> str:
         """The key of a claim that is allocated for the pod; empty where that cannot be seen."""
         try:
-            claim = await get_claim(self._api, resource_claim_path(work.namespace, work.name))
+            claim = await answered_claim(
+                self._api.get, resource_claim_path(work.namespace, work.name)
+            )
         except (ApiError, TransportError):
             return ""
         status = claim.get("status") or {}
@@ -111,7 +106,7 @@ class ClaimFreer:
     async def _free_once(
         self, path: str, told: ReleaseClaim, is_deallocated: bool, is_kept_if_shared: bool
     ) -> None:
-        claim = await get_claim(self._api, path)
+        claim = await answered_claim(self._api.get, path)
         meta, status = claim["metadata"], claim.get("status") or {}
         if told.uid and meta.get("uid") != told.uid:
             return
@@ -127,7 +122,7 @@ class ClaimFreer:
             freed["reservedFor"] = others
         if freed != status:
             claim["status"] = freed
-            claim = await put_claim(self._api, f"{path}/status", claim)
+            claim = await answered_claim(self._api.put, f"{path}/status", claim)
         if told.is_generated and not others:
             # Deallocated before: that is what wakes pods which wait for the devices.
             await self._delete(path, claim)
@@ -136,7 +131,7 @@ class ClaimFreer:
         finalizers = claim["metadata"].get("finalizers") or []
         if FINALIZER in finalizers:
             claim["metadata"]["finalizers"] = [f for f in finalizers if f != FINALIZER]
-            claim = await put_claim(self._api, path, claim)
+            claim = await answered_claim(self._api.put, path, claim)
         options = delete_options(claim["metadata"]["uid"])
         await self._api.delete(path, options, timeout_s=REQUEST_TIMEOUT_S)
 

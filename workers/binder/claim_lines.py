@@ -6,6 +6,7 @@ line writes for all that wait there (`claim_bind.py`); who gives a claim back wa
 """
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from typing import Any, Final, NamedTuple
 from weakref import WeakValueDictionary
 
@@ -13,7 +14,6 @@ import msgspec
 
 from shared.framework.binding_api import Allowed, Refused
 from shared.kube.api.resource_v1 import ResourceClaim
-from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
 from shared.messages.to_binder import BindPod, ClaimWork
 from workers.binder.api_paths import REQUEST_TIMEOUT_S
@@ -26,28 +26,14 @@ _claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)
 _encoder: Final = msgspec.json.Encoder()
 
 
-async def get_claim(api: ApiClient, path: str) -> Json:
-    """A claim as it came: a PUT must not lose fields that are not known here. Raises what a request
-    does, and `ProtocolViolation` where it is none."""
-    return _claim_in(await api.get(path, timeout_s=REQUEST_TIMEOUT_S))
-
-
-async def post_claim(api: ApiClient, path: str, claim: Json) -> Json:
-    """The same of one that is made."""
-    body = _encoder.encode(claim)
-    return _claim_in(await api.post(path, body, timeout_s=REQUEST_TIMEOUT_S))
-
-
-async def put_claim(api: ApiClient, path: str, claim: Json) -> Json:
-    """The same of one that is changed, if it is still the one that was read."""
-    body = _encoder.encode(claim)
-    return _claim_in(await api.put(path, body, timeout_s=REQUEST_TIMEOUT_S))
-
-
-def _claim_in(body: bytes) -> Json:
-    if not read_answer(_claim_decoder, body).metadata.uid:
+async def answered_claim(ask: Callable[..., Awaitable[bytes]], path: str, *claims: Json) -> Json:
+    """A claim as it came: a PUT must not lose fields that are not known here. `ask`: the client's `get`,
+    or its `post` or `put` of one that is made or changed, if it is still the one that was read. Raises
+    what a request does, and `ProtocolViolation` where it is no claim."""
+    answer = await ask(path, *map(_encoder.encode, claims), timeout_s=REQUEST_TIMEOUT_S)
+    if not read_answer(_claim_decoder, answer).metadata.uid:
         raise ProtocolViolation("what came is no resource claim")
-    claim: Json = msgspec.json.decode(body)
+    claim: Json = msgspec.json.decode(answer)
     return claim
 
 

@@ -16,13 +16,7 @@ from typing import Any, Final
 from shared.clock import Clock
 from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api_client import ApiClient
-from shared.kube.api_errors import (
-    TRANSIENT,
-    ApiError,
-    Conflict,
-    NotFound,
-    TransportError,
-)
+from shared.kube.api_errors import TRANSIENT, ApiError, Conflict, NotFound, TransportError
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
 from shared.telemetry.log import EventLog
@@ -73,11 +67,8 @@ class Evictor:
         task = asyncio.get_running_loop().create_task(work)
         self._tasks.add(task)
         self._fences.guard(task, Fence())
-        task.add_done_callback(self._on_over)
-
-    def _on_over(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        self._fences.forget(task)
+        task.add_done_callback(self._tasks.discard)
+        task.add_done_callback(self._fences.forget)
 
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         path = pod_path(order.namespace, order.name)
