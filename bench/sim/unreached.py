@@ -246,7 +246,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/scorer_links.py:ScorerLinks.lose_the_silent:*",
         "workers/binder/retries.py:Retries.pause:return False",
         "workers/binder/bind_call.py:_Attempt._judge:return NotBound(BindFailureReason.UNREACHABLE*",
-        "workers/binder/binding_cycle.py:BindingCycle.prepare:*UNREACHABLE*",
+        "workers/binder/binding_cycle.py:BindingCycle._undone:return outcome*",
         "workers/binder/recorder.py:EventRecorder.tick:self._wait_to_write(entry)",
         "workers/binder/recorder.py:EventRecorder.tick:del self._series[[]key[]]",
         "daemon/core/cache.py:Cache.cleanup_expired",

@@ -78,28 +78,21 @@ class BindingCycle:
     async def prepare(self, order: BindPod) -> Allowed | NotBound:
         """PreBind. May take minutes; may be cancelled, as nothing is bound yet."""
         for group in _groups(self._plugins(order).pre_binds, order):
-            plugin, answer = await self._together(group, order)
-            if isinstance(answer, Allowed):
-                continue
-            message = _pre_bind_problem(plugin, answer.message)
-            if isinstance(answer, Unknown):
-                return NotBound(BindFailureReason.UNREACHABLE, message)
-            return await self._undone(order, NotBound(BindFailureReason.REJECTED, message))
+            answer = await self._together(group, order)
+            if isinstance(answer, NotBound):
+                return await self._undone(order, answer)
         return ALLOWED
 
     async def give_up(self, order: BindPod) -> NotBound:
         """Of a pod whose preparation was cancelled, as a more important one needs its place."""
         # Which of several it was that was cut short is nobody's matter: they run side by side.
         (first, *_), *_ = _groups(self._plugins(order).pre_binds, order)
-        told = _pre_bind_problem(first, PREEMPTED)
-        return await self._undone(order, NotBound(BindFailureReason.REJECTED, told))
+        return await self._undone(order, _not_prepared(first, Refused(PREEMPTED)))
 
     async def bind(self, order: BindPod) -> Outcome:
         """Bind, of a pod that is prepared or needs none of that. `post_bind` follows if it is bound."""
         outcome = await _bind(self._plugins(order).binds, order)
-        if isinstance(outcome, NotBound) and outcome.reason is not BindFailureReason.UNREACHABLE:
-            return await self._undone(order, outcome)
-        return outcome
+        return await self._undone(order, outcome) if isinstance(outcome, NotBound) else outcome
 
     async def post_bind(self, order: BindPod) -> None:
         """PostBind, of a pod that is bound."""
@@ -113,47 +106,49 @@ class BindingCycle:
         return self._by_profile.get(order.profile, self._default)
 
     async def _undone(self, order: BindPod, outcome: NotBound) -> NotBound:
+        if outcome.reason is BindFailureReason.UNREACHABLE:
+            return outcome  # The pod may be bound.
         for plugin in self._plugins(order).pre_binds:
             if isinstance(plugin, ClaimBinder) and plugin.pre_flight(order):
                 outcome = outcome._replace(claims_left=await plugin.freer.undo(order))
         return outcome
 
-    async def _together(
-        self, group: Sequence[PreBinder], order: BindPod
-    ) -> tuple[PreBinder, Allowed | Refused | Unknown]:
+    async def _together(self, group: Sequence[PreBinder], order: BindPod) -> Allowed | NotBound:
         """Side by side, until all have allowed it or one has not; then none is at work any more."""
         if len(group) == 1:
-            return group[0], await self._pre_bind(group[0], order)
-        running = {self._spawn(self._pre_bind(plugin, order)): plugin for plugin in group}
-        left = set(running)
+            return await self._pre_bind(group[0], order)
+        left = {self._spawn(self._pre_bind(plugin, order)) for plugin in group}
         try:
             while left:
                 done, left = await asyncio.wait(left, return_when=asyncio.FIRST_COMPLETED)
                 for task in done:
                     answer = task.result()
-                    if not isinstance(answer, Allowed):
-                        return running[task], answer
+                    if isinstance(answer, NotBound):
+                        return answer
         finally:
             for task in left:
                 task.cancel()
             if left:
                 await asyncio.wait(left)
-        return group[0], ALLOWED
+        return ALLOWED
 
-    async def _pre_bind(self, plugin: PreBinder, order: BindPod) -> Allowed | Refused | Unknown:
+    async def _pre_bind(self, plugin: PreBinder, order: BindPod) -> Allowed | NotBound:
         limits_itself = isinstance(plugin, VolumeBinder | ClaimBinder)
         try:
             async with asyncio.timeout(None if limits_itself else self._plugin_timeout_s):
-                return await plugin.pre_bind(order)
+                answer = await plugin.pre_bind(order)
         except TimeoutError:
-            return Refused(f"timed out after {self._plugin_timeout_s:g} s")
+            answer = Refused(f"timed out after {self._plugin_timeout_s:g} s")
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
             _note_bug("PreBind", plugin.NAME, order)
-            return Refused(f"internal error: {type(error).__name__}: {error}")
+            answer = Refused(f"internal error: {type(error).__name__}: {error}")
+        return answer if isinstance(answer, Allowed) else _not_prepared(plugin, answer)
 
 
-def _pre_bind_problem(plugin: PreBinder, message: str) -> str:
-    return f'running PreBind plugin "{plugin.NAME}": {message}'
+def _not_prepared(plugin: PreBinder, answer: Refused | Unknown) -> NotBound:
+    is_known = isinstance(answer, Refused)
+    reason = BindFailureReason.REJECTED if is_known else BindFailureReason.UNREACHABLE
+    return NotBound(reason, f'running PreBind plugin "{plugin.NAME}": {answer.message}')
 
 
 def _groups(plugins: Sequence[PreBinder], order: BindPod) -> Iterator[list[PreBinder]]:
