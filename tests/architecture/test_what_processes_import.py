@@ -11,7 +11,7 @@ from tests.support.waiting import HANG_S
 ROOT: Final = Path(__file__).parents[2]
 BINDER: Final = ("workers.binder.__main__", "workers.binder.binding_profiles")
 """What it starts as, and what makes the plugins of its profiles."""
-BINDER_LINES_MAX: Final = 7_600
+BINDER_LINES_MAX: Final = 7_450
 """Of ours, in a pod. A third are its own; a client of the API server, messages and transport are most
 of the rest. Readers of kubeconfig files and proxies, plugins of other packages, what speaks to extenders
 and what reads the node selectors of volumes come where there are any."""
