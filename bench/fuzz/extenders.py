@@ -73,7 +73,7 @@ class _PlayedCaller:
                 found.node_names, found.failed, found.unresolvable, are_bare=found.are_bare
             )
         elif self.verb == "prioritize":
-            verdicts.add_scores(priorities(self.body, _CAPABLE.weight))
+            verdicts.scores.update(priorities(self.body, _CAPABLE.weight))
         return ExtenderAnswer(question.number, verdicts=verdicts)
 
 

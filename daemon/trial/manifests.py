@@ -29,7 +29,7 @@ def pods_of(
     kinds = {kind.plural: kind for kind in kinds_with(pod_groups)}
     for document in _documents(path):
         kind, name = document.get("kind"), _name(path, document)
-        if kind == POD_GROUPS.kind:
+        if kind == "PodGroup":
             meta = document["metadata"]
             groups.append({**document, "metadata": {"namespace": "default", **meta}})
             continue

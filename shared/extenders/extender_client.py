@@ -17,12 +17,11 @@ from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.extenders.extender_wire import ExtenderError
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
+from shared.kube.client_certificate import written_for_a_moment
 from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.user_credentials import written_for_a_moment
 from shared.limits import LIST_BYTES_MAX
 
-CONNECTIONS_MAX: Final = 64
 REMEDY: Final = "check that the extender runs there, and its urlPrefix, tlsConfig and httpTimeout"
 
 
@@ -35,7 +34,6 @@ class ExtenderClient:
         self._problems = problems
         self._client = ApiClient(
             _access(config),
-            connections_max=CONNECTIONS_MAX,
             timeout_s=config.http_timeout_s + 1.0,
             body_bytes_max=LIST_BYTES_MAX,  # It may answer with all nodes.
         )

@@ -43,7 +43,7 @@ class ExtenderVerdicts(msgspec.Struct):
     refused: dict[str, str] = msgspec.field(default_factory=dict)
     """Node -> why. Removing pods might change their mind."""
     unresolvable: dict[str, str] = msgspec.field(default_factory=dict)
-    scores: dict[str, int] = msgspec.field(default_factory=dict)
+    scores: Counter[str] = msgspec.field(default_factory=Counter)
     """Node -> what is added to its total."""
     are_bare: bool = False
     """The last to filter answered with Node objects: they are scored without pods and images."""
@@ -66,10 +66,6 @@ class ExtenderVerdicts(msgspec.Struct):
                 self.unresolvable.pop(name, None)
         self.passing = passing
         self.are_bare |= are_bare
-
-    def add_scores(self, scores: dict[str, int]) -> None:
-        for name, score in scores.items():
-            self.scores[name] = self.scores.get(name, 0) + score
 
     def reasons(self) -> Counter[str]:
         """How often each reason was given, each for another node."""

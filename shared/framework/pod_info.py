@@ -23,7 +23,7 @@ from shared.kube.pod_resources import (
 )
 from shared.kube.pod_volumes import ClaimUse, claim_uses
 from shared.kube.term_counts import TermCounts, term_counts
-from shared.selectors.node_inclusion import RequiredNodeAffinity, required_node_affinity
+from shared.selectors.node_selector import RequiredNodeAffinity, required_node_affinity
 from shared.selectors.pod_terms import PodTerms, TermsAbout, index_of, parse_pod_terms
 
 Found = TypeVar("Found")

@@ -1,15 +1,19 @@
-"""Who berth is to the API server: the Authorization header, kept fresh; what a kubeconfig file may say
-beside tokens, `user_credentials.py`.
+"""Who berth is to the API server: the Authorization header, kept fresh, and what else says it.
 
 A credential may change at any time, so each has a `serial`: whoever was refused says which serial it
 used, and hears whether there is another by now. Many requests that are refused together lead to one
 renewal.
 """
 
+import base64
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from shared.errors import ConfigurationError
+
+if TYPE_CHECKING:
+    from shared.kube.client_certificate import ClientCertificate  # In a pod nobody has one.
 
 TOKEN_FILE_REREAD_S: Final = 60.0
 """The kubelet renews a projected token when 80 % of its life is over (at least 10 minutes of it are
@@ -17,9 +21,21 @@ then left), so a minute is soon enough; client-go re-reads as often."""
 
 
 class Credentials:
-    """A token, a token file, or nothing."""
+    """A token, a token file or a password, with or without a client certificate, or nothing."""
 
-    def __init__(self, *, token: str = "", token_file: Path | None = None) -> None:
+    def __init__(
+        self,
+        *,
+        token: str = "",
+        token_file: Path | None = None,
+        username: str = "",
+        password: str = "",
+        certificate: "ClientCertificate | None" = None,
+        impersonation: Iterable[tuple[str, str]] = (),
+    ) -> None:
+        """`impersonation` are headers that say on whose behalf the requests are made."""
+        self._certificate = certificate
+        self._impersonation = b"".join(_header_line(name, text) for name, text in impersonation)
         self._token_file = token_file
         self._read_at_s = float("-inf")
         self._authorization = b""
@@ -27,11 +43,14 @@ class Credentials:
         """Another one whenever header or certificate have changed."""
         if token:
             self._set_authorization(bearer_line(token, "the token"))
+        elif username:
+            pair = base64.b64encode(f"{username}:{password}".encode()).decode()
+            self._set_authorization(f"Authorization: Basic {pair}\r\n".encode())
 
     @property
     def certificate_serial(self) -> int:
         """Of the client certificate; connections made with another one are not to be used again."""
-        return 0
+        return 0 if self._certificate is None else self._certificate.serial
 
     def is_due(self) -> bool:
         """Whether `prepare` has to be awaited before `header_line`."""
@@ -49,7 +68,7 @@ class Credentials:
         if self._token_file is not None and now_s - self._read_at_s >= TOKEN_FILE_REREAD_S:
             self._read_at_s = now_s
             self._read_token_file(self._token_file)
-        return self._authorization
+        return self._authorization + self._impersonation
 
     async def renew(self, refused_serial: int, now_s: float) -> bool:
         """The server refused these; whether there are others now. Looks for them if need be."""
@@ -63,6 +82,8 @@ class Credentials:
 
     def before_connecting(self) -> None:
         """Take a certificate that was renewed on disk."""
+        if self._certificate is not None and self._certificate.reload():
+            self.serial += 1
 
     def _read_token_file(self, path: Path) -> None:
         try:
@@ -86,3 +107,9 @@ def bearer_line(token: str, source: str) -> bytes:
     if not token or not token.isascii() or not token.isprintable() or " " in token:
         raise ConfigurationError(source, ["not a bearer token: empty, or with spaces or line ends"])
     return f"Authorization: Bearer {token}\r\n".encode()
+
+
+def _header_line(name: str, text: str) -> bytes:
+    if not text.isprintable():
+        raise ConfigurationError("user", [f"{name}: has characters that cannot stand in a header"])
+    return f"{name}: {text}\r\n".encode()

@@ -41,10 +41,9 @@ def is_custom_name(name: str) -> bool:
 
 def custom_kind(name: str) -> ResourceKind:
     """How it is reached."""
-    plural, version, group = name.split(".", 2)
+    _, version, group = name.split(".", 2)
     return ResourceKind(
         name,
-        plural,
         f"/apis/{group}/{version}" if group else f"/api/{version}",
         CustomObject,
         None,

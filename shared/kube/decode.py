@@ -124,7 +124,7 @@ class KindDecoder:
         self._object_decoder: msgspec.json.Decoder[ApiObject] = msgspec.json.Decoder(struct_type)
         self._page_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
             msgspec.defstruct(
-                f"{kind.kind}Page",
+                "Page",
                 [
                     ("items", list[struct_type] | None),  # type: ignore[valid-type]  # Made at run time.
                     ("metadata", _ListMeta),
@@ -132,7 +132,7 @@ class KindDecoder:
             )
         )
         self._event_decoder: msgspec.json.Decoder[ObjectEvent] = msgspec.json.Decoder(
-            msgspec.defstruct(f"{kind.kind}Event", [("object", struct_type)], bases=(ObjectEvent,))
+            msgspec.defstruct("Event", [("object", struct_type)], bases=(ObjectEvent,))
         )
 
     def page(self, body: bytes) -> ListPage:

@@ -21,8 +21,8 @@ import msgspec
 from shared.clock import Clock, SystemClock
 from shared.errors import UNDECODABLE, ConfigurationError
 from shared.kube.api_errors import ConnectFailed
-from shared.kube.credentials import bearer_line
-from shared.kube.user_credentials import ClientCertificate, UserCredentials
+from shared.kube.client_certificate import ClientCertificate
+from shared.kube.credentials import Credentials, bearer_line
 from shared.limits import EXEC_OUTPUT_BYTES_MAX
 from shared.telemetry.log import EventLog
 
@@ -70,7 +70,7 @@ class ExecFailed(ConnectFailed):
     """The command did not give credentials, so nothing was sent."""
 
 
-class ExecCredentials(UserCredentials):
+class ExecCredentials(Credentials):
     def __init__(
         self,
         command: ExecCommand,

@@ -6,7 +6,6 @@ else knows of it.
 """
 
 from collections.abc import Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 import msgspec
@@ -28,19 +27,15 @@ class ForeignGroups(NamedTuple):
     """Label or annotation of a pod."""
 
 
-FOREIGN_GROUPS: Final[Mapping[str, ForeignGroups]] = MappingProxyType(
-    {
-        "coscheduling": ForeignGroups(
-            "/apis/scheduling.x-k8s.io/v1alpha1", "scheduling.x-k8s.io/pod-group"
-        ),
-        "koordinator": ForeignGroups(
-            "/apis/scheduling.sigs.k8s.io/v1alpha1", "pod-group.scheduling.sigs.k8s.io"
-        ),
-        "volcano": ForeignGroups(
-            "/apis/scheduling.volcano.sh/v1beta1", "scheduling.k8s.io/group-name"
-        ),
-    }
-)
+FOREIGN_GROUPS: Final[Mapping[str, ForeignGroups]] = {
+    "coscheduling": ForeignGroups(
+        "/apis/scheduling.x-k8s.io/v1alpha1", "scheduling.x-k8s.io/pod-group"
+    ),
+    "koordinator": ForeignGroups(
+        "/apis/scheduling.sigs.k8s.io/v1alpha1", "pod-group.scheduling.sigs.k8s.io"
+    ),
+    "volcano": ForeignGroups("/apis/scheduling.volcano.sh/v1beta1", "scheduling.k8s.io/group-name"),
+}
 """By what `--pod-groups` calls it."""
 
 

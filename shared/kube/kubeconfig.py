@@ -21,10 +21,11 @@ from urllib.parse import quote
 from yaml.constructor import SafeConstructor
 
 from shared.errors import ConfigurationError
+from shared.kube.client_certificate import ClientCertificate
 from shared.kube.cluster_access import ClusterAccess, access_at, is_missing, tls_context
+from shared.kube.credentials import Credentials
 from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredentials
 from shared.kube.proxy import parse_proxy, with_proxy
-from shared.kube.user_credentials import ClientCertificate, UserCredentials
 from shared.yaml_fields import YAML_FAULTS, composed, read_text, yaml_problem
 
 _AUTH_PROVIDER_PROBLEM: Final = (
@@ -40,7 +41,17 @@ def stated_access(server: str, kubeconfig: str, environment: Mapping[str, str]) 
         return with_proxy(access_at(server), environment)
     paths = [Path(kubeconfig)] if kubeconfig else _paths(environment)
     access = load_kubeconfig(paths, environment=environment)
-    return _moved(access, server, environment) if server else access
+    if not server:
+        return access
+    there = with_proxy(access_at(server), environment)
+    return replace(  # The same server, with the same credentials, at another address.
+        access,
+        host=there.host,
+        port=there.port,
+        base_path=there.base_path,
+        tls=(access.tls or there.tls) if there.tls is not None else None,
+        proxy=access.proxy or there.proxy,
+    )
 
 
 def _paths(environment: Mapping[str, str]) -> list[Path]:
@@ -54,19 +65,6 @@ def _paths(environment: Mapping[str, str]) -> list[Path]:
             [f"none given and {default} does not exist; use --kubeconfig FILE or --server URL"],
         )
     return [default]
-
-
-def _moved(access: ClusterAccess, url: str, environment: Mapping[str, str]) -> ClusterAccess:
-    """The same server, with the same credentials, at another address."""
-    there = with_proxy(access_at(url), environment)
-    return replace(
-        access,
-        host=there.host,
-        port=there.port,
-        base_path=there.base_path,
-        tls=(access.tls or there.tls) if there.tls is not None else None,
-        proxy=access.proxy or there.proxy,
-    )
 
 
 def load_kubeconfig(
@@ -197,14 +195,14 @@ def _access(cluster: _Entry, user: _Entry) -> ClusterAccess:
 
 def _credentials(
     user: _Entry, certificate: ClientCertificate | None, command: ExecCommand | None
-) -> UserCredentials:
+) -> Credentials:
     impersonation = _impersonation(user)
     # A token file goes before a token, and a command after all that is stated, as in client-go.
     token, username = user.text("token"), user.text("username")
     token_file = user.path("tokenFile") if user.text("tokenFile") else None
     if command is not None and not (token_file or token or username):
         return ExecCredentials(command, certificate=certificate, impersonation=impersonation)
-    return UserCredentials(
+    return Credentials(
         token="" if token_file else token,
         token_file=token_file,
         username=username,

@@ -9,6 +9,7 @@ from hashlib import blake2b
 from typing import Final
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.errors import UNDECODABLE
 from shared.kube.api.core_v1 import (
@@ -20,7 +21,7 @@ from shared.kube.api.core_v1 import (
     PodStatus,
     Volume,
 )
-from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta
+from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta, condition_of
 from shared.kube.well_known import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION_BY_SCHEDULER
 
 
@@ -98,7 +99,8 @@ def split_pod(pod: Pod) -> PodRecord:
     spec.node_name = ""
     group, spec.scheduling_group = spec.scheduling_group, None
     if spec.volumes is not None:
-        spec.volumes = [v for v in spec.volumes if _is_read(v)] or None
+        # Those with one of the sources that are decoded.
+        spec.volumes = [v for v in spec.volumes if v != Volume(name=v.name)] or None
     template = PodTemplate(
         spec=spec,
         labels=meta.labels,
@@ -106,6 +108,8 @@ def split_pod(pod: Pod) -> PodRecord:
         status=_resource_status(status),
         own=_own_facts(meta, spec, status),
     )
+    disrupted = condition_of(status.conditions, DISRUPTION_TARGET)
+    told = None if node_name else condition_of(status.conditions, POD_SCHEDULED)
     return PodRecord(
         namespace=meta.namespace,
         name=meta.name,
@@ -116,10 +120,12 @@ def split_pod(pod: Pod) -> PodRecord:
         started=status.start_time or "",
         nominated_node_name=status.nominated_node_name,
         template=msgspec.Raw(_encoder.encode(template)),
-        is_preempted=_is_preempted(status),
+        is_preempted=disrupted is not None
+        and disrupted.status == "True"
+        and disrupted.reason == PREEMPTION_BY_SCHEDULER,
         generation=meta.generation,
         group=(group.pod_group_name or "") if group is not None else "",
-        told_why=b"" if node_name else _told_why(status),
+        told_why=why_digest(told.reason, told.message) if told and told.status == "False" else b"",
     )
 
 
@@ -136,7 +142,7 @@ def decode_template(raw: bytes | msgspec.Raw) -> PodTemplate:
 
 def decode_shared(raw: bytes) -> PodTemplate:
     """What all pods share that differ in what is their own alone."""
-    return msgspec.structs.replace(_template_decoder.decode(raw), own=None)
+    return replace(_template_decoder.decode(raw), own=None)
 
 
 def with_own(shared: PodTemplate, own: OwnFacts) -> PodTemplate:
@@ -147,16 +153,12 @@ def with_own(shared: PodTemplate, own: OwnFacts) -> PodTemplate:
         volumes = list(spec.volumes or ())
         of_claims = [at for at, each in enumerate(volumes) if each.persistent_volume_claim]
         for at, name in zip(of_claims, names, strict=True):
-            volumes[at] = _naming(volumes[at], name)
-        spec = msgspec.structs.replace(spec, volumes=volumes)
-    return msgspec.structs.replace(shared, spec=spec, own=own)
-
-
-def _naming(volume: Volume, claim_name: str) -> Volume:
-    source = volume.persistent_volume_claim
-    assert source is not None, "it is a claim's"
-    source = msgspec.structs.replace(source, claim_name=claim_name)
-    return msgspec.structs.replace(volume, persistent_volume_claim=source)
+            source = volumes[at].persistent_volume_claim
+            assert source is not None, "it is a claim's"
+            source = replace(source, claim_name=name)
+            volumes[at] = replace(volumes[at], persistent_volume_claim=source)
+        spec = replace(spec, volumes=volumes)
+    return replace(shared, spec=spec, own=own)
 
 
 class _Tail(ApiStruct):
@@ -224,27 +226,6 @@ def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | No
         resource_claim_statuses=claims,
         extended_resource_claim_status=extended,
     )
-
-
-def _is_preempted(status: PodStatus) -> bool:
-    """Of several conditions of the type the first counts (podTerminatingByPreemption upstream)."""
-    for condition in status.conditions or ():
-        if condition.type == DISRUPTION_TARGET:
-            return condition.status == "True" and condition.reason == PREEMPTION_BY_SCHEDULER
-    return False
-
-
-def _told_why(status: PodStatus) -> bytes:
-    for condition in status.conditions or ():
-        if condition.type == POD_SCHEDULED:
-            is_false = condition.status == "False"
-            return why_digest(condition.reason, condition.message) if is_false else b""
-    return b""
-
-
-def _is_read(volume: Volume) -> bool:
-    """It has one of the sources that are decoded."""
-    return volume != Volume(name=volume.name)
 
 
 def _resource_status(status: PodStatus) -> PodStatus | None:

@@ -23,7 +23,7 @@ import msgspec
 
 from shared.kube import quantity
 from shared.kube.api.core_v1 import Container, ContainerStatus, PodStatus
-from shared.kube.api.meta_v1 import ResourceList
+from shared.kube.api.meta_v1 import ResourceList, condition_of
 from shared.kube.pod_record import PodTemplate
 from shared.kube.resource_names import (
     CPU,
@@ -288,10 +288,8 @@ def _spec_of(container: Container) -> ResourceList | None:
 
 
 def _is_resize_infeasible(status: PodStatus) -> bool:
-    for condition in status.conditions or ():
-        if condition.type == "PodResizePending":
-            return condition.reason == "Infeasible"
-    return False
+    pending = condition_of(status.conditions, "PodResizePending")
+    return pending is not None and pending.reason == "Infeasible"
 
 
 def _is_sidecar(container: Container) -> bool:

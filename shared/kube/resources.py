@@ -4,7 +4,7 @@ Everything that speaks of a kind (watches, decoding, `ObjectChanged.kind`, logs)
 plural as it stands here; those that plugins name are in `custom_resources.py`.
 """
 
-from types import MappingProxyType
+from collections.abc import Mapping
 from typing import Final
 
 import msgspec
@@ -36,7 +36,6 @@ from shared.kube.well_known import POD_GROUPS_VERSION
 
 class ResourceKind(msgspec.Struct, frozen=True):
     plural: str
-    kind: str
     api_path: str
     """Path of the group and version, e.g. "/apis/apps/v1"."""
     struct_type: type[ApiObject]
@@ -86,11 +85,10 @@ _NO_CAPACITIES: Final = (
 _NO_ATTACHMENTS: Final = "volumes on a node count against its limit only where a pod uses them"
 _NO_DEVICES: Final = "pods with resource claims wait"
 
-PODS: Final = ResourceKind("pods", "Pod", _CORE, Pod, True, field_selector=_UNFINISHED)
-NODES: Final = ResourceKind("nodes", "Node", _CORE, Node, False)
+PODS: Final = ResourceKind("pods", _CORE, Pod, True, field_selector=_UNFINISHED)
+NODES: Final = ResourceKind("nodes", _CORE, Node, False)
 POD_GROUPS: Final = ResourceKind(
     "podgroups",
-    "PodGroup",
     f"/apis/{POD_GROUPS_VERSION}",
     PodGroup,
     True,
@@ -102,23 +100,18 @@ POD_GROUPS: Final = ResourceKind(
 ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
     NODES,
     PODS,
-    ResourceKind("namespaces", "Namespace", _CORE, Namespace, False),
-    ResourceKind("services", "Service", _CORE, Service, True),
-    ResourceKind(
-        "replicationcontrollers", "ReplicationController", _CORE, ReplicationController, True
-    ),
-    ResourceKind("replicasets", "ReplicaSet", _APPS, ReplicaSet, True),
-    ResourceKind("statefulsets", "StatefulSet", _APPS, StatefulSet, True),
-    ResourceKind("persistentvolumes", "PersistentVolume", _CORE, PersistentVolume, False),
-    ResourceKind(
-        "persistentvolumeclaims", "PersistentVolumeClaim", _CORE, PersistentVolumeClaim, True
-    ),
-    ResourceKind("storageclasses", "StorageClass", _STORAGE, StorageClass, False),
-    ResourceKind("csinodes", "CSINode", _STORAGE, CsiNode, False),
-    ResourceKind("csidrivers", "CSIDriver", _STORAGE, CsiDriver, False),
+    ResourceKind("namespaces", _CORE, Namespace, False),
+    ResourceKind("services", _CORE, Service, True),
+    ResourceKind("replicationcontrollers", _CORE, ReplicationController, True),
+    ResourceKind("replicasets", _APPS, ReplicaSet, True),
+    ResourceKind("statefulsets", _APPS, StatefulSet, True),
+    ResourceKind("persistentvolumes", _CORE, PersistentVolume, False),
+    ResourceKind("persistentvolumeclaims", _CORE, PersistentVolumeClaim, True),
+    ResourceKind("storageclasses", _STORAGE, StorageClass, False),
+    ResourceKind("csinodes", _STORAGE, CsiNode, False),
+    ResourceKind("csidrivers", _STORAGE, CsiDriver, False),
     ResourceKind(
         "csistoragecapacities",
-        "CSIStorageCapacity",
         _STORAGE,
         CsiStorageCapacity,
         True,
@@ -126,16 +119,10 @@ ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
         older_api_path="/apis/storage.k8s.io/v1beta1",  # Up to Kubernetes 1.23.
     ),
     ResourceKind(
-        "volumeattachments",
-        "VolumeAttachment",
-        _STORAGE,
-        VolumeAttachment,
-        False,
-        without_it=_NO_ATTACHMENTS,
+        "volumeattachments", _STORAGE, VolumeAttachment, False, without_it=_NO_ATTACHMENTS
     ),
     ResourceKind(
         "poddisruptionbudgets",
-        "PodDisruptionBudget",
         "/apis/policy/v1",
         PodDisruptionBudget,
         True,
@@ -143,14 +130,10 @@ ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
         # there; to preemption it matches nothing in either (defaultpreemption, v1.20 and v1.36).
         older_api_path="/apis/policy/v1beta1",
     ),
-    ResourceKind(
-        "resourceclaims", "ResourceClaim", _DRA, ResourceClaim, True, without_it=_NO_DEVICES
-    ),
-    ResourceKind("deviceclasses", "DeviceClass", _DRA, DeviceClass, False, without_it=_NO_DEVICES),
-    ResourceKind(
-        "resourceslices", "ResourceSlice", _DRA, ResourceSlice, False, without_it=_NO_DEVICES
-    ),
+    ResourceKind("resourceclaims", _DRA, ResourceClaim, True, without_it=_NO_DEVICES),
+    ResourceKind("deviceclasses", _DRA, DeviceClass, False, without_it=_NO_DEVICES),
+    ResourceKind("resourceslices", _DRA, ResourceSlice, False, without_it=_NO_DEVICES),
     POD_GROUPS,
 )
 
-KINDS_BY_PLURAL: Final = MappingProxyType({kind.plural: kind for kind in ALL_KINDS})
+KINDS_BY_PLURAL: Final[Mapping[str, ResourceKind]] = {kind.plural: kind for kind in ALL_KINDS}

@@ -17,10 +17,10 @@ def seconds_since_1970(text: str) -> int:
         return seconds_since_1970(f"{_CYCLE_YEARS:04}{text[4:]}") - _CYCLE_S
     try:
         moment = datetime.fromisoformat(text)
-    except ValueError as error:
-        raise _unreadable(text) from error
-    if moment.tzinfo is None:
-        raise _unreadable(text)
+    except ValueError:
+        moment = None
+    if moment is None or moment.tzinfo is None:
+        raise ObjectError(f"time {text[:40]!r}", "not a time; write it like 2006-01-02T15:04:05Z")
     return int(moment.timestamp())
 
 
@@ -33,7 +33,3 @@ def micro_time(wall_s: float) -> str:
     """As the API's MicroTime."""
     moment = datetime.fromtimestamp(wall_s, UTC).isoformat(timespec="microseconds")
     return moment.removesuffix("+00:00") + "Z"
-
-
-def _unreadable(text: str) -> ObjectError:
-    return ObjectError(f"time {text[:40]!r}", "not a time; write it like 2006-01-02T15:04:05Z")

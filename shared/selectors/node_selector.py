@@ -1,19 +1,82 @@
-"""Node selectors matched against columns.
+"""Nodes by their labels, over columns: what volumes, topology spread, node affinity and device pools
+select them by (`node_terms.py`).
 
-Not part of a plugin, because volumes, topology spread and device pools select nodes by the same
-terms (`node_terms.py`).
+A column holds the value id of one label key for each node; 0 stands for "no such label". Ids that
+nobody has interned are -1 and match nothing.
+
+Rules: staging/src/k8s.io/apimachinery/pkg/labels/selector.go `Requirement.Matches`; of what a topology
+spread constraint looks at (nodeAffinityPolicy and nodeTaintsPolicy), `matchNodeInclusionPolicies` in
+pkg/scheduler/framework/plugins/podtopologyspread/common.go, v1.36.2. Node affinity terms that cannot
+be parsed match no node there, and nobody is told.
 """
 
-from collections.abc import Sequence
-from typing import assert_never
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, assert_never
 
 import numpy as np
 
+from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import RowIndex
-from shared.columns.schema import Bools, Int32s
-from shared.columns.table import NodeTable
-from shared.selectors.label_match import Numbers, has_label, numbers_in, value_in
-from shared.selectors.node_terms import LabelRequirement, Operator, Term, Terms, parse_int64
+from shared.columns.schema import Bools, Int32s, Int64s
+from shared.columns.table import NodeTable, TaintTuple
+from shared.kube.api.core_v1 import PodSpec
+from shared.selectors.node_terms import (
+    LabelRequirement,
+    Operator,
+    Term,
+    Terms,
+    parse_int64,
+    parse_selector,
+)
+
+COMPARED_ONE_BY_ONE_MAX: Final = 8
+"""Up to so many ids, comparing with each is cheaper than building a look-up table."""
+
+
+def has_label(column: Int32s) -> Bools:
+    """Rows that have the label, with whatever value."""
+    found: Bools = column != 0
+    return found
+
+
+def value_in(column: Int32s, value_ids: Sequence[int]) -> Bools:
+    """Rows whose label is there and has one of the values."""
+    known = [value_id for value_id in value_ids if value_id > 0]
+    if not known:
+        return np.zeros(len(column), np.bool_)
+    found: Bools = column == known[0]
+    if len(known) <= COMPARED_ONE_BY_ONE_MAX:
+        for value_id in known[1:]:
+            found |= column == value_id
+        return found
+    table = np.zeros(max(*known, int(column.max(initial=0))) + 1, np.bool_)
+    table[known] = True
+    return table[column]
+
+
+Numbers = tuple[Int64s, Bools]
+"""The number that each value is, and whether it is one."""
+
+
+def numbers_in(column: Int32s, number_of: Callable[[int], int | None]) -> Numbers:
+    """What the values of a column are as numbers; asked once for each distinct id."""
+    if len(column) <= COMPARED_ONE_BY_ONE_MAX:
+        told = [number_of(value_id) if value_id else None for value_id in column.tolist()]
+        numbers = np.array([number or 0 for number in told], np.int64)
+        return numbers, np.array([number is not None for number in told], np.bool_)
+    occurs = np.zeros(int(column.max()) + 1, np.bool_)
+    occurs[column] = True
+    occurs[0] = False
+    numbers = np.zeros(len(occurs), np.int64)
+    are_there = np.zeros_like(occurs)
+    for value_id in np.flatnonzero(occurs).tolist():
+        number = number_of(value_id)
+        if number is not None:
+            numbers[value_id], are_there[value_id] = number, True
+    return numbers[column], are_there[column]
+
+
+# Terms --------------------------------------------------------------------------------------------
 
 
 def match_any(terms: Terms, nodes: NodeTable, index: RowIndex, count: int) -> Bools:
@@ -104,3 +167,47 @@ class SelectedColumns:
             found = numbers_in(values, lambda value_id: parse_int64(text_of(value_id)))
             self._numbers[key] = found
         return found
+
+
+# What a pod demands of its node -------------------------------------------------------------------
+
+
+class RequiredNodeAffinity(NamedTuple):
+    labels: Term | None
+    terms: Terms | None
+
+    @property
+    def is_empty(self) -> bool:
+        return self.labels is None and self.terms is None
+
+
+def required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
+    """nodeSelector and required node affinity."""
+    labels = terms = None
+    if spec.node_selector:  # Every label must be there with exactly this value.
+        equal = (LabelRequirement(k, Operator.IN, (v,)) for k, v in spec.node_selector.items())
+        labels = Term(tuple(equal), (), ())
+    affinity = spec.affinity.node_affinity if spec.affinity is not None else None
+    if affinity is not None:
+        selector = affinity.required_during_scheduling_ignored_during_execution
+        terms = None if selector is None else parse_selector(selector)
+    return RequiredNodeAffinity(labels, terms)
+
+
+def included_rows(
+    nodes: NodeTable,
+    index: RowIndex,
+    count: int,
+    affinity: RequiredNodeAffinity | None,
+    repelled: AnswerTable[tuple[TaintTuple, ...]] | None,
+) -> Bools:
+    """Rows that count, shape (count,). `affinity` and `repelled` are None where not honoured."""
+    included = np.ones(count, np.bool_)
+    if affinity is not None:
+        if affinity.labels is not None:
+            included &= match_term(affinity.labels, nodes, index, count)
+        if affinity.terms is not None:
+            included &= match_any(affinity.terms, nodes, index, count)
+    if repelled is not None:
+        included &= ~repelled.covering(nodes.taints.values)[nodes.taints_id[index]]
+    return included

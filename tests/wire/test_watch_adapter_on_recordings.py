@@ -210,7 +210,7 @@ def test_a_watch_that_is_refused_is_no_stream() -> None:
     assert isinstance(error, api_errors.ServerError)
 
 
-LISTED = {kind.kind + "List": kind for kind in ALL_KINDS}
+LISTED = {kind.struct_type.__name__.replace("Csi", "CSI") + "List": kind for kind in ALL_KINDS}
 
 
 def test_recorded_lists_are_decoded_whole() -> None:

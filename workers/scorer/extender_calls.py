@@ -239,7 +239,7 @@ class ExtenderDesk:
         for scores in await asyncio.gather(
             *(self._scores(client, pod, verdicts.passing) for client in asked)
         ):
-            verdicts.add_scores(scores)
+            verdicts.scores.update(scores)
 
     async def _scores(self, client: ExtenderClient, pod: bytes, names: list[str]) -> dict[str, int]:
         """None of an extender that fails: others determine the priorities, as in prioritizeNodes."""

@@ -89,6 +89,14 @@ class Condition(ApiStruct):
     observed_generation: Int64 | None = None
 
 
+def condition_of(conditions: list[Condition] | None, kind: str) -> Condition | None:
+    """The first of the type, which counts."""
+    for condition in conditions or ():
+        if condition.type == kind:
+            return condition
+    return None
+
+
 class LabelSelectorRequirement(ApiStruct):
     key: str
     operator: str

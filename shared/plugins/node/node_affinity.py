@@ -35,8 +35,12 @@ from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm
 from shared.plugin_names import NODE_AFFINITY
-from shared.selectors.node_inclusion import RequiredNodeAffinity
-from shared.selectors.node_selector import SelectedColumns, match_any, match_term
+from shared.selectors.node_selector import (
+    RequiredNodeAffinity,
+    SelectedColumns,
+    match_any,
+    match_term,
+)
 from shared.selectors.node_terms import (
     NAME_FIELD,
     Term,

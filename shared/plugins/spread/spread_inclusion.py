@@ -12,7 +12,7 @@ from shared.columns.table import NodeTable, TaintTuple
 from shared.columns.topology import NO_DOMAIN, Topology
 from shared.framework.cluster_view import ClusterView
 from shared.plugins.spread.spread_constraints import SpreadConstraints
-from shared.selectors.node_inclusion import RequiredNodeAffinity, included_rows
+from shared.selectors.node_selector import RequiredNodeAffinity, included_rows
 
 Taints = tuple[TaintTuple, ...]
 

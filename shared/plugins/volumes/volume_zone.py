@@ -34,7 +34,7 @@ from shared.plugins.volumes.volume_rules import (
     claim_class,
     volume_topologies,
 )
-from shared.selectors.label_match import has_label, value_in
+from shared.selectors.node_selector import has_label, value_in
 
 REASON: Final = "node(s) had no available volume zone"
 GENERAL_LABEL: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}

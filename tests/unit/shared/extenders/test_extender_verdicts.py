@@ -66,6 +66,6 @@ def test_what_is_unresolvable_is_not_merely_refused() -> None:
 
 def test_scores_of_several_extenders_add_up() -> None:
     verdicts = ExtenderVerdicts(["a"])
-    verdicts.add_scores({"a": 100, "b": 10})
-    verdicts.add_scores({"a": 5})
+    verdicts.scores.update({"a": 100, "b": 10})
+    verdicts.scores.update({"a": 5})
     assert verdicts.scores == {"a": 105, "b": 10}

@@ -7,7 +7,6 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.kube.credentials import TOKEN_FILE_REREAD_S, Credentials
-from shared.kube.user_credentials import UserCredentials
 
 
 def renewed(credentials: Credentials, now_s: float) -> bool:
@@ -22,7 +21,7 @@ def test_no_credentials_make_no_header() -> None:
 
 def test_a_token_and_a_password_make_a_header() -> None:
     assert Credentials(token="abc").header_line(0.0) == b"Authorization: Bearer abc\r\n"
-    basic = UserCredentials(username="u", password="p")
+    basic = Credentials(username="u", password="p")
     assert basic.header_line(0.0) == b"Authorization: Basic dTpw\r\n"
 
 

@@ -15,8 +15,8 @@ from bench.manual_clock import ManualClock
 from shared.certificates import Authority
 from shared.clock import SystemClock
 from shared.kube.api_errors import ConnectFailed
+from shared.kube.client_certificate import ClientCertificate
 from shared.kube.exec_credentials import FAILURE_HOLD_S, ExecCommand, ExecCredentials
-from shared.kube.user_credentials import ClientCertificate
 
 VERSION = "client.authentication.k8s.io/v1"
 NOW_S = SystemClock().wall_s()

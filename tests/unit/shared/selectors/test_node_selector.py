@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 from shared.columns.rows import row_index
 from shared.kube.api.core_v1_parts import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from shared.selectors import node_selector, node_terms
-from shared.selectors.label_match import numbers_in, value_in
+from shared.selectors.node_selector import numbers_in, value_in
 from tests.support import slow_twins
 from tests.support.builders import table_of
 

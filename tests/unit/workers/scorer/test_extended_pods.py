@@ -1,5 +1,6 @@
 """Pods that wait for extenders: whose turn it is, and what comes of answers, on a copy that moves on."""
 
+from collections import Counter
 from collections.abc import Sequence
 
 import msgspec
@@ -109,7 +110,7 @@ class World:
     def answer(self, question: Question, *passing: str, **scores: int) -> list[Proposals]:
         assert isinstance(question, FilterQuestion)
         refused = {name: "no" for name in question.node_names if name not in passing}
-        verdicts = ExtenderVerdicts(list(passing), refused, {}, scores)
+        verdicts = ExtenderVerdicts(list(passing), refused, {}, Counter(scores))
         return self.extended.work([ExtenderAnswer(question.number, verdicts=verdicts)])
 
     def row(self, name: str) -> int:
@@ -161,7 +162,7 @@ def test_nodes_that_an_extender_sent_back_are_rated_without_their_pods(
     world = World(FILTERS, pods=[pod], running=running)
     world.add(pod)
     # Alike but for the pod on "a", and the extender likes "a" a little.
-    verdicts = ExtenderVerdicts(["a", "c"], scores={"a": 1}, are_bare=are_bare)
+    verdicts = ExtenderVerdicts(["a", "c"], scores=Counter({"a": 1}), are_bare=are_bare)
     settled = world.extended.work([ExtenderAnswer(world.caller.take().number, verdicts=verdicts)])
     assert placements(settled) == [(1, world.row(best))]
     cpu_milli = {name: world.replica.nodes.requested[CPU, world.row(name)] for name in "ac"}

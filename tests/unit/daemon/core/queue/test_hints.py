@@ -25,7 +25,7 @@ from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.storage_v1 import CsiDriver, VolumeAttachment
 from shared.kube.pod_record import split_pod
 from shared.plugins.in_tree import InTreeRegistry
-from shared.selectors import node_inclusion
+from shared.selectors import node_selector
 from shared.selectors.node_terms import Terms, parse_selector
 from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import default_registrations, registrations_with, wakeups_of
@@ -247,7 +247,7 @@ def test_what_a_pod_demands_of_nodes_is_read_once_for_all_events(
         read.append(selector)
         return parse_selector(selector)
 
-    monkeypatch.setattr(node_inclusion, "parse_selector", noted)
+    monkeypatch.setattr(node_selector, "parse_selector", noted)
     pool = {"matchExpressions": [{"key": "pool", "operator": "In", "values": ["a"]}]}
     required = {"nodeSelectorTerms": [pool]}
     spec = {

@@ -1,19 +1,13 @@
-"""Who a user of a kubeconfig file is to the API server, beside tokens: password, client certificate,
-impersonation.
+"""Client certificates of kubeconfig files. One that is replaced is shown by connections made from then
+on; whoever keeps connections compares `serial`."""
 
-A certificate that is replaced is shown by connections made from then on; whoever keeps connections
-compares `serial`.
-"""
-
-import base64
 import ssl
 import tempfile
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from shared.errors import ConfigurationError
-from shared.kube.credentials import Credentials
 
 _PLACES = "user.client-certificate, user.client-key"
 
@@ -92,42 +86,3 @@ class ClientCertificate:
         except (OSError, ValueError) as error:
             raise ConfigurationError(self._source, [f"{_PLACES}: {error}"]) from error
         self.serial += 1
-
-
-class UserCredentials(Credentials):
-    """A token, a token file or a password, with or without a client certificate, or nothing."""
-
-    def __init__(
-        self,
-        *,
-        token: str = "",
-        token_file: Path | None = None,
-        username: str = "",
-        password: str = "",
-        certificate: ClientCertificate | None = None,
-        impersonation: Iterable[tuple[str, str]] = (),
-    ) -> None:
-        """`impersonation` are headers that say on whose behalf the requests are made."""
-        super().__init__(token=token, token_file=token_file)
-        self._certificate = certificate
-        self._impersonation = b"".join(_header_line(name, text) for name, text in impersonation)
-        if username and not token:
-            pair = base64.b64encode(f"{username}:{password}".encode()).decode()
-            self._set_authorization(f"Authorization: Basic {pair}\r\n".encode())
-
-    @property
-    def certificate_serial(self) -> int:
-        return 0 if self._certificate is None else self._certificate.serial
-
-    def header_line(self, now_s: float) -> bytes:
-        return super().header_line(now_s) + self._impersonation
-
-    def before_connecting(self) -> None:
-        if self._certificate is not None and self._certificate.reload():
-            self.serial += 1
-
-
-def _header_line(name: str, text: str) -> bytes:
-    if not text.isprintable():
-        raise ConfigurationError("user", [f"{name}: has characters that cannot stand in a header"])
-    return f"{name}: {text}\r\n".encode()
