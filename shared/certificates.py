@@ -35,9 +35,7 @@ class Authority:
         self._name = _name(name)
         self._now = datetime.fromtimestamp(now_s, UTC)
         self._key = ec.generate_private_key(ec.SECP256R1())
-        usage = x509.KeyUsage(**{**_NO_USAGE, "key_cert_sign": True, "crl_sign": True})
-        own = self._certificate(self._name, self._key, usage, is_authority=True)
-        self.certificate_pem = _pem(own)
+        self.certificate_pem = self._signed(self._name, self._key, ("key_cert_sign", "crl_sign"))
 
     def server_pair(self, hosts: Sequence[str]) -> CertificatePair:
         """For a server that is reached by these names and addresses."""
@@ -52,26 +50,26 @@ class Authority:
         self, name: x509.Name, purpose: x509.ObjectIdentifier, *more: x509.ExtensionType
     ) -> CertificatePair:
         key = ec.generate_private_key(ec.SECP256R1())
-        usage = x509.KeyUsage(**{**_NO_USAGE, "digital_signature": True})
         extensions = (x509.ExtendedKeyUsage([purpose]), *more)
-        signed = self._certificate(name, key, usage, *extensions, is_authority=False)
+        signed = self._signed(name, key, ("digital_signature",), *extensions)
         text = key.private_bytes(
             serialization.Encoding.PEM,
             serialization.PrivateFormat.TraditionalOpenSSL,
             serialization.NoEncryption(),
         )
-        return CertificatePair(_pem(signed), text)
+        return CertificatePair(signed, text)
 
-    def _certificate(
+    def _signed(
         self,
         name: x509.Name,
         key: ec.EllipticCurvePrivateKey,
-        usage: x509.KeyUsage,
+        uses: Sequence[str],
         *extensions: x509.ExtensionType,
-        is_authority: bool,
-    ) -> x509.Certificate:
+    ) -> bytes:
+        """A certificate for the key, which may be our own, as PEM."""
         public, own = key.public_key(), self._key.public_key()
-        constraints = x509.BasicConstraints(ca=is_authority, path_length=None)
+        usage = x509.KeyUsage(**{**_NO_USAGE, **dict.fromkeys(uses, True)})
+        constraints = x509.BasicConstraints(ca=key is self._key, path_length=None)
         builder = (
             x509.CertificateBuilder()
             .issuer_name(self._name)
@@ -87,7 +85,8 @@ class Authority:
         )
         for extension in extensions:
             builder = builder.add_extension(extension, critical=False)
-        return builder.sign(self._key, hashes.SHA256())
+        signed = builder.sign(self._key, hashes.SHA256())
+        return signed.public_bytes(serialization.Encoding.PEM)
 
 
 def _name(common_name: str, groups: Sequence[str] = ()) -> x509.Name:
@@ -100,7 +99,3 @@ def _host(host: str) -> x509.GeneralName:
         return x509.IPAddress(ipaddress.ip_address(host))
     except ValueError:
         return x509.DNSName(host)
-
-
-def _pem(certificate: x509.Certificate) -> bytes:
-    return certificate.public_bytes(serialization.Encoding.PEM)

@@ -59,14 +59,12 @@ class _MemberMeta(PodMeta):
     annotations: dict[str, str] | None = None
 
 
-class _Member(Pod):
-    metadata: _MemberMeta = msgspec.field(default_factory=_MemberMeta)  # type: ignore[mutable-override] # The same.
-
-
 def _member_type(named_by: str) -> type[Pod]:
     """A pod that finds its group when it is decoded."""
 
-    class Member(_Member):
+    class Member(Pod):
+        metadata: _MemberMeta = msgspec.field(default_factory=_MemberMeta)  # type: ignore[mutable-override] # The same.
+
         def __post_init__(self) -> None:
             meta = self.metadata
             name = {**(meta.annotations or {}), **(meta.labels or {})}.get(named_by, "")
