@@ -66,10 +66,20 @@ async def _run(start: ChildStart[RuntimeOptions]) -> None:
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     instance = f"{os.getpid()}-{os.urandom(4).hex()}"
-    recorder, options = None, start.options
+    recorder, options, clock = None, start.options, SystemClock()
     if options.record:
-        recorder = Recorder(Path(options.record), SystemClock(), options.record_mib_max << 20)
-    source = _source(start, heartbeat, recorder)
+        recorder = Recorder(Path(options.record), clock, options.record_mib_max << 20)
+    access = find_access(server=options.server, kubeconfig=options.kubeconfig)
+    seed = int.from_bytes(os.urandom(8))
+    log.info("api_server", url=access.url, source=access.source, seed=seed)
+    source = ApiSource(
+        access,
+        seed=seed,
+        kinds=watched_kinds(options),
+        recorder=recorder,
+        problems=ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
+        in_hand=InHand.asked_for(start.careful, heartbeat.beat),
+    )
     with AdapterLink(adapter_peer(Endpoints(start.runtime_dir), instance)) as link:
         task = loop.create_task(Adapter(source, link).run())
         start.call_at_end(loop, task.cancel)
@@ -81,22 +91,6 @@ async def _run(start: ChildStart[RuntimeOptions]) -> None:
         finally:
             if recorder is not None:
                 recorder.close()
-
-
-def _source(
-    start: ChildStart[RuntimeOptions], heartbeat: Heartbeat, recorder: Recorder | None
-) -> ApiSource:
-    access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
-    seed = int.from_bytes(os.urandom(8))
-    log.info("api_server", url=access.url, source=access.source, seed=seed)
-    return ApiSource(
-        access,
-        seed=seed,
-        kinds=watched_kinds(start.options),
-        recorder=recorder,
-        problems=ConnectionProblems(log, SystemClock().wall_s, heartbeat.write_note),
-        in_hand=InHand.asked_for(start.careful, heartbeat.beat),
-    )
 
 
 if __name__ == "__main__":

@@ -71,11 +71,7 @@ class KindFeed:
         self.repeated_count = 0
         """Events dropped because they had been told before, since somebody set this to 0."""
         self.resource_version = ""
-        """Where a watch may resume; empty when a list must come first."""
-
-    def forget_version(self) -> None:
-        """What was seen so far is no base for a watch any more."""
-        self.resource_version = ""
+        """Where a watch may resume; empty: what was seen is no base any more, a list must come first."""
 
     # A list ---------------------------------------------------------------------------------------
 

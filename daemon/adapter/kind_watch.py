@@ -161,7 +161,7 @@ class KindWatch:
         match error:
             case DamagedStreamError() | UnreadableListError() | Expired():
                 # Whatever the watch was based on is gone.
-                self._feed.forget_version()
+                self._feed.resource_version = ""
                 log.warning("relist", kind=plural, error=told)
             case NotFound() | Forbidden():
                 return self._on_refused(error)
@@ -186,7 +186,7 @@ class KindWatch:
         self._tell_unavailable(error)
         if self._kind.is_required:
             return self._backoff.next_s()
-        self._feed.forget_version()
+        self._feed.resource_version = ""
         return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
 
     def _tell_unavailable(self, error: OperationalError) -> None:
@@ -299,7 +299,7 @@ class KindWatch:
         self._silent_count += 1
         if self._silent_count >= _SILENT_WATCHES_MAX:
             self._silent_count = 0
-            self._feed.forget_version()
+            self._feed.resource_version = ""
             log.warning("relist", kind=self._kind.plural, error="the watches bring nothing at all")
 
     def _log_repeated(self) -> None:

@@ -2,6 +2,8 @@
 
 import os
 import ssl
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Final
 
@@ -145,28 +147,27 @@ def check_endpoints(options: EndpointOptions) -> None:
     if not options.secure_port:
         return
     if options.tls_cert_file:
-        try:
+        with _blamed("--tls-cert-file, --tls-private-key-file, --tls-cipher-suites"):
             server_context(options, (options.tls_cert_file, options.tls_private_key_file))
-        except OSError as error:  # ssl.SSLError is one.
-            problem = f"--tls-cert-file, --tls-private-key-file, --tls-cipher-suites: {error}"
-            raise ConfigurationError("command line", [problem]) from error
     if options.endpoints_token_file:
-        try:
+        with _blamed("--endpoints-token-file"):
             token = Path(options.endpoints_token_file).read_text(encoding="ascii").strip()
-        except (OSError, UnicodeDecodeError) as error:
-            problem = f"--endpoints-token-file: {error}"
-            raise ConfigurationError("command line", [problem]) from error
         if not token:
             raise ConfigurationError(options.endpoints_token_file, ["holds no token"])
     for path in (options.authentication_kubeconfig, options.authorization_kubeconfig):
         if path:
             find_access(kubeconfig=path)
     if options.client_ca_file:
-        try:
+        with _blamed(f"--client-ca-file {options.client_ca_file}"):
             ssl.create_default_context(cafile=options.client_ca_file)
-        except OSError as error:
-            problem = f"--client-ca-file {options.client_ca_file}: {error}"
-            raise ConfigurationError("command line", [problem]) from error
+
+
+@contextmanager
+def _blamed(option: str) -> Iterator[None]:
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is the first.
+        raise ConfigurationError("command line", [f"{option}: {error}"]) from error
 
 
 def with_configuration(

@@ -291,11 +291,11 @@ def options_of(parsed: argparse.Namespace) -> RuntimeOptions:
         for flag in _WITHOUT_EFFECT
         if _dest(flag) in given and given[_dest(flag)] not in flag.honoured
     ]
-    if parsed.config:
-        passed_over = [path for path in overrides if not path.startswith(WINS_OVER_FILE)]
-        for path in passed_over:
+    for flag in _CONFIGURATION if parsed.config else ():
+        path = flag.target
+        if path in overrides and not path.startswith(WINS_OVER_FILE):
             del overrides[path]
-            notes.append(f"{_flag_of(path)}: no effect; the file of --config says it ({path})")
+            notes.append(f"{flag.name}: no effect; the file of --config says it ({path})")
     endpoints = {name: given[name] for name in EndpointOptions.__struct_fields__}
     own = {name: given[name] for name in RuntimeOptions.__struct_fields__ if name in given}
     if parsed.log_level is None:
@@ -306,7 +306,3 @@ def options_of(parsed: argparse.Namespace) -> RuntimeOptions:
 
 def _dest(flag: Flag) -> str:
     return flag.name.removeprefix("--").replace("-", "_")
-
-
-def _flag_of(path: str) -> str:
-    return next(flag.name for flag in _CONFIGURATION if flag.target == path)

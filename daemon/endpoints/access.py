@@ -12,7 +12,7 @@ import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
-from typing import Final, Protocol
+from typing import Final
 
 import msgspec
 
@@ -49,12 +49,6 @@ class User(msgspec.Struct, frozen=True, kw_only=True):
 ANONYMOUS: Final = User(username="system:anonymous", groups=("system:unauthenticated",))
 
 
-class Reviewer(Protocol):
-    """An API server that answers questions; `ApiClient` is one."""
-
-    async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes: ...
-
-
 class TokenAccess:
     """Whoever has the token may; health is everybody's."""
 
@@ -81,8 +75,8 @@ class DelegatedAccess:
     def __init__(
         self,
         options: EndpointOptions,
-        authentication: Reviewer | None,
-        authorization: Reviewer | None,
+        authentication: ApiClient | None,
+        authorization: ApiClient | None,
         clock: Clock,
     ) -> None:
         self._options = options
@@ -188,7 +182,7 @@ class _Reviews:
     """Questions of one kind, and their answers, each kept until its end; the oldest go first where there
     are too many."""
 
-    def __init__(self, client: Reviewer | None, group: str, kind: str, clock: Clock) -> None:
+    def __init__(self, client: ApiClient | None, group: str, kind: str, clock: Clock) -> None:
         self._client = client
         self._head = {"apiVersion": f"{group}/v1", "kind": kind}
         self._path = f"/apis/{group}/v1/{kind.lower()}s"

@@ -12,7 +12,7 @@ that succeeded was *sent* (the server had it later, others saw it later still), 
 those after it. `renew_deadline_s` is less than the lease's duration, so we stop before anybody may
 take over; the difference is for what was sent in the last moment.
 
-Callers may rely on: `leads(now_s)` never turns true by itself; between two `told_*` calls it can only
+Callers may rely on: `leads(now_s)` never turns true by itself; between two `note_*` calls it can only
 turn false.
 """
 
@@ -58,7 +58,7 @@ Step = Look | Write | Follow
 
 
 class Election:
-    """One candidate. Asked what to do (`next_step`), told what came of it (`told_*`)."""
+    """One candidate. Asked what to do (`next_step`), told what came of it (`note_*`)."""
 
     def __init__(self, identity: str, times: LeaderElection, leads_until_s: float = 0.0) -> None:
         """`identity`: ours. `leads_until_s`: of an earlier life of this process with the same one."""
@@ -97,7 +97,9 @@ class Election:
         return Write(self._record(wall, wall, seen.transitions + 1))
 
     def release(self, wall: str) -> LeaseRecord | None:
-        """What to write so that another may take over at once; None if the lease is not ours."""
+        """We lead no longer, whatever comes of it. What to write so that another may take over at once;
+        None if the lease is not ours."""
+        self.leads_until_s = 0.0
         if self._seen is None or self._seen.holder != self._identity:
             return None
         return LeaseRecord("", RELEASED_DURATION_S, wall, wall, self._seen.transitions)
@@ -122,10 +124,6 @@ class Election:
         """The last write or look failed, or its outcome is unknown: what the server has must be seen
         again. What we held we hold, until its time is over."""
         self._is_fresh = False
-
-    def note_released(self) -> None:
-        """We are about to give the lease up: from now on we do not lead, whatever comes of it."""
-        self.leads_until_s = 0.0
 
     def _record(self, acquired: str, renewed: str, transitions: int) -> LeaseRecord:
         return LeaseRecord(

@@ -105,7 +105,10 @@ class Elector:
             self._problem_logged = ""
         except OperationalError as error:
             self._election.note_failed()
-            self._complain(str(error))
+            # Each problem once: a server that is away for an hour is one line.
+            if str(error) != self._problem_logged:
+                self._problem_logged = str(error)
+                log.warning("lease_not_had", lease=self._lease.where, problem=str(error))
             pause_s = self._pause_s()
         self._follow_up()
         await self._tell()
@@ -114,7 +117,6 @@ class Elector:
     async def _release(self) -> None:
         """Gives the lease up, so that another takes over at once. Nothing may be in flight any more."""
         self._gate.close()
-        self._election.note_released()
         try:
             # Read first: a renewal may have been under way when we were told to stop.
             self._election.note_seen(await self._lease.read(self._timeout_s), self._clock.boot_s())
@@ -185,12 +187,6 @@ class Elector:
             await self._lease.say(note, micro_time(self._clock.wall_s()), EVENT_TIMEOUT_S)
         except OperationalError as error:
             log.warning("event_not_written", lease=self._lease.where, note=note, problem=str(error))
-
-    def _complain(self, problem: str) -> None:
-        """Each problem once: a server that is away for an hour is one line."""
-        if problem != self._problem_logged:
-            self._problem_logged = problem
-            log.warning("lease_not_had", lease=self._lease.where, problem=problem)
 
     def _pause_s(self) -> float:
         # Never longer than the period, so that a lease that was given up is taken within it; shorter

@@ -8,6 +8,7 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 
 import fcntl
 import os
+from contextlib import suppress
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -60,11 +61,11 @@ class ProcessList(msgspec.Struct, frozen=True):
 class ProcessUse(ProcessEntry, frozen=True, kw_only=True):
     """A process with what it has used so far."""
 
-    is_alive: bool
-    cpu_s: float
-    rss_bytes: int
-    rss_peak_bytes: int
-    running_s: float
+    is_alive: bool = False
+    cpu_s: float = 0.0
+    rss_bytes: int = 0
+    rss_peak_bytes: int = 0
+    running_s: float = 0.0
     cpu_percent: float = 0.0
     """Its share of one core since somebody looked before."""
     lag: int | None = None
@@ -135,26 +136,21 @@ def read_list(runtime_dir: Path) -> ProcessList:
 
 def measure(entry: ProcessEntry, now_s: float) -> ProcessUse:
     """What a process has used. `now_s` is wall time."""
-    cpu_s, rss_bytes, rss_peak_bytes, is_alive = 0.0, 0, 0, False
-    if entry.pid:
-        try:
-            process = psutil.Process(entry.pid)
-            if process.create_time() == entry.create_time_s:
-                times = process.cpu_times()
-                cpu_s = times.user + times.system
-                rss_bytes = process.memory_info().rss
-                rss_peak_bytes = max(rss_bytes, _peak_bytes(entry.pid))
-                is_alive = process.status() != psutil.STATUS_ZOMBIE
-        except (psutil.NoSuchProcess, psutil.AccessDenied):
-            is_alive = False
-    return ProcessUse(
-        **msgspec.structs.asdict(entry),
-        is_alive=is_alive,
-        cpu_s=cpu_s,
-        rss_bytes=rss_bytes,
-        rss_peak_bytes=rss_peak_bytes,
-        running_s=max(0.0, now_s - entry.create_time_s) if is_alive else 0.0,
-    )
+    known = msgspec.structs.asdict(entry)
+    with suppress(psutil.NoSuchProcess, psutil.AccessDenied):
+        process = psutil.Process(entry.pid)  # Nobody has the id 0.
+        if process.create_time() == entry.create_time_s:
+            times, rss_bytes = process.cpu_times(), process.memory_info().rss
+            is_alive = process.status() != psutil.STATUS_ZOMBIE
+            return ProcessUse(
+                **known,
+                is_alive=is_alive,
+                cpu_s=times.user + times.system,
+                rss_bytes=rss_bytes,
+                rss_peak_bytes=max(rss_bytes, _peak_bytes(entry.pid)),
+                running_s=max(0.0, now_s - entry.create_time_s) if is_alive else 0.0,
+            )
+    return ProcessUse(**known)
 
 
 def _peak_bytes(pid: int) -> int:

@@ -86,7 +86,8 @@ class Anonymiser:
         """Anything that JSON holds; `key`: under which it stands."""
         if key == "annotations":
             kept = {name: text for name, text in (value or {}).items() if name in _ANNOTATIONS}
-            return {name: ",".join(map(self.text, _parts(text))) for name, text in kept.items()}
+            parts = {name: map(str.strip, text.split(",")) for name, text in kept.items()}
+            return {name: ",".join(map(self.text, each)) for name, each in parts.items()}
         if isinstance(value, dict):
             named: Callable[[str], str] = self.text if _is_map(key, value) else str
             return {named(k): self.value(v, k) for k, v in value.items() if k not in _LEFT_OUT}
@@ -105,10 +106,6 @@ class Anonymiser:
         return RecordedInput(
             entry.at_s, entry.kind, entry.input, orjson.dumps(self.value(parsed)).decode()
         )
-
-
-def _parts(text: str) -> list[str]:
-    return [part.strip() for part in text.split(",")]
 
 
 def _is_map(key: str, value: dict[str, Any]) -> bool:

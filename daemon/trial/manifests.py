@@ -57,9 +57,8 @@ def nodes_of(path: str, count: int | None) -> list[AdapterMessage]:
         if document.get("kind") != "Node":
             raise ConfigurationError(path, [f"is a {document.get('kind')}; give a Node"])
         for node in copies(document, count or 1):
-            labels = {**(node["metadata"].get("labels") or {})}
-            labels["kubernetes.io/hostname"] = node["metadata"]["name"]
-            node["metadata"]["labels"] = labels
+            meta = node["metadata"]
+            meta["labels"] = {**(meta.get("labels") or {}), "kubernetes.io/hostname": meta["name"]}
             made.append(node)
     return told(path, NODES, made)
 

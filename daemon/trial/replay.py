@@ -16,7 +16,7 @@ from contextlib import suppress
 from itertools import groupby
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -164,17 +164,12 @@ def explain_binding(
     raise OperationalError(f"{key} is not bound in {recording}")
 
 
-class _Day(NamedTuple):
-    seconds: float
-    placements: dict[str, str]
-    outcome: DayOutcome
-    detail: DayDetail
-
-
-def _day(recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions) -> _Day:
+def _day(
+    recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions
+) -> tuple[float, dict[str, str], DayOutcome, DayDetail]:
     day = Rerun(Trial(config, decided))
     day.tell(moments(recording, decided.pod_groups))
-    return _Day(day.now_s, day.placements, *day.outcome())
+    return (day.now_s, day.placements, *day.outcome())
 
 
 def compare(
@@ -186,19 +181,19 @@ def compare(
     """The day under each, side by side."""
     with ProcessPoolExecutor(1, get_context("spawn")) as beside:
         coming = beside.submit(_day, recording, other, decided)
-        now = _day(recording, current, decided)
-        then = coming.result()
+        seconds, at_now, now, now_detail = _day(recording, current, decided)
+        _, at_other, other_outcome, other_detail = coming.result()
     moved = [
-        Moved(pod, now.placements.get(pod, ""), then.placements.get(pod, ""))
-        for pod in sorted(now.placements.keys() | then.placements.keys())
-        if now.placements.get(pod) != then.placements.get(pod)
+        Moved(pod, at_now.get(pod, ""), at_other.get(pod, ""))
+        for pod in sorted(at_now.keys() | at_other.keys())
+        if at_now.get(pod) != at_other.get(pod)
     ]
     return Comparison(
-        now.seconds,
-        now.outcome,
-        then.outcome,
-        now.detail,
-        then.detail,
+        seconds,
+        now,
+        other_outcome,
+        now_detail,
+        other_detail,
         placed_elsewhere=sum(bool(one.now and one.other) for one in moved),
         placed_now_only=sum(not one.other for one in moved),
         placed_other_only=sum(not one.now for one in moved),

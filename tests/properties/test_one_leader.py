@@ -137,7 +137,6 @@ class World:
         one = self.candidates[i]
         if one.request is not None or one.answer is not None:
             return
-        one.election.note_released()
         one.go_leads_until_s = float("-inf")
         record = one.election.release("w")
         if record is not None:

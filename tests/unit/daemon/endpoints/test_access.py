@@ -10,6 +10,7 @@ from bench.manual_clock import ManualClock
 from daemon.endpoints.access import DelegatedAccess, refused, user_of
 from daemon.endpoints.zpages import Page
 from shared.errors import OperationalError
+from shared.kube.api_client import ApiClient
 from shared.limits import ACCESS_ANSWERS_MAX
 from shared.runtime_options import EndpointOptions
 
@@ -17,7 +18,7 @@ TOKENS = {"good": "system:serviceaccount:monitoring:prometheus", "root": "admin"
 READERS = {"system:serviceaccount:monitoring:prometheus"}
 
 
-class FakeReviewer:
+class FakeReviewer(ApiClient):
     """Knows some tokens and some readers."""
 
     def __init__(self) -> None:

@@ -107,7 +107,6 @@ def test_an_answer_that_came_after_the_deadline_gives_nothing() -> None:
 def test_releasing_names_nobody_for_a_second() -> None:
     election = leading(100.0)
     assert election.release(WALL) == LeaseRecord("", 1, WALL, WALL, 0)
-    election.note_released()
     assert not election.leads(100.2)
 
 
