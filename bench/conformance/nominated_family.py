@@ -114,10 +114,10 @@ class NominatedPods:
                     preemption.candidates.all(), key=lambda c: nodes.name_of(c.row)
                 )
             ]
-        if preemption.failed:
+        if failed := preemption.failed():
             shape["failed_nodes"] = {
                 nodes.name_of(verdict.row): status_shape(verdict.status, verdict.status.plugin)
-                for verdict in preemption.failed
+                for verdict in failed
             }
         if preemption.tied:
             shape["tied_nodes"] = sorted(nodes.name_of(row) for row in preemption.tied)

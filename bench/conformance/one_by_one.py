@@ -190,7 +190,7 @@ class SlowAttempt:
         potential = selector.potential(np.array([row], np.intp))
         if len(potential.rows):
             found = selector.select(potential, is_alone=selector.looks_beyond).all()
-        return found, [verdict.status for verdict in selector.failed]
+        return found, [verdict.status for verdict in selector.failed.verdicts()]
 
 
 class FastWays:
@@ -274,7 +274,7 @@ def said(result: PostFilterResult) -> tuple[object, ...]:
     return (
         result.status, result.freed_claims, preemption.potential.tolist(), candidates,
         preemption.best, preemption.tied, preemption.is_open, preemption.ends_nomination,
-        [] if candidates else sorted(preemption.failed),
+        [] if candidates else sorted(preemption.failed()),
     )  # fmt: skip
 
 
@@ -283,7 +283,7 @@ def _preempts_otherwise(slow: SlowAttempt, preemption: Preemption) -> list[str]:
     search may end before it has looked at all."""
     if not is_above_any(slow.pod):
         return _unequal("candidates", preemption.candidates.all(), [])
-    said_of = {verdict.row: verdict.status for verdict in preemption.failed}
+    said_of = {verdict.row: verdict.status for verdict in preemption.failed()}
     helps = {candidate.row: candidate for candidate in preemption.candidates.all()}
     found: list[str] = []
     for row in preemption.potential.tolist():

@@ -3,7 +3,7 @@
 Apart from the hints because plugins register with these words, metrics are labelled with them, and
 the queue decides with them before it looks at any object. What happened is always concrete (an
 `AssignedPod`, one kind of update); what a plugin registers may be general (`Pod`, `Update`), and
-`Registration.covers` says which concrete events are meant.
+`covered` says which concrete events are meant.
 
 Rules: staging/src/k8s.io/kube-scheduler/framework/types.go and pkg/scheduler/framework/events.go,
 v1.36.
@@ -97,25 +97,8 @@ PROPOSAL_REJECTED: Final = "ProposalRejected"
 """Labels of moves within the queue that no cluster event caused. The last is berth's own: a worker's
 placement did not pass the owner's check, and the pod went back to the head of the queue."""
 
-_NODE_UPDATES: Final = frozenset(
-    {
-        Action.UPDATE_NODE_ALLOCATABLE,
-        Action.UPDATE_NODE_LABEL,
-        Action.UPDATE_NODE_TAINT,
-        Action.UPDATE_NODE_CONDITION,
-        Action.UPDATE_NODE_ANNOTATION,
-        Action.UPDATE_NODE_DECLARED_FEATURE,
-    }
-)
-_POD_UPDATES: Final = frozenset(
-    {
-        Action.UPDATE_POD_LABEL,
-        Action.UPDATE_POD_SCALE_DOWN,
-        Action.UPDATE_POD_TOLERATION,
-        Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,
-        Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM,
-    }
-)
+_NODE_UPDATES: Final = frozenset(action for action in Action if action.startswith("UpdateNode"))
+_POD_UPDATES: Final = frozenset(action for action in Action if action.startswith("UpdatePod"))
 _BASIC: Final = frozenset({Action.ADD, Action.DELETE, Action.UPDATE})
 _PODS: Final = (Resource.ASSIGNED_POD, Resource.UNSCHEDULABLE_POD)
 
@@ -133,19 +116,14 @@ def actions_of(resource: EventResource) -> frozenset[Action]:
             return _BASIC
 
 
-class Registration(NamedTuple):
-    """What a plugin asks to be told about: it may be general."""
-
-    resource: EventResource
-    action: Action
-
-    def covers(self) -> list[ClusterEvent]:
-        """The concrete events that this stands for.
-
-        `Update` stands for every special update of the resource, a special update only for itself.
-        """
-        resources = _PODS if self.resource is Resource.POD else (self.resource,)
-        actions = [self.action]
-        if self.action is Action.UPDATE:
-            actions += sorted(actions_of(self.resource) - _BASIC)
-        return [ClusterEvent(resource, action) for resource in resources for action in actions]
+def covered(resource: EventResource, action: Action) -> list[ClusterEvent]:
+    """The concrete events that a registration stands for: `Update` for every special update of the
+    resource, a special update only for itself."""
+    actions = [action]
+    if action is Action.UPDATE:
+        actions += sorted(actions_of(resource) - _BASIC)
+    return [
+        ClusterEvent(each, action)
+        for each in (_PODS if resource is Resource.POD else (resource,))
+        for action in actions
+    ]

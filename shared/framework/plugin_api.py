@@ -166,7 +166,7 @@ class PreFilterPlugin(HasName, Protocol):
 
 
 @runtime_checkable
-class WhatIfPlugin(Protocol):
+class WhatIfPlugin(HasName, Protocol):
     """A PreFilter plugin that adds and subtracts where others count again.
 
     For preemption and nominations pods are taken off a node or put there to see what would be then.

@@ -95,8 +95,9 @@ class Preemption(NamedTuple):
     potential: Rows = NO_ROWS
     """Nodes that were worth a try, in the order of trying."""
     candidates: Candidates = NO_CANDIDATES
-    failed: Sequence[NodeVerdict] = ()
-    """Nodes where it does not help, and why; where it helps on some node, those that were tried now."""
+    failed: Callable[[], Sequence[NodeVerdict]] = tuple
+    """Asked for by few: nodes where it does not help, and why; where it helps on some node, those that
+    were tried now."""
     best: Candidate | None = None
     tied: tuple[int, ...] = ()
     """Rows of the candidates as good as the best, if there are several."""

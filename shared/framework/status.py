@@ -32,15 +32,8 @@ class Code(enum.IntEnum):
     """PreEnqueue, Permit and the like: waits for something outside the scheduler."""
 
 
-CODE_NAMES = {
-    Code.SUCCESS: "Success",
-    Code.ERROR: "Error",
-    Code.UNSCHEDULABLE: "Unschedulable",
-    Code.UNSCHEDULABLE_AND_UNRESOLVABLE: "UnschedulableAndUnresolvable",
-    Code.WAIT: "Wait",
-    Code.SKIP: "Skip",
-    Code.PENDING: "Pending",
-}
+CODE_NAMES = {code: code.name.title().replace("_", "") for code in Code}
+"""In kube-scheduler's words, such as "UnschedulableAndUnresolvable"."""
 
 
 class Status(NamedTuple):

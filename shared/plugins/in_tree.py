@@ -4,6 +4,7 @@ Rules: pkg/scheduler/framework/plugins/registry.go, v1.36.2.
 """
 
 from collections.abc import Callable, Iterable, Mapping
+from functools import partial
 from importlib import metadata
 from itertools import chain
 from typing import Any, Final
@@ -64,7 +65,7 @@ from shared.plugins.volumes.volume_binding import (
 from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
 from shared.plugins.volumes.volume_zone import VolumeZone
 
-Factory = Callable[[Args, FeatureGates], Plugin]
+Factory = Callable[[FeatureGates, Args], Plugin]
 
 
 def _made(
@@ -78,14 +79,14 @@ def _made(
     it `is_gated`. One that takes none does not look at what it is given (`decodeNestedObjects` in
     staging/src/k8s.io/kube-scheduler/config/v1/types.go, v1.36.2)."""
 
-    def make(given: Args, gates: FeatureGates) -> Plugin:
+    def make(gates: FeatureGates, given: Args) -> Plugin:
         parsed = [parse_args(plugin.NAME, kind, given, check)] if kind else []
         return plugin(*parsed, *([gates] if is_gated else []))
 
     return plugin.NAME, make
 
 
-def _volume_binding(given: Args, gates: FeatureGates) -> Plugin:
+def _volume_binding(gates: FeatureGates, given: Args) -> Plugin:
     def check(parsed: VolumeBindingArgs) -> list[str]:
         return volume_binding_problems(parsed, scores=gates[STORAGE_CAPACITY_SCORING])
 
@@ -124,10 +125,6 @@ IN_TREE: Final[Mapping[str, Factory]] = dict(
 )
 
 
-def _bound(make: Factory, gates: FeatureGates) -> Callable[[Args], Plugin]:
-    return lambda given: make(given, gates)
-
-
 class InTreeRegistry(Registry):
     """These, and those of installed packages."""
 
@@ -140,6 +137,6 @@ class InTreeRegistry(Registry):
     ) -> None:
         """`samples_compatibly`: see `node_sample.py`."""
         gates = gates or FeatureGates()
-        in_tree = {name: _bound(make, gates) for name, make in IN_TREE.items()}
+        in_tree = {name: partial(make, gates) for name, make in IN_TREE.items()}
         gated = chain(*(each for gate, each in GATED_PLUGINS.items() if gates[gate]))
         super().__init__(in_tree, entry_points, (*DEFAULT_PLUGINS, *gated), samples_compatibly)

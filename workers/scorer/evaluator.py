@@ -106,11 +106,20 @@ class PreemptionEvaluator(NamedTuple):
             status, ends = _no_candidate(pod.cluster, failed)
             is_open = _unconfirmed_would_do(pod, potential)
             return Preemption(
-                status, potential=potential, failed=failed, ends_nomination=ends, is_open=is_open
+                status,
+                potential=potential,
+                failed=failed.verdicts,
+                ends_nomination=ends,
+                is_open=is_open,
             )
         best, tied = pick(pod.cluster, candidates, self.tie_break)
         return Preemption(
-            SUCCESS, potential=potential, candidates=candidates, failed=failed, best=best, tied=tied
+            SUCCESS,
+            potential=potential,
+            candidates=candidates,
+            failed=failed.verdicts,
+            best=best,
+            tied=tied,
         )
 
     def _searched(
@@ -266,7 +275,7 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
         others, _ = potential_victims_on(cluster, Budgets(cluster), asked, priority)
         with WhatIf(cluster, asked, with_pods=True, on_change=on_change) as what_if:
             what_if.take_off(others.pods)
-            what_if.take_off_unconfirmed(own[np.isin(tentative.node_row[own], asked)])
+            what_if.take_off(own[np.isin(tentative.node_row[own], asked)], of=tentative)
             filtered = run_filters_with_nominated(pod, asked, extensions)
         if filtered.passes.any():
             return True
@@ -286,10 +295,10 @@ def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bo
     if errors:
         text = f"preemption: {as_one_error(errors)}"
         return Status(Code.ERROR, (text,), DEFAULT_PREEMPTION), False
-    reasons = failed.reasons()
+    reasons = failed.reasons.copy()
     node_count = cluster.node_count
-    if len(failed) < node_count:
-        reasons[NOT_HELPFUL] += node_count - len(failed)
+    if failed.count < node_count:
+        reasons[NOT_HELPFUL] += node_count - failed.count
     error = FitError(node_count, "", reasons, frozenset(), frozenset())
     return refusal(error.message()), True
 

@@ -16,7 +16,7 @@ from typing import Final, NamedTuple
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.unschedulable import Group, UnschedulablePods
 from shared.faults import OURS
-from shared.framework.cluster_event import Action, ClusterEvent, Registration, Resource
+from shared.framework.cluster_event import Action, ClusterEvent, Resource, covered
 from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import (
     Change,
@@ -160,7 +160,7 @@ class Wakeups:
             if line.reads_identity:
                 self._identity_readers.add(plugin)
             for action in line.actions:
-                for event in Registration(line.resource, action).covers():
+                for event in covered(line.resource, action):
                     of_profile[event] = (*of_profile.get(event, ()), interest)
                     if line.reads_identity:
                         self._readers_by_event.setdefault(event, set()).add(plugin)

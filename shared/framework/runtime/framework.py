@@ -34,9 +34,9 @@ from shared.framework.runtime.filter_outcomes import (
 from shared.framework.runtime.node_sample import sampling_of
 from shared.framework.runtime.plans import (
     FilterPlan,
-    FilterPlans,
     ScorePlan,
     as_scoring_plugin,
+    filter_plan,
     score_plan,
 )
 from shared.framework.runtime.pod_weight import is_too_much
@@ -46,6 +46,8 @@ Derived = TypeVar("Derived")
 
 DERIVED_MAX: Final = 256
 """What is made of one framework is kept up to so many; more are made anew."""
+PLANS_MAX: Final = 1024
+"""The same of plans."""
 
 
 class ScoreEntry(NamedTuple):
@@ -89,7 +91,7 @@ class Framework:
             for i, plugin in enumerate(self.filters)
             if isinstance(plugin, FilterWithoutPods)
         }
-        self._filter_plans = FilterPlans(self.pre_filters, self.filters)
+        self._filter_plans: dict[tuple[tuple[str, ...], frozenset[str], int], FilterPlan] = {}
         self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
         self._derived: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
 
@@ -165,7 +167,15 @@ class Framework:
 
     def plan(self, outcome: PreFilterOutcome) -> FilterPlan:
         """Whom to ask about the rows, and when again. Read only."""
-        return self._filter_plans.of(outcome)
+        skipped = tuple([name for name, status in outcome.each.items() if status.code is Code.SKIP])
+        key = (skipped, outcome.final, len(outcome.each))
+        plan = self._filter_plans.get(key)
+        if plan is None:
+            if len(self._filter_plans) >= PLANS_MAX:
+                self._filter_plans.clear()
+            plan = filter_plan(self.pre_filters, self.filters, outcome)
+            self._filter_plans[key] = plan
+        return plan
 
     def candidate_rows(self, outcome: PreFilterOutcome, cluster: ClusterView) -> Rows:
         """The rows that Filter has to look at."""
@@ -185,10 +195,6 @@ class Framework:
             for plugin in self._updatable_filters
             if plugin.NAME in outcome.states and plugin.NAME not in outcome.final
         ]
-
-    def can_ask_apart(self, filters: Sequence[int]) -> bool:
-        """Whether all of these can say of each row what would be if pods of it were gone."""
-        return all(index in self.filters_without_pods for index in filters)
 
     # Score ----------------------------------------------------------------
 
@@ -213,14 +219,11 @@ class Framework:
                 are_final.append(False)
             prepared.active.append(ActiveScore(plugin, weight, state, normalizer))
             prepared.updatable.append(updatable)
-        stale_by, object_kinds = self._score_plan(tuple(are_final))
+        key = tuple(are_final)
+        if key not in self._score_plans:
+            self._score_plans[key] = score_plan(self._scorers, key)
+        stale_by, object_kinds = self._score_plans[key]
         return prepared._replace(stale_by=stale_by, object_kinds=object_kinds)
-
-    def _score_plan(self, are_final: tuple[bool, ...]) -> ScorePlan:
-        plan = self._score_plans.get(are_final)
-        if plan is None:
-            plan = self._score_plans[are_final] = score_plan(self._scorers, are_final)
-        return plan
 
     def run_scores(
         self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows

@@ -5,7 +5,7 @@ same for all pods of which the same plugins have a say, so it is worked out once
 what the plugins declare (`plugin_api.py`) alone; nobody is asked here.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from shared.framework.plugin_api import (
@@ -22,7 +22,6 @@ from shared.framework.plugin_api import (
     ScorePlugin,
     UpdatableFilter,
     UpdatableScore,
-    WhatIfPlugin,
 )
 from shared.framework.runtime.filter_outcomes import PreFilterOutcome
 from shared.framework.status import SUCCESS, Code
@@ -33,28 +32,6 @@ MOVING_BITS: Final[int] = MOVING.value
 """Numbers, for the hot path: operations on the enumeration itself take a microsecond each."""
 EDITED_BITS: Final[int] = (MOVING | Reads.NODE | Reads.IMAGES).value
 """What an edited Node object changes: one that takes a row brings its own usage."""
-PLANS_MAX: Final = 1024
-
-
-class FilterGroups(NamedTuple):
-    """The filters that PreFilter did not skip, as indices, by what makes them change their mind."""
-
-    fixed: list[int]
-    """An edited Node object, or an object of another kind."""
-    moving: list[int]
-    """A pod that comes to the row, or leaves it."""
-    wide: list[int]
-    """Pods elsewhere."""
-
-
-class PodCountingFilter(NamedTuple):
-    """A filter whose PreFilter depends on which pods are where, and what it can do about changes."""
-
-    filter_index: int
-    name: str
-    pre_filter: PreFilterPlugin
-    follower: UpdatableFilter | None
-    what_if: WhatIfPlugin | None
 
 
 class FilterPlan(NamedTuple):
@@ -62,13 +39,14 @@ class FilterPlan(NamedTuple):
 
     active: list[int]
     """Those that PreFilter did not skip, as indices."""
-    groups: FilterGroups
-    """The same."""
-    pod_counting: list[PodCountingFilter]
-    """Those of them whose PreFilter looked at pods."""
+    groups: tuple[list[int], list[int], list[int]]
+    """The same by what makes them change their mind: an edited Node object, or an object of another
+    kind; a pod that comes to the row, or leaves it; pods elsewhere."""
+    pod_counting: Mapping[int, PreFilterPlugin]
+    """Those of them whose PreFilter depends on which pods are where, by index."""
     beyond: list[int]
     """Those of them for which pods elsewhere count, in Filter or in PreFilter; ascending."""
-    crowding: list[CrowdingFilter] | None
+    crowding: Sequence[CrowdingFilter] | None
     """The same; None where one of them cannot tell how far pods keep each other away."""
     reads_pods: bool
     """Some filter looks at the pods themselves, and not only at what they take."""
@@ -90,99 +68,66 @@ class FilterPlan(NamedTuple):
         return bool(self.beyond)
 
 
-class FilterPlans:
-    """The plans for the pods of one profile."""
+def filter_plan(
+    pre_filters: Sequence[PreFilterPlugin],
+    filters: Sequence[FilterPlugin],
+    outcome: PreFilterOutcome,
+) -> FilterPlan:
+    """Follows from who was asked in PreFilter, who skipped the pod, and whose word is final."""
+    active = {
+        index: plugin
+        for index, plugin in enumerate(filters)
+        if outcome.each.get(plugin.NAME, SUCCESS).code is not Code.SKIP
+    }
+    followers = {i: plugin for i, plugin in active.items() if isinstance(plugin, ObjectFollower)}
+    groups: tuple[list[int], list[int], list[int]] = ([], [], [])
+    fixed, moving, wide = groups
+    for index, plugin in active.items():
+        depends = plugin.filter_depends
+        if not depends.reads & MOVING and index not in followers:
+            fixed.append(index)
+        else:
+            (moving if depends.scope is Scope.ROW else wide).append(index)
+    pod_counting = {
+        index: plugin
+        for index, plugin in active.items()
+        if isinstance(plugin, PreFilterPlugin)
+        and plugin.NAME not in outcome.final
+        and _reads(plugin.pre_filter_depends, MOVING)
+    }
+    beyond = sorted({*wide, *pod_counting})
+    crowding = [each for i in beyond if isinstance(each := filters[i], CrowdingFilter)]
+    asked = [plugin for plugin in pre_filters if plugin.NAME not in outcome.final]
+    readers = _object_readers(asked, active.values())
+    return FilterPlan(
+        list(active),
+        groups,
+        pod_counting,
+        beyond,
+        crowding if len(crowding) == len(beyond) else None,
+        any(_reads(plugin.filter_depends, Reads.PODS) for plugin in active.values()),
+        _stale_by(pre_filters, active.values(), outcome),
+        _kinds_read(readers),
+        list(followers.values()),
+        _kinds_read(readers, followed=True),
+    )
 
-    def __init__(
-        self,
-        pre_filters: Sequence[PreFilterPlugin],
-        filters: Sequence[FilterPlugin],
-    ) -> None:
-        self._pre_filters = pre_filters
-        self._filters = filters
-        # Looked up once: asking a Protocol what an object can do takes several microseconds.
-        self._pod_counting = [
-            counting
-            for index, plugin in enumerate(filters)
-            if (counting := _as_pod_counting(index, plugin)) is not None
-        ]
-        self._object_followers: dict[int, ObjectFollower] = {
-            index: plugin
-            for index, plugin in enumerate(filters)
-            if isinstance(plugin, ObjectFollower)
-        }
-        self._crowding = {
-            index: plugin
-            for index, plugin in enumerate(filters)
-            if isinstance(plugin, CrowdingFilter)
-        }
-        self._follows = {
-            plugin.NAME for plugin in pre_filters if isinstance(plugin, UpdatableFilter)
-        }
-        self._plans: dict[tuple[tuple[str, ...], frozenset[str], int], FilterPlan] = {}
 
-    def of(self, outcome: PreFilterOutcome) -> FilterPlan:
-        skipped = tuple([name for name, status in outcome.each.items() if status.code is Code.SKIP])
-        key = (skipped, outcome.final, len(outcome.each))
-        plan = self._plans.get(key)
-        if plan is None:
-            if len(self._plans) >= PLANS_MAX:
-                self._plans.clear()
-            plan = self._plans[key] = self._made(outcome)
-        return plan
-
-    def _made(self, outcome: PreFilterOutcome) -> FilterPlan:
-        active = [
-            index
-            for index, plugin in enumerate(self._filters)
-            if outcome.each.get(plugin.NAME, SUCCESS).code is not Code.SKIP
-        ]
-        groups = FilterGroups([], [], [])
-        for index in active:
-            depends = self._filters[index].filter_depends
-            if not depends.reads & MOVING and index not in self._object_followers:
-                groups.fixed.append(index)
-            elif depends.scope is Scope.ROW:
-                groups.moving.append(index)
-            else:
-                groups.wide.append(index)
-        pod_counting = [
-            plugin
-            for plugin in self._pod_counting
-            if plugin.filter_index in active and plugin.name not in outcome.final
-        ]
-        beyond = sorted({*groups.wide, *(plugin.filter_index for plugin in pod_counting)})
-        can_tell = self._crowding.keys() >= set(beyond)
-        readers = _object_readers(
-            [plugin for plugin in self._pre_filters if plugin.NAME not in outcome.final],
-            [self._filters[index] for index in active],
-        )
-        return FilterPlan(
-            active,
-            groups,
-            pod_counting,
-            beyond,
-            [self._crowding[index] for index in beyond] if can_tell else None,
-            any(self._filters[index].filter_depends.reads & Reads.PODS for index in active),
-            self._stale_by(outcome, active),
-            _kinds_read(readers),
-            [self._object_followers[index] for index in active if index in self._object_followers],
-            _kinds_read(readers, followed=True),
-        )
-
-    def _stale_by(self, outcome: PreFilterOutcome, active: Sequence[int]) -> Reads:
-        reads = Reads(0)
-        for plugin in self._pre_filters:
-            depends = plugin.pre_filter_depends
-            if depends is None or plugin.NAME in outcome.final or plugin.NAME not in outcome.each:
-                continue
-            if plugin.NAME not in self._follows:
-                reads |= depends.reads
-        for index in active:
-            filter_plugin = self._filters[index]
-            if filter_plugin.NAME not in self._follows:
-                reads |= _wide_reads(filter_plugin.filter_depends)
-        return reads
+def _stale_by(
+    pre_filters: Sequence[PreFilterPlugin],
+    active: Iterable[FilterPlugin],
+    outcome: PreFilterOutcome,
+) -> Reads:
+    follow = {plugin.NAME for plugin in pre_filters if isinstance(plugin, UpdatableFilter)}
+    reads = Reads(0)
+    for plugin in pre_filters:
+        depends = plugin.pre_filter_depends
+        if depends is not None and plugin.NAME in outcome.each.keys() - outcome.final - follow:
+            reads |= depends.reads
+    for filter_plugin in active:
+        if filter_plugin.NAME not in follow:
+            reads |= _wide_reads(filter_plugin.filter_depends)
+    return reads
 
 
 def unfollowed_kinds(
@@ -193,11 +138,11 @@ def unfollowed_kinds(
 
 
 def _object_readers(
-    pre_filters: Sequence[PreFilterPlugin], filters: Sequence[FilterPlugin]
+    pre_filters: Iterable[PreFilterPlugin], filters: Iterable[FilterPlugin]
 ) -> list[PreFilterPlugin | FilterPlugin]:
     return [
-        *(plugin for plugin in pre_filters if _reads_objects(plugin.pre_filter_depends)),
-        *(plugin for plugin in filters if _reads_objects(plugin.filter_depends)),
+        *(plugin for plugin in pre_filters if _reads(plugin.pre_filter_depends, Reads.OBJECTS)),
+        *(plugin for plugin in filters if _reads(plugin.filter_depends, Reads.OBJECTS)),
     ]
 
 
@@ -237,34 +182,18 @@ def score_plan(scorers: Sequence[ScoringPlugin], are_final: Sequence[bool]) -> S
             stale_by |= _wide_reads(plugin.score_depends)
             if depends is not None and not is_final:
                 stale_by |= depends.reads
-        is_reader = _reads_objects(plugin.score_depends) or _reads_objects(depends)
+        is_reader = any(_reads(each, Reads.OBJECTS) for each in (plugin.score_depends, depends))
         if is_reader and not is_final:
             readers.append(plugin)
     return stale_by, _kinds_read(readers)
-
-
-def _as_pod_counting(index: int, plugin: FilterPlugin) -> PodCountingFilter | None:
-    """The same plugin, if what its PreFilter says depends on which pods are where."""
-    if not isinstance(plugin, PreFilterPlugin):
-        return None
-    depends = plugin.pre_filter_depends
-    if depends is None or not depends.reads & MOVING:
-        return None
-    return PodCountingFilter(
-        index,
-        plugin.NAME,
-        plugin,
-        plugin if isinstance(plugin, UpdatableFilter) else None,
-        plugin if isinstance(plugin, WhatIfPlugin) else None,
-    )
 
 
 def _wide_reads(depends: Dependence) -> Reads:
     return Reads(0) if depends.scope is Scope.ROW else depends.reads
 
 
-def _reads_objects(depends: Dependence | None) -> bool:
-    return depends is not None and bool(depends.reads & Reads.OBJECTS)
+def _reads(depends: Dependence | None, what: Reads) -> bool:
+    return depends is not None and bool(depends.reads & what)
 
 
 def _kinds_read(plugins: Sequence[object], *, followed: bool = False) -> frozenset[str] | None:

@@ -10,7 +10,7 @@ A call is about a class of pods and many nodes at once, where kube-scheduler's i
 node: its time is that of the call.
 """
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from shared.framework.status import CODE_NAMES, Code, Status, Verdicts
@@ -21,19 +21,7 @@ SAMPLED: Final = 10
 IN_SCORERS: Final = ("pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
 IN_OWNER: Final = ("pre_enqueue", "reserve", "unreserve", "permit")
 """Methods that count; the owner's own filtering is its check of what scorers found."""
-POINTS: Final[Mapping[str, str]] = {
-    "pre_enqueue": "PreEnqueue",
-    "pre_filter": "PreFilter",
-    "filter": "Filter",
-    "post_filter": "PostFilter",
-    "pre_score": "PreScore",
-    "score": "Score",
-    "normalize": "ScoreExtensionNormalize",
-    "reserve": "Reserve",
-    "unreserve": "Unreserve",
-    "permit": "Permit",
-}
-"""Method -> extension point, in kube-scheduler's words (pkg/scheduler/metrics/metrics.go)."""
+NORMALIZE: Final = "ScoreExtensionNormalize"
 EVALUATED: Final = ("PreFilter", "Filter", "PreScore", "Score")
 """Of these calls are counted; a plugin that skips the pod in PreFilter or PreScore was not asked."""
 SUCCESS: Final = CODE_NAMES[Code.SUCCESS]
@@ -99,10 +87,10 @@ class PluginTimes:
         self._tally.clear()
 
     def _timed(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:
-        name, point = plugin.NAME, POINTS[method]
+        name, point = plugin.NAME, _point(method)
         asked = getattr(plugin, method)
         # Normalising is part of Score there.
-        key = ("Score" if point == "ScoreExtensionNormalize" else point, profile)
+        key = ("Score" if point == NORMALIZE else point, profile)
         spent = self._took_s.setdefault(key, [0.0])
         is_counted, may_skip = point in EVALUATED, point.startswith("Pre")
         calls = self._evaluated.setdefault((name, point, profile), [0])
@@ -119,6 +107,11 @@ class PluginTimes:
             return result
 
         return timed
+
+
+def _point(method: str) -> str:
+    """The extension point in kube-scheduler's words (pkg/scheduler/metrics/metrics.go)."""
+    return NORMALIZE if method == "normalize" else method.title().replace("_", "")
 
 
 def _told(result: Any) -> str:

@@ -11,18 +11,24 @@ pod asks here; `Framework` alone knows nothing of nominations.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import Delta, GonePods
+from shared.framework.plugin_api import (
+    Delta,
+    GonePods,
+    PreFilterPlugin,
+    UpdatableFilter,
+    WhatIfPlugin,
+)
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
 from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.plans import FilterPlan, PodCountingFilter
+from shared.framework.runtime.plans import FilterPlan
 from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import SUCCESS, Code, ReasonBits, Verdicts
 
@@ -58,9 +64,8 @@ class PreparedPod(NamedTuple):
         """Whether a filter came to an error on some node, perhaps one that another filter refused
         before it would have been asked."""
         states = self.outcome.states
-        for (
-            plugin
-        ) in self.framework.failing_filters:  # Asked for each placement: most have no state.
+        for plugin in self.framework.failing_filters:
+            # Asked for each placement: most have no state.
             state = states.get(plugin.NAME)
             if state is not None and plugin.has_failed(state):
                 return True
@@ -128,6 +133,10 @@ def prepared(
     return PreparedPod(framework, info, cluster, outcome, own_uid)
 
 
+@runtime_checkable
+class _FollowingFilter(PreFilterPlugin, UpdatableFilter, Protocol): ...
+
+
 class PreFilterExtensions:
     """What PreFilter would have said of a pod if other pods came or went: states of its own that
     follow each change. A plugin that PreFilter skipped stays skipped, as upstream. To be made before
@@ -136,13 +145,15 @@ class PreFilterExtensions:
     def __init__(self, pod: PreparedPod) -> None:
         self._pod = pod
         self._outcome = pod.outcome
-        self._following: list[PodCountingFilter] = []
-        self._repeating: list[PodCountingFilter] = []
+        self._following: list[_FollowingFilter] = []
+        self._repeating: list[PreFilterPlugin] = []
         """Those that cannot follow; their state is made again after each change."""
         self._is_stale = False
         """Of `_repeating`."""
-        for plugin in pod.plan.pod_counting:
-            if plugin.follower is not None and plugin.what_if is None:
+        plugins = pod.plan.pod_counting.values()
+        self._what_ifs = {each.NAME: each for each in plugins if isinstance(each, WhatIfPlugin)}
+        for plugin in plugins:
+            if isinstance(plugin, _FollowingFilter) and plugin.NAME not in self._what_ifs:
                 self._following.append(plugin)
                 self._ask_again(plugin)  # A state of its own: the given one is others' as well.
             else:
@@ -154,10 +165,8 @@ class PreFilterExtensions:
         pod = self._pod
         delta = Delta(NO_ROWS, changes, is_what_if=True)
         for plugin in list(self._following):
-            assert plugin.follower is not None, "it follows"
-            state = self._outcome.states[plugin.name]
-            rows = plugin.follower.update_filter(state, pod.info, pod.cluster, delta)
-            if rows is None:
+            state = self._outcome.states[plugin.NAME]
+            if plugin.update_filter(state, pod.info, pod.cluster, delta) is None:
                 self._following.remove(plugin)
                 self._repeating.append(plugin)
 
@@ -169,15 +178,16 @@ class PreFilterExtensions:
                 self._ask_again(plugin)
         return self._outcome
 
-    def _ask_again(self, plugin: PodCountingFilter) -> None:
+    def _ask_again(self, plugin: PreFilterPlugin) -> None:
         pod = self._pod
-        if plugin.what_if is not None:
-            state = pod.outcome.states[plugin.name]
-            result = plugin.what_if.pre_filter_what_if(state, pod.info, pod.cluster)
+        what_if = self._what_ifs.get(plugin.NAME)
+        if what_if is not None:
+            state = pod.outcome.states[plugin.NAME]
+            result = what_if.pre_filter_what_if(state, pod.info, pod.cluster)
         else:
-            result = plugin.pre_filter.pre_filter(pod.info, pod.cluster)
-        each = {**self._outcome.each, plugin.name: result.status}
-        states = {**self._outcome.states, plugin.name: result.state}
+            result = plugin.pre_filter(pod.info, pod.cluster)
+        each = {**self._outcome.each, plugin.NAME: result.status}
+        states = {**self._outcome.states, plugin.NAME: result.state}
         rejection = SUCCESS
         for name, status in each.items():
             if status.code is not Code.SKIP and not status.is_success and not rejection.plugin:

@@ -20,22 +20,25 @@ from shared import plugin_names
 from shared.framework.out_of_tree import Plugin
 
 MULTI_POINT: Final = "multiPoint"
-EXTENSION_POINTS: Final = (
-    "preEnqueue",
-    "queueSort",
-    "preFilter",
-    "filter",
-    "postFilter",
-    "preScore",
-    "score",
-    "reserve",
-    "permit",
-    "preBind",
-    "bind",
-    "postBind",
-    "placementGenerate",
-    "placementScore",
-)
+METHODS: Final[Mapping[str, tuple[str, ...]]] = {
+    "preEnqueue": ("pre_enqueue",),
+    "queueSort": ("queue_key",),
+    "preFilter": ("pre_filter",),
+    "filter": ("filter",),
+    "postFilter": ("post_filter",),
+    "preScore": ("pre_score",),
+    "score": ("score",),
+    "reserve": ("reserve",),
+    "permit": ("permit",),
+    "preBind": ("pre_bind",),
+    "bind": ("bind", "binder_name"),
+    "postBind": ("post_bind",),
+    "placementGenerate": (),
+    "placementScore": (),
+}
+"""Extension point -> the methods by which a plugin takes part in it; one is enough."""
+
+EXTENSION_POINTS: Final = tuple(METHODS)
 """As they are called in a configuration file, without `multiPoint`."""
 
 DEFAULT_SCHEDULER_NAME: Final = "default-scheduler"
@@ -94,24 +97,6 @@ GATED_PLUGINS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
     ),
 }
 """Feature gate -> plugins that follow those with it (`applyFeatureGates` of the same file)."""
-
-METHODS: Final[Mapping[str, tuple[str, ...]]] = {
-    "preEnqueue": ("pre_enqueue",),
-    "queueSort": ("queue_key",),
-    "preFilter": ("pre_filter",),
-    "filter": ("filter",),
-    "postFilter": ("post_filter",),
-    "preScore": ("pre_score",),
-    "score": ("score",),
-    "reserve": ("reserve",),
-    "permit": ("permit",),
-    "preBind": ("pre_bind",),
-    "bind": ("bind", "binder_name"),
-    "postBind": ("post_bind",),
-    "placementGenerate": (),
-    "placementScore": (),
-}
-"""Extension point -> the methods by which a plugin takes part in it; one is enough."""
 
 CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
     "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),

@@ -15,13 +15,15 @@ one node read. Without it many nodes can be asked about at once, as if each were
 
 from collections.abc import Callable
 from types import TracebackType
-from typing import Self
+from typing import Any, Self
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.columns.pod_log import PodChange
-from shared.columns.pod_table import NEVER_STARTED
-from shared.columns.schema import Int32s, Int64s, Rows
+from shared.columns.pod_table import NEVER_STARTED, PodTable
+from shared.columns.schema import Int64s, Rows
+from shared.columns.table import NodeTable
 from shared.columns.usage import add_to
 from shared.framework.class_index import EXTRA_COLUMNS
 from shared.framework.cluster_view import ClusterView
@@ -45,21 +47,14 @@ class WhatIf:
         self._with_pods = with_pods
         self._on_change = on_change
         """Hears of every pod, of those that return at the end as well."""
-        self._hidden: dict[int, int] = {}
-        """Row of the pod table -> its node."""
-        self._hidden_own: dict[int, int] = {}
-        """The same of the table of placements that nobody has confirmed."""
-        self._images_id: Int32s | None = None
+        self._hidden: dict[PodTable, dict[int, int]] = {}
+        """By row of a table of pods: its node."""
 
     def __enter__(self) -> Self:
         nodes, rows = self._cluster.nodes, self._rows
         self._first_shown = self._cluster.tentative.row_count
-        self._shown_count = 0
         self._requested = nodes.requested[:, rows]
-        self._pod_count = nodes.pod_count[rows]
-        self._nonzero_cpu = nodes.nonzero_cpu_milli[rows]
-        self._nonzero_memory = nodes.nonzero_memory_bytes[rows]
-        self._ports_id = nodes.ports_id[rows]
+        self._columns = [column[rows] for column in _columns(nodes)]
         return self
 
     def __exit__(
@@ -72,74 +67,56 @@ class WhatIf:
         count = len(self._requested)
         nodes.requested[:count, rows] = self._requested
         nodes.requested[count:, rows] = 0
-        nodes.pod_count[rows] = self._pod_count
-        nodes.nonzero_cpu_milli[rows] = self._nonzero_cpu
-        nodes.nonzero_memory_bytes[rows] = self._nonzero_memory
-        nodes.ports_id[rows] = self._ports_id
-        if self._images_id is not None:
-            nodes.images_id[rows] = self._images_id
-        pods, tentative = self._cluster.pods, self._cluster.tentative
-        for pod_row, node_row in self._hidden.items():
-            pods.put_back(pod_row, node_row)
-        for row, node_row in self._hidden_own.items():
-            tentative.put_back(row, node_row)
-        shown = np.arange(self._first_shown, self._first_shown + self._shown_count)
-        class_ids, node_rows = tentative.class_id[shown], tentative.node_row[shown]
+        for column, before in zip(_columns(nodes), self._columns, strict=True):
+            column[rows] = before
+        for table, hidden in self._hidden.items():
+            for pod_row, node_row in hidden.items():
+                table.put_back(pod_row, node_row)
+        tentative = self._cluster.tentative
+        shown = np.arange(self._first_shown, tentative.row_count)
+        class_ids, node_rows = tentative.class_id[shown], _node_rows(tentative, shown)
         for row in shown.tolist():
             tentative.clear(row)
         tentative.row_count = self._first_shown
         # Last, when all is as it was: a plugin may fail.
-        hidden = np.fromiter(self._hidden, np.intp, len(self._hidden))
-        self._tell(pods.class_id[hidden], self._node_rows(hidden), 1)
-        own = np.fromiter(self._hidden_own, np.intp, len(self._hidden_own))
-        self._tell(tentative.class_id[own], tentative.node_row[own].astype(np.intp), 1)
-        self._tell(class_ids, node_rows.astype(np.intp), -1)
+        for table, hidden in self._hidden.items():
+            pod_rows = np.fromiter(hidden, np.intp, len(hidden))
+            self._tell(table.class_id[pod_rows], _node_rows(table, pod_rows), 1)
+        self._tell(class_ids, node_rows, -1)
 
     def bare(self) -> None:
         """The rows as Node objects alone: whatever is known of them beyond that is gone, as in a
         NodeInfo that was only given its node."""
-        nodes, rows = self._cluster.nodes, self._rows
-        self._images_id = nodes.images_id[rows]
-        nodes.images_id[rows] = 0
-        nodes.requested[:, rows] = 0
-        nodes.pod_count[rows] = 0
-        nodes.nonzero_cpu_milli[rows] = 0
-        nodes.nonzero_memory_bytes[rows] = 0
-        nodes.ports_id[rows] = 0
+        self._cluster.nodes.requested[:, self._rows] = 0
+        for column in _columns(self._cluster.nodes):
+            column[self._rows] = 0
 
-    def take_off(self, pod_rows: Rows, *, one_each: bool = False) -> None:
-        """Pods of `cluster.pods` are not there. `one_each`: no two are of the same node."""
-        pods = self._cluster.pods
-        class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
+    def take_off(
+        self, pod_rows: Rows, *, of: PodTable | None = None, one_each: bool = False
+    ) -> None:
+        """Pods of `cluster.pods`, or of another of its tables, are not there. `one_each`: no two are of
+        the same node."""
+        pods = self._cluster.pods if of is None else of
+        class_ids, node_rows = pods.class_id[pod_rows], _node_rows(pods, pod_rows)
         self._add(class_ids, node_rows, -1, one_each=one_each)
         if self._with_pods:
-            for pod_row in pod_rows.tolist():
-                self._hidden[pod_row] = pods.node_row.item(pod_row)
+            hidden = self._hidden.setdefault(pods, {})
+            for pod_row, node_row in zip(pod_rows.tolist(), node_rows.tolist(), strict=True):
+                hidden[pod_row] = node_row
                 pods.clear(pod_row)
             self._tell(class_ids, node_rows, -1)
 
     def put_back(self, pod_rows: Rows, *, one_each: bool = False) -> None:
-        """Pods that were taken off are there after all."""
+        """Pods of `cluster.pods` that were taken off are there after all."""
         pods = self._cluster.pods
         if self._with_pods:
+            hidden = self._hidden[pods]
             for pod_row in pod_rows.tolist():
-                pods.put_back(pod_row, self._hidden.pop(pod_row))
-        class_ids, node_rows = pods.class_id[pod_rows], self._node_rows(pod_rows)
+                pods.put_back(pod_row, hidden.pop(pod_row))
+        class_ids, node_rows = pods.class_id[pod_rows], _node_rows(pods, pod_rows)
         self._add(class_ids, node_rows, 1, one_each=one_each)
         if self._with_pods:
             self._tell(class_ids, node_rows, 1)
-
-    def take_off_unconfirmed(self, own_rows: Rows) -> None:
-        """Pods of `cluster.tentative` are not there; they cannot be put back one by one."""
-        tentative = self._cluster.tentative
-        class_ids = tentative.class_id[own_rows]
-        node_rows = tentative.node_row[own_rows].astype(np.intp)
-        self._add(class_ids, node_rows, -1)
-        if self._with_pods:
-            for row, node_row in zip(own_rows.tolist(), node_rows.tolist(), strict=True):
-                self._hidden_own[row] = node_row
-                tentative.clear(row)
-            self._tell(class_ids, node_rows, -1)
 
     def put_on(self, class_ids: Int64s, node_rows: Rows) -> None:
         """More pods, of these classes on these nodes."""
@@ -147,10 +124,9 @@ class WhatIf:
         if self._with_pods:
             tentative = self._cluster.tentative
             for class_id, node_row in zip(class_ids.tolist(), node_rows.tolist(), strict=True):
-                row = self._first_shown + self._shown_count
+                row = tentative.row_count
                 tentative.reserve(row + 1)
                 tentative.write(row, class_id, node_row, NEVER_STARTED, is_terminating=False)
-                self._shown_count += 1
             self._tell(class_ids, node_rows, 1)
 
     def _tell(self, class_ids: Int64s, node_rows: Rows, count: int) -> None:
@@ -164,10 +140,6 @@ class WhatIf:
                 for class_id, node_row in zip(class_ids.tolist(), node_rows.tolist(), strict=True)
             ]
         )
-
-    def _node_rows(self, pod_rows: Rows) -> Rows:
-        rows: Rows = self._cluster.pods.node_row[pod_rows].astype(np.intp)
-        return rows
 
     def _add(
         self, class_ids: Int64s, node_rows: Rows, sign: int, *, one_each: bool = False
@@ -219,3 +191,19 @@ class WhatIf:
             used = nodes.ports.values[nodes.ports_id.item(row)]
             changed = used | ports if sign > 0 else used - ports
             nodes.ports_id[row] = nodes.ports.id_of(changed)
+
+
+def _columns(nodes: NodeTable) -> tuple[NDArray[Any], ...]:
+    """What is known of a node beside its object, but for `requested`, which has a row a resource."""
+    return (
+        nodes.pod_count,
+        nodes.nonzero_cpu_milli,
+        nodes.nonzero_memory_bytes,
+        nodes.ports_id,
+        nodes.images_id,
+    )
+
+
+def _node_rows(pods: PodTable, pod_rows: Rows) -> Rows:
+    rows: Rows = pods.node_row[pod_rows].astype(np.intp)
+    return rows

@@ -5,8 +5,8 @@ thousands of them, so the verdicts themselves are made when somebody asks for th
 """
 
 from collections import Counter
-from collections.abc import Callable, Sequence
-from typing import Final, overload
+from collections.abc import Callable
+from typing import Final
 
 import numpy as np
 
@@ -19,16 +19,16 @@ from shared.framework.status import Code, Status
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 
 
-class FailedNodes(Sequence[NodeVerdict]):
-    """In the order in which they were added."""
+class FailedNodes:
+    """Those of one search."""
 
     def __init__(self) -> None:
         self._parts: list[Callable[[], list[NodeVerdict]]] = []
-        self._made: list[NodeVerdict] | None = None
+        self.count = 0
         self.errors: list[str] = []
-        """What plugins failed with, in the order of the nodes here."""
-        self._reasons: Counter[str] = Counter()
-        self._size = 0
+        """What plugins failed with, in the order of the nodes."""
+        self.reasons: Counter[str] = Counter()
+        """How many nodes there are for each reason."""
 
     def add(self, framework: Framework, filtered: FilterOutcome) -> None:
         """Nodes that the pod does not fit even without the others."""
@@ -36,8 +36,8 @@ class FailedNodes(Sequence[NodeVerdict]):
             return
         self._parts.append(lambda: node_verdicts(framework, filtered))
         for index, _, verdicts in filtered.verdicts:
-            self._size += int(np.count_nonzero(verdicts.codes))
-            self._reasons += verdicts.reason_counts()
+            self.count += int(np.count_nonzero(verdicts.codes))
+            self.reasons += verdicts.reason_counts()
             for at in (verdicts.codes == Code.ERROR).nonzero()[0].tolist():
                 name = framework.filters[index].NAME
                 self.errors.append(filter_error(name, verdicts.status(at, name).message))
@@ -48,33 +48,16 @@ class FailedNodes(Sequence[NodeVerdict]):
             return
         status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
         self._parts.append(lambda: [NodeVerdict(row, status) for row in rows.tolist()])
-        self._reasons[NO_VICTIMS] += len(rows)
-        self._size += len(rows)
+        self.reasons[NO_VICTIMS] += len(rows)
+        self.count += len(rows)
 
     def add_error(self, row: int, text: str) -> None:
         """A node about which no answer was found."""
         self._parts.append(lambda: [NodeVerdict(row, Status(Code.ERROR, (text,)))])
         self.errors.append(text)
-        self._reasons[text] += 1
-        self._size += 1
+        self.reasons[text] += 1
+        self.count += 1
 
-    def reasons(self) -> Counter[str]:
-        """How many nodes there are for each reason."""
-        return self._reasons.copy()
-
-    def _all(self) -> list[NodeVerdict]:
-        if self._made is None:
-            self._made = [verdict for part in self._parts for verdict in part()]
-        return self._made
-
-    def __len__(self) -> int:
-        return self._size
-
-    @overload
-    def __getitem__(self, index: int) -> NodeVerdict: ...
-
-    @overload
-    def __getitem__(self, index: slice) -> Sequence[NodeVerdict]: ...
-
-    def __getitem__(self, index: int | slice) -> NodeVerdict | Sequence[NodeVerdict]:
-        return self._all()[index]
+    def verdicts(self) -> list[NodeVerdict]:
+        """In the order in which the nodes were added."""
+        return [verdict for part in self._parts for verdict in part()]

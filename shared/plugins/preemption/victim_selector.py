@@ -4,9 +4,10 @@ All less important pods are taken off; if the pod then passes the filters, they 
 the most important first, as long as the pod still passes. What cannot be put back are the victims.
 
 This dry run is done on the real columns (`what_if.py`), of all nodes at once: the number of passes is
-the number of pods on one node, not in the cluster. Where a filter looks beyond the node (spread,
-affinity), a node has to be tried by itself, unless the filters say at once what would be without these
-pods (`filters_asked_again.py`).
+the number of pods on one node, not in the cluster. What only a Node object changes is settled by the
+first answer. Where a filter looks beyond the node (spread, affinity), nodes can be asked about together
+if it works out for many of them at once what would be if each one's pods were gone
+(`FilterWithoutPods`); else each is tried by itself, with all counts made to follow.
 
 Rules: `SelectVictimsOnNode` in
 pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2.
@@ -15,10 +16,11 @@ pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Rows
-from shared.framework.plugin_api import GonePods
+from shared.framework.plugin_api import GonePods, Reads, Scope
 from shared.framework.post_filter import Candidates
 from shared.framework.runtime.filter_outcomes import FilterOutcome
 from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import MOVING
 from shared.framework.runtime.prepared_pod import (
     PreFilterExtensions,
     PreparedPod,
@@ -27,11 +29,6 @@ from shared.framework.runtime.prepared_pod import (
 from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import Code
 from shared.plugins.preemption.failed_nodes import FailedNodes
-from shared.plugins.preemption.filters_asked_again import (
-    moving_part,
-    row_filters_read_pods,
-    settled_by_row,
-)
 from shared.plugins.preemption.potential_victims import (
     Budgets,
     PotentialVictims,
@@ -70,8 +67,8 @@ class VictimSelector:
     @property
     def can_ask_apart(self) -> bool:
         """Whether every filter that looks beyond the node can be asked about each node apart."""
-        is_taken = self._pod.outcome.status.is_success
-        return is_taken and self._pod.framework.can_ask_apart(self._pod.plan.beyond)
+        can_ask = self._pod.framework.filters_without_pods.keys() >= set(self._pod.plan.beyond)
+        return can_ask and self._pod.outcome.status.is_success
 
     def potential(self, rows: Rows) -> PotentialVictims:
         """The less important pods on some nodes; nodes without any are done with at once."""
@@ -90,9 +87,8 @@ class VictimSelector:
         """Without the nodes that fail a filter that looks at the node alone even when all pods that
         could go are gone. Nodes with nominated pods are left for a closer look."""
         framework = settled_by_row(self._pod)
-        is_rejected = (
-            not self._pod.outcome.status.is_success
-        )  # Perhaps no more, with the pods gone.
+        # Perhaps no more, with the pods gone.
+        is_rejected = not self._pod.outcome.status.is_success
         if not len(potential.rows) or not framework.filters or is_rejected:
             return potential
         is_plain = ~self.have_nominated(potential.rows)
@@ -202,3 +198,43 @@ def _may_change_its_mind(pod: PreparedPod) -> bool:
     """Of PreFilter: whether it takes the pod, or may with victims gone."""
     status = pod.outcome.status
     return status.is_success or status.code is Code.UNSCHEDULABLE
+
+
+# Which filters are asked again: it changes no answer, only how many questions lead to it ---------------
+
+
+def moving_part(framework: Framework) -> Framework:
+    """The same without the filters that no pod moves. It passes the rows that the whole framework
+    passed before, and passes now; its reasons are not those of the whole."""
+    filters = [
+        plugin
+        for plugin in framework.filters
+        if plugin.filter_depends.reads & MOVING or plugin.filter_depends.scope is not Scope.ROW
+    ]
+    return Framework(framework.profile_name, framework.pre_filters, filters, ())
+
+
+def settled_by_row(pod: PreparedPod) -> Framework:
+    """The active filters up to the first that looks beyond the row, in Filter or in PreFilter: whoever
+    fails one of them fails for that reason, whatever is elsewhere."""
+    plan = pod.plan
+    return pod.framework.derived(_before_any_wide, tuple(plan.active), tuple(plan.pod_counting))
+
+
+def _before_any_wide(
+    framework: Framework, active: tuple[int, ...], pod_counting: tuple[int, ...]
+) -> Framework:
+    filters = []
+    for index in active:
+        plugin = framework.filters[index]
+        if plugin.filter_depends.scope is not Scope.ROW or index in pod_counting:
+            break
+        filters.append(plugin)
+    return Framework(framework.profile_name, framework.pre_filters, filters, ())
+
+
+def row_filters_read_pods(pod: PreparedPod) -> bool:
+    """Whether some filter that looks at the node alone looks at the pods themselves, and not only at
+    what they take."""
+    depends = [pod.framework.filters[i].filter_depends for i in pod.plan.active]
+    return any(each.scope is Scope.ROW and each.reads & Reads.PODS for each in depends)

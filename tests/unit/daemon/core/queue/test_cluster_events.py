@@ -8,7 +8,7 @@ import pytest
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.wakeups import with_implied_taint
 from shared.errors import ObjectError
-from shared.framework.cluster_event import Action, ClusterEvent, Registration, Resource
+from shared.framework.cluster_event import Action, ClusterEvent, Resource, covered
 from shared.framework.queueing_hints import ClusterEventWithHint, QueueingHint
 from shared.framework.runtime.profiles import DEFAULT_PLUGINS
 from shared.kube.api.core_v1 import Node
@@ -25,20 +25,20 @@ def test_labels_are_those_of_the_metrics() -> None:
 
 
 def test_a_registration_of_update_covers_every_special_update_of_that_resource() -> None:
-    covered = Registration(Resource.NODE, Action.UPDATE).covers()
-    assert ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL) in covered
-    assert ClusterEvent(Resource.NODE, Action.UPDATE_POD_LABEL) not in covered
-    assert ClusterEvent(Resource.NODE, Action.ADD) not in covered
+    events = covered(Resource.NODE, Action.UPDATE)
+    assert ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL) in events
+    assert ClusterEvent(Resource.NODE, Action.UPDATE_POD_LABEL) not in events
+    assert ClusterEvent(Resource.NODE, Action.ADD) not in events
 
 
 def test_a_special_update_covers_only_itself() -> None:
-    assert Registration(Resource.NODE, Action.UPDATE_NODE_LABEL).covers() == [
+    assert covered(Resource.NODE, Action.UPDATE_NODE_LABEL) == [
         ClusterEvent(Resource.NODE, Action.UPDATE_NODE_LABEL)
     ]
 
 
 def test_a_registration_of_pods_covers_pods_with_and_without_a_node() -> None:
-    assert set(Registration(Resource.POD, Action.DELETE).covers()) == {
+    assert set(covered(Resource.POD, Action.DELETE)) == {
         ClusterEvent(Resource.ASSIGNED_POD, Action.DELETE),
         ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.DELETE),
     }

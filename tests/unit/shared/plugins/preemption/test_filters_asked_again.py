@@ -4,7 +4,7 @@ from daemon.core.cache import Cache
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
-from shared.plugins.preemption.filters_asked_again import (
+from shared.plugins.preemption.victim_selector import (
     moving_part,
     row_filters_read_pods,
     settled_by_row,
