@@ -91,4 +91,3 @@ class ApiUser(Protocol):
     def use_api(self, api: Any) -> None:
         """`api` is a `shared.kube.api_client.ApiClient`: `await api.get(path)`, `post(path, body)`,
         `patch`, ... with bytes as bodies; errors are of `shared.kube.api_errors`."""
-        ...

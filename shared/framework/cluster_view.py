@@ -23,7 +23,6 @@ class Derived(Protocol):
 
     def catch_up(self) -> None:
         """Brings it to the view's present state."""
-        ...
 
 
 D = TypeVar("D", bound=Derived)

@@ -141,7 +141,6 @@ class QueueSortPlugin(HasName, Protocol):
 
     def queue_key(self, priority: int, queued_at_s: float) -> tuple[float, ...]:
         """Pods are taken in ascending order of this key."""
-        ...
 
 
 @runtime_checkable
@@ -176,7 +175,6 @@ class WhatIfPlugin(HasName, Protocol):
 
     def pre_filter_what_if(self, state: Any, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """`state` is PreFilter's, of before the pods in the view were changed."""
-        ...
 
 
 class GonePods(NamedTuple):
@@ -207,7 +205,6 @@ class FilterWithoutPods(Protocol):
     ) -> Verdicts:
         """For each row as if the pods of `gone` that are on it were gone and no other. `state` and the
         pods in the view are of before."""
-        ...
 
 
 @runtime_checkable
@@ -225,7 +222,6 @@ class FailingFilter(HasName, Protocol):
 
     def has_failed(self, state: Any) -> bool:
         """Whether `filter` came to an error with this state, which is not None."""
-        ...
 
 
 @runtime_checkable
@@ -289,7 +285,6 @@ class UpdatableFilter(HasName, Protocol):
         """Brings the state up to date, and returns the rows whose verdict may have changed (in any
         order, perhaps several times); those of `delta.node_rows` are filtered again anyway. None:
         make a new state. PreFilter's status is the same as before unless None is returned."""
-        ...
 
 
 @runtime_checkable
@@ -308,7 +303,6 @@ class UpdatableScore(HasName, Protocol):
         """Returns the rows whose raw score may have changed. `feasible` has the table's capacity;
         `flipped` are the rows, distinct, where it is another than before. None: make a new state;
         PreScore's status is the same as before unless None is returned."""
-        ...
 
 
 @runtime_checkable
@@ -319,7 +313,6 @@ class ClassDiscerning(Protocol):
     def depends_on_class(self, state: Any, class_id: int, cluster: ClusterView) -> bool:
         """Whether a pod of the class that comes or goes may change anything. `state` is of the filter
         or of the score; the answer holds as long as it lives."""
-        ...
 
 
 @runtime_checkable
@@ -333,7 +326,6 @@ class CrowdingFilter(HasName, Protocol):
         """For each topology in which they keep each other away, the domain of each row (NO_DOMAIN:
         none): of two pods of the class on nodes that share no domain, the first never makes `filter`
         refuse the second. It may make it let the second in. None: it may be refused anywhere."""
-        ...
 
 
 @runtime_checkable
@@ -347,7 +339,6 @@ class ClaimsLikener(Protocol):
         changes that it reads. None where that cannot be said: somebody has the claims already, say. An
         empty tuple: the pod has no claims that the plugin looks at, and pods that are nominated make no
         difference either."""
-        ...
 
 
 @runtime_checkable
@@ -360,7 +351,6 @@ class ObjectFollower(HasName, Protocol):
     def rows_of_objects(self, state: Any, cluster: ClusterView) -> Rows | None:
         """The rows of which it may say something else since it was last asked this with this state;
         None: all."""
-        ...
 
 
 @runtime_checkable
@@ -435,15 +425,12 @@ class WaitingPod(Protocol):
     @property
     def pending_plugins(self) -> tuple[str, ...]:
         """Those that have not allowed it yet."""
-        ...
 
     def allow(self, plugin_name: str) -> None:
         """As far as this plugin is concerned, the pod may be bound."""
-        ...
 
     def reject(self, plugin_name: str, message: str) -> None:
         """The pod is not bound: it is unschedulable by this plugin."""
-        ...
 
 
 class Handle(Protocol):
@@ -451,17 +438,14 @@ class Handle(Protocol):
 
     def waiting_pods(self) -> Iterator[WaitingPod]:
         """All pods that wait, in the order in which they came, this profile's and others'."""
-        ...
 
     def waiting_pod(self, uid: str) -> WaitingPod | None: ...
 
     def pending_pods(self) -> Iterator[PodRecord]:
         """All pods without a node, waiting ones included. Takes as long as there are many."""
-        ...
 
     def activate(self, uids: Iterable[str]) -> None:
         """Has pending pods tried again at once, whoever rejected them."""
-        ...
 
 
 @runtime_checkable
@@ -470,7 +454,6 @@ class HandleUser(Protocol):
 
     def use_handle(self, handle: Handle) -> None:
         """Called once, before anything else."""
-        ...
 
 
 class RoomAsked(NamedTuple):
@@ -487,7 +470,6 @@ class RoomFilter(HasName, Protocol):
 
     def room_asked(self, pod: PodInfo, cluster: ClusterView) -> RoomAsked | None:
         """None: for this pod the filter looks at more."""
-        ...
 
     def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool: ...
 
@@ -508,8 +490,6 @@ class ScoreKeeper(Protocol):
 
     def keep_score(self) -> KeptScore | None:
         """None: the plugin's arguments ask for more."""
-        ...
 
     def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
         """Of the resources in `keep_score`; None where PreScore skips the pod."""
-        ...

@@ -116,7 +116,6 @@ class Evaluator(Protocol):
     ) -> Preemption:
         """`candidates_wanted` says of how many nodes are worth a try after how many candidates the
         search may end."""
-        ...
 
 
 class FailedAttempt(NamedTuple):

@@ -106,7 +106,6 @@ class EnqueueExtensions(Protocol):
 
     def events_to_register(self) -> Sequence[ClusterEventWithHint]:
         """With none, nothing but `activate` and the flush after five minutes helps."""
-        ...
 
 
 Registrations = Mapping[str, tuple[ClusterEventWithHint, ...]]

@@ -25,8 +25,7 @@ from shared.plugins.gates.gang_scheduling import (
     PodGroupPodsCount,
     TopologyPlacementGenerator,
 )
-from shared.plugins.gates.priority_sort import PrioritySort
-from shared.plugins.gates.scheduling_gates import SchedulingGates
+from shared.plugins.gates.scheduling_gates import PrioritySort, SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
 from shared.plugins.interpod.inter_pod_affinity import (
     InterPodAffinity,
@@ -34,11 +33,13 @@ from shared.plugins.interpod.inter_pod_affinity import (
     interpod_problems,
 )
 from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs, affinity_problems
-from shared.plugins.node.node_declared_features import NodeDeclaredFeatures
-from shared.plugins.node.node_name import NodeName
-from shared.plugins.node.node_ports import NodePorts
-from shared.plugins.node.node_unschedulable import NodeUnschedulable
-from shared.plugins.node.taint_toleration import TaintToleration
+from shared.plugins.node.node_filters import (
+    NodeDeclaredFeatures,
+    NodeName,
+    NodePorts,
+    NodeUnschedulable,
+    TaintToleration,
+)
 from shared.plugins.preemption.default_preemption import (
     DefaultPreemption,
     DefaultPreemptionArgs,

@@ -23,7 +23,7 @@ def test_two_modules_never_have_the_same_stem() -> None:
 
 
 def test_tests_of_a_module_lie_where_it_does() -> None:
-    """`shared/plugins/node/node_ports.py` and `tests/unit/shared/plugins/node/test_node_ports.py`."""
+    """`shared/framework/normalize.py` and `tests/unit/shared/framework/test_normalize.py`."""
     folder_of = {
         path.stem: path.parent.relative_to(ROOT)
         for package in PACKAGES

@@ -6,7 +6,8 @@ from typing import Any
 import numpy as np
 
 from daemon.core.cache import Cache
-from shared.columns.schema import Rows
+from shared.columns.schema import Int64s, Rows
+from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.kube.api.core_v1 import Node
@@ -61,3 +62,9 @@ def filter_reasons(
 
 def rows_of(*rows: int) -> Rows:
     return np.array(rows, np.intp)
+
+
+def rated(plugin: Any, pod: PodInfo, view: ClusterView, rows: Rows) -> Int64s:
+    """Raw scores, as PreScore and Score come to them."""
+    scores: Int64s = plugin.score(plugin.pre_score(pod, view, rows).state, pod, view, rows)
+    return scores

@@ -1,6 +1,7 @@
-"""SchedulingGates: a pod with gates stays out of the active queue.
+"""What lets a pod into the active queue, and in which order: SchedulingGates and PrioritySort.
 
-Rule: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go, v1.36.2.
+Rules: pkg/scheduler/framework/plugins/schedulinggates/scheduling_gates.go and
+pkg/scheduler/framework/plugins/queuesort/priority_sort.go, v1.36.2.
 """
 
 from typing import ClassVar
@@ -16,11 +17,11 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.framework.status import SUCCESS, Code, Status
-from shared.plugin_names import SCHEDULING_GATES
+from shared.plugin_names import PRIORITY_SORT, SCHEDULING_GATES
 
 
 class SchedulingGates:
-    """Whoever set the gates takes them away; until then the pod is not tried."""
+    """Whoever set the gates takes them away; until then the pod stays out of the active queue."""
 
     NAME: ClassVar[str] = SCHEDULING_GATES
 
@@ -42,3 +43,12 @@ class SchedulingGates:
     def _after_own_gates(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
         """The pod's own gates are gone."""
         return queue_if(change.is_of(pod) and not pod.info.spec.scheduling_gates)
+
+
+class PrioritySort:
+    """Higher priority first, then whoever was queued first."""
+
+    NAME: ClassVar[str] = PRIORITY_SORT
+
+    def queue_key(self, priority: int, queued_at_s: float) -> tuple[int, float]:
+        return (-priority, queued_at_s)

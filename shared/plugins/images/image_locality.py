@@ -8,7 +8,7 @@ Rules: pkg/scheduler/framework/plugins/imagelocality/image_locality.go, v1.36.2.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -31,31 +31,6 @@ DEFAULT_TAG: Final = "latest"
 ImageSet = frozenset[str]
 
 
-class PodImages(NamedTuple):
-    """The images of a pod; the same image twice counts twice."""
-
-    names: tuple[str, ...]
-    container_count: int
-    """Image volumes are in `names` but not here."""
-
-
-class ImageScores:
-    """The score of each interned set of images, for one pod class."""
-
-    __slots__ = ("_table",)
-
-    def __init__(self, wanted: Sequence[tuple[str, int]], container_count: int) -> None:
-        answer = partial(set_score, wanted=wanted, container_count=container_count)
-        self._table = AnswerTable[ImageSet](answer, np.int64) if wanted else None
-        """None: no node has any of the images, as for most pods of most clusters."""
-
-    def of(self, image_sets: Sequence[ImageSet], ids: Int32s) -> Int64s:
-        if self._table is None:
-            return np.zeros(len(ids), np.int64)
-        found: Int64s = self._table.covering(image_sets)[ids]
-        return found
-
-
 class ImageLocality:
     """Its score never skips, as upstream's: without a known image it is 0."""
 
@@ -69,35 +44,33 @@ class ImageLocality:
         return PreScoreResult(state=_image_scores(pod, cluster))
 
     def score(
-        self, state: ImageScores | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: AnswerTable[ImageSet] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
+        if state is None:
+            return np.zeros(len(rows), np.int64)
         nodes = cluster.nodes
-        scores = state or _image_scores(pod, cluster)
-        return scores.of(nodes.images.values, nodes.images_id[row_index(rows)])
+        found: Int64s = state.covering(nodes.images.values)[nodes.images_id[row_index(rows)]]
+        return found
 
 
-def _image_scores(pod: PodInfo, cluster: ClusterView) -> ImageScores:
-    nodes = cluster.nodes
-    images = _images(pod)
-    known = [name for name in images.names if name in nodes.image_sizes]
-    wanted: list[tuple[str, int]] = []
-    if known:
-        present = nodes.present[: nodes.row_count]
-        ids = nodes.images_id[: nodes.row_count][present]
-        counts = nodes_by_image(ids, nodes.images.values, known)
-        wanted = [
-            (name, spread_size(nodes.image_sizes[name], count, len(ids)))
-            for name, count in zip(known, counts, strict=True)
-        ]
-    return ImageScores(wanted, images.container_count)
-
-
-def _images(pod: PodInfo) -> PodImages:
-    spec = pod.spec
+def _image_scores(pod: PodInfo, cluster: ClusterView) -> AnswerTable[ImageSet] | None:
+    """The score of each interned set of images; None: no node has any of the pod's images, as for most
+    pods of most clusters. The same image twice counts twice; image volumes count as no container."""
+    nodes, spec = cluster.nodes, pod.spec
     containers = [c.image for c in (*(spec.init_containers or ()), *spec.containers)]
     volumes = [v.image.reference for v in spec.volumes or () if v.image is not None]
-    names = tuple(normalized_name(name) for name in (*containers, *volumes))
-    return PodImages(names, len(containers))
+    names = [normalized_name(name) for name in (*containers, *volumes)]
+    known = [name for name in names if name in nodes.image_sizes]
+    if not known:
+        return None
+    ids = nodes.images_id[: nodes.row_count][nodes.present[: nodes.row_count]]
+    counts = nodes_by_image(ids, nodes.images.values, known)
+    wanted = [
+        (name, spread_size(nodes.image_sizes[name], count, len(ids)))
+        for name, count in zip(known, counts, strict=True)
+    ]
+    answer = partial(set_score, wanted=wanted, container_count=len(containers))
+    return AnswerTable(answer, np.int64)
 
 
 def nodes_by_image(

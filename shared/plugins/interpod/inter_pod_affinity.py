@@ -82,10 +82,6 @@ class Incoming:
         self.is_self_matching = self._matches_all(pod)
         """It would satisfy its own affinity: it may be the first of its kind."""
 
-    @property
-    def has_terms(self) -> bool:
-        return bool(self.affinity or self.anti_affinity)
-
     def is_meant_by(self, term: PodTerm) -> bool:
         """Whether a term of a pod on a node concerns the incoming pod."""
         return term.matches(self._namespace, self._namespace_labels, self._labels)
@@ -156,7 +152,8 @@ class FilterState:
 
     @property
     def may_reject(self) -> bool:
-        return self.incoming.has_terms or self.existing.entry_count > 0
+        own = self.incoming.affinity or self.incoming.anti_affinity
+        return bool(own) or self.existing.entry_count > 0
 
     @property
     def lets_first_in(self) -> bool:
@@ -240,12 +237,7 @@ class InterPodAffinity:
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def filter_without_pods(
-        self,
-        state: FilterState,
-        pod: PodInfo,  # The extension point's signature.
-        cluster: ClusterView,
-        rows: Rows,
-        gone: GonePods,
+        self, state: FilterState, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
     ) -> Verdicts:
         reasons = np.zeros(len(rows), np.int64)
         for bit, which in ((4, 2), (2, 1)):
@@ -263,11 +255,7 @@ class InterPodAffinity:
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def update_filter(
-        self,
-        state: FilterState,
-        pod: PodInfo,  # The extension point's signature.
-        cluster: ClusterView,
-        delta: Delta,
+        self, state: FilterState, pod: PodInfo, cluster: ClusterView, delta: Delta
     ) -> Rows | None:
         if len(delta.node_rows) and not all(counts.is_current() for counts in state.counts):
             return None
@@ -309,13 +297,7 @@ class InterPodAffinity:
         state = self._score_state(pod, cluster)
         return PreScoreResult(SUCCESS if state.counts.entry_count else SKIP, state=state)
 
-    def score(
-        self, state: ScoreState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Int64s:
-        if state is None:
-            state = self.pre_score(pod, cluster, rows).state
-            if state is None:
-                return np.zeros(len(rows), np.int64)
+    def score(self, state: ScoreState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
         return state.counts.sums(row_index(rows), len(rows))
 
     def normalization(self, state: Any, raw: Int64s) -> tuple[int, int]:
@@ -327,15 +309,13 @@ class InterPodAffinity:
 
     def update_score(
         self,
-        state: ScoreState | None,
-        pod: PodInfo,  # The extension point's signature.
+        state: ScoreState,
+        pod: PodInfo,
         cluster: ClusterView,
         delta: Delta,
         feasible: Bools,
         flipped: Rows,
     ) -> Rows | None:
-        if state is None:
-            return NO_ROWS
         counts = state.counts
         if len(delta.node_rows) and not counts.is_current():
             return None
@@ -352,9 +332,9 @@ class InterPodAffinity:
         return np.concatenate(changed) if changed else NO_ROWS
 
     def depends_on_class(
-        self, state: FilterState | ScoreState | None, class_id: int, cluster: ClusterView
+        self, state: FilterState | ScoreState, class_id: int, cluster: ClusterView
     ) -> bool:
-        return state is not None and state.shares.is_something(class_id, cluster.classes)
+        return state.shares.is_something(class_id, cluster.classes)
 
     def _score_state(self, pod: PodInfo, cluster: ClusterView) -> ScoreState:
         all_namespaces = _LabelsByNamespace(cluster)

@@ -155,11 +155,7 @@ class NodeAffinity(DefaultNormalizeScore):
             return PreScoreResult(Status(Code.ERROR, (as_one_error(errors),)))
         return PreScoreResult(state=self._added_preferences + terms)
 
-    def score(
-        self, state: WeightedTerms | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Int64s:
-        if state is None:
-            state = self.pre_score(pod, cluster, rows).state or ()
+    def score(self, state: WeightedTerms, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
         columns = SelectedColumns(cluster.nodes, row_index(rows), len(rows))
         total = np.zeros(len(rows), np.int64)
         for weight, term in state:

@@ -63,20 +63,18 @@ class NodeResourcesBalancedAllocation:
             return SKIP_SCORE
         return PreScoreResult(state=self._state(pod))
 
-    def score(
-        self, state: BalanceState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Int64s:
-        names, amounts = state or self._state(pod)
+    def score(self, state: BalanceState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
+        names, amounts = state
         nodes = cluster.nodes
         if not names:
             return np.full(len(rows), _NO_CHANGE, np.int64)
         if len(rows) == 1 and not self._counts_devices:
             used, capacity = requested_and_allocatable_one(nodes, names, rows.item(0))
-            return np.array([one_node.balance_change(used, amounts, capacity)], np.int64)
+            return np.array([one_node.balance_change(used, capacity, amounts)], np.int64)
         columns, capacities = requested_and_allocatable(nodes, names, row_index(rows))
         if self._counts_devices:
             count_devices(names, cluster, rows, columns, capacities)
-        return kernel.balance_change(columns, amounts, capacities)
+        return kernel.balance_change(columns, capacities, amounts)
 
     def keep_score(self) -> KeptScore | None:
         """See `ScoreKeeper`."""

@@ -5,9 +5,9 @@ Extended resources that a DeviceClass stands for are left to DynamicResources on
 of them allocatable.
 """
 
-from collections.abc import Sequence
-from functools import lru_cache
-from typing import ClassVar, Final, NamedTuple, Protocol
+from collections.abc import Callable, Sequence
+from functools import lru_cache, partial
+from typing import ClassVar, Final, NamedTuple
 
 import numpy as np
 
@@ -78,18 +78,14 @@ class ScoredRequests(NamedTuple):
     weights: tuple[int, ...]
 
 
-class ScoringRule(Protocol):
-    """A way to rate a node by what is used of it, the incoming pod included."""
+class ScoringRule(NamedTuple):
+    """A way to rate nodes by what is used of each resource, the incoming pod included, by how much there
+    is, and by its weight."""
 
-    def many(
-        self, used: Sequence[Int64s], capacity: Sequence[Int64s], weights: Sequence[int]
-    ) -> Int64s: ...
-
-    def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int: ...
-
-    def kept(self, weights: Sequence[int]) -> KeptScores | None:
-        """The same for pods that each ask for another amount; None where that is not known how."""
-        ...
+    many: Callable[[Sequence[Int64s], Sequence[Int64s], Sequence[int]], Int64s]
+    one: Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
+    kept: Callable[[Sequence[int]], KeptScores] | None = None
+    """The same by weights, for pods that each ask for another amount; None: that is not known how."""
 
 
 class NodeResourcesFit:
@@ -107,7 +103,7 @@ class NodeResourcesFit:
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = _resources_or_default(strategy.resources)
-        self._strategy = _strategy(strategy)
+        self._rule = _scoring_rule(strategy)
         self._hints = FitHints()
         self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
 
@@ -199,26 +195,25 @@ class NodeResourcesFit:
         return PreScoreResult(state=self._score_state(pod))
 
     def score(
-        self, state: ScoredRequests | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: ScoredRequests, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
-        counted = state or self._score_state(pod)
+        names, amounts, weights = state
         nodes = cluster.nodes
-        if not counted.names:
+        if not names:
             return np.zeros(len(rows), np.int64)
-        names, amounts, weights = counted
         if len(rows) == 1 and not self._counts_devices:
             used, capacity = requested_and_allocatable_one(
                 nodes, names, rows.item(0), is_nonzero=True
             )
             with_pod = [u + amount for u, amount in zip(used, amounts, strict=True)]
-            return np.array([self._strategy.one(with_pod, capacity, weights)], np.int64)
+            return np.array([self._rule.one(with_pod, capacity, weights)], np.int64)
         columns, capacities = requested_and_allocatable(
             nodes, names, row_index(rows), is_nonzero=True
         )
         if self._counts_devices:
             count_devices(names, cluster, rows, columns, capacities)
         with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
-        return self._strategy.many(with_pods, capacities, weights)
+        return self._rule.many(with_pods, capacities, weights)
 
     def placement_scores(
         self, asked: Sequence[tuple[PodInfo, Int64s]], cluster: ClusterView, topology: Topology
@@ -247,9 +242,10 @@ class NodeResourcesFit:
     def keep_score(self) -> KeptScore | None:
         """See `ScoreKeeper`."""
         names = tuple(resource.name for resource in self._resources)
-        scores = self._strategy.kept([resource.weight for resource in self._resources])
-        if scores is None or not all(name in COUNTED_FOR_ALL for name in names):
+        kept = self._rule.kept
+        if kept is None or not all(name in COUNTED_FOR_ALL for name in names):
             return None
+        scores = kept([resource.weight for resource in self._resources])
         return KeptScore(scores, names, is_nonzero=True)
 
     def amounts_asked(self, pod: PodInfo) -> Sequence[int]:
@@ -310,48 +306,18 @@ _PASSES.flags.writeable = False
 _NO_REASON.flags.writeable = False
 
 
-# Strategies -----------------------------------------------------------------------------------------
-
-
-class _LeastAllocated:
-    many = staticmethod(kernel.least_allocated)
-    one = staticmethod(one_node.least_allocated)
-    kept = KeptLeastAllocated
-
-
-class _MostAllocated:
-    many = staticmethod(kernel.most_allocated)
-    one = staticmethod(one_node.most_allocated)
-
-    def kept(self, weights: Sequence[int]) -> KeptScores | None:
-        return None
-
-
-class _RequestedToCapacityRatio:
-    def __init__(self, points: Sequence[tuple[int, int]]) -> None:
-        self._table = ratio_table(points)
-        self._scores: list[int] = self._table.tolist()
-
-    def many(
-        self, used: Sequence[Int64s], capacity: Sequence[Int64s], weights: Sequence[int]
-    ) -> Int64s:
-        return kernel.requested_to_capacity_ratio(used, capacity, weights, self._table)
-
-    def one(self, used: Sequence[int], capacity: Sequence[int], weights: Sequence[int]) -> int:
-        return one_node.requested_to_capacity_ratio(used, capacity, weights, self._scores)
-
-    def kept(self, weights: Sequence[int]) -> KeptScores | None:
-        return None
-
-
-def _strategy(strategy: ScoringStrategy) -> ScoringRule:
+def _scoring_rule(strategy: ScoringStrategy) -> ScoringRule:
     match strategy.type:
         case "LeastAllocated":
-            return _LeastAllocated()
+            return ScoringRule(kernel.least_allocated, one_node.least_allocated, KeptLeastAllocated)
         case "MostAllocated":
-            return _MostAllocated()
+            return ScoringRule(kernel.most_allocated, one_node.most_allocated)
         case _:
             assert strategy.requested_to_capacity_ratio is not None, "checked with the arguments"
             scale = SCORE_MAX // SHAPE_SCORE_MAX
             shape = strategy.requested_to_capacity_ratio.shape
-            return _RequestedToCapacityRatio([(p.utilization, p.score * scale) for p in shape])
+            table = ratio_table([(point.utilization, point.score * scale) for point in shape])
+            return ScoringRule(
+                partial(kernel.requested_to_capacity_ratio, table=table),
+                partial(one_node.requested_to_capacity_ratio, table=table),
+            )

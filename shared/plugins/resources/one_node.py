@@ -14,7 +14,7 @@ requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 from collections.abc import Sequence
 from typing import Final
 
-from shared.columns.schema import wrap_int64
+from shared.columns.schema import Int64s, wrap_int64
 from shared.framework.normalize import SCORE_MAX
 from shared.kube.api.meta_v1 import INT64_MAX
 from shared.plugins.resources.balance import balance_of_node
@@ -73,21 +73,21 @@ def most_allocated(
 
 
 def requested_to_capacity_ratio(
-    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int], table: Sequence[int]
+    requested: Sequence[int], capacity: Sequence[int], weights: Sequence[int], table: Int64s
 ) -> int:
     """Weighted mean of `table` at each utilisation, rounded; a resource that scores 0 drops out."""
     total = weight = 0
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         if size != 0:
             utilization = SCORE_MAX if wrap_int64(used) > size else _used_share(used, size)
-            score = table[min(max(utilization, 0), SCORE_MAX)]
+            score = table.item(min(max(utilization, 0), SCORE_MAX))
             if score > 0:
                 total += score * resource_weight
                 weight += resource_weight
     return (2 * total + weight) // (2 * weight) if weight else 0
 
 
-def balance_change(used: Sequence[int], amounts: Sequence[int], capacity: Sequence[int]) -> int:
+def balance_change(used: Sequence[int], capacity: Sequence[int], amounts: Sequence[int]) -> int:
     """How much better balanced a node is with the pod than without; 75 is no change."""
     with_pod = [wrap_int64(u + amount) for u, amount in zip(used, amounts, strict=True)]
     half = SCORE_MAX // 2

@@ -11,8 +11,9 @@ Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_a
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import Final
+from collections.abc import Callable, Iterator, Sequence
+from functools import wraps
+from typing import Concatenate, Final, ParamSpec
 
 import numpy as np
 
@@ -32,6 +33,60 @@ FEW_ROWS: Final = 256
 
 Columns = Sequence[Int64s]
 """One array of shape (n,) for each resource."""
+P = ParamSpec("P")
+Rating = Callable[Concatenate[Columns, Columns, Sequence[int], P], Int64s]
+"""By what is used of each resource, how much there is, and a number for each: its weight, or what a pod
+asks for."""
+
+
+# Rows with large amounts ----------------------------------------------------------------------------
+
+
+def _large_apart(
+    one: Callable[Concatenate[Sequence[int], Sequence[int], Sequence[int], P], int],
+) -> Callable[[Rating[P]], Rating[P]]:
+    """Has `one` asked about the rows where int64 might wrap around: somewhere an amount is large, or
+    negative, so wrapped already."""
+
+    def of(many: Rating[P]) -> Rating[P]:
+        @wraps(many)
+        def rated(
+            used: Columns,
+            capacity: Columns,
+            numbers: Sequence[int],
+            /,
+            *more: P.args,
+            **named: P.kwargs,
+        ) -> Int64s:
+            large = _large_rows((*used, *capacity), numbers)
+            if large is None:
+                return many(used, capacity, numbers, *more, **named)
+            others = ~large
+            found = np.empty(len(large), np.int64)
+            if others.any():
+                some, sizes = ([column[others] for column in each] for each in (used, capacity))
+                found[others] = many(some, sizes, numbers, *more, **named)
+            for row in large.nonzero()[0].tolist():
+                own, has = ([column.item(row) for column in each] for each in (used, capacity))
+                found[row] = one(own, has, numbers, *more, **named)
+            return found
+
+        return rated
+
+    return of
+
+
+def _large_rows(columns: Sequence[Int64s], numbers: Sequence[int]) -> Bools | None:
+    """None where there are none."""
+    if max(numbers) > SUM_MAX:
+        return np.ones(len(columns[0]), np.bool_)
+    large: Bools | None = None
+    for column in columns:
+        amounts = column.view(np.uint64)  # What is negative is very large there.
+        if amounts.max(initial=0) > SUM_MAX:
+            found = amounts > SUM_MAX
+            large = found if large is None else large | found
+    return large
 
 
 # Fit ----------------------------------------------------------------------------------------------
@@ -61,12 +116,9 @@ def fit_reasons(
 # Strategies of NodeResourcesFit's score -------------------------------------------------------------
 
 
+@_large_apart(one_node.least_allocated)
 def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the free share, 0..100. `requested` includes the incoming pod."""
-    large = _large_rows((*requested, *capacity))
-    if large is not None:
-        return _apart(large, least_allocated, one_node.least_allocated,
-                      requested, capacity, weights)  # fmt: skip
     if len(capacity[0]) <= BLOCK:
         return _least_allocated(requested, capacity, weights)
     found = np.empty(len(capacity[0]), np.int64)
@@ -97,12 +149,9 @@ def _least_allocated(requested: Columns, capacity: Columns, weights: Sequence[in
     return _mean(total, capacity, weights)
 
 
+@_large_apart(one_node.most_allocated)
 def most_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the used share, 0..100; what is overcommitted counts as full."""
-    large = _large_rows((*requested, *capacity))
-    if large is not None:
-        return _apart(large, most_allocated, one_node.most_allocated,
-                      requested, capacity, weights)  # fmt: skip
     total = _zeros(capacity)
     for used, size, weight in zip(requested, capacity, weights, strict=True):
         total += _share(np.minimum(used, size), size) * weight
@@ -127,23 +176,11 @@ def _mean(total: Int64s, capacity: Columns, weights: Sequence[int]) -> Int64s:
     return total // np.maximum(weight, 1)
 
 
+@_large_apart(one_node.requested_to_capacity_ratio)
 def requested_to_capacity_ratio(
     requested: Columns, capacity: Columns, weights: Sequence[int], table: Int64s
 ) -> Int64s:
     """Weighted mean of `table` at each utilisation, rounded; a resource that scores 0 drops out."""
-    large = _large_rows((*requested, *capacity))
-    if large is not None:
-        scores = table.tolist()
-        return _apart(
-            large,
-            lambda used, sizes, weights: requested_to_capacity_ratio(used, sizes, weights, table),
-            lambda used, sizes, weights: one_node.requested_to_capacity_ratio(
-                used, sizes, weights, scores
-            ),
-            requested,
-            capacity,
-            weights,
-        )
     total, weight = _zeros(capacity), _zeros(capacity)
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         divisor = np.maximum(size, 1)
@@ -151,46 +188,8 @@ def requested_to_capacity_ratio(
         score = table[utilization] * (size != 0)
         total += score * resource_weight
         weight += (score > 0) * resource_weight
-    return _rounded(total, np.maximum(weight, 1))
-
-
-def _rounded(dividend: Int64s, divisor: Int64s) -> Int64s:
-    """The quotient rounded half up, as math.Round does for what is not negative."""
-    return (2 * dividend + divisor) // (2 * divisor)
-
-
-def _large_rows(columns: Iterable[Int64s]) -> Bools | None:
-    """The rows where int64 might wrap around, as somewhere an amount is large, or negative, so wrapped
-    already. None where there are none."""
-    large: Bools | None = None
-    for column in columns:
-        amounts = column.view(np.uint64)  # What is negative is very large there.
-        if amounts.max(initial=0) > SUM_MAX:
-            found = amounts > SUM_MAX
-            large = found if large is None else large | found
-    return large
-
-
-def _apart(
-    large: Bools,
-    many: Callable[[Columns, Columns, Sequence[int]], Int64s],
-    one: Callable[[Sequence[int], Sequence[int], Sequence[int]], int],
-    used: Columns,
-    capacity: Columns,
-    numbers: Sequence[int],
-) -> Int64s:
-    """What `many` says of all rows but the `large` ones, which `one` is asked about."""
-    others = ~large
-    found = np.empty(len(large), np.int64)
-    if others.any():
-        found[others] = many(
-            [u[others] for u in used], [size[others] for size in capacity], numbers
-        )
-    for row in large.nonzero()[0].tolist():
-        found[row] = one(
-            [u.item(row) for u in used], [size.item(row) for size in capacity], numbers
-        )
-    return found
+    weight = np.maximum(weight, 1)
+    return (2 * total + weight) // (2 * weight)  # Half up, as math.Round does.
 
 
 def _same_number(column: Int64s) -> int:
@@ -216,20 +215,9 @@ def _zeros(columns: Columns) -> Int64s:
 # Balance --------------------------------------------------------------------------------------------
 
 
-def balance_change(used: Columns, amounts: Sequence[int], capacity: Columns) -> Int64s:
+@_large_apart(one_node.balance_change)
+def balance_change(used: Columns, capacity: Columns, amounts: Sequence[int]) -> Int64s:
     """How much better balanced a node is with the pod than without, 0..100; 75 is no change."""
-    large = _large_rows((*used, *capacity))
-    if max(amounts) > SUM_MAX:
-        large = np.ones(len(capacity[0]), np.bool_)
-    if large is not None:
-        return _apart(
-            large,
-            lambda columns, sizes, amounts: balance_change(columns, amounts, sizes),
-            lambda columns, sizes, amounts: one_node.balance_change(columns, amounts, sizes),
-            used,
-            capacity,
-            amounts,
-        )
     found = np.empty(len(capacity[0]), np.int64)
     half = SCORE_MAX // 2
     for block in _blocks(len(found)):

@@ -40,11 +40,14 @@ from shared.kube.api.core_v1 import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.spread.spread_args import PodTopologySpreadArgs
 from shared.plugins.spread.spread_constraints import (
+    CONTROLLER_KINDS,
     HARD,
     HOST_NAME,
+    SERVICES,
     SOFT,
     SYSTEM_DEFAULTS,
     SpreadConstraints,
+    default_selector,
     own_constraints,
     parsed,
 )
@@ -57,7 +60,6 @@ from shared.plugins.spread.spread_counts import (
 )
 from shared.plugins.spread.spread_hints import SpreadHints
 from shared.plugins.spread.spread_inclusion import Inclusion
-from shared.plugins.spread.workload_selector import CONTROLLER_KINDS, SERVICES, default_selector
 from shared.selectors.label_selector import SelectorError
 from shared.selectors.tolerations import is_repelled, toleration_rules
 
@@ -152,12 +154,7 @@ class PodTopologySpread:
         return _verdicts(state, rows, are_full)
 
     def filter_without_pods(
-        self,
-        state: HardState,
-        pod: PodInfo,  # The extension point's signature.
-        cluster: ClusterView,
-        rows: Rows,
-        gone: GonePods,
+        self, state: HardState, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
     ) -> Verdicts:
         are_full = []
         for i, counts in enumerate(state.counts):
@@ -170,11 +167,7 @@ class PodTopologySpread:
         return _verdicts(state, rows, are_full)
 
     def update_filter(
-        self,
-        state: HardState | None,
-        pod: PodInfo,
-        cluster: ClusterView,
-        delta: Delta,
+        self, state: HardState | None, pod: PodInfo, cluster: ClusterView, delta: Delta
     ) -> Rows | None:
         if state is None:
             return NO_ROWS
@@ -233,13 +226,7 @@ class PodTopologySpread:
             return PreScoreResult(state=self._soft_state(constraints, pod, cluster, feasible))
         return SKIP_SCORE if self._asks_objects(pod, SOFT) else NEVER_SCORES
 
-    def score(
-        self, state: SoftState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Int64s:
-        if state is None:
-            state = self.pre_score(pod, cluster, cluster.nodes.present_rows()).state
-            if state is None:
-                return np.zeros(len(rows), np.int64)
+    def score(self, state: SoftState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
         index = row_index(rows)
         first, *others = state.counts
         if others:

@@ -1,14 +1,19 @@
-"""Which topology spread constraints a pod has, and what they mean.
+"""Which topology spread constraints a pod has, and what they mean. Where they are not its own, its
+services and its controller say which pods are alike.
 
-Rules: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,common}.go, v1.36.2.
+Rules: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,common}.go, and `DefaultSelector` in
+pkg/scheduler/framework/plugins/helper/spread.go, v1.36.2.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Final, NamedTuple
 
+from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.kube.api.core_v1 import TopologySpreadConstraint
-from shared.selectors.label_selector import Selector, parse_label_selector
+from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
+from shared.kube.api.core_v1 import ReplicationController, Service, TopologySpreadConstraint
+from shared.kube.api.meta_v1 import OwnerReference
+from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
 
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"
@@ -20,6 +25,17 @@ SYSTEM_DEFAULTS: Final = (
     TopologySpreadConstraint(max_skew=3, topology_key=HOST_NAME, when_unsatisfiable=SOFT),
     TopologySpreadConstraint(max_skew=5, topology_key=ZONE, when_unsatisfiable=SOFT),
 )
+
+SERVICES: Final = "services"
+
+Controller = ReplicationController | ReplicaSet | StatefulSet
+
+CONTROLLER_KINDS: Final = {
+    ("v1", "ReplicationController"): "replicationcontrollers",
+    ("apps/v1", "ReplicaSet"): "replicasets",
+    ("apps/v1", "StatefulSet"): "statefulsets",
+}
+"""(apiVersion, kind) of an owner -> plural of the kinds whose selectors count."""
 
 
 class SpreadConstraint(NamedTuple):
@@ -56,3 +72,43 @@ def parsed(constraint: TopologySpreadConstraint, pod: PodInfo) -> SpreadConstrai
         (constraint.node_affinity_policy or HONOR) == HONOR,
         (constraint.node_taints_policy or IGNORE) == HONOR,
     )
+
+
+def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
+    """Of constraints that are not the pod's own: its services and its controller say who is alike."""
+    objects, namespace = cluster.objects, pod.namespace
+    owner = pod.template.controller
+    kind = controller_kind(owner)
+    controller = objects.get(kind, f"{namespace}/{owner.name}") if kind and owner else None
+    services = objects.in_namespace(SERVICES, namespace).values()
+    return workload_selector(pod.labels, services, controller)
+
+
+def controller_kind(owner: OwnerReference | None) -> str:
+    """The plural of the owner's kind, or nothing where it is no controller that counts."""
+    if owner is None:
+        return ""
+    return CONTROLLER_KINDS.get((owner.api_version, owner.kind), "")
+
+
+def workload_selector(
+    labels: Labels, services: Iterable[Service], controller: Controller | None
+) -> Selector:
+    """Empty where nothing is known. `services` are those of the pod's namespace."""
+    wanted: dict[str, str] = {}
+    for service in services:
+        selector = service.spec.selector
+        if selector is not None and all(labels.get(k) == v for k, v in selector.items()):
+            wanted.update(selector)
+    match controller:
+        case None:
+            return Selector(tuple(wanted.items()))
+        case ReplicationController():
+            wanted.update(controller.spec.selector or {})
+            return Selector(tuple(wanted.items()))
+        case ReplicaSet() | StatefulSet():
+            base = Selector(tuple(wanted.items()))
+            try:
+                return base.and_selector(parse_label_selector(controller.spec.selector))
+            except SelectorError:
+                return base  # As upstream does: a controller with such a selector says nothing.

@@ -10,7 +10,7 @@ from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared
-from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.plugin_names import VOLUME_BINDING
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -148,13 +148,17 @@ def test_a_score_rates_a_row_as_it_rates_all(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", SCORES)
-def test_a_score_needs_no_state_to_come_to_its_rating(name: str) -> None:
+def test_a_score_has_what_its_pre_score_found_where_that_is_disabled_too(name: str) -> None:
     cache, pod = rich_cluster(), demanding_pod()
     rows = cache.nodes.present_rows()
-    active = framework().prepare_scores(pod, cache.view, rows).active
-    entry = next(a for a in active if name == a.plugin.NAME)
-    with_state = entry.plugin.score(entry.state, pod, cache.view, rows)
-    assert entry.plugin.score(None, pod, cache.view, rows).tolist() == with_state.tolist()
+    disabling = ProfileConfig(plugins={"preScore": PluginSet(disabled=["*"])})
+    found = []
+    for fw in (framework(), InTreeRegistry().build(disabling).framework):
+        entry = next(
+            a for a in fw.prepare_scores(pod, cache.view, rows).active if name == a.plugin.NAME
+        )
+        found.append(entry.plugin.score(entry.state, pod, cache.view, rows).tolist())
+    assert found[0] == found[1]
 
 
 @pytest.mark.parametrize("name", FILTERS)

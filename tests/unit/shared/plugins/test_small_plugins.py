@@ -5,20 +5,22 @@ import pytest
 from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.status import Code
 from shared.plugins.binding.default_binder import DefaultBinder
-from shared.plugins.gates.priority_sort import PrioritySort
-from shared.plugins.gates.scheduling_gates import SchedulingGates
+from shared.plugins.gates.scheduling_gates import PrioritySort, SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
-from shared.plugins.node.node_declared_features import NodeDeclaredFeatures, required_features
-from shared.plugins.node.node_name import NodeName
-from shared.plugins.node.node_ports import NodePorts
-from shared.plugins.node.node_unschedulable import NodeUnschedulable
-from shared.plugins.node.taint_toleration import TaintToleration
+from shared.plugins.node.node_filters import (
+    NodeDeclaredFeatures,
+    NodeName,
+    NodePorts,
+    NodeUnschedulable,
+    TaintToleration,
+    required_features,
+)
 from shared.plugins.resources.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
 from shared.plugins.resources.resource_args import NodeResourcesBalancedAllocationArgs
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
+from tests.support.cluster import cluster_of, pod_info, pod_with, rated, rows_of
 
 MEBIBYTE = 1024 * 1024
 
@@ -45,7 +47,7 @@ def test_cordoned_nodes_take_pods_that_tolerate_the_cordon() -> None:
 def test_without_soft_taints_every_node_gets_the_full_score() -> None:
     cache = cluster_of([make_node("n0"), make_node("n1")])
     plugin = TaintToleration(FeatureGates())
-    raw = plugin.score(None, pod_with({}), cache.view, rows_of(0, 1))
+    raw = rated(plugin, pod_with({}), cache.view, rows_of(0, 1))
     assert plugin.normalize(raw, plugin.normalization(None, raw)).tolist() == [100, 100]
 
 
@@ -82,7 +84,7 @@ def test_balance_skips_pods_that_ask_for_none_of_its_resources() -> None:
     pod = pod_info(make_pod("p", cpu="4", memory="0"))
     assert plugin.pre_score(pod, cache.view, rows_of(0)).status.is_success
     # All of the cpu and no memory: deviation 0.5 after, 0 before.
-    assert plugin.score(None, pod, cache.view, rows_of(0)).tolist() == [50 + (50 + 50 - 100) // 2]
+    assert rated(plugin, pod, cache.view, rows_of(0)).tolist() == [50 + (50 + 50 - 100) // 2]
 
 
 def test_image_sizes_are_shared_out_over_the_nodes() -> None:
@@ -90,9 +92,9 @@ def test_image_sizes_are_shared_out_over_the_nodes() -> None:
     cache = cluster_of([make_node("n0", images=[image]), make_node("n1")])
     pod = pod_with({"containers": [{"name": "c", "image": "app:v1"}]})
     expected = 100 * (523 - 23) // (1000 - 23)
-    assert ImageLocality().score(None, pod, cache.view, rows_of(0, 1)).tolist() == [expected, 0]
+    assert rated(ImageLocality(), pod, cache.view, rows_of(0, 1)).tolist() == [expected, 0]
     unknown = pod_with({"containers": [{"name": "c", "image": "app"}]})
-    assert ImageLocality().score(None, unknown, cache.view, rows_of(0, 1)).tolist() == [0, 0]
+    assert rated(ImageLocality(), unknown, cache.view, rows_of(0, 1)).tolist() == [0, 0]
 
 
 def test_nodes_that_have_an_image_are_counted_as_they_are_now() -> None:
@@ -100,10 +102,10 @@ def test_nodes_that_have_an_image_are_counted_as_they_are_now() -> None:
     image = {"names": ["app:v1"], "sizeBytes": 1046 * MEBIBYTE}
     cache = cluster_of([make_node(f"n{i}", images=[image]) for i in range(2)])
     pod = pod_with({"containers": [{"name": "c", "image": "app:v1"}]})
-    assert ImageLocality().score(None, pod, cache.view, rows_of(0)).tolist() == [100]
+    assert rated(ImageLocality(), pod, cache.view, rows_of(0)).tolist() == [100]
     cache.add_node(make_node("n1"))
     expected = 100 * (523 - 23) // (1000 - 23)
-    assert ImageLocality().score(None, pod, cache.view, rows_of(0)).tolist() == [expected]
+    assert rated(ImageLocality(), pod, cache.view, rows_of(0)).tolist() == [expected]
 
 
 def test_images_of_init_containers_and_volumes_count_too() -> None:
@@ -117,7 +119,7 @@ def test_images_of_init_containers_and_volumes_count_too() -> None:
         "initContainers": [{"name": "i", "image": "init"}],
         "volumes": [{"name": "v", "image": {"reference": "vol"}}],
     }
-    score = ImageLocality().score(None, pod_with(spec), cache.view, rows_of(0))
+    score = rated(ImageLocality(), pod_with(spec), cache.view, rows_of(0))
     assert score.tolist() == [100 * (900 - 23) // (2000 - 23)]
 
 

@@ -11,7 +11,7 @@ from bench.sim import slow_topology as slow
 from shared.kube.api.apps_v1 import ReplicaSet
 from shared.kube.api.core_v1 import ReplicationController, Service
 from shared.kube.api.meta_v1 import LabelSelector, OwnerReference
-from shared.plugins.spread.workload_selector import controller_kind, workload_selector
+from shared.plugins.spread.spread_constraints import controller_kind, workload_selector
 from shared.selectors.label_selector import (
     EVERYTHING,
     NOTHING,

@@ -41,7 +41,7 @@ from shared.plugins.resources.resource_args import (
     ScoringStrategy,
 )
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_info, rows_of
+from tests.support.cluster import cluster_of, pod_info, rated, rows_of
 from tests.support.devices import (
     DRIVER,
     allocated,
@@ -582,8 +582,8 @@ def test_devices_count_in_the_score_like_the_resource_they_stand_for() -> None:
     for strategy, expected in (("LeastAllocated", [50, 75, 75]), ("MostAllocated", [50, 25, 25])):
         spec = ScoringStrategy(type=strategy, resources=[ResourceSpec(name=GPU, weight=1)])
         fit = NodeResourcesFit(NodeResourcesFitArgs(scoring_strategy=spec))
-        assert fit.score(None, pod, cache.view, rows_of(0, 1, 2)).tolist() == expected
-        alone = [fit.score(None, pod, cache.view, rows_of(row)).item() for row in range(3)]
+        assert rated(fit, pod, cache.view, rows_of(0, 1, 2)).tolist() == expected
+        alone = [rated(fit, pod, cache.view, rows_of(row)).item() for row in range(3)]
         assert alone == expected
         assert not fit.reads_resources_only(pod, cache.view), "equal nodes, other devices"
 
@@ -595,8 +595,8 @@ def test_devices_count_in_the_balance_like_the_resource_they_stand_for() -> None
     named = [ResourceSpec(name=name, weight=1) for name in ("cpu", GPU)]
     balanced = NodeResourcesBalancedAllocation(NodeResourcesBalancedAllocationArgs(resources=named))
     # 2 of 4 cores, and 1 + 1 or 0 + 1 of 4 devices: 87 becomes 100, or 100 becomes 87.
-    assert balanced.score(None, pod, cache.view, rows_of(0, 1, 2)).tolist() == [81, 68, 68]
-    alone = [balanced.score(None, pod, cache.view, rows_of(row)).item() for row in range(3)]
+    assert rated(balanced, pod, cache.view, rows_of(0, 1, 2)).tolist() == [81, 68, 68]
+    alone = [rated(balanced, pod, cache.view, rows_of(row)).item() for row in range(3)]
     assert alone == [81, 68, 68]
     assert not balanced.reads_resources_only(pod, cache.view), "equal nodes, other devices"
     without = pod_info(make_pod("p", cpu="2"))

@@ -3,7 +3,7 @@
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.plugins.node.node_ports import conflicts
+from shared.plugins.node.node_filters import conflicts
 from tests.support import slow_twins
 
 PORTS = st.lists(

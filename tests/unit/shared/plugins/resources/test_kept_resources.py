@@ -100,7 +100,7 @@ def test_balance_of_kept_rows_is_that_of_each(
     scores = kept.rated(asked, slice(0, len(rows))).tolist()
     for row, score in zip(rows, scores, strict=True):
         if not row.is_left_out:
-            assert score == balance_change(row.used, asked, row.sizes)
+            assert score == balance_change(row.used, row.sizes, asked)
 
 
 @given(st.integers(1, AMOUNT_MAX), st.integers(0, 100), st.integers(-1, 1))

@@ -11,7 +11,7 @@ from shared.framework.status import Code
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from shared.plugins.resources.resource_args import NodeResourcesFitArgs, fit_problems
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_with, rows_of
+from tests.support.cluster import cluster_of, pod_with, rated, rows_of
 
 GPU = "example.com/gpu"
 
@@ -81,7 +81,7 @@ def test_the_score_counts_defaults_for_what_nobody_states() -> None:
         [make_node("n0", cpu="1", memory="1000Mi"), make_node("n1", cpu="1", memory="1000Mi")],
         [make_pod("a", node_name="n0", cpu=None, memory=None)],
     )
-    scores = plugin().score(None, pod_with({}), cache.view, rows_of(0, 1))
+    scores = rated(plugin(), pod_with({}), cache.view, rows_of(0, 1))
     assert scores.tolist() == [(80 + 60) // 2, (90 + 80) // 2]
 
 
@@ -90,16 +90,16 @@ def test_a_scalar_resource_counts_only_for_pods_that_ask_for_it() -> None:
     rating = plugin(scoringStrategy=strategy)
     cache = cluster_of([make_node("n0", cpu="1", extra={GPU: "4"}), make_node("n1", cpu="1")])
     rows = rows_of(0, 1)
-    assert rating.score(None, asking(cpu="500m"), cache.view, rows).tolist() == [50, 50]
+    assert rated(rating, asking(cpu="500m"), cache.view, rows).tolist() == [50, 50]
     pod = asking_for({"cpu": "500m", GPU: "1"})
-    assert rating.score(None, pod, cache.view, rows).tolist() == [(3 * 25 + 50) // 4, 50]
+    assert rated(rating, pod, cache.view, rows).tolist() == [(3 * 25 + 50) // 4, 50]
 
 
 def test_a_score_over_nothing_that_counts_is_0() -> None:
     strategy = {"type": "LeastAllocated", "resources": [{"name": GPU}, {"name": "pods"}]}
     rating = plugin(scoringStrategy=strategy)
     cache = cluster_of([make_node("n0")])
-    assert rating.score(None, pod_with({}), cache.view, rows_of(0)).tolist() == [0]
+    assert rated(rating, pod_with({}), cache.view, rows_of(0)).tolist() == [0]
 
 
 # Placements of groups: TestScorePlacement_Resources in fit_test.go, v1.36.2 ------------------------

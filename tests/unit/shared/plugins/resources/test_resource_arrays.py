@@ -122,7 +122,7 @@ def test_requested_to_capacity_ratio_rounds_and_drops_what_scores_nothing(
     for score, (used, capacity) in zip(scores.tolist(), cluster.nodes(), strict=True):
         wanted = slow_twins.requested_to_capacity_ratio(used, capacity, cluster.weights, shape)
         assert score == wanted
-        one = one_node.requested_to_capacity_ratio(used, capacity, cluster.weights, table.tolist())
+        one = one_node.requested_to_capacity_ratio(used, capacity, cluster.weights, table)
         assert one == wanted
 
 
@@ -137,12 +137,12 @@ def test_the_ratio_table_holds_the_broken_line_at_every_percent(
 @given(clusters())
 def test_balance_compares_the_node_with_and_without_the_pod(cluster: Cluster) -> None:
     scores = resources.balance_change(
-        cluster.columns(cluster.used), cluster.amounts, cluster.columns(cluster.capacity)
+        cluster.columns(cluster.used), cluster.columns(cluster.capacity), cluster.amounts
     )
     for score, (used, capacity) in zip(scores.tolist(), cluster.nodes(), strict=True):
         wanted = slow_twins.balance_change(used, cluster.amounts, capacity)
         assert score == wanted
-        assert one_node.balance_change(used, cluster.amounts, capacity) == wanted
+        assert one_node.balance_change(used, capacity, cluster.amounts) == wanted
         assert 0 <= score <= 100
 
 
@@ -182,7 +182,7 @@ def test_scores_are_those_of_go_where_sums_wrap_around(
     least = resources.least_allocated(used, capacity, weights)
     most = resources.most_allocated(used, capacity, weights)
     ratio = resources.requested_to_capacity_ratio(used, capacity, weights, table)
-    balance = resources.balance_change(used, amounts, capacity)
+    balance = resources.balance_change(used, capacity, amounts)
     for i, (used_one, capacity_one) in enumerate(cluster.nodes()):
         one = (used_one, capacity_one, weights)
         slow = ([Int64(u) for u in used_one], [Int64(c) for c in capacity_one],
@@ -193,11 +193,11 @@ def test_scores_are_those_of_go_where_sums_wrap_around(
         assert most[i] == slow_twins.most_allocated(*slow)
         assert most[i] == one_node.most_allocated(*one)
         assert ratio[i] == slow_twins.requested_to_capacity_ratio(*slow, shape)
-        assert ratio[i] == one_node.requested_to_capacity_ratio(*one, table.tolist())
+        assert ratio[i] == one_node.requested_to_capacity_ratio(*one, table)
         assert balance[i] == slow_twins.balance_change(
             slow[0], [Int64(a) for a in amounts], slow[1]
         )
-        assert balance[i] == one_node.balance_change(used_one, amounts, capacity_one)
+        assert balance[i] == one_node.balance_change(used_one, capacity_one, amounts)
 
 
 def test_a_score_may_come_out_of_its_range_where_sums_wrap_around() -> None:
@@ -213,7 +213,7 @@ def test_array_functions_leave_their_columns_as_they_were() -> None:
     resources.least_allocated(used, capacity, [1, 1])
     resources.most_allocated(used, capacity, [1, 1])
     resources.requested_to_capacity_ratio(used, capacity, [1, 1], ratio_table([(0, 0)]))
-    resources.balance_change(used, [1, 1], capacity)
+    resources.balance_change(used, capacity, [1, 1])
     resources.fit_reasons(np.array([1, 1]), np.array([2, 0]), [8, 8], used, capacity)
     for column, copy in zip((*used, *capacity), before, strict=True):
         assert column.tolist() == copy.tolist()
@@ -242,5 +242,5 @@ def test_resources_without_capacity_do_not_unbalance_a_node(
 ) -> None:
     columns = [np.array([u]) for u in used]
     sizes = [np.array([c]) for c in capacity]
-    assert resources.balance_change(columns, amounts, sizes).tolist() == [expected]
-    assert one_node.balance_change(used, amounts, capacity) == expected
+    assert resources.balance_change(columns, sizes, amounts).tolist() == [expected]
+    assert one_node.balance_change(used, capacity, amounts) == expected

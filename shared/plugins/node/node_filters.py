@@ -1,0 +1,329 @@
+"""What a node by itself has against a pod: NodeName, NodeUnschedulable, TaintToleration, NodePorts and
+NodeDeclaredFeatures.
+
+Nodes share few distinct sets of taints, used ports and declared features: each set is judged once per
+pod class.
+
+Rules: pkg/scheduler/framework/plugins/{nodename,nodeunschedulable,tainttoleration,nodeports,
+nodedeclaredfeatures}, `HostPortInfo.CheckConflict` in
+staging/src/k8s.io/kube-scheduler/framework/types.go and
+staging/src/k8s.io/component-helpers/nodedeclaredfeatures/features/, v1.36.2. Of the features there,
+those here are inferred when a pod is scheduled; the others concern only resizes of running pods.
+"""
+
+from collections.abc import Iterable
+from functools import partial
+from typing import ClassVar, Final
+
+import numpy as np
+
+from shared.columns.answer_table import AnswerTable
+from shared.columns.rows import row_index
+from shared.columns.schema import Int64s, Rows
+from shared.columns.table import PortTuple, TaintTuple
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.framework.cluster_event import Action, Resource
+from shared.framework.cluster_view import ClusterView
+from shared.framework.normalize import DefaultNormalizeScore
+from shared.framework.plugin_api import (
+    ON_NODE,
+    SKIP_FILTER,
+    Dependence,
+    PreFilterResult,
+    PreScoreResult,
+    Reads,
+    Scope,
+)
+from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    as_kind,
+    queue_if,
+)
+from shared.framework.status import Code, Verdicts, single_reason
+from shared.kube.api.core_v1 import Node, PodSpec
+from shared.plugin_names import (
+    NODE_DECLARED_FEATURES,
+    NODE_NAME,
+    NODE_PORTS,
+    NODE_UNSCHEDULABLE,
+    TAINT_TOLERATION,
+)
+from shared.selectors.tolerations import (
+    NO_SCHEDULE,
+    TolerationRule,
+    is_repelled,
+    tolerates,
+    toleration_rules,
+    unwelcome_count,
+)
+
+REASON_NAME: Final = "node(s) didn't match the requested node name"
+REASON_UNSCHEDULABLE: Final = "node(s) were unschedulable"
+REASON_TAINTS: Final = "node(s) had untolerated taint(s)"
+REASON_PORTS: Final = "node(s) didn't have free ports for the requested pod ports"
+REASON_FEATURES: Final = "node(s) didn't match Pod's required features"
+
+UNSCHEDULABLE_TAINT: Final[TaintTuple] = ("node.kubernetes.io/unschedulable", "", NO_SCHEDULE)
+ANY_ADDRESS: Final = "0.0.0.0"  # noqa: S104  # An API value, nothing is bound to it here.
+RESTART_ALL_CONTAINERS: Final = "RestartAllContainersOnContainerExits"
+USER_NAMESPACES_HOST_NETWORK: Final = "UserNamespacesHostNetworkSupport"
+
+Taints = tuple[TaintTuple, ...]
+PortSet = frozenset[PortTuple]
+FeatureSet = frozenset[str]
+
+
+class _OfNode:
+    """What all of them promise and depend on; NodePorts reads something else."""
+
+    ignores_requests: ClassVar[bool] = True
+    pre_filter_depends: ClassVar[Dependence | None] = None
+    filter_depends: ClassVar[Dependence] = ON_NODE
+
+
+class NodeName(_OfNode):
+    """A pod that names its node goes there or nowhere. Those that reach a scheduler name none, so this
+    usually skips."""
+
+    NAME: ClassVar[str] = NODE_NAME
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        return PreFilterResult() if pod.spec.node_name else SKIP_FILTER
+
+    def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
+        nodes = cluster.nodes
+        wanted = pod.spec.node_name
+        failed = nodes.name_id[rows] != nodes.names.find(wanted)
+        if not wanted:
+            failed[:] = False
+        return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_NAME)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (ClusterEventWithHint(Resource.NODE, (Action.ADD,)),)
+
+
+# Taints ---------------------------------------------------------------------------------------------
+
+
+class _ByTolerations(_OfNode):
+    """A node takes the pods that tolerate something about it."""
+
+    def __init__(self, gates: FeatureGates) -> None:
+        self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+
+    def _rules(self, pod: PodInfo) -> tuple[TolerationRule, ...]:
+        return toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)
+
+    def _repels(self, node: Node, pod: PodInfo) -> bool:
+        """Whether the node does not take a pod that was rejected before."""
+        raise NotImplementedError
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        of_nodes, of_pods = (Action.ADD, Action.UPDATE_NODE_TAINT), (Action.UPDATE_POD_TOLERATION,)
+        return (
+            ClusterEventWithHint(Resource.NODE, of_nodes, self._after_node_change),
+            ClusterEventWithHint(Resource.POD, of_pods, self._after_own_toleration),
+        )
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The node is new, or repelled the pod, and does not now."""
+        was, now = change.both(Node)
+        is_welcome = now is not None and not self._repels(now, pod.info)
+        return queue_if(is_welcome and (was is None or self._repels(was, pod.info)))
+
+    def _after_own_toleration(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        return queue_if(change.is_of(pod))
+
+
+class NodeUnschedulable(_ByTolerations):
+    """Cordoned nodes take only pods that tolerate their taint; those are skipped."""
+
+    NAME: ClassVar[str] = NODE_UNSCHEDULABLE
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        return SKIP_FILTER if self._tolerates(pod) else PreFilterResult(state=False)
+
+    def filter(
+        self, state: bool | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        failed = cluster.nodes.unschedulable[row_index(rows)]
+        if state is None and self._tolerates(pod):
+            failed = failed & False
+        return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_UNSCHEDULABLE)
+
+    def _repels(self, node: Node, pod: PodInfo) -> bool:
+        return node.spec.unschedulable
+
+    def _after_own_toleration(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The pod itself tolerates unschedulable nodes now."""
+        return queue_if(change.is_of(pod) and self._tolerates(pod.info))
+
+    def _tolerates(self, pod: PodInfo) -> bool:
+        return tolerates(self._rules(pod), UNSCHEDULABLE_TAINT)
+
+
+class TaintToleration(_ByTolerations, DefaultNormalizeScore):
+    """Taints keep pods off nodes, or make nodes less welcome, unless tolerated."""
+
+    NAME: ClassVar[str] = TAINT_TOLERATION
+    pre_score_depends: ClassVar[Dependence | None] = None
+    score_depends: ClassVar[Dependence] = ON_NODE
+    is_reversed: ClassVar[bool] = True
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        return PreFilterResult(state=self._repelled(pod))
+
+    def filter(
+        self, state: AnswerTable[Taints] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        nodes = cluster.nodes
+        repelled = (state or self._repelled(pod)).covering(nodes.taints.values)
+        failed = repelled[nodes.taints_id[row_index(rows)]]
+        return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_TAINTS)
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        count = partial(unwelcome_count, rules=self._rules(pod))
+        return PreScoreResult(state=AnswerTable[Taints](count, np.int64))
+
+    def score(
+        self, state: AnswerTable[Taints], pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        nodes = cluster.nodes
+        counts = state.covering(nodes.taints.values)
+        found: Int64s = counts[nodes.taints_id[row_index(rows)]]
+        return found
+
+    def _repels(self, node: Node, pod: PodInfo) -> bool:
+        taints = [(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ()]
+        return bool(taints) and is_repelled(taints, self._rules(pod))
+
+    def _repelled(self, pod: PodInfo) -> AnswerTable[Taints]:
+        return AnswerTable(partial(is_repelled, rules=self._rules(pod)), np.bool_)
+
+
+# Host ports -----------------------------------------------------------------------------------------
+
+
+class NodePorts(_OfNode):
+    """The host ports that a pod wants must be free on its node."""
+
+    NAME: ClassVar[str] = NODE_PORTS
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.USAGE, Scope.ROW)
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        if not pod.host_ports:
+            return SKIP_FILTER
+        return PreFilterResult(state=_conflict_table(pod))
+
+    def filter(
+        self, state: AnswerTable[PortSet] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        nodes = cluster.nodes
+        taken = (state or _conflict_table(pod)).covering(nodes.ports.values)
+        failed = taken[nodes.ports_id[row_index(rows)]]
+        return single_reason(failed, Code.UNSCHEDULABLE, REASON_PORTS)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        return (
+            ClusterEventWithHint(Resource.NODE, (Action.ADD,)),
+            ClusterEventWithHint(Resource.POD, (Action.DELETE,), self._after_pod_deleted),
+        )
+
+    def _after_pod_deleted(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """It held a host port that this pod wants."""
+        deleted = as_kind(PodView, change.old)
+        if deleted is None or not deleted.holds_node:
+            return QueueingHint.SKIP
+        return queue_if(conflicts(pod.info.host_ports, deleted.info.host_ports))
+
+
+def conflicts(wanted: Iterable[PortTuple], used: PortSet) -> bool:
+    """Whether a wanted port is taken: same protocol and number, and one IP or either is any."""
+    return any(_is_taken(port, used) for port in wanted)
+
+
+def _conflict_table(pod: PodInfo) -> AnswerTable[PortSet]:
+    return AnswerTable(partial(conflicts, tuple(pod.host_ports)), np.bool_)
+
+
+def _is_taken(port: PortTuple, used: PortSet) -> bool:
+    ip, protocol, number = port
+    if number <= 0:
+        return False
+    if ip == ANY_ADDRESS:
+        return any(p[1] == protocol and p[2] == number for p in used)
+    return port in used or (ANY_ADDRESS, protocol, number) in used
+
+
+# Declared features ----------------------------------------------------------------------------------
+
+
+class NodeDeclaredFeatures(_OfNode):
+    """Nodes must declare the features that a pod cannot run without; most pods need nothing special."""
+
+    NAME: ClassVar[str] = NODE_DECLARED_FEATURES
+
+    def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
+        required = required_features(pod.spec)
+        return PreFilterResult(state=_lacking(required)) if required else SKIP_FILTER
+
+    def filter(
+        self, state: AnswerTable[FeatureSet] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Verdicts:
+        nodes = cluster.nodes
+        lacking = (state or _lacking(required_features(pod.spec))).covering(nodes.features.values)
+        failed = lacking[nodes.features_id[row_index(rows)]]
+        return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_FEATURES)
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        of_nodes = Action.ADD, Action.UPDATE_NODE_DECLARED_FEATURE
+        return (
+            ClusterEventWithHint(Resource.NODE, of_nodes, self._after_node_change),
+            ClusterEventWithHint(Resource.POD, (Action.UPDATE,), self._after_own_update),
+        )
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The node is new or declares other features."""
+        was, now = change.both(Node)
+        if was is None or now is None:
+            return QueueingHint.QUEUE
+        return queue_if(
+            (was.status.declared_features or []) != (now.status.declared_features or [])
+        )
+
+    def _after_own_update(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+        """The pod itself needs other features than before."""
+        was, now = change.both(PodView)
+        if was is None or now is None or not change.is_of(pod):
+            return QueueingHint.SKIP
+        return queue_if(required_features(was.info.spec) != required_features(now.info.spec))
+
+
+def required_features(spec: PodSpec) -> FeatureSet:
+    """The features that the pod's spec asks for."""
+    found: set[str] = set()
+    for container in (*spec.containers, *(spec.init_containers or ())):
+        rules = container.restart_policy_rules or ()
+        if any(rule.action == "RestartAllContainers" for rule in rules):
+            found.add(RESTART_ALL_CONTAINERS)
+    if spec.host_network and spec.host_users is False:
+        found.add(USER_NAMESPACES_HOST_NETWORK)
+    return frozenset(found)
+
+
+def _lacking(required: FeatureSet) -> AnswerTable[FeatureSet]:
+    return AnswerTable(lambda declared: not required <= declared, np.bool_)
