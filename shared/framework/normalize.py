@@ -15,21 +15,9 @@ SCORE_MAX: Final = 100
 """Scores after normalisation lie in 0..SCORE_MAX (MaxNodeScore upstream)."""
 
 
-def highest(raw: Int64s) -> int:
-    """The maximum that `by_maximum` divides by; 0 for no nodes. Raw scores are not negative."""
-    return int(raw.max()) if len(raw) else 0
-
-
-def by_maximum(raw: Int64s, maximum: int, *, is_reversed: bool) -> Int64s:
-    """Scales so that `maximum` becomes 100, or 0 where fewer is better. All 0: 0, reversed 100."""
-    if maximum == 0:
-        return raw + SCORE_MAX if is_reversed else raw
-    scaled = raw * SCORE_MAX // maximum
-    return SCORE_MAX - scaled if is_reversed else scaled
-
-
 class DefaultNormalizeScore:
-    """Base of scores that are normalised by their maximum (DefaultNormalizeScore upstream)."""
+    """Base of scores that are normalised by their maximum (DefaultNormalizeScore upstream): it becomes
+    100, or 0 where fewer is better. All 0: 0, reversed 100. Raw scores are not negative."""
 
     is_reversed: ClassVar[bool] = False
     """Fewer is better."""
@@ -37,10 +25,13 @@ class DefaultNormalizeScore:
     normalizes_by_extremes: ClassVar[bool] = True
 
     def normalization(self, state: Any, raw: Int64s) -> int:  # noqa: ARG002  # The extension point's.
-        return highest(raw)
+        return int(raw.max(initial=0))
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:
-        return by_maximum(raw, normalization, is_reversed=self.is_reversed)
+        if normalization == 0:
+            return raw + SCORE_MAX if self.is_reversed else raw
+        scaled = raw * SCORE_MAX // normalization
+        return SCORE_MAX - scaled if self.is_reversed else scaled
 
 
 UTILIZATION_MAX: Final = 100

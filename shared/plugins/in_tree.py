@@ -56,7 +56,7 @@ from shared.plugins.resources.resource_args import (
     fit_problems,
 )
 from shared.plugins.spread.pod_topology_spread import PodTopologySpread
-from shared.plugins.spread.spread_args import PodTopologySpreadArgs, spread_problems
+from shared.plugins.spread.spread_constraints import PodTopologySpreadArgs, spread_problems
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from shared.plugins.volumes.volume_binding import (
     VolumeBinding,

@@ -43,14 +43,13 @@ from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import SUCCESS, Code, Status, as_one_error
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import refusal
-from shared.plugins.preemption.failed_nodes import FailedNodes
 from shared.plugins.preemption.potential_victims import (
     Budgets,
     PotentialVictims,
     potential_victims_on,
 )
 from shared.plugins.preemption.victim_groups import are_spare
-from shared.plugins.preemption.victim_selector import VictimSelector
+from shared.plugins.preemption.victim_selector import FailedNodes, VictimSelector
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 PRIORITY_SHIFT: Final = 1 << 31

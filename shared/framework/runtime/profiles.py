@@ -123,21 +123,15 @@ def merged_with_default(
     custom: PluginSet, defaults: Iterable[tuple[str, int]] = DEFAULT_PLUGINS
 ) -> list[tuple[str, int]]:
     """multiPoint: the default plugins that are not disabled, then the profile's own."""
-    replacements = {name: (index, weight) for index, (name, weight) in enumerate(custom.enabled)}
-    replaced: set[int] = set()
+    own = {name: (index, weight) for index, (name, weight) in enumerate(custom.enabled)}
     merged: list[tuple[str, int]] = []
-    if "*" not in custom.disabled:
-        for name, weight in defaults:
-            if name in custom.disabled:
-                continue
-            if name in replacements:
-                index, own_weight = replacements[name]
-                replaced.add(index)
-                merged.append((name, own_weight))
-            else:
-                merged.append((name, weight))
-    merged += [entry for index, entry in enumerate(custom.enabled) if index not in replaced]
-    return merged
+    replaced: set[int] = set()
+    for name, weight in defaults if "*" not in custom.disabled else ():
+        if name not in custom.disabled:
+            index, own_weight = own.get(name, (-1, weight))
+            replaced.add(index)
+            merged.append((name, own_weight))
+    return merged + [entry for index, entry in enumerate(custom.enabled) if index not in replaced]
 
 
 def expanded(

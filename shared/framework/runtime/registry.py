@@ -9,7 +9,7 @@ of `score` has its PreScore run whatever `preScore` says: it does not score with
 
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import metadata
-from typing import Any, ClassVar, Final, NamedTuple
+from typing import Any, ClassVar, NamedTuple
 
 import numpy as np
 
@@ -40,14 +40,6 @@ from shared.framework.runtime.profiles import (
     weights,
 )
 from shared.framework.status import SKIP
-
-_DECLARATIONS: Final[Mapping[str, str]] = {
-    "pre_filter": "pre_filter_depends",
-    "filter": "filter_depends",
-    "pre_score": "pre_score_depends",
-    "score": "score_depends",
-}
-"""Method -> the declaration that must stand beside it."""
 
 
 class BuiltProfile(NamedTuple):
@@ -228,7 +220,8 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
         problems.append(f"has none of the methods {', '.join(methods)}")
     if hasattr(plugin, "reserve") != hasattr(plugin, "unreserve"):
         problems.append("reserve and unreserve go together")
-    for method, declaration in _DECLARATIONS.items():
+    for method in ("pre_filter", "filter", "pre_score", "score"):
+        declaration = f"{method}_depends"
         if hasattr(plugin, method) and not hasattr(plugin, declaration):
             problems.append(f"has {method} but no {declaration}: say what the result depends on")
     if hasattr(plugin, "normalize") != hasattr(plugin, "normalization"):

@@ -22,7 +22,7 @@ from shared.kube.pod_resources import PodRequests
 
 
 class FitHints:
-    """Remembers what the last node has: one event asks about it for many pods."""
+    """The plugin's events; remembers what the last node has: one event asks about it for many pods."""
 
     def __init__(self) -> None:
         self._parsed: tuple[Node, NodeAllocatable] | None = None

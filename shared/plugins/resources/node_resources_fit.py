@@ -37,7 +37,6 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.plugin_names import NODE_RESOURCES_FIT
@@ -88,7 +87,7 @@ class ScoringRule(NamedTuple):
     """The same by weights, for pods that each ask for another amount; None: that is not known how."""
 
 
-class NodeResourcesFit:
+class NodeResourcesFit(FitHints):
     """Filter and score by requests."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_FIT
@@ -99,12 +98,12 @@ class NodeResourcesFit:
     score_depends: ClassVar[Dependence] = ON_USAGE
 
     def __init__(self, args: NodeResourcesFitArgs) -> None:
+        super().__init__()
         strategy = args.scoring_strategy or ScoringStrategy(type="LeastAllocated")
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = _resources_or_default(strategy.resources)
         self._rule = _scoring_rule(strategy)
-        self._hints = FitHints()
         self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
 
     def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
@@ -113,9 +112,6 @@ class NodeResourcesFit:
         if not self._counts_devices:
             return True
         return not may_be_devices(self._score_state(pod).names, cluster)
-
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        return self._hints.events_to_register()
 
     # Filter ----------------------------------------------------------------------------------------
 

@@ -34,11 +34,9 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status, Verdicts, all_pass
 from shared.kube.api.core_v1 import TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
-from shared.plugins.spread.spread_args import PodTopologySpreadArgs
 from shared.plugins.spread.spread_constraints import (
     CONTROLLER_KINDS,
     HARD,
@@ -46,6 +44,7 @@ from shared.plugins.spread.spread_constraints import (
     SERVICES,
     SOFT,
     SYSTEM_DEFAULTS,
+    PodTopologySpreadArgs,
     SpreadConstraints,
     default_selector,
     own_constraints,
@@ -97,7 +96,7 @@ HardState = SpreadState[HardCounts]
 SoftState = SpreadState[SoftDomains | SoftNodes]
 
 
-class PodTopologySpread:
+class PodTopologySpread(SpreadHints):
     """A pod without constraints of its own has those of the profile, or the system's."""
 
     NAME: ClassVar[str] = POD_TOPOLOGY_SPREAD
@@ -122,10 +121,6 @@ class PodTopologySpread:
             SYSTEM_DEFAULTS if args.is_system_defaulting else args.default_constraints
         )
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
-        self._hints = SpreadHints(partial(self._constraints, action=HARD))
-
-    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        return self._hints.events_to_register()
 
     # Filter ----------------------------------------------------------------------------------------
 

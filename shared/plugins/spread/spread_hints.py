@@ -4,7 +4,6 @@ Rules: `EventsToRegister` and its hints in pkg/scheduler/framework/plugins/podto
 v1.36.2.
 """
 
-from collections.abc import Callable
 from typing import Final
 
 from shared.framework.cluster_event import Action, Resource
@@ -18,18 +17,16 @@ from shared.framework.queueing_hints import (
     queue_if,
 )
 from shared.kube.api.core_v1 import Node
-from shared.plugins.spread.spread_constraints import SpreadConstraints
+from shared.plugins.spread.spread_constraints import HARD, SpreadConstraints
 from shared.selectors.label_selector import Labels
-
-HardConstraints = Callable[[PodInfo, ClusterView], SpreadConstraints]
-"""Of a pod: its own, or its profile's."""
 
 
 class SpreadHints:
-    """Asks the plugin for the constraints of a pod."""
+    """The plugin's events."""
 
-    def __init__(self, constraints: HardConstraints) -> None:
-        self._constraints = constraints
+    def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> SpreadConstraints:
+        """Those of a pod with this whenUnsatisfiable: its own, or its profile's."""
+        raise NotImplementedError
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         of_pods = Action.ADD, Action.DELETE, Action.UPDATE_POD_LABEL, Action.UPDATE_POD_TOLERATION
@@ -44,7 +41,7 @@ class SpreadHints:
         was, now = change.both(PodView)
         if any(view is not None and not _is_involved(view, pod) for view in (was, now)):
             return QueueingHint.SKIP
-        constraints = self._constraints(pod.info, cluster)
+        constraints = self._constraints(pod.info, cluster, HARD)
         if was is not None and now is not None:
             return queue_if(_may_help(constraints, was, now, is_self=change.is_of(pod)))
         view = now or was
@@ -56,7 +53,7 @@ class SpreadHints:
     ) -> QueueingHint:
         """A node with all topology keys came, went, or moved to another domain or taint."""
         was, now = change.both(Node)
-        keys = [constraint.key for constraint in self._constraints(pod.info, cluster)]
+        keys = [constraint.key for constraint in self._constraints(pod.info, cluster, HARD)]
         had, has = _labels(was), _labels(now)
         was_counted = was is not None and all(key in had for key in keys)
         is_counted = now is not None and all(key in has for key in keys)

@@ -4,16 +4,25 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.framework.normalize import by_maximum, highest
+from shared.framework.normalize import DefaultNormalizeScore
 from tests.support import slow_twins
 
 SCORES = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 10**6)), max_size=8)
 
 
+class Reversed(DefaultNormalizeScore):
+    is_reversed = True
+
+
+def scorer(*, is_reversed: bool) -> DefaultNormalizeScore:
+    return Reversed() if is_reversed else DefaultNormalizeScore()
+
+
 @given(SCORES, st.booleans())
 def test_scores_are_scaled_by_their_maximum(scores: list[int], is_reversed: bool) -> None:
     raw = np.array(scores, np.int64)
-    got = by_maximum(raw, highest(raw), is_reversed=is_reversed)
+    score = scorer(is_reversed=is_reversed)
+    got = score.normalize(raw, score.normalization(None, raw))
     assert got.tolist() == slow_twins.default_normalize(scores, is_reversed=is_reversed)
     assert raw.tolist() == scores
 
@@ -21,6 +30,7 @@ def test_scores_are_scaled_by_their_maximum(scores: list[int], is_reversed: bool
 @given(SCORES.filter(bool), st.booleans())
 def test_one_row_scales_alone_as_among_all(scores: list[int], is_reversed: bool) -> None:
     raw = np.array(scores, np.int64)
-    together = by_maximum(raw, highest(raw), is_reversed=is_reversed)
-    alone = by_maximum(raw[-1:], highest(raw), is_reversed=is_reversed)
+    score = scorer(is_reversed=is_reversed)
+    together = score.normalize(raw, score.normalization(None, raw))
+    alone = score.normalize(raw[-1:], score.normalization(None, raw))
     assert alone.tolist() == together[-1:].tolist()
