@@ -3,8 +3,8 @@
 `shared` is berth; a cluster for tests is made of nodes and pods as the API server would send them.
 """
 
-from collections.abc import Iterator
 from typing import Any
+from unittest.mock import Mock
 
 import msgspec
 import numpy as np
@@ -70,36 +70,17 @@ def test_a_node_takes_so_many_pods_of_an_application() -> None:
     assert plugin.score(None, pod, view, ROWS).tolist() == [0, 100]
 
 
-class Waiting:
-    def __init__(self, pod: PodInfo) -> None:
-        self.pod = pod
-        self.said: list[str] = []
-
-    def allow(self, plugin_name: str) -> None:
-        self.said.append("allow")
-
-    def reject(self, plugin_name: str, message: str) -> None:
-        self.said.append(message)
-
-
-class FakeHandle:
-    def __init__(self) -> None:
-        self.pods: list[Waiting] = []
-
-    def waiting_pods(self) -> Iterator[Waiting]:
-        return iter(self.pods)
-
-
 def test_the_last_pod_of_a_group_lets_the_others_go() -> None:
     view = cluster([node("n1")], []).view
-    plugin, handle = PodGroup({"waitSeconds": 5}), FakeHandle()
-    plugin.use_handle(handle)  # type: ignore[arg-type]  # A fake.
+    plugin, peers = PodGroup({"waitSeconds": 5}), list[Mock]()
+    plugin.use_handle(Mock(waiting_pods=lambda: iter(peers)))
     first, last = (record(name, **{GROUP: "g", SIZE: "2"}) for name in ("a", "b"))
     assert plugin.permit(first, info(first), view, 0) == ((Code.WAIT, (), ""), 5)
-    handle.pods.append(Waiting(info(first)))
+    peers.append(Mock(pod=info(first)))
     assert plugin.permit(last, info(last), view, 0).status.is_success
     plugin.unreserve(last, info(last), view, 0)
-    assert handle.pods[0].said == ["allow", "pod group g did not come together"]
+    peers[0].allow.assert_called_once_with("PodGroup")
+    peers[0].reject.assert_called_once_with("PodGroup", "pod group g did not come together")
 
 
 @pytest.mark.parametrize(

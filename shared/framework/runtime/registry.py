@@ -8,6 +8,7 @@ of `score` has its PreScore run whatever `preScore` says: it does not score with
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from functools import partial
 from importlib import metadata
 from typing import Any, ClassVar, NamedTuple
 
@@ -77,11 +78,12 @@ class Registry:
         default_plugins: Sequence[tuple[str, int]],
         samples_compatibly: bool,  # As InTreeRegistry has it.
     ) -> None:
-        self._in_tree = in_tree
         self._default_plugins = default_plugins
         self._samples_compatibly = samples_compatibly
-        self._out_of_tree = plugin_entry_points(entry_points)
-        taken = sorted(set(self._out_of_tree) & set(in_tree))
+        out_of_tree = plugin_entry_points(entry_points)
+        foreign = {name: partial(_make_foreign, point) for name, point in out_of_tree.items()}
+        self._factories: dict[str, Factory] = {**in_tree, **foreign}
+        taken = sorted(set(foreign) & set(in_tree))
         if taken:
             problems = [
                 f"{name}: is the name of an in-tree plugin; choose another" for name in taken
@@ -90,7 +92,7 @@ class Registry:
 
     def names(self) -> list[str]:
         """Every plugin that a profile may enable."""
-        return sorted((*self._in_tree, *self._out_of_tree))
+        return sorted(self._factories)
 
     def build(self, profile: ProfileConfig) -> BuiltProfile:
         """ConfigurationError names everything that is wrong with the profile."""
@@ -151,25 +153,21 @@ class Registry:
                 known = ", ".join((MULTI_POINT, *EXTENSION_POINTS))
                 problems.append(f"{where}: is no extension point; there are {known}")
             for name, _ in plugins.enabled:
-                if not self._knows(name):
-                    problems.append(f"{where}.enabled[{name}]: {self._unknown(name)}")
+                if name not in self._factories:
+                    known = ", ".join(self.names())
+                    told = f"there is no plugin {name}; there are {known}"
+                    problems.append(f"{where}.enabled[{name}]: {told}")
             notes += [
                 f"{where}.disabled: {name}: no effect; there is no such plugin"
                 for name in plugins.disabled
-                if name != "*" and not self._knows(name)
+                if name != "*" and name not in self._factories
             ]
         notes += [
             f"pluginConfig: {name}: no effect; there is no such plugin"
             for name in profile.plugin_config
-            if not self._knows(name)
+            if name not in self._factories
         ]
         return problems, notes
-
-    def _knows(self, name: str) -> bool:
-        return name in self._in_tree or name in self._out_of_tree
-
-    def _unknown(self, name: str) -> str:
-        return f"there is no plugin {name}; there are {', '.join(self.names())}"
 
     # Making ----------------------------------------------------------------------------------------
 
@@ -185,24 +183,21 @@ class Registry:
         needed.update(name for plugins in sets.values() for name, _ in plugins.enabled)
         needed.update(profile.plugin_config)
         made: dict[str, Plugin] = {}
-        for name in sorted(filter(self._knows, needed)):
+        for name in sorted(needed & self._factories.keys()):
             given = profile.plugin_config.get(name, {})
             try:
-                made[name] = self._make(name, given)
+                made[name] = self._factories[name](given)
             except ConfigurationError as error:
                 problems.extend(f"{error.source}: {problem}" for problem in error.problems)
         return made
 
-    def _make(self, name: str, given: Args) -> Plugin:
-        factory = self._in_tree.get(name)
-        if factory is not None:
-            return factory(given)
-        point = self._out_of_tree[name]
-        plugin = make_out_of_tree(point, given)
-        problems = _shape_problems(name, plugin)
-        if problems:
-            raise ConfigurationError(source_of(point), problems)
-        return plugin
+
+def _make_foreign(point: metadata.EntryPoint, given: Args) -> Plugin:
+    plugin = make_out_of_tree(point, given)
+    problems = _shape_problems(point.name, plugin)
+    if problems:
+        raise ConfigurationError(source_of(point), problems)
+    return plugin
 
 
 def _raise_if(problems: list[str], profile: ProfileConfig) -> None:

@@ -7,6 +7,7 @@ on nodes against the incoming one. Counts are kept by topology key and domain
 Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scoring}.go, v1.36.2.
 """
 
+import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property, partial
 from typing import Any, ClassVar, Final, NamedTuple
@@ -40,7 +41,6 @@ from shared.plugins.interpod.matched_term_counts import (
     Shares,
     by_range,
     crosses_zero,
-    differs,
     summed,
 )
 from shared.selectors.label_selector import Labels
@@ -161,14 +161,11 @@ class FilterState:
         return self.incoming.is_self_matching and self.affinity.entry_count == 0
 
 
-class ScoreState:
+class ScoreState(NamedTuple):
     """Of PreScore; follows the cluster."""
 
-    __slots__ = ("counts", "shares")
-
-    def __init__(self, shares: "ClassValues[PodInfo, Shares]", counts: MatchedTermCounts) -> None:
-        self.shares = shares
-        self.counts = counts
+    shares: ClassValues[PodInfo, Shares]
+    counts: MatchedTermCounts
 
 
 class InterPodAffinityArgs(ArgsStruct):
@@ -328,7 +325,7 @@ class InterPodAffinity:
                 counts.add(shares, node_row, count)
         if state.shares.is_overgrown or (counts.entry_count > 0) is not might_reject:
             return None
-        changed = counts.settle(differs) if is_changed else None
+        changed = counts.settle(operator.ne) if is_changed else None
         return np.concatenate(changed) if changed else NO_ROWS
 
     def depends_on_class(

@@ -146,11 +146,6 @@ def crosses_zero(before: int, after: int) -> bool:
     return (before > 0) is not (after > 0)
 
 
-def differs(before: int, after: int) -> bool:
-    """Whether there is any difference."""
-    return before != after
-
-
 def by_range(raw: Int64s, lowest: int, highest: int) -> Int64s:
     """Between the lowest and the highest to 0..100, truncated as float64 gives it."""
     if highest <= lowest:

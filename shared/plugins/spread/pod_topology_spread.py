@@ -8,7 +8,7 @@ v1.36.2.
 
 from collections.abc import Sequence
 from functools import partial
-from typing import ClassVar, Final, Generic, TypeVar
+from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
@@ -71,25 +71,16 @@ LABEL_BIT: Final = 2
 Counts = TypeVar("Counts", bound=HardCounts | SoftDomains | SoftNodes)
 
 
-class SpreadState(Generic[Counts]):
+class SpreadState(NamedTuple, Generic[Counts]):
     """Of PreFilter, or of PreScore; follows the cluster."""
 
-    __slots__ = ("counts", "inclusion", "matches", "of_all")
-
-    def __init__(
-        self,
-        inclusion: Inclusion,
-        matches: ClassValues[PodInfo, int],
-        of_all: int,
-        counts: list[Counts],
-    ) -> None:
-        self.inclusion = inclusion
-        self.matches = matches
-        """Class -> bit i: pods of it count for constraint i."""
-        self.of_all = of_all
-        """Bit i: the selector of constraint i is empty. It counts no pod that is there, but each of the
-        pod's namespace that is only thought to come or go."""
-        self.counts = counts
+    inclusion: Inclusion
+    matches: ClassValues[PodInfo, int]
+    """Class -> bit i: pods of it count for constraint i."""
+    of_all: int
+    """Bit i: the selector of constraint i is empty. It counts no pod that is there, but each of the
+    pod's namespace that is only thought to come or go."""
+    counts: list[Counts]
 
 
 HardState = SpreadState[HardCounts]
@@ -128,11 +119,9 @@ class PodTopologySpread(SpreadHints):
         try:
             constraints = self._constraints(pod, cluster, HARD)
         except SelectorError as error:
-            text = (
-                "get constraints from pod: obtaining pod's hard topology spread constraints: "
-                f"{error}"
+            return PreFilterResult(
+                _unreadable("get constraints from pod", "hard", error), is_final=True
             )
-            return PreFilterResult(Status(Code.ERROR, (text,)), is_final=True)
         if constraints:
             return PreFilterResult(state=self._hard_state(constraints, pod, cluster))
         return SKIP_FILTER if self._asks_objects(pod, HARD) else NEVER_FILTERS
@@ -212,11 +201,7 @@ class PodTopologySpread(SpreadHints):
         try:
             constraints = self._constraints(pod, cluster, SOFT)
         except SelectorError as error:
-            text = (
-                "calculating preScoreState: obtaining pod's soft topology spread constraints: "
-                f"{error}"
-            )
-            return PreScoreResult(Status(Code.ERROR, (text,)))
+            return PreScoreResult(_unreadable("calculating preScoreState", "soft", error))
         if constraints:
             return PreScoreResult(state=self._soft_state(constraints, pod, cluster, feasible))
         return SKIP_SCORE if self._asks_objects(pod, SOFT) else NEVER_SCORES
@@ -342,6 +327,11 @@ class PodTopologySpread(SpreadHints):
             AnswerTable(partial(is_repelled, rules=rules), np.bool_),
             requires_all_keys=requires_all_keys,
         )
+
+
+def _unreadable(what_for: str, sort: str, error: SelectorError) -> Status:
+    text = f"{what_for}: obtaining pod's {sort} topology spread constraints: {error}"
+    return Status(Code.ERROR, (text,))
 
 
 _CODE_OF_REASON: Final = np.array(

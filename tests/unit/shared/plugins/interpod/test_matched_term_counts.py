@@ -1,5 +1,7 @@
 """Weights by topology key and domain that follow changes, against summing all up again."""
 
+import operator
+
 import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,6 @@ from shared.plugins.interpod.matched_term_counts import (
     Shares,
     by_range,
     crosses_zero,
-    differs,
     summed,
 )
 
@@ -57,7 +58,7 @@ def test_counts_follow_and_name_the_rows_that_matter(
     left = [*pods[fewer:], *more]
     after, entries = slow_sums(left, shares)
     assert counts.entry_count == entries
-    changed = counts.settle(differs)
+    changed = counts.settle(operator.ne)
     named = set(np.concatenate(changed).tolist()) if changed else set()
     for key, topology in TOPOLOGIES.items():
         for domain in range(topology.domain_count):
@@ -66,7 +67,7 @@ def test_counts_follow_and_name_the_rows_that_matter(
                 assert counts.by_key[key].by_domain[domain] == now
             if now != before.get((key, domain), 0):
                 assert named >= set(topology.rows_of(domain).tolist())
-    assert counts.settle(differs) == []
+    assert counts.settle(operator.ne) == []
     sums = counts.sums(slice(0, ROWS), ROWS).tolist()
     for row in range(ROWS):
         domains = {key: topology.domain_of_row.item(row) for key, topology in TOPOLOGIES.items()}
