@@ -55,11 +55,11 @@ def union_of(some: Rows, others: Rows) -> Rows:
     return np.union1d(some, others)
 
 
-def parts_of(count: int) -> Iterator[slice]:
+def parts_of(count: int, size: int = PART) -> Iterator[slice]:
     """0 to `count` - 1 in parts that the caches hold: with more rows at once, what is computed on the
     way goes through memory that is new each time, which takes longer than the arithmetic."""
-    for start in range(0, count, PART):
-        yield slice(start, min(start + PART, count))
+    for start in range(0, count, size):
+        yield slice(start, min(start + size, count))
 
 
 def rows_where(mask: Bools) -> Rows:

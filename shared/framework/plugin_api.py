@@ -17,7 +17,7 @@ state up to date (`UpdatableFilter`, `UpdatableScore`).
 """
 
 import enum
-from collections.abc import Callable, Hashable, Iterable, Iterator, Sequence
+from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -183,13 +183,14 @@ class GonePods(NamedTuple):
     class_ids: Int64s
     node_rows: Rows
 
-    def sums(self, row_count: int, of_class: Callable[[int], int]) -> Int64s:
-        """What the pods of each row come to, shape (row_count,), if each is worth what its class is."""
+    def sums(self, row_count: int, worth: Mapping[int, int]) -> Int64s:
+        """What the pods of each row come to, shape (row_count,), if each is worth what its class is; a
+        class that is not there, nothing."""
         once, inverse = np.unique(self.class_ids, return_inverse=True)
-        worth = np.array([of_class(class_id) for class_id in once.tolist()], np.int64)
+        worths = np.array([worth.get(class_id, 0) for class_id in once.tolist()], np.int64)
         sums = np.zeros(row_count, np.int64)
         if len(once):
-            np.add.at(sums, self.node_rows, worth[inverse])
+            np.add.at(sums, self.node_rows, worths[inverse])
         return sums
 
 

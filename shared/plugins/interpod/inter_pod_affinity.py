@@ -9,7 +9,6 @@ Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scorin
 
 import operator
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cached_property, partial
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -72,19 +71,14 @@ class Incoming:
                  "anti_affinity", "is_self_matching")  # fmt: skip
 
     def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
-        all_namespaces = _LabelsByNamespace(cluster)
         self._namespace = pod.namespace
         self._labels = pod.labels
-        self._namespace_labels = all_namespaces.of(pod.namespace)
-        self.affinity = all_namespaces.resolved(pod.pod_terms.affinity)
-        self.anti_affinity = all_namespaces.resolved(pod.pod_terms.anti_affinity)
+        self._namespace_labels = _namespace_labels(cluster, pod.namespace)
+        terms = pod.pod_terms
+        self.affinity, self.anti_affinity = _resolved(cluster, terms.affinity, terms.anti_affinity)
         self._apart_from = index_of(self.anti_affinity)
         self.is_self_matching = self._matches_all(pod)
         """It would satisfy its own affinity: it may be the first of its kind."""
-
-    def is_meant_by(self, term: PodTerm) -> bool:
-        """Whether a term of a pod on a node concerns the incoming pod."""
-        return term.matches(self._namespace, self._namespace_labels, self._labels)
 
     def _matches_all(self, other: PodInfo) -> bool:
         return bool(self.affinity) and all(
@@ -106,7 +100,7 @@ class Incoming:
             existing = summed(
                 (term.topology_key, 1)
                 for term in other.terms_about.anti_affinity.about(self._labels)
-                if self.is_meant_by(term)
+                if term.matches(self._namespace, self._namespace_labels, self._labels)
             )
         if near or apart or existing:
             return FilterShares(near, apart, existing)
@@ -238,16 +232,16 @@ class InterPodAffinity:
     ) -> Verdicts:
         reasons = np.zeros(len(rows), np.int64)
         for bit, which in ((4, 2), (2, 1)):
-            left = _left(state, which, cluster, rows, gone)
-            reasons[sum(left.by_key.values(), np.zeros(len(rows), np.int64)) > 0] = bit
+            by_key, _ = _left(state, which, cluster, rows, gone)
+            reasons[sum(by_key.values(), np.zeros(len(rows), np.int64)) > 0] = bit
         if state.incoming.affinity:
-            left = _left(state, 0, cluster, rows, gone)
+            by_key, entry_counts = _left(state, 0, cluster, rows, gone)
             lacks_label = np.zeros(len(rows), np.bool_)
             lacks_pods = np.zeros(len(rows), np.bool_)
-            for key, weights in left.by_key.items():
+            for key, weights in by_key.items():
                 lacks_label |= ~state.affinity.has_label(key, rows)
                 lacks_pods |= weights <= 0
-            is_first = np.bool_(state.incoming.is_self_matching) & (left.entry_counts == 0)
+            is_first = np.bool_(state.incoming.is_self_matching) & (entry_counts == 0)
             reasons[lacks_label | (lacks_pods & ~is_first)] = 1
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
@@ -334,10 +328,9 @@ class InterPodAffinity:
         return state.shares.is_something(class_id, cluster.classes)
 
     def _score_state(self, pod: PodInfo, cluster: ClusterView) -> ScoreState:
-        all_namespaces = _LabelsByNamespace(cluster)
-        own = all_namespaces.resolved(pod.pod_terms.preferred)
+        (own,) = _resolved(cluster, pod.pod_terms.preferred)
         namespace, labels = pod.namespace, pod.labels
-        namespace_labels = all_namespaces.of(namespace)
+        namespace_labels = _namespace_labels(cluster, namespace)
         hard_weight, own_terms = self._hard_weight, index_of(own)
 
         def parts(other: PodInfo) -> Iterator[tuple[str, int]]:
@@ -368,44 +361,26 @@ def _unreadable(pod: PodInfo) -> Status:
     return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
 
 
-class _Left(NamedTuple):
-    """One of the three counts, for each row as if its pods that are thought to be gone were gone."""
-
-    by_key: dict[str, Int64s]
-    entry_counts: Int64s
-
-
 def _left(
     state: FilterState, which: int, cluster: ClusterView, rows: Rows, gone: GonePods
-) -> _Left:
-    """`which` as in FilterShares."""
+) -> tuple[dict[str, Int64s], Int64s]:
+    """For each row as if its pods that are thought to be gone were gone: one of the three counts
+    (`which` as in FilterShares) by topology key, and how many entries it has."""
     counts = state.counts[which]
-    capacity = cluster.nodes.capacity
     by_key = counts.key_sums(rows)
     entry_counts = np.full(len(rows), counts.entry_count, np.int64)
+    shares = [
+        (class_id, share)
+        for class_id in set(gone.class_ids.tolist())
+        for share in state.shares.of(class_id, cluster.classes)[which]
+    ]
     for key, before in by_key.items():
-        weight = partial(_worth, state, which, key, cluster, are_terms=False)
-        terms = partial(_worth, state, which, key, cluster, are_terms=True)
-        has_label = counts.has_label(key, rows)
-        by_key[key] = before - np.where(has_label, gone.sums(capacity, weight)[rows], 0)
-        entry_counts -= np.where(has_label, gone.sums(capacity, terms)[rows], 0)
-    return _Left(by_key, entry_counts)
-
-
-def _worth(
-    state: FilterState,
-    which: int,
-    key: str,
-    cluster: ClusterView,
-    class_id: int,
-    *,
-    are_terms: bool,
-) -> int:
-    """What a pod of the class adds for a topology key: its weight, or its terms."""
-    for share in state.shares.of(class_id, cluster.classes)[which]:
-        if share.topology_key == key:
-            return share.term_count if are_terms else share.weight
-    return 0
+        worth = {class_id: share.weight for class_id, share in shares if share.topology_key == key}
+        lost = gone.sums(cluster.nodes.capacity, worth)[rows]
+        lost[~counts.has_label(key, rows)] = 0
+        by_key[key] = before - lost
+        entry_counts -= lost  # Each term weighs 1 here.
+    return by_key, entry_counts
 
 
 def _misses_affinity(state: FilterState, index: RowIndex, count: int) -> Bools:
@@ -419,26 +394,19 @@ def _misses_affinity(state: FilterState, index: RowIndex, count: int) -> Bools:
     return lacks_label if state.lets_first_in else lacks_label | lacks_pods
 
 
-class _LabelsByNamespace:
-    """Labels of all namespaces; made only where a term asks."""
+def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[ResolvedTerm, ...]]:
+    """Terms of the incoming pod with their namespaces named; all namespaces are read only where a term
+    asks for their labels."""
+    is_asked = any(not t.namespace_selector.selects_nothing for terms in each for t in terms)
+    namespaces = cluster.objects.all(NAMESPACES) if is_asked else {}
+    labels = {name: found.metadata.labels or {} for name, found in namespaces.items()}
+    return [tuple(term.resolved(labels) for term in terms) for terms in each]
 
-    def __init__(self, cluster: ClusterView) -> None:
-        self._objects = cluster.objects.all(NAMESPACES)
 
-    @cached_property
-    def all(self) -> Mapping[str, Labels]:
-        return {name: ns.metadata.labels or {} for name, ns in self._objects.items()}
-
-    def resolved(self, terms: tuple[PodTerm, ...]) -> tuple[ResolvedTerm, ...]:
-        """Terms of the incoming pod with their namespaces named."""
-        is_asked = any(not term.namespace_selector.selects_nothing for term in terms)
-        labels = self.all if is_asked else {}
-        return tuple(term.resolved(labels) for term in terms)
-
-    def of(self, name: str) -> Labels:
-        """A namespace that nobody has seen yet has no labels."""
-        found = self._objects.get(name)
-        return NO_LABELS if found is None else found.metadata.labels or NO_LABELS
+def _namespace_labels(cluster: ClusterView, name: str) -> Labels:
+    """A namespace that nobody has seen yet has no labels."""
+    found = cluster.objects.get(NAMESPACES, name)
+    return NO_LABELS if found is None else found.metadata.labels or NO_LABELS
 
 
 def _classes_concerned(

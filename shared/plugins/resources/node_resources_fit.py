@@ -133,13 +133,8 @@ class NodeResourcesFit(FitHints):
         for i, name in enumerate(asked.names):
             if name in asked.left_to_devices:
                 allocatable[i] = np.where(allocatable[i] == 0, _PLENTY, allocatable[i])
-        reasons, never = kernel.fit_reasons(
-            nodes.pod_count[index],
-            nodes.allowed_pod_count[index],
-            asked.amounts,
-            requested,
-            allocatable,
-        )
+        is_full = nodes.pod_count[index] >= nodes.allowed_pod_count[index]
+        reasons, never = kernel.fit_reasons(asked.amounts, requested, allocatable, is_full=is_full)
         codes = (reasons != 0) * _UNSCHEDULABLE
         codes[never] = _UNRESOLVABLE
         return Verdicts(codes, reasons, asked.texts)
@@ -152,13 +147,8 @@ class NodeResourcesFit(FitHints):
     def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool:
         """See `RoomFilter`."""
         requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
-        reasons, _ = one_node.fit_reasons(
-            nodes.pod_count.item(row),
-            nodes.allowed_pod_count.item(row),
-            asked.amounts,
-            requested,
-            allocatable,
-        )
+        is_full = nodes.pod_count.item(row) >= nodes.allowed_pod_count.item(row)
+        reasons, _ = one_node.fit_reasons(asked.amounts, requested, allocatable, is_full=is_full)
         return not reasons
 
     def _fit_state(self, pod: PodInfo, cluster: ClusterView) -> FitState:
@@ -283,13 +273,8 @@ def _filter_one(asked: FitState, nodes: NodeTable, row: int) -> Verdicts:
     for i, name in enumerate(asked.names):
         if name in asked.left_to_devices:
             allocatable[i] = allocatable[i] or _PLENTY
-    reasons, never = one_node.fit_reasons(
-        nodes.pod_count.item(row),
-        nodes.allowed_pod_count.item(row),
-        asked.amounts,
-        requested,
-        allocatable,
-    )
+    is_full = nodes.pod_count.item(row) >= nodes.allowed_pod_count.item(row)
+    reasons, never = one_node.fit_reasons(asked.amounts, requested, allocatable, is_full=is_full)
     if not reasons:
         return Verdicts(_PASSES, _NO_REASON, asked.texts)
     code = _UNRESOLVABLE if never else _UNSCHEDULABLE

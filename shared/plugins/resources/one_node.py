@@ -24,14 +24,10 @@ REASON_BIT_MAX: Final = 61
 
 
 def fit_reasons(
-    pod_count: int,
-    allowed_pod_count: int,
-    amounts: Sequence[int],
-    requested: Sequence[int],
-    allocatable: Sequence[int],
+    amounts: Sequence[int], requested: Sequence[int], allocatable: Sequence[int], *, is_full: bool
 ) -> tuple[int, bool]:
     """Why a pod does not fit, as bits, and whether it never could."""
-    reasons = 1 if pod_count >= allowed_pod_count else 0
+    reasons = int(is_full)
     never = False
     for i, amount in enumerate(amounts):
         # What is more than int64 holds is negative, so not enough.

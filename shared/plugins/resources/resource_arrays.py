@@ -11,12 +11,13 @@ Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_a
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Concatenate, Final, ParamSpec
 
 import numpy as np
 
+from shared.columns.rows import parts_of
 from shared.columns.schema import Bools, Int64s
 from shared.framework.normalize import SCORE_MAX, UTILIZATION_MAX
 from shared.plugins.resources import one_node
@@ -93,17 +94,14 @@ def _large_rows(columns: Sequence[Int64s], numbers: Sequence[int]) -> Bools | No
 
 
 def fit_reasons(
-    pod_count: Int64s,
-    allowed_pod_count: Int64s,
-    amounts: Sequence[int],
-    requested: Columns,
-    allocatable: Columns,
+    amounts: Sequence[int], requested: Columns, allocatable: Columns, *, is_full: Bools
 ) -> tuple[Int64s, Bools]:
     """Why a pod does not fit, as bits, and whether it never could; both of shape (n,).
 
-    Bit 0: no room for one more pod; bit i + 1: not enough of resource i. `amounts` are above 0.
+    Bit 0: no room for one more pod (`is_full`); bit i + 1: not enough of resource i. `amounts` are
+    above 0.
     """
-    reasons = (pod_count >= allowed_pod_count).astype(np.int64)
+    reasons = is_full.astype(np.int64)
     never = np.zeros(len(reasons), np.bool_)
     for i, amount in enumerate(amounts):
         short = allocatable[i] - requested[i] < amount
@@ -122,7 +120,7 @@ def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int
     if len(capacity[0]) <= BLOCK:
         return _least_allocated(requested, capacity, weights)
     found = np.empty(len(capacity[0]), np.int64)
-    for block in _blocks(len(found)):
+    for block in parts_of(len(found), BLOCK):
         used = [column[block] for column in requested]
         sizes = [column[block] for column in capacity]
         found[block] = _least_allocated(used, sizes, weights)
@@ -202,12 +200,6 @@ def _same_number(column: Int64s) -> int:
     return first if (column == first).all() else 0
 
 
-def _blocks(count: int) -> Iterator[slice]:
-    """Parts of `count` rows."""
-    for start in range(0, count, BLOCK):
-        yield slice(start, min(start + BLOCK, count))
-
-
 def _zeros(columns: Columns) -> Int64s:
     return np.zeros(len(columns[0]), np.int64)
 
@@ -220,7 +212,7 @@ def balance_change(used: Columns, capacity: Columns, amounts: Sequence[int]) -> 
     """How much better balanced a node is with the pod than without, 0..100; 75 is no change."""
     found = np.empty(len(capacity[0]), np.int64)
     half = SCORE_MAX // 2
-    for block in _blocks(len(found)):
+    for block in parts_of(len(found), BLOCK):
         sizes = [column[block] for column in capacity]
         before = [column[block] for column in used]
         present = [size != 0 for size in sizes]

@@ -141,12 +141,12 @@ class PodTopologySpread(SpreadHints):
         self, state: HardState, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
     ) -> Verdicts:
         are_full = []
+        bits = {
+            each: state.matches.of(each, cluster.classes) for each in set(gone.class_ids.tolist())
+        }
         for i, counts in enumerate(state.counts):
-
-            def of_class(class_id: int, bit: int = 1 << i) -> int:
-                return int(state.matches.of(class_id, cluster.classes) & bit > 0)
-
-            matching = gone.sums(cluster.nodes.capacity, of_class)
+            worth = {class_id: bits_of >> i & 1 for class_id, bits_of in bits.items()}
+            matching = gone.sums(cluster.nodes.capacity, worth)
             are_full.append(counts.is_full_without(rows, matching[rows]))
         return _verdicts(state, rows, are_full)
 

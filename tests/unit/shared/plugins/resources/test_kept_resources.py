@@ -190,13 +190,8 @@ def takes(nodes: NodeTable, row: int, asked: dict[str, int]) -> bool:
         resource = nodes.resources.find(name)
         requested.append(nodes.requested.item(resource, row) if resource >= 0 else 0)
         allocatable.append(nodes.allocatable.item(resource, row) if resource >= 0 else 0)
-    reasons, _ = fit_reasons(
-        nodes.pod_count.item(row),
-        nodes.allowed_pod_count.item(row),
-        list(asked.values()),
-        requested,
-        allocatable,
-    )
+    is_full = nodes.pod_count.item(row) >= nodes.allowed_pod_count.item(row)
+    reasons, _ = fit_reasons(list(asked.values()), requested, allocatable, is_full=is_full)
     return not reasons
 
 

@@ -73,20 +73,18 @@ def test_fit_says_which_resources_fall_short_and_whether_for_ever(
     counts = st.lists(st.integers(0, 3), min_size=count, max_size=count)
     pods, allowed = data.draw(counts), data.draw(counts)
     reasons, never = resources.fit_reasons(
-        np.array(pods),
-        np.array(allowed),
         amounts,
         cluster.columns(cluster.used),
         cluster.columns(cluster.capacity),
+        is_full=np.array(pods) >= np.array(allowed),
     )
     for i, (used, capacity) in enumerate(cluster.nodes()):
         wanted_bits, wanted_never = slow_twins.fit(pods[i], allowed[i], amounts, used, capacity)
         mask = sum(1 << bit for bit in wanted_bits)
         assert (int(reasons[i]), bool(never[i])) == (mask, wanted_never)
-        assert one_node.fit_reasons(pods[i], allowed[i], amounts, used, capacity) == (
-            mask,
-            wanted_never,
-        )
+        is_full = pods[i] >= allowed[i]
+        one = one_node.fit_reasons(amounts, used, capacity, is_full=is_full)
+        assert one == (mask, wanted_never)
 
 
 @given(clusters())
@@ -178,7 +176,7 @@ def test_scores_are_those_of_go_where_sums_wrap_around(
     asked = [amount or 1 for amount in amounts]
     table = ratio_table(shape)
     none = np.zeros(len(used[0]), np.int64)
-    reasons, never = resources.fit_reasons(none, none + 1, asked, used, capacity)
+    reasons, never = resources.fit_reasons(asked, used, capacity, is_full=none > 0)
     least = resources.least_allocated(used, capacity, weights)
     most = resources.most_allocated(used, capacity, weights)
     ratio = resources.requested_to_capacity_ratio(used, capacity, weights, table)
@@ -187,7 +185,8 @@ def test_scores_are_those_of_go_where_sums_wrap_around(
         one = (used_one, capacity_one, weights)
         slow = ([Int64(u) for u in used_one], [Int64(c) for c in capacity_one],
                 [Int64(w) for w in weights])  # fmt: skip
-        assert (reasons[i], never[i]) == one_node.fit_reasons(0, 1, asked, used_one, capacity_one)
+        one_fits = one_node.fit_reasons(asked, used_one, capacity_one, is_full=False)
+        assert (reasons[i], never[i]) == one_fits
         assert least[i] == slow_twins.least_allocated(*slow)
         assert least[i] == one_node.least_allocated(*one)
         assert most[i] == slow_twins.most_allocated(*slow)
@@ -214,7 +213,7 @@ def test_array_functions_leave_their_columns_as_they_were() -> None:
     resources.most_allocated(used, capacity, [1, 1])
     resources.requested_to_capacity_ratio(used, capacity, [1, 1], ratio_table([(0, 0)]))
     resources.balance_change(used, capacity, [1, 1])
-    resources.fit_reasons(np.array([1, 1]), np.array([2, 0]), [8, 8], used, capacity)
+    resources.fit_reasons([8, 8], used, capacity, is_full=np.array([False, True]))
     for column, copy in zip((*used, *capacity), before, strict=True):
         assert column.tolist() == copy.tolist()
 
@@ -222,8 +221,8 @@ def test_array_functions_leave_their_columns_as_they_were() -> None:
 def test_reasons_beyond_the_last_bit_share_it() -> None:
     count = 70
     none = [np.zeros(1, np.int64)] * count
-    reasons, _ = resources.fit_reasons(np.array([0]), np.array([1]), [1] * count, none, none)
-    one, _ = one_node.fit_reasons(0, 1, [1] * count, [0] * count, [0] * count)
+    reasons, _ = resources.fit_reasons([1] * count, none, none, is_full=np.array([False]))
+    one, _ = one_node.fit_reasons([1] * count, [0] * count, [0] * count, is_full=False)
     assert int(reasons[0]) == one == (1 << 62) - 2
 
 
