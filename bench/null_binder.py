@@ -45,7 +45,7 @@ from shared.messages.to_binder import (
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.endpoints import Endpoints
-from shared.transport.poll_loop import watch_for_end
+from shared.transport.parent import watch_for_end
 from shared.transport.sockets import Connected
 from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder

@@ -15,7 +15,6 @@ from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
 from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
-from shared.transport.poll_loop import wait_ready
 from shared.transport.sockets import (
     Connected,
     ConnectionWatch,
@@ -24,6 +23,7 @@ from shared.transport.sockets import (
     note_dropped,
     receive_now,
     send_now,
+    wait_ready,
 )
 
 In = TypeVar("In")

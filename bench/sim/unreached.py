@@ -121,7 +121,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/runtime/registry.py:*",
         "shared/framework/*:shape_problems",
         "shared/framework/*:_on_line",
-        "workers/binder/binding_profiles.py:*",
+        "workers/binder/binder_assembly.py:plugins_by_profile:*",
         "workers/scorer/tie_break.py:first_by_name",
         "daemon/core/cache.py:Cache.finish_binding:*",
         "daemon/core/permit_stage.py:PermitStage._is_announced:return False",

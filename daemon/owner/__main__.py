@@ -17,7 +17,7 @@ from shared.telemetry.log import EventLog
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.poll_loop import watch_for_end
+from shared.transport.parent import watch_for_end
 from shared.transport.remote import WorkersEntrance
 
 log = EventLog("owner")

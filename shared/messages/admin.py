@@ -124,8 +124,6 @@ class TextAnswer(Message, frozen=True, tag="at"):
 
 
 class PendingPod(msgspec.Struct, array_like=True, frozen=True):
-    """One pod of the queue."""
-
     key: str
     uid: str
     place: str
@@ -148,8 +146,6 @@ class QueueAnswer(Message, frozen=True, tag="aq"):
 
 
 class PastFailure(msgspec.Struct, frozen=True):
-    """An attempt that ended without a node."""
-
     ago_s: float
     message: str
 
@@ -192,8 +188,6 @@ class PodAnswer(Message, frozen=True, tag="ao"):
 
 
 class HeldPod(msgspec.Struct, array_like=True, frozen=True):
-    """One pod that the cache or the queue holds."""
-
     uid: str
     key: str
     is_assumed: bool
@@ -201,8 +195,6 @@ class HeldPod(msgspec.Struct, array_like=True, frozen=True):
 
 
 class HeldNode(msgspec.Struct, array_like=True, frozen=True):
-    """One node of the cache."""
-
     name: str
     is_ghost: bool
     """Only its pods are known: the API server does not show the node (any more)."""

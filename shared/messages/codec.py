@@ -32,7 +32,6 @@ class Codec(Generic[M]):
         self._decoder = msgspec.msgpack.Decoder(kind)
 
     def encode(self, message: M, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
-        """The frames of a message."""
         return seal(_encoder.encode(message), buffers)
 
     def decode(self, parts: Sequence[Buffer]) -> tuple[M, Sequence[Buffer]]:

@@ -77,8 +77,6 @@ class GroupRoom(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Proposals(Message, frozen=True, tag="wp"):
-    """The answer to a batch."""
-
     epoch: int
     batch_id: int
     proposal_sequence: int

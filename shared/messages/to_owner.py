@@ -20,8 +20,6 @@ class AdapterHello(Message, frozen=True, tag="ah"):
 
 
 class PodChanged(Message, frozen=True, gc=False, tag="p"):
-    """A pod was listed, added or modified."""
-
     pod: PodRecord
 
 

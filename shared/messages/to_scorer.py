@@ -47,8 +47,6 @@ class TaskRun(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PodTask(NamedTuple):
-    """One pod to place."""
-
     ticket: int
     class_id: int
     uid: str

@@ -122,8 +122,6 @@ class BurstFilter(logging.Filter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line."""
-
     def __init__(self, process: str) -> None:
         super().__init__()
         self._process = process

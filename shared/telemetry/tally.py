@@ -42,7 +42,6 @@ class Tally:
     """Counts and histograms, told apart by labels."""
 
     def __init__(self, declared: Mapping[str, MetricFamily] = METRICS) -> None:
-        """`declared`: what may be told to it."""
         self._declared = declared
         self.counts: dict[tuple[str, Labels], int] = {}
         self.histograms: dict[tuple[str, Labels], Histogram] = {}
@@ -87,7 +86,6 @@ class Tally:
         return name, (OTHER,) * len(labels)
 
     def clear(self) -> None:
-        """Begins anew."""
         self.counts.clear()
         self.histograms.clear()
         self._series.clear()

@@ -39,8 +39,6 @@ class Channel(enum.StrEnum):
 
 
 class Limits(NamedTuple):
-    """Bounds of one channel."""
-
     high_water: int
     """Of each end."""
     drained_per_poll: int

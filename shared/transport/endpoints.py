@@ -16,8 +16,6 @@ IPC_PATH_BYTES_MAX: Final = 107
 
 
 class Endpoints:
-    """The address of each channel."""
-
     def __init__(self, runtime_dir: Path) -> None:
         self.runtime_dir = runtime_dir.absolute()
         over = max(len(os.fsencode(self._path(each))) for each in Channel) - IPC_PATH_BYTES_MAX

@@ -95,7 +95,6 @@ class Heartbeat:
 
     @property
     def count(self) -> int:
-        """Beats so far."""
         return self._words[_COUNT]
 
     @property

@@ -107,7 +107,6 @@ class AdminClient(Closing):
         self._link = OwnerLink(endpoints)
 
     def ask(self, request: AdminRequest, kind: type[A], timeout_s: float) -> A:
-        """As `OwnerLink.ask`."""
         return self._runner.run(self._link.ask(request, kind, timeout_s))
 
     def close(self) -> None:

@@ -25,7 +25,6 @@ from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToA
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Drain, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.endpoints import Endpoints
-from shared.transport.poll_loop import wait_ready
 from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
 from shared.transport.sockets import (
@@ -37,6 +36,7 @@ from shared.transport.sockets import (
     note_dropped,
     receive_now,
     send_now,
+    wait_ready,
 )
 
 LINGER_MS: Final = 500
@@ -55,8 +55,6 @@ FromOwner = ToAdapter | ToScorer | ToBinder | AdminAnswer
 
 
 class Received(NamedTuple):
-    """One message to the owner."""
-
     channel: Channel
     peer: bytes
     """Identity of the sender; `send` takes it. A restarted process has another one."""

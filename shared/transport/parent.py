@@ -7,7 +7,7 @@ writing end, the reading end becomes readable with end of file, and the child st
 race with a process id that is used again (as with `os.getppid`), and it works across exec. Neither end
 is inherited unless asked for (`os.pipe`): a child with the writing end would keep its siblings alive.
 
-Asyncio processes use `call_when_cut`; poll loops, `poll_loop.watch_for_end`.
+Asyncio processes use `call_when_cut`; poll loops, `watch_for_end`.
 """
 
 import argparse
@@ -61,11 +61,25 @@ class Lifeline:
     def call_when_cut(
         self, loop: asyncio.AbstractEventLoop, callback: Callable[[], object]
     ) -> None:
-        """Calls back once, from the loop."""
-
         def on_readable() -> None:
             if self.is_cut():
                 loop.remove_reader(self.fd)
                 callback()
 
         loop.add_reader(self.fd, on_readable)
+
+
+def watch_for_end(lifeline_fd: int | None, watch_fd: Callable[[int], None]) -> Callable[[], bool]:
+    """Has a poll wake up when the process is to end (by a signal, or since the supervisor is gone), and
+    returns what says so. From the main thread."""
+    signals: list[int] = []
+    fd, wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wakeup_fd)
+    for each in STOP_SIGNALS:
+        signal.signal(each, lambda number, _: signals.append(number))
+    watch_fd(fd)
+    if lifeline_fd is None:
+        return lambda: bool(signals)
+    lifeline = Lifeline(lifeline_fd)
+    watch_fd(lifeline.fd)
+    return lambda: bool(signals) or lifeline.is_cut()

@@ -91,7 +91,6 @@ class Gatekeeper:
         self.socket.bind(ZAP_ADDRESS)
 
     def answer(self) -> None:
-        """All that is asked now."""
         for _ in range(ANSWERED_PER_POLL):
             try:
                 question = self.socket.recv_multipart(zmq.NOBLOCK)
@@ -149,7 +148,6 @@ class RemoteOwner:
         return self._addresses[channel]
 
     def prepare(self, socket: RawSocket) -> None:
-        """For the next `connect`."""
         _keep_alive(socket)
         socket.setsockopt(zmq.CURVE_SERVERKEY, self._server_key)
         socket.setsockopt(zmq.CURVE_PUBLICKEY, self._keys.public)

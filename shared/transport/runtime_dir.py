@@ -35,7 +35,6 @@ class RuntimeDirLock(Closing):
     """What that says of it."""
 
     def __init__(self, runtime_dir: Path) -> None:
-        """Makes the directory if need be."""
         prepare_runtime_dir(runtime_dir)
         path = runtime_dir / self.NAME
         try:

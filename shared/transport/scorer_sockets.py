@@ -20,7 +20,6 @@ from shared.messages.frames import MAGIC, Buffer
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
-from shared.transport.poll_loop import wait_ready
 from shared.transport.sockets import (
     COPY_BYTES_MAX,
     Closing,
@@ -32,6 +31,7 @@ from shared.transport.sockets import (
     new_socket,
     note_dropped,
     send_now,
+    wait_ready,
 )
 
 LINGER_MS: Final = 500
@@ -56,8 +56,6 @@ class SnapshotDamaged(NamedTuple):
 
 
 class FromOwner(NamedTuple):
-    """One thing that a scorer has to act on."""
-
     message: ToScorer | Published | Connected | SnapshotDamaged
     buffers: Sequence[Buffer]
     """Large ones are windows on the received message: valid as long as they are referenced, and not

@@ -1,6 +1,7 @@
 """How every ZeroMQ socket here is made, written and read. Knows frames, not messages.
 
-Nothing here waits: a send that cannot be queued now says so, a receive that finds nothing too.
+Nothing here waits but `wait_ready`: a send that cannot be queued now says so, a receive that finds
+nothing too.
 
 ZeroMQ reconnects by itself and says nothing. But a new connection means a new owner (or a break in
 which messages were lost), so whoever talks to the owner must greet again. A socket's monitor tells
@@ -113,6 +114,11 @@ def frames_now(socket: RawSocket) -> list[zmq.Frame]:
         frame = socket.recv(_AT_ONCE, copy=False)
         frames.append(frame)
     return frames
+
+
+def wait_ready(items: list[tuple[RawSocket | int, int]], timeout_ms: int) -> set[object]:
+    """The sockets and the file descriptors of `items` that are ready; sleeps until one is."""
+    return {item for item, _ in zmq.zmq_poll(items, timeout_ms)}
 
 
 def can_now(socket: RawSocket, flag: int) -> bool:

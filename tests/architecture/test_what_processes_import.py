@@ -9,8 +9,6 @@ from typing import Final
 from tests.support.waiting import HANG_S
 
 ROOT: Final = Path(__file__).parents[2]
-BINDER: Final = ("workers.binder.__main__", "workers.binder.binding_profiles")
-"""What it starts as, and what makes the plugins of its profiles."""
 BINDER_LINES_MAX: Final = 7_450
 """Of ours, in a pod. A third are its own; a client of the API server, messages and transport are most
 of the rest. Readers of kubeconfig files and proxies, plugins of other packages, what speaks to extenders
@@ -38,7 +36,7 @@ def imported(*names: str) -> dict[str, str | None]:
 
 
 def test_a_binder_imports_little_and_no_numpy() -> None:
-    modules = imported(*BINDER)
+    modules = imported("workers.binder.__main__")
     ours = [path for name, path in modules.items() if path and name.partition(".")[0] in OURS]
     line_count = sum(len(Path(path).read_text("utf-8").splitlines()) for path in ours)
     assert line_count <= BINDER_LINES_MAX

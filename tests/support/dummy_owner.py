@@ -20,8 +20,7 @@ from shared.transport.channels import Channel
 from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import add_options
-from shared.transport.poll_loop import watch_for_end
+from shared.transport.parent import add_options, watch_for_end
 from tests.support.owner_answers import status_answer
 
 POLL_MS = 20

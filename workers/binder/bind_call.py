@@ -160,7 +160,6 @@ class _Attempt:
         return step
 
     async def look(self, if_unbound: str) -> Outcome:
-        """Asks, and posts nothing."""
         step: _Step = self._look
         while not isinstance(step, Outcome):
             if step == self._post:

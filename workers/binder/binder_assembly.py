@@ -11,10 +11,11 @@ deletions of victims and the lease have none. Each binder of the pool gets its p
 
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from shared.binding_plan import BindingPlan
 from shared.clock import Clock
+from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.messages.from_binder import FromBinder
@@ -25,8 +26,7 @@ from shared.transport.async_peer import AsyncPeer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
 from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop
-from workers.binder.binding_cycle import BindingCycle, BindingPlugins
-from workers.binder.binding_profiles import plugins_by_profile
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins, PodBinder, PreBinder
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import ClaimLines
@@ -50,6 +50,47 @@ def limits_of(qps: float, burst: int, pool_size: int) -> tuple[RateLimit | None,
     per_s = (qps or RECORDS_PER_S) / pool_size
     at_once = max(1, round((burst or qps or RECORDS_BURST) / pool_size))
     return RateLimit(per_s, at_once) if qps else None, RateLimit(per_s, at_once)
+
+
+def plugins_by_profile(
+    plan: BindingPlan,
+    problems: ConnectionProblems | None,
+    api: ApiClient,
+    binder: DefaultBinder,
+    pre_binders: Iterable[PreBinder],
+    entry_points: Iterable[EntryPoint] | None = None,
+) -> dict[str, BindingPlugins]:
+    """Profile (schedulerName) -> plugins, by the binding plan; ConfigurationError names what is wrong.
+
+    In-tree plugins are known by their names: what they do in a binding is the binder's own code, so that
+    a binder needs none of what they decide with, nor numpy. Few have extenders or plugins of other
+    packages; what these need is imported where there are any.
+
+    `problems` is told of extenders that do not answer; `pre_binders` stand for the in-tree plugins of
+    their names.
+    """
+    in_tree = {each.NAME: each for each in pre_binders}
+    first: tuple[PodBinder, ...] = ()
+    if plan.extenders:
+        from workers.binder.extender_bind import ExtenderBinder, extenders_told
+
+        first = (ExtenderBinder(extenders_told(plan.extenders), binder.look, problems),)
+    found: dict[str, BindingPlugins] = {}
+    for scheduler_name, profile in plan.profiles.items():
+        plugins: dict[str, Any] = {**in_tree}
+        binders: dict[str, PodBinder] = {DefaultBinder.NAME: binder}
+        if profile.arguments:
+            from workers.binder.foreign_plugins import foreign_plugins
+
+            made, ways = foreign_plugins(profile, api, binder, entry_points)
+            plugins = made | plugins
+            binders |= ways
+        found[scheduler_name] = BindingPlugins(
+            binds=(*first, *(binders[name] for name in profile.bind)),
+            pre_binds=tuple(plugins[name] for name in profile.pre_bind),
+            post_binds=tuple(plugins[name] for name in profile.post_bind),
+        )
+    return found
 
 
 class Surroundings(NamedTuple):

@@ -397,7 +397,6 @@ class BinderLoop:
         return True
 
     def _open_report(self) -> BindReport:
-        """The one that will be sent next."""
         if self._report is None:
             assert self._epoch is not None, "what has an outcome was ordered"
             self._report = BindReport(self._epoch, [], [], [])

@@ -47,8 +47,6 @@ class PodBinder(Protocol):
 
 
 class BindingPlugins(NamedTuple):
-    """One profile's plugins, in order."""
-
     binds: tuple[PodBinder, ...]
     pre_binds: tuple[PreBinder, ...] = ()
     post_binds: tuple[PostBindPlugin, ...] = ()
@@ -95,7 +93,6 @@ class BindingCycle:
         return await self._undone(order, outcome) if isinstance(outcome, NotBound) else outcome
 
     async def post_bind(self, order: BindPod) -> None:
-        """PostBind, of a pod that is bound."""
         for plugin in self._plugins(order).post_binds:
             try:
                 await plugin.post_bind(order)

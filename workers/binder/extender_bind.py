@@ -75,7 +75,6 @@ class ExtenderBinder:
         return SKIPPED
 
     async def close(self) -> None:
-        """Closes kept connections."""
         for client in self._clients.values():
             await client.close()
 

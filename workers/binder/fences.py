@@ -116,7 +116,6 @@ class Fences:
         return sum(fence.is_void for fence in self._fences.values())
 
     def current(self) -> Fence | None:
-        """Of the task that runs."""
         task = asyncio.current_task()
         return None if task is None else self._fences.get(task)
 

@@ -70,7 +70,6 @@ class CustomBind:
         self._look = look
 
     async def bind(self, order: BindPod) -> Outcome | Skipped:
-        """Ends with what became of the pod."""
         if order.look_first:
             seen = await self._look(order, "")
             # Bound by the binder that was lost, or gone, or unknown; else it is still to be bound.

@@ -111,8 +111,6 @@ class _EventEntry(msgspec.Struct, eq=False):
 
 
 class _PatchWrite(msgspec.Struct, eq=False):
-    """A status that is being written."""
-
     done: asyncio.Future[None]
     newer: StatusPatch | None = None
     """What came up for the same pod meanwhile; written after, so that none overtakes another."""
@@ -213,12 +211,10 @@ class EventRecorder:
             self._pump()
 
     def pod_waits_for_devices(self, order: BindPod) -> None:
-        """Writes the BindingConditionsPending event."""
         self._wait_for_event(waiting_for_devices_event(order), order.ticket)
         self._pump()
 
     def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
-        """Writes the Preempted event of a victim."""
         self._wait_for_event(preempted_event(order, is_deleted=is_deleted), order.ticket)
         self._pump()
 

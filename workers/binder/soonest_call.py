@@ -33,7 +33,6 @@ class SoonestCall:
         self._handle = self._loop.call_later(delay_s and delay_s + _ROUNDING_S, self._call)
 
     def cancel(self) -> None:
-        """It is not made, if it is to come."""
         if self._handle is not None:
             self._handle.cancel()
             self._handle = None

@@ -18,8 +18,8 @@ from shared.plugins.in_tree import InTreeRegistry
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import foreign_plugins
 from workers.binder.bind_call import DefaultBinder
+from workers.binder.binder_assembly import plugins_by_profile
 from workers.binder.binding_cycle import BindingPlugins
-from workers.binder.binding_profiles import plugins_by_profile
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_lines import ClaimLines
 from workers.binder.foreign_plugins import CustomBind
