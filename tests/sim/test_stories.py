@@ -110,7 +110,7 @@ def test_the_owner_dies_while_it_drains_for_a_reload() -> None:
     assert outcome.bound_count == 2
     with planted(
         "daemon.supervisor.supervise",
-        "        while child.process is process:\n",
+        "        while child.process is process and not self._is_killing:\n",
         "        while True:\n",
     ):
         failure = play(plan).failure
