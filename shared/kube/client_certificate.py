@@ -37,9 +37,7 @@ class ClientCertificate:
     def use_files(self, certificate: Path, key: Path) -> None:
         """Show what is in these files, and what is in them later on (`reload`)."""
         self._files = (certificate, key)
-        stamps = self._read_stamps()
-        self._load(certificate, key)
-        self._stamps = stamps
+        self._take_files(self._files)
 
     def use_pem(self, certificate: bytes, key: bytes) -> None:
         """Show this certificate."""
@@ -59,25 +57,22 @@ class ClientCertificate:
         Files that cannot be used (one of them is written, the other not yet) leave the last certificate
         in force; the next call tries again.
         """
-        if self._files is None:
-            return False
         try:
-            stamps = self._read_stamps()
-            if stamps == self._stamps:
-                return False
-            self._load(*self._files)
+            return self._files is not None and self._take_files(self._files)
         except ConfigurationError:
             return False
-        self._stamps = stamps
-        return True
 
-    def _read_stamps(self) -> tuple[int, ...]:
-        assert self._files is not None, "only files have times"
+    def _take_files(self, files: tuple[Path, Path]) -> bool:
         try:
-            states = [path.stat() for path in self._files]
+            states = [path.stat() for path in files]
         except (OSError, ValueError) as error:
             raise ConfigurationError(self._source, [f"{_PLACES}: {error}"]) from error
-        return tuple(part for s in states for part in (s.st_mtime_ns, s.st_ino, s.st_size))
+        stamps = tuple(part for s in states for part in (s.st_mtime_ns, s.st_ino, s.st_size))
+        if stamps == self._stamps:
+            return False
+        self._load(*files)
+        self._stamps = stamps
+        return True
 
     def _load(self, certificate: Path, key: Path) -> None:
         try:

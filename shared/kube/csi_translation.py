@@ -64,11 +64,9 @@ def _plain_handle(source: Volume | PersistentVolumeSpec) -> str | Untranslatable
         return _ebs_handle(source.aws_elastic_block_store.volume_id)
     if source.azure_disk is not None:
         return source.azure_disk.disk_uri
-    if source.cinder is not None:
-        return source.cinder.volume_id
-    if source.portworx_volume is not None:
-        return source.portworx_volume.volume_id
-    raise AssertionError("asked for the handle of a volume that is not migrated")
+    by_id = source.cinder or source.portworx_volume
+    assert by_id is not None, "asked for the handle of a volume that is not migrated"
+    return by_id.volume_id
 
 
 def _gce_handle(kind: str, place: str, disk: str) -> str:

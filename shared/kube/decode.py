@@ -92,7 +92,7 @@ class _BookmarkObject(msgspec.Struct):
     metadata: _BookmarkMeta
 
 
-_raw_page_decoder: Final = msgspec.json.Decoder(RawPage)
+raw_page_decoder: Final = msgspec.json.Decoder(RawPage)
 _raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder: Final = msgspec.json.Decoder(ApiStatus)
@@ -148,7 +148,7 @@ class KindDecoder:
 
     def _page_one_by_one(self, body: bytes) -> ListPage:
         try:
-            page = _raw_page_decoder.decode(body)
+            page = raw_page_decoder.decode(body)
         except UNDECODABLE as error:
             raise UnreadableListError(f"list of {self._kind.plural}", str(error)) from error
         items: list[ApiObject] = []

@@ -132,7 +132,11 @@ class ExecCredentials(Credentials):
     async def _output(self) -> bytes:
         command = self.command
         environment = {**os.environ, **dict(command.env)}
-        environment["KUBERNETES_EXEC_INFO"] = self._exec_info()
+        spec: dict[str, Any] = {"interactive": False}
+        if command.cluster is not None:
+            spec["cluster"] = command.cluster
+        info = {"kind": "ExecCredential", "apiVersion": command.api_version, "spec": spec}
+        environment["KUBERNETES_EXEC_INFO"] = msgspec.json.encode(info).decode()
         path = shutil.which(command.command, path=environment.get("PATH"))
         if path is None:
             hint = f"\n{command.install_hint}" if command.install_hint else ""
@@ -162,13 +166,6 @@ class ExecCredentials(Credentials):
             said = errors[-STDERR_SHOWN_BYTES:].decode("utf-8", "replace").strip()
             raise self._failed(f"exit code {process.returncode}: {said or 'it said nothing'}")
         return output
-
-    def _exec_info(self) -> str:
-        spec: dict[str, Any] = {"interactive": False}
-        if self.command.cluster is not None:
-            spec["cluster"] = self.command.cluster
-        info = {"kind": "ExecCredential", "apiVersion": self.command.api_version, "spec": spec}
-        return msgspec.json.encode(info).decode()
 
     def _take(self, output: bytes) -> None:
         if len(output) > EXEC_OUTPUT_BYTES_MAX:
