@@ -6,31 +6,22 @@ those of the default.
 """
 
 from collections.abc import Iterable, Mapping
-from enum import Enum
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 from shared.errors import ConfigurationError
 from shared.kube.resources import POD_GROUPS
 
 
-class Stage(Enum):
-    """How far a gate has come; `AllAlpha` and `AllBeta` set all of a stage."""
-
-    ALPHA = "alpha"
-    BETA = "beta"
-    GA = "GA"
-    DEPRECATED = "deprecated"
-
-
 class Gate(NamedTuple):
-    stage: Stage
+    stage: Literal["alpha", "beta", "GA", "deprecated"]
+    """How far it has come; `AllAlpha` and `AllBeta` set all of a stage."""
     is_on: bool
     """By default."""
     is_locked: bool
 
 
 _GATES: Final = {
-    Gate(Stage.ALPHA, is_on=False, is_locked=False): """
+    Gate("alpha", is_on=False, is_locked=False): """
     APIServingWithRoutine AllowUnsafeMalformedObjectDeletion CBORServingAndStorage
     CPUManagerPolicyAlphaOptions CRIListStreaming CSIVolumeHealth ClientsAllowCBOR
     ClientsPreferCBOR CloudControllerManagerWatchBasedRoutesReconciliation
@@ -47,13 +38,13 @@ _GATES: Final = {
     TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport VolumeLimitScaling
     WindowsCPUAndMemoryAffinity WorkloadAwarePreemption WorkloadWithJob
     """,
-    Gate(Stage.BETA, is_on=False, is_locked=False): """
+    Gate("beta", is_on=False, is_locked=False): """
     ClusterTrustBundle ClusterTrustBundleProjection ConcurrentWatchObjectDecode
     CoordinatedLeaderElection DRADeviceTaintRules LocalStorageCapacityIsolationFSQuotaMonitoring
     MaxUnavailableStatefulSet PodCertificateRequest SELinuxMount SchedulerAsyncAPICalls
     StorageVersionMigrator
     """,
-    Gate(Stage.BETA, is_on=True, is_locked=False): """
+    Gate("beta", is_on=True, is_locked=False): """
     APIResponseCompression APIServerIdentity AllowParsingUserUIDFromCertAuth AtomicFIFO
     AuthorizePodWebsocketUpgradeCreatePermission CPUManagerPolicyBetaOptions
     CRDObservedGenerationTracking ClearingNominatedNodeNameAfterBinding ClientsAllowCARotation
@@ -87,10 +78,10 @@ _GATES: Final = {
     UnlockWhileProcessingFIFO WatchCacheInitializationPostStartHook WatchList WatchListClient
     WindowsGracefulNodeShutdown
     """,
-    Gate(Stage.GA, is_on=True, is_locked=False): """
+    Gate("GA", is_on=True, is_locked=False): """
     AllowServiceExternalIPs DRAPrioritizedList InformerResourceVersion MutatingAdmissionPolicy
     """,
-    Gate(Stage.GA, is_on=True, is_locked=True): """
+    Gate("GA", is_on=True, is_locked=True): """
     APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource
     AuthorizeNodeWithSelectors AuthorizeWithSelectors BtreeWatchCache CPUManagerPolicyOptions
     CRDValidationRatcheting CSIServiceAccountTokenSecrets ConsistentListFromCache
@@ -114,19 +105,19 @@ _GATES: Final = {
     StructuredAuthenticationConfiguration SupplementalGroupsPolicy SystemdWatchdog
     TopologyManagerPolicyOptions UserNamespacesSupport VolumeAttributesClass WinDSR WinOverlay
     """,
-    Gate(Stage.DEPRECATED, is_on=False, is_locked=False): """
+    Gate("deprecated", is_on=False, is_locked=False): """
     AllowDNSOnlyNodeCSR AllowInsecureKubeletCertificateSigningRequests
     ChangeContainerStatusOnKubeletRestart DeclarativeValidationTakeover KMSv1
     KubeletRegistrationGetOnExistsOnly WindowsHostNetwork
     """,
-    Gate(Stage.DEPRECATED, is_on=True, is_locked=False): """
+    Gate("deprecated", is_on=True, is_locked=False): """
     DisableCPUQuotaWithExclusiveCPUs KubeletPodResourcesListUseActivePods
     ServiceCIDRStatusFieldWiping StorageNamespaceIndex
     """,
-    Gate(Stage.DEPRECATED, is_on=False, is_locked=True): """
+    Gate("deprecated", is_on=False, is_locked=True): """
     AllowOverwriteTerminationGracePeriodSeconds GitRepoVolumeDriver SeparateCacheWatchRPC
     """,
-    Gate(Stage.DEPRECATED, is_on=True, is_locked=True): """
+    Gate("deprecated", is_on=True, is_locked=True): """
     AggregatedDiscoveryRemoveBetaType DisableNodeKubeProxyVersion
     """,
 }
@@ -152,7 +143,7 @@ OBEYED: Final[Mapping[str, str]] = {
     WORKLOAD_AWARE_PREEMPTION: GANG_SCHEDULING,
 }
 """Gate -> the one that has to be on with it (pkg/features/kube_features.go, v1.36.2)."""
-_WHOLE_STAGES: Final = {"AllAlpha": Stage.ALPHA, "AllBeta": Stage.BETA}
+_WHOLE_STAGES: Final = {"AllAlpha": "alpha", "AllBeta": "beta"}
 _COMPONENT: Final = "kube"
 BOOLEANS: Final[Mapping[str, bool]] = {
     **dict.fromkeys(("1", "t", "T", "TRUE", "true", "True"), True),
@@ -170,7 +161,7 @@ class FeatureGates:
         for whole, stage in _WHOLE_STAGES.items():
             is_on = wanted.pop(whole, None)
             if is_on is not None:
-                of_stage = (name for name, gate in KNOWN_GATES.items() if gate.stage is stage)
+                of_stage = (name for name, gate in KNOWN_GATES.items() if gate.stage == stage)
                 wanted = {**dict.fromkeys(of_stage, is_on), **wanted}
         self._gates = {name: wanted.get(name, KNOWN_GATES[name].is_on) for name in OBEYED}
         lacking = [

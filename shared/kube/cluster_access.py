@@ -50,13 +50,13 @@ def access_at(
 ) -> ClusterAccess:
     """A server that is stated by its address, which asks for no credentials unless it is told some;
     `ConfigurationError` names `source`."""
-    parts = split_url(url, f"server {shown.url(url)}", source)
+    what = f"server {shown.url(url)}"
+    parts = split_url(url, what, source)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        told = 'write it like "https://host:6443" or "http://127.0.0.1:8001"'
-        raise ConfigurationError(source, [f"server {shown.url(url)}: {told}"])
+        told = f'{what}: write it like "https://host:6443" or "http://127.0.0.1:8001"'
+        raise ConfigurationError(source, [told])
     if parts.query or parts.fragment or parts.username:
-        told = "only scheme, host, port and path"
-        raise ConfigurationError(source, [f"server {shown.url(url)}: {told}"])
+        raise ConfigurationError(source, [f"{what}: only scheme, host, port and path"])
     is_tls = parts.scheme == "https"
     return ClusterAccess(
         host=parts.hostname,

@@ -48,10 +48,10 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
+        """None before it is open and after it is closed."""
         self._answer: asyncio.Future[Answer] | None = None
         self._stream: HttpStream | None = None
         self._is_busy = False
-        self._is_closed = False
         self._head = b""
         self._is_head_complete = False
         self._status = 0
@@ -65,12 +65,8 @@ class HttpConnection(asyncio.Protocol):
 
     @property
     def is_usable(self) -> bool:
-        return not (
-            self._is_closed
-            or self._is_busy
-            or self._transport is None
-            or self._transport.is_closing()
-        )
+        transport = self._transport
+        return transport is not None and not self._is_busy and not transport.is_closing()
 
     def send(
         self, request: bytes, deadline_s: float, taker: "HttpStream | None" = None
@@ -101,11 +97,11 @@ class HttpConnection(asyncio.Protocol):
             self._transport.abort()
 
     def pause(self) -> None:
-        if self._transport is not None and not self._is_closed:
+        if self._transport is not None:
             self._transport.pause_reading()
 
     def resume(self) -> None:
-        if self._transport is not None and not self._is_closed:
+        if self._transport is not None:
             self._transport.resume_reading()
 
     # What the transport calls ---------------------------------------------------------------------
@@ -131,7 +127,6 @@ class HttpConnection(asyncio.Protocol):
             self._fail(ProtocolViolation(f"not HTTP/1.1: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
-        self._is_closed = True
         # Under TLS it holds 256 KiB; this object and its parser hold one another, so both would wait
         # for the collector of cycles, which in a quiet process may take hours to come.
         self._transport = None

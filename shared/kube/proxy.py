@@ -18,6 +18,8 @@ from shared.kube.api_errors import ConnectFailed
 from shared.kube.cluster_access import ClusterAccess, split_url
 from shared.limits import PROXY_HEAD_BYTES_MAX
 
+_Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+
 
 @dataclass(frozen=True, slots=True)
 class Proxy:
@@ -86,12 +88,7 @@ def _is_excepted(host: str, port: int, no_proxy: str) -> bool:
     )
 
 
-def _matches(
-    pattern: str,
-    name: str,
-    address: ipaddress.IPv4Address | ipaddress.IPv6Address | None,
-    port: int,
-) -> bool:
+def _matches(pattern: str, name: str, address: _Address | None, port: int) -> bool:
     if not pattern:
         return False
     if pattern == "*":
@@ -121,7 +118,7 @@ def _split_port(pattern: str) -> tuple[str, str]:
     return (host, port) if colon and ":" not in host else (pattern, "")
 
 
-def _address(text: str) -> ipaddress.IPv4Address | ipaddress.IPv6Address | None:
+def _address(text: str) -> _Address | None:
     try:
         return ipaddress.ip_address(text)
     except ValueError:

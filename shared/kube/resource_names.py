@@ -31,20 +31,15 @@ def is_scalar(name: str) -> bool:
     """Whether the resource is counted as a scalar: extended, huge pages, native with a prefix."""
     return (
         name.startswith((_HUGEPAGES_PREFIX, _ATTACHABLE_VOLUMES_PREFIX))
-        or is_prefixed_native(name)
+        or _NATIVE_DOMAIN in name
         or is_extended(name)
     )
-
-
-def is_prefixed_native(name: str) -> bool:
-    """Whether the name lies in Kubernetes' own domain ("kubernetes.io/...")."""
-    return _NATIVE_DOMAIN in name
 
 
 @functools.lru_cache(maxsize=4096)
 def is_extended(name: str) -> bool:
     """Whether the resource is one that a device plugin or an administrator adds to nodes."""
-    if "/" not in name or is_prefixed_native(name) or name.startswith(_QUOTA_PREFIX):
+    if "/" not in name or _NATIVE_DOMAIN in name or name.startswith(_QUOTA_PREFIX):
         return False
     prefix, _, part = name.partition("/")
     # The quota for the resource is called "requests." + name and must be a valid name as well.
