@@ -24,6 +24,7 @@ from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
 from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
+from daemon.core.group_victims import Placed
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
@@ -58,6 +59,15 @@ class Judgement(NamedTuple):
     """Pods that the owner does not know how to check."""
     stale_count: int
     """Answers for attempts that are not out with this worker (any more)."""
+
+
+class Beside(NamedTuple):
+    """Others of a group that waits for room."""
+
+    told: Failure
+    """How a pod of it ends that is refused its own."""
+    placed: list[Placed]
+    """Those that have it."""
 
 
 class Committer:
@@ -231,14 +241,14 @@ class Committer:
         generation: int,
         now_s: float,
         *,
-        beside: Failure | None = None,
+        beside: Beside | None = None,
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
         at once, however often that happens: each time another pod was refused, whose count ends it.
         Room that is not made is a refusal as well: the worker has taken it for made, and found other
-        answers on top of that. `beside`: how a pod ends that is of a group of which others are nominated
-        and is refused its own room. Were it tried at once it would have them all tried with it, and take
-        their room in turn; so what was found on top of another's is looked at for itself."""
+        answers on top of that. `beside`: of a pod's group. Were a pod that is refused its own room tried
+        at once it would have them all tried with it, and take their room in turn; so what was found on
+        top of another's is looked at for itself."""
         proposal = failure.preemption
         is_too_old = beside is None and generation < scorer.refused_generation
         is_made = proposal is None
@@ -295,7 +305,7 @@ class Committer:
         failure: Failure,
         generation: int,
         now_s: float,
-        beside: Failure | None,
+        beside: Beside | None,
     ) -> bool:
         """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
         pod, info = attempt.pod, attempt.pod_class.info
@@ -308,7 +318,14 @@ class Committer:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
             try:
-                victim_count = self.nominate(scorer, attempt, failure.preemption, generation, now_s)
+                victim_count = self.nominate(
+                    scorer,
+                    attempt,
+                    failure.preemption,
+                    generation,
+                    now_s,
+                    placed=beside and beside.placed,
+                )
             except ObjectError as error:
                 forget_worked_out(self._facts.cache, self._facts.checker)
                 self._ends.fail(attempt, left_out(error), now_s)
@@ -318,7 +335,7 @@ class Committer:
                 if beside is None:
                     self.try_again(attempt, now_s)
                 else:
-                    self._ends.fail(attempt, beside, now_s)
+                    self._ends.fail(attempt, beside.told, now_s)
                 return False
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
@@ -335,13 +352,15 @@ class Committer:
         proposal: PreemptionProposal,
         generation: int,
         now_s: float,
+        *,
+        placed: list[Placed] | None = None,
     ) -> int | None:
         """Keeps room for a pod; as `NominationBook.commit`."""
         searched_at = -1 if scorer.key_name else generation  # One of another host is not believed.
         if asked_of_scorers(self._facts.settings.extenders, attempt.pod_class.info):
             searched_at = sys.maxsize  # Whom extenders want to go, no search of ours can tell.
         return self._facts.nominations.commit(
-            attempt, proposal, generation, now_s, searched_at=searched_at
+            attempt, proposal, generation, now_s, searched_at=searched_at, placed=placed
         )
 
 

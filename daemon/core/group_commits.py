@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Committer, forget_worked_out
+from daemon.core.committer import Beside, Committer, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
@@ -78,7 +78,7 @@ class GroupCommits:
         failure = Failure([], problem, [], [], True)
         attempts = [Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class) for pod in unit.pods]
         for attempt in attempts:
-            self._ends.fail(attempt, failure, now_s)
+            self._fail(attempt, failure, now_s)
         if len({attempt.pod_class.profile for attempt in attempts}) == 1:
             # Else there is nobody whose attempt it was, and its condition is let be (as upstream).
             self._tell(unit.key, attempts[0], "error", problem, now_s)
@@ -98,8 +98,10 @@ class GroupCommits:
         found = _found(proposals)
         found_count = len(found)
         proposals = self._permitted(key, first, proposals, found)
-        failures = proposals.failures
-        error = next((OTHER_FAILED + each.message for each in failures if each.is_error), "")
+        # The first one ends the look at the group: those after it are told of that alone.
+        failing = (each for each in proposals.failures if each.is_error)
+        own = dict(sorted((min(each.tickets, default=0), each.message) for each in failing)[:1])
+        error = "".join(OTHER_FAILED + message for message in own.values())
         is_too_old = proposals.generation < scorer.refused_generation
         if found_count < needed and not error:
             if proposals.skipped or is_too_old:
@@ -112,7 +114,8 @@ class GroupCommits:
         room = proposals.group_room
         if error:
             result, message = "error", error
-            self._fail_all(scorer, proposals, message, now_s)
+            for ticket in _tickets(proposals):
+                self._reject(scorer, ticket, own.get(ticket, error), now_s, is_error=True)
         elif found_count < needed and (room is None or room.is_awaited):
             if room is not None:
                 self._reservations.hold(key, _placed(scorer, room), told, now_s)
@@ -209,17 +212,6 @@ class GroupCommits:
             if attempt is not None:
                 self._committer.try_again(attempt, now_s, is_refused=is_refused)
 
-    def _fail_all(self, scorer: Scorer, proposals: Proposals, told: str, now_s: float) -> None:
-        """With the error of one of them."""
-        own = {
-            ticket: failure.message
-            for failure in proposals.failures
-            if failure.is_error
-            for ticket in failure.tickets
-        }
-        for ticket in _tickets(proposals):
-            self._reject(scorer, ticket, own.get(ticket, told), now_s, is_error=True)
-
     def _refuse_all(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
         """Pods that have a place, and pods for which one could be made, wait for the others."""
         told = f"{UNSCHEDULABLE}, {WAITING_FOR_OTHERS}"
@@ -236,11 +228,14 @@ class GroupCommits:
         self, scorer: Scorer, ticket: int, told: str, now_s: float, *, is_error: bool = False
     ) -> None:
         attempt = scorer.settle(ticket)
-        if attempt is None:
-            return
+        if attempt is not None:
+            self._fail(attempt, Failure([], told, [], [], is_error), now_s)
+
+    def _fail(self, attempt: Attempt, failure: Failure, now_s: float) -> None:
+        """A pod keeps no claim to what was found for it earlier."""
         if attempt.pod.uid in self._facts.queue.nominator.node_by_uid:
             self._facts.nominations.end(attempt.pod, now_s)
-        self._ends.fail(attempt, Failure([], told, [], [], is_error), now_s)
+        self._ends.fail(attempt, failure, now_s)
 
     def _have_gone(
         self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
@@ -291,19 +286,21 @@ class GroupCommits:
         placements = proposals.placements
         rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
         failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
-        told = Failure([], message, [], [], False)
+        beside = Beside(Failure([], message, [], [], False), [])
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
             if ticket in failing:
                 alone = msgspec.structs.replace(failing[ticket], tickets=[ticket])
-                self._committer.settle_failure(scorer, alone, generation, now_s, beside=told)
+                self._committer.settle_failure(scorer, alone, generation, now_s, beside=beside)
                 continue
             attempt = scorer.settle(ticket)
             if attempt is not None:
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
                 if not is_kept:
-                    self._committer.nominate(scorer, attempt, place, generation, now_s)
-                self._ends.fail(attempt, told, now_s)
+                    self._committer.nominate(
+                        scorer, attempt, place, generation, now_s, placed=beside.placed
+                    )
+                self._ends.fail(attempt, beside.told, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 
 

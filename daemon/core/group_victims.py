@@ -7,7 +7,8 @@ put them, one on top of the other.
 Rules: pkg/scheduler/framework/preemption/podgrouppreemption.go, v1.36.2.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -15,6 +16,7 @@ from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt
 from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
+from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime.what_if import WhatIf
@@ -56,21 +58,35 @@ def fit_without(
         return False
     pod_rows = np.array([victim.row for victim in victims], np.intp)
     rows = np.union1d(view.pods.node_row[pod_rows], [row for _, row in placed]).astype(np.intp)
+    with _unnominated(view, placed), WhatIf(view, rows, with_pods=True) as what_if:
+        what_if.take_off(pod_rows)
+        first = 0
+        while first < len(placed):
+            pod_class = placed[first][0].pod_class
+            pod = prepared(frameworks[pod_class.profile], pod_class.info, view)
+            end = first + 1 if pod.plan.is_wide else _end_of_run(placed, first)
+            asked = np.array([row for _, row in placed[first:end]], np.intp)
+            if not run_filters_with_nominated(pod, asked).passes.all():
+                return False
+            what_if.put_on(np.full(len(asked), pod_class.class_id), asked)
+            first = end
+    return True
+
+
+@contextmanager
+def in_place(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
+    """What if these pods were where they are to go, and whoever has to go for them still there."""
+    rows = np.array([row for _, row in placed], np.intp)
+    with _unnominated(view, placed), WhatIf(view, np.unique(rows), with_pods=True) as what_if:
+        what_if.put_on(np.array([attempt.pod_class.class_id for attempt, _ in placed]), rows)
+        yield
+
+
+@contextmanager
+def _unnominated(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
     own = [view.nominations.remove(attempt.pod.uid) for attempt, _ in placed]
     try:
-        with WhatIf(view, rows, with_pods=True) as what_if:
-            what_if.take_off(pod_rows)
-            first = 0
-            while first < len(placed):
-                pod_class = placed[first][0].pod_class
-                pod = prepared(frameworks[pod_class.profile], pod_class.info, view)
-                end = first + 1 if pod.plan.is_wide else _end_of_run(placed, first)
-                asked = np.array([row for _, row in placed[first:end]], np.intp)
-                if not run_filters_with_nominated(pod, asked).passes.all():
-                    return False
-                what_if.put_on(np.full(len(asked), pod_class.class_id), asked)
-                first = end
-        return True
+        yield
     finally:
         for nomination in filter(None, own):
             view.nominations.put(nomination)

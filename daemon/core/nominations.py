@@ -20,6 +20,7 @@ import numpy as np
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Effect, TellBinder
+from daemon.core.group_victims import Placed, in_place
 from daemon.core.pod_groups import PodGroups
 from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -244,14 +245,18 @@ class NominationBook:
         now_s: float,
         *,
         searched_at: int,
+        placed: list[Placed] | None = None,
     ) -> int | None:
         """Carries a preemption out, or says no (None): then the pod is to be tried again at once.
         Returns the number of victims; where all of them were going already nothing is to be done, so
         that it is 0 and nobody loses a nomination. ObjectError where that cannot be told; nothing was
-        changed then. `searched_at`: what was there at this generation is known to need these victims."""
+        changed then. `searched_at`: what was there at this generation is known to need these victims.
+        `placed`: others of the pod's group, on top of which that was found; it is added to them."""
         with reading("pod", attempt.pod):
             victims = self._confirmed(attempt, proposal, generation)
-            is_right = victims is not None and self._makes_room(attempt, proposal, searched_at)
+            is_right = victims is not None and self._makes_room(
+                attempt, proposal, searched_at, placed
+            )
         if victims is None or not is_right:
             self._cache.touch_row(proposal.node_row)
             return None
@@ -271,6 +276,8 @@ class NominationBook:
         )
         self.refresh()
         self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
+        if placed is not None:
+            placed.append((attempt, proposal.node_row))
         return 0 if does_nothing else len(victims)
 
     def commit_group(self, attempt: Attempt, group: PodGroup, victims: Sequence[CachedPod]) -> int:
@@ -317,11 +324,20 @@ class NominationBook:
         )
         return victims if is_right else None
 
-    def _makes_room(self, attempt: Attempt, proposal: PreemptionProposal, searched_at: int) -> bool:
+    def _makes_room(
+        self,
+        attempt: Attempt,
+        proposal: PreemptionProposal,
+        searched_at: int,
+        placed: Sequence[Placed] | None,
+    ) -> bool:
         """Whether the pod fits without the victims; and where what there is to look at has changed
         since that was searched, whether a search on that node comes to the same victims now: none that
         could stay, and with those last whose going a budget forbids."""
         pod_class, cache = attempt.pod_class, self._cache
+        if placed:
+            with in_place(cache.view, placed):
+                return self._makes_room(attempt, proposal, searched_at, None)
         framework = self._frameworks[pod_class.profile]
         pod = prepared(framework, pod_class.info, cache.view, attempt.pod.record.uid)
         row, victims = proposal.node_row, proposal.victims

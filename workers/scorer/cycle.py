@@ -53,7 +53,7 @@ class Known(NamedTuple):
 
     failure: Failure
     placed_count: int
-    """Of the batch, when that was found."""
+    """Of this worker, when that was found."""
 
 
 class Cycle:
@@ -153,7 +153,7 @@ class Cycle:
                 room_maker = self._room_maker(proposal_sequence, limits)
                 tried = self._replica.view.derived(StepsTried)
             if failure is not None and failure.preemption is None and not task.uid:
-                failed[task.class_id] = Known(failure, len(placements.tickets))
+                failed[task.class_id] = Known(failure, self._replica.view.tentative.row_count)
         return answers
 
     def _answer(
@@ -181,7 +181,7 @@ class Cycle:
         elif (
             known is not None
             and placed.pod.framework.fails_by_class
-            and not (placed.is_wide and known.placed_count < len(answers.placements.tickets))
+            and not (placed.is_wide and known.placed_count < self._replica.view.tentative.row_count)
         ):
             # Within a batch nodes only fill up: what fitted nowhere still does, and neither will
             # there be more that could go. But whoever came may be whom an affinity was waiting for, and

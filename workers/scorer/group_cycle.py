@@ -104,7 +104,7 @@ class GroupCycle:
                 return answers._replace(group_room=room)
             if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
                 return BatchAnswers(Placements([], []), [], list(self._class_of))
-            told = f"{told}, {room}"
+            told = f"{told}, {room or told}"
         answers = answers._replace(group_message=f"{told}; {self._lack(answers)}")
         hold = self._group.hold
         if hold is None:
@@ -149,8 +149,10 @@ class GroupCycle:
                 return _none_of(len(domains), answers)
             if is_last or answers.is_error or answers.found_count >= self._group.needed:
                 return answers
-        tickets = list(self._class_of)
-        failure = Failure(tickets, NO_PLACEMENTS, [], [], False, ends_nomination=True)
+        told = NO_PLACEMENTS
+        if self._group.preemption is not None:
+            told += f", {self._group.preemption.refusal}"  # As of any group with such a constraint.
+        failure = Failure(list(self._class_of), told, [], [], False)
         return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
 
     def _tried(self, rows: Rows | None, *, stays: bool = False) -> BatchAnswers:
@@ -174,7 +176,7 @@ class GroupCycle:
             forbidden = NOT_ELIGIBLE
         elif self._group.preemption is not None:
             forbidden = AS_A_WHOLE
-        return SearchLimits(WIDE_SEARCH_WEIGHT * self._batch.pod_count, forbidden)
+        return SearchLimits(WIDE_SEARCH_WEIGHT * self._batch.pod_count, forbidden, takes_room=True)
 
     def _where_enough_fit(self) -> Placements | None:
         """As `Fits` has it."""

@@ -26,7 +26,6 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.what_if import WhatIf
 from shared.messages.from_scorer import GroupRoom, Placements
 from shared.messages.to_scorer import GroupPreemption
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.preemption.potential_victims import Budgets
 from shared.plugins.preemption.victim_groups import VictimGroups, are_spare
 from workers.scorer.evaluator import unconfirmed_below
@@ -56,8 +55,8 @@ class VictimUnits(NamedTuple):
 def make_room(
     cluster: ClusterView, task: GroupPreemption, fits: Fits, *, is_awaited: bool = False
 ) -> GroupRoom | str:
-    """Who has to go, or why that is of no use. On return the copy is as before. `is_awaited`: pods go by
-    themselves, each when it ends."""
+    """Who has to go, or why that is of no use: empty, where the group has no place even so. On return
+    the copy is as before. `is_awaited`: pods go by themselves, each when it ends."""
     if task.refusal:
         return task.refusal
     whole = {} if is_awaited else cluster.derived(VictimGroups).whole
@@ -74,7 +73,7 @@ def make_room(
         cluster.journal.usage.extend(rows.tolist())
     if room is not None and is_awaited:
         room = msgspec.structs.replace(room, is_awaited=True)
-    return room or UNSCHEDULABLE
+    return room or ""
 
 
 class _Search:

@@ -8,7 +8,7 @@ until the owner has settled the proposal.
 from collections import Counter
 from typing import Final, NamedTuple
 
-from shared.columns.nomination_columns import Nomination
+from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.best_rows import RunTieBreak
 from shared.engine.evaluation import Evaluation
@@ -34,6 +34,8 @@ class SearchLimits(NamedTuple):
     searches_max: int = SEARCHES_MAX
     forbidden: str = ""
     """Why nobody has to go for its pods; empty: somebody may."""
+    takes_room: bool = False
+    """Who has others go counts as placed there for those that follow, which may need it near."""
 
 
 NO_LIMITS: Final = SearchLimits()
@@ -131,10 +133,12 @@ class RoomMaker:
             proposal = PreemptionProposal(best.row, list(best.victims))
             is_wide = evaluation.pod.plan.is_wide
             self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1
-            own = Nomination(
-                task.uid or f"ticket {task.ticket}", task.class_id, info.priority, best.row
-            )
+            uid, kept_row = task.uid or f"ticket {task.ticket}", best.row
             with changing():
+                if self._limits.takes_room:
+                    self._replica.place(task.class_id, best.row, self.proposal_sequence)
+                    kept_row = NO_NODE
+                own = Nomination(uid, task.class_id, info.priority, kept_row)
                 self._replica.nominate(own, self.proposal_sequence)
         return Failure(
             tickets=[task.ticket],

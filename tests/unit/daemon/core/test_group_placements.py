@@ -294,9 +294,12 @@ def test_basic_podgroup_continues_to_schedule_pods_when_more_resources_become_av
 def test_no_node_with_the_label_is_no_placement() -> None:
     berth = Racks({"r1": 1})
     berth.constrain("pg1", 1, "block")
-    berth.add(*plain("p1"))
+    berth.add(*gang("p1", cpu="1", nominated_node_name="r1n1"))
     assert berth.told("p1") == "no feasible placements found"
     assert berth.condition("pg1") == (False, "Unschedulable", "no feasible placements found")
+    assert (
+        not berth.nominated
+    )  # It stays as it is (submitPodGroupAlgorithmResult: no NominatingInfo).
 
 
 def test_pods_in_two_racks_already_are_an_error() -> None:

@@ -50,6 +50,9 @@ CASES: Final = {
     ),
     "All pods unschedulable": Case((NOWHERE,) * 3, 0, "unschedulable"),
     "Any filter returned Error": Case((FITS, ERROR, FITS), 0, "error", OTHER),
+    "Any filter returned Error, and would for the next pod": Case(
+        (FITS, ERROR, ERROR), 0, "error", OTHER
+    ),
     "Any filter returned Error while waiting on preemption": Case(
         (NEEDS_ROOM, ERROR, FITS), 0, "error", OTHER
     ),
@@ -115,7 +118,7 @@ def told(case: Case, name: str, fitting: set[str]) -> str:
     """How a pod's own message begins."""
     kind = case.pods[int(name[1:]) - 1]
     if case.result == "error":
-        return "KeyError" if kind == ERROR else OTHER
+        return "KeyError" if name == f"p{case.pods.index(ERROR) + 1}" else OTHER
     if name not in fitting:
         return "0/2 nodes are available: "
     if case.result == "unschedulable":

@@ -330,7 +330,7 @@ def test_a_gang_whose_object_is_gone_is_not_placed_whatever_it_wanted(
     out until it is there again."""
     berth = Gangs(has_placements=has_placements)
     berth.add_group("pg1", 3)
-    pods = gang("p1", "p2", "p3")
+    pods = gang("p1", "p2", "p3", nominated_node_name="node")
     gone = ObjectDeleted("podgroups", "default/pg1")
     if is_out:
         for each in pods:
@@ -340,6 +340,7 @@ def test_a_gang_whose_object_is_gone_is_not_placed_whatever_it_wanted(
         berth.tell(*(PodChanged(each) for each in pods), gone)
     berth.settle()
     assert berth.gated() == names(pods)
+    assert berth.nominated == {each.uid: "" for each in pods}
     missing = 'podgroup.scheduling.k8s.io "pg1" not found'
     permit = (
         f'running Permit plugin "GangScheduling": failed to get podGroup default/pg1: {missing}'

@@ -440,6 +440,26 @@ def test_a_group_that_is_gone_leaves_nothing_behind() -> None:
     assert len(berth.state.queue) == 0
 
 
+@pytest.mark.parametrize("full", ["abcd", "abc"])
+def test_a_member_makes_room_near_another_that_is_nominated(full: str) -> None:
+    """Whether that one fits, or has somebody go itself."""
+    zones = {"a": "1", "b": "2", "c": "1", "d": "2"}
+    berth = Gangs([make_node(n, cpu="1", labels={"zone": zone}) for n, zone in zones.items()])
+    berth.add(*(msgspec.structs.replace(lone(f"low-{n}", "1", 1), node_name=n) for n in full))
+    term = {"labelSelector": {"matchLabels": {"app": "lead"}}, "topologyKey": "zone"}
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    berth.add_group("pg1", 2)
+    berth.add(
+        *gang("lead", priority=101, labels={"app": "lead"}, nominated_node_name="a"),
+        *gang("worker", priority=100, spec={"affinity": near}),
+    )
+    for _ in range(3):
+        berth.wait()
+    used = [berth.bound[f"uid-{name}"][-1] for name in ("lead", "worker")]
+    assert len({zones[node] for node in used}) == 1
+    assert berth.evicted == {f"uid-low-{node}" for node in used if node in full}
+
+
 def test_victims_stay_where_the_group_could_not_be_placed_even_without_them() -> None:
     berth = Gangs()
     berth.add(lone("low", "2", priority=10), lone("high", "1", priority=1000))

@@ -26,6 +26,7 @@ from shared.plugin_names import DEFAULT_PREEMPTION
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, member
 from tests.unit.daemon.core.test_waiting_pods import Asks
+from workers.scorer.group_cycle import NO_PLACEMENTS
 
 PREEMPTING: Final = frozenset({"default-scheduler"})
 WHOLE: Final = {"disruptionMode": "PodGroup"}
@@ -231,6 +232,24 @@ def test_pod_group_has_scheduling_constraints() -> None:
     assert not berth.gone()
     first = "0/1 placements are available, first placement status"
     assert berth.condition("pg1")[2] == f"{first}: {FAILED}, {NOT_WITH_CONSTRAINTS}"
+
+
+@pytest.mark.parametrize("key", ["", "rack"])
+def test_with_placements_what_is_said_of_preemption_is_added_to_what_is_said_of_them(
+    key: str,
+) -> None:
+    """Twice, where they take the group even without its victims no more than before; pods that were
+    not looked at are told as much."""
+    topology = [{"key": key}] if key else []
+    berth = Preempting("1", has_placements=True)
+    berth.group("pg1", 2, 100, schedulingConstraints={"topology": topology})
+    berth.add(*low("low-1"))
+    berth.add_at_once(*high("high-1", "high-2"))
+    none_fit = f"0/1 placements are available, first placement status: {FAILED}"
+    no_rack = f"{NO_PLACEMENTS}, {NOT_WITH_CONSTRAINTS}"
+    assert berth.condition("pg1")[2] == (no_rack if key else f"{none_fit}, {none_fit}")
+    assert (berth.told("high-1") == no_rack) == bool(key)
+    assert not berth.gone()
 
 
 def test_a_pod_that_never_preempts_keeps_its_whole_group_from_it() -> None:

@@ -17,7 +17,6 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements
 from shared.messages.to_owner import ObjectDeleted
 from shared.messages.to_scorer import GroupPreemption
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from shared.plugins.preemption.potential_victims import Budgets
 from shared.plugins.preemption.victim_groups import VictimGroups
 from tests.support.builders import make_node
@@ -249,7 +248,7 @@ def test_failure_cannot_preempt_if_node_is_empty() -> None:
 
 
 def test_nobody_goes_where_the_group_would_not_fit_even_so() -> None:
-    assert Domain(Victim("p1")).room(lambda _: False) == UNSCHEDULABLE
+    assert Domain(Victim("p1")).room(lambda _: False) == ""
 
 
 @pytest.mark.parametrize(
@@ -498,7 +497,7 @@ class Generated:
             return NO_VICTIMS
         there = {v.name for v in self.victims} - {v.name for unit in units for v in unit}
         if not self.fits(there):
-            return UNSCHEDULABLE
+            return ""
         units.sort(key=lambda u: self._importance(u, priority[id(u)]))
         left = self.budget
         violating: list[list[Victim]] = []
