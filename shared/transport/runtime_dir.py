@@ -23,10 +23,7 @@ class AddressInUseError(OperationalError):
 
 
 class RuntimeDirLock(Closing):
-    """A role on a runtime directory that only one live process can have.
-
-    The kernel drops the lock when its process dies, however it dies.
-    """
+    """A role on a runtime directory that only one live process can have."""
 
     NAME: ClassVar[str]
     HELD: ClassVar[type[OperationalError]]

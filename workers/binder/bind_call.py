@@ -27,7 +27,7 @@ from shared.kube.api_errors import (
     TransportError,
 )
 from shared.messages.from_binder import BindFailureReason
-from shared.messages.to_binder import BindPod
+from shared.messages.to_binder import BindPod, Decision
 from workers.binder.api_paths import Gone, pod_path, seen_pod
 from workers.binder.retries import Patience, Retries
 
@@ -82,16 +82,14 @@ def binding_body(order: BindPod) -> bytes:
     """
     meta: dict[str, Any] = {"name": order.name, "namespace": order.namespace, "uid": order.uid}
     if order.decision is not None:
-        meta["annotations"] = {DECISION_ANNOTATION: decision_text(order)}
+        meta["annotations"] = {DECISION_ANNOTATION: decision_text(order, order.decision)}
     target = {"kind": "Node", "name": order.node_name}
     body = {"apiVersion": "v1", "kind": "Binding", "metadata": meta, "target": target}
     return _encoder.encode(body)
 
 
-def decision_text(order: BindPod) -> str:
+def decision_text(order: BindPod, decision: Decision) -> str:
     """What the annotation says: JSON of some hundred bytes."""
-    decision = order.decision
-    assert decision is not None, "a decision to tell of"
     record = {
         "version": 1,
         "profile": order.profile,

@@ -198,7 +198,7 @@ class BinderLoop:
             self._log.warning("owner_reconnected")
         self._epoch = None
         self._void()
-        self._hello()
+        self._peer.send_nowait(BinderHello(self._index))
 
     def _on_welcome(self, epoch: int) -> None:
         self._epoch = epoch
@@ -404,7 +404,7 @@ class BinderLoop:
         return self._report
 
     def _add_outcome(self, order: BindPod, outcome: Outcome) -> None:
-        report = self._open_report()
+        report = self._report or self._open_report()
         match outcome:
             case Bound():
                 report.finished.append(order.ticket)
@@ -460,9 +460,6 @@ class BinderLoop:
             self._log.info("binder_ready", epoch=self._epoch, in_flight=void_count)
             self._begin_bindings()
 
-    def _hello(self) -> None:
-        self._peer.send_nowait(BinderHello(self._index))
-
     async def _tick(self) -> None:
         while True:
             self._stirred.clear()
@@ -474,7 +471,7 @@ class BinderLoop:
             if self._fences.has_lapsed():
                 self._on_lapse()
             if self._epoch is None:
-                self._hello()
+                self._peer.send_nowait(BinderHello(self._index))
             else:
                 self._tell_ready()
                 self._beat()

@@ -346,9 +346,9 @@ class EventRecorder:
             if self._rate is not None:
                 self._rate.reserve(now_s)
             self._start(self._next_write())
-        is_idle = not self.waiting_count and not self._tasks
-        if self._emptied is not None and not self._emptied.done() and is_idle:
-            self._emptied.set_result(None)
+        emptied = self._emptied
+        if emptied is not None and not (emptied.done() or self._tasks or self.waiting_count):
+            emptied.set_result(None)
 
     def _start(self, write: Coroutine[Any, Any, None]) -> None:
         task = self._loop.create_task(write)
