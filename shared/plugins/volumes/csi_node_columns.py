@@ -37,7 +37,9 @@ class CsiNodeColumns:
 
     def limits(self, driver: str) -> Int64s:
         """How many volumes of the driver a node takes; NO_LIMIT where it does not say."""
-        return self._column(("limit", driver), np.int64, NO_LIMIT, lambda n: _limit(n, driver))
+        return self._column(
+            ("limit", driver), np.int64, NO_LIMIT, lambda n: attach_limits(n).get(driver, NO_LIMIT)
+        )
 
     def exist(self) -> Bools:
         """Nodes that have a CSINode object."""
@@ -45,7 +47,7 @@ class CsiNodeColumns:
 
     def have_limits(self) -> Bools:
         """Nodes with a limit for any driver at all."""
-        return self._column(_HAS_LIMITS, np.bool_, False, _has_limits)
+        return self._column(_HAS_LIMITS, np.bool_, False, lambda n: bool(attach_limits(n)))
 
     def migrated(self, plugin: str) -> Bools:
         """Nodes where the CSI driver serves the volumes of an in-tree plugin."""
@@ -94,18 +96,13 @@ class CsiNodeColumns:
         return column
 
 
-def _limit(csi_node: CsiNode, driver: str) -> int:
-    limit = NO_LIMIT
-    for entry in csi_node.spec.drivers or ():
-        if entry.name == driver and entry.allocatable is not None:
-            count = entry.allocatable.count
-            limit = limit if count is None else count
-    return limit
-
-
-def _has_limits(csi_node: CsiNode) -> bool:
-    drivers = csi_node.spec.drivers or ()
-    return any(d.allocatable is not None and d.allocatable.count is not None for d in drivers)
+def attach_limits(csi_node: CsiNode) -> dict[str, int]:
+    """How many volumes of a driver the node takes, of those that say."""
+    return {
+        driver.name: driver.allocatable.count
+        for driver in csi_node.spec.drivers or ()
+        if driver.allocatable is not None and driver.allocatable.count is not None
+    }
 
 
 def migrated_plugins(csi_node: CsiNode) -> list[str]:

@@ -3,78 +3,82 @@
 Rules: pkg/scheduler/framework/plugins/volumebinding/{scorer.go,volume_binding.go Score}, v1.36.2.
 """
 
+from collections import defaultdict
+from typing import NamedTuple
+
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s
 from shared.framework.normalize import UTILIZATION_MAX
 from shared.kube import quantity
 from shared.kube.api.core_v1 import PersistentVolumeClaim
-from shared.plugins.volumes.affinity_columns import NONE, Places
-from shared.plugins.volumes.volume_pool import Slots, VolumePool
+from shared.plugins.volumes.affinity_columns import NONE
 from shared.plugins.volumes.volume_rules import STORAGE, claim_class
+from shared.plugins.volumes.volume_search import VolumeChoice, VolumeSearch
 
 
-class ClassTotals:
-    """Requested and available bytes by storage class, each of shape (count,)."""
+class _ClassTotals(NamedTuple):
+    """Of one storage class; each of shape (count,)."""
 
-    def __init__(self, count: int) -> None:
-        self._count = count
-        self._classes: dict[str, tuple[Int64s, Int64s, Bools]] = {}
-        """Requested, available, and where the class has a say at all."""
+    requested: Int64s
+    """Bytes."""
+    available: Int64s
+    counts: Bools
+    """Where the class has a say at all."""
 
-    def add_volumes(self, claim: PersistentVolumeClaim, pool: VolumePool, chosen: Slots) -> Bools:
-        """Counts a claim against the volumes chosen for it; returns where there is one."""
-        found: Bools = chosen != NONE
-        requested = _requested_bytes(claim)
-        slots, inverse = np.unique(chosen[found], return_inverse=True)
-        volumes = [pool.candidate(slot) for slot in slots.tolist()]
-        sizes = np.array([quantity.value_of_nanos(v.capacity_nanos) for v in volumes], np.int64)
-        names = [v.volume.spec.storage_class_name for v in volumes]
-        for class_name in set(names):
-            belongs = np.array([name == class_name for name in names], np.bool_)[inverse]
-            where = found.copy()
-            where[found] = belongs
-            wanted, available, counts = self._of(class_name)
-            wanted[where] += requested
-            available[where] += sizes[inverse][belongs]
-            counts |= where
-        return found
 
-    def add_provision(
-        self, claim: PersistentVolumeClaim, totals: Int64s, places: Places, where: Bools
-    ) -> None:
-        """Counts a claim against the storage that its volume would come from."""
-        if not where.any():
-            return
-        wanted, available, counts = self._of(claim_class(claim))
-        wanted[where] += _requested_bytes(claim)
-        # Not a sum: several volumes would come from the same storage.
-        available[where] = totals[places[where]]
-        counts |= where
+def storage_scores(search: VolumeSearch, table: Int64s) -> Int64s:
+    """The mean over storage classes of `table` at their utilisation, which is what the pod would ask for
+    of what there is: of the volumes that it would take, or of the capacities that new ones would come
+    from where it takes none. 0 where there is none."""
+    count = len(search.passes)
+    classes: defaultdict[str, _ClassTotals] = defaultdict(
+        lambda: _ClassTotals(
+            np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        )
+    )
+    has_static: Bools = np.zeros(count, np.bool_)
+    for choice in search.choices:
+        has_static |= _add_volumes(classes, choice)
+    for claim, wanted, source in search.provisions:
+        where = wanted & ~has_static
+        if source is not None and where.any():
+            capacities, places = source
+            totals = classes[claim_class(claim)]
+            totals.requested[where] += _requested_bytes(claim)
+            # Not a sum: several volumes would come from the same storage.
+            totals.available[where] = capacities.totals[places[where]]
+            totals.counts[where] = True
+    total = np.zeros(count, np.int64)
+    class_count = np.zeros(count, np.int64)
+    for requested, available, counts in classes.values():
+        is_full = (available == 0) | (requested > available)
+        share = requested * UTILIZATION_MAX // np.maximum(available, 1)
+        utilization = np.where(is_full, UTILIZATION_MAX, share)
+        total += np.where(counts, table[np.minimum(utilization, UTILIZATION_MAX)], 0)
+        class_count += counts
+    divisor = np.maximum(class_count, 1)
+    mean: Int64s = (2 * total + divisor) // (2 * divisor)
+    return mean
 
-    def scores(self, table: Int64s) -> Int64s:
-        """The mean over the classes of `table` at their utilisation; 0 where there is none."""
-        total = np.zeros(self._count, np.int64)
-        class_count = np.zeros(self._count, np.int64)
-        for wanted, available, counts in self._classes.values():
-            is_full = (available == 0) | (wanted > available)
-            share = wanted * UTILIZATION_MAX // np.maximum(available, 1)
-            utilization = np.where(is_full, UTILIZATION_MAX, share)
-            total += np.where(counts, table[np.minimum(utilization, UTILIZATION_MAX)], 0)
-            class_count += counts
-        divisor = np.maximum(class_count, 1)
-        mean: Int64s = (2 * total + divisor) // (2 * divisor)
-        return mean
 
-    def _of(self, class_name: str) -> tuple[Int64s, Int64s, Bools]:
-        found = self._classes.get(class_name)
-        if found is None:
-            found = self._classes[class_name] = (
-                np.zeros(self._count, np.int64),
-                np.zeros(self._count, np.int64),
-                np.zeros(self._count, np.bool_),
-            )
-        return found
+def _add_volumes(classes: defaultdict[str, _ClassTotals], choice: VolumeChoice) -> Bools:
+    """Counts a claim against the volumes chosen for it; returns where there is one."""
+    claim, pool, chosen = choice
+    found: Bools = chosen != NONE
+    slots, inverse = np.unique(chosen[found], return_inverse=True)
+    volumes = [pool.candidate(slot) for slot in slots.tolist()]
+    sizes = np.array([quantity.value_of_nanos(v.capacity_nanos) for v in volumes], np.int64)
+    names = [v.volume.spec.storage_class_name for v in volumes]
+    for class_name in set(names):
+        belongs = np.array([name == class_name for name in names], np.bool_)[inverse]
+        where = found.copy()
+        where[found] = belongs
+        totals = classes[class_name]
+        totals.requested[where] += _requested_bytes(claim)
+        totals.available[where] += sizes[inverse][belongs]
+        totals.counts[where] = True
+    return found
 
 
 def _requested_bytes(claim: PersistentVolumeClaim) -> int:

@@ -12,7 +12,7 @@ from typing import ClassVar, Final
 import msgspec
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import Int64s, Rows
 from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import (
@@ -35,14 +35,14 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import SUCCESS, Code, ReasonBits, Status, Verdicts, all_pass
+from shared.framework.status import SUCCESS, Code, Status, Verdicts, all_pass
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
 from shared.kube.pod_record import PodRecord
 from shared.kube.pod_volumes import ownership_problem
 from shared.kube.well_known import BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.plugin_names import VOLUME_BINDING
-from shared.plugins.volumes.storage_score import ClassTotals
+from shared.plugins.volumes.storage_score import storage_scores
 from shared.plugins.volumes.volume_hints import BINDING_EVENTS
 from shared.plugins.volumes.volume_rules import (
     CLAIM_LOST,
@@ -52,10 +52,6 @@ from shared.plugins.volumes.volume_rules import (
     is_reserved_for,
 )
 from shared.plugins.volumes.volume_search import (
-    REASON_LOST_VOLUME,
-    REASON_NO_SPACE,
-    REASON_NO_VOLUME,
-    REASON_NODE_CONFLICT,
     PodVolumeClaims,
     PodVolumes,
     VolumeSearch,
@@ -63,7 +59,6 @@ from shared.plugins.volumes.volume_search import (
 )
 
 REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
-TEXTS: Final = (REASON_NODE_CONFLICT, REASON_NO_VOLUME, REASON_NO_SPACE, REASON_LOST_VOLUME)
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
@@ -130,6 +125,10 @@ class VolumeBinding:
             return PreFilterResult(claims)
         return PreFilterResult(state=claims)
 
+    def _claims_of(self, pod: PodInfo, cluster: ClusterView) -> PodVolumeClaims:
+        """What is wrong with the claims is no matter of nodes."""
+        return self.pre_filter(pod, cluster).state or PodVolumeClaims()
+
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Where volumes that are bound can be; what waits for a node is chosen for each pod."""
         if not pod.claim_uses:
@@ -150,20 +149,14 @@ class VolumeBinding:
     def filter(
         self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        claims = state or _claims_of(pod, cluster)
+        claims = state or self._claims_of(pod, cluster)
         search = VolumeSearch(claims, cluster, rows)
-        if search.passes.all():
+        if not search.reasons.any():
             return all_pass(len(rows))
-        reasons = search.node_conflict.astype(np.int64)
-        for bit, where in enumerate((search.no_volume, search.no_space, search.lost_volume), 1):
-            reasons |= where.astype(np.int64) << bit
-        codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
-        told = ReasonBits(TEXTS)
-        for where, text in search.errors:
-            claims.has_failed = True
-            codes[where] = Code.ERROR
-            reasons[where] = told.mask(text)
-        return Verdicts(codes, reasons, told.texts)
+        codes = (search.reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
+        codes[search.failed] = Code.ERROR
+        claims.has_failed |= bool(search.failed.any())
+        return Verdicts(codes, search.reasons, search.told.texts)
 
     def has_failed(self, state: PodVolumeClaims) -> bool:
         """Whether Filter came to an error on some node; see `FailingFilter`."""
@@ -174,17 +167,16 @@ class VolumeBinding:
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if self._score_table is None:
             return NEVER_SCORES
-        return PreScoreResult(state=_claims_of(pod, cluster))
+        return PreScoreResult(state=self._claims_of(pod, cluster))
 
     def score(
         self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
-        claims = state or _claims_of(pod, cluster)
+        claims = state or self._claims_of(pod, cluster)
         if self._score_table is None or not claims.waiting:
             return np.zeros(len(rows), np.int64)
         search = VolumeSearch(claims, cluster, rows)
-        scores = _class_totals(search, len(rows)).scores(self._score_table)
-        return np.where(search.passes, scores, 0)
+        return np.where(search.passes, storage_scores(search, self._score_table), 0)
 
     # Reserve ---------------------------------------------------------------------------------------
 
@@ -194,7 +186,7 @@ class VolumeBinding:
 
     def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
         """Assumes the volumes that the pod gets on its node (AssumePodVolumes)."""
-        claims = _claims_of(pod, cluster)
+        claims = self._claims_of(pod, cluster)
         if not claims.waiting:
             return SUCCESS
         search = VolumeSearch(claims, cluster, np.array([row], np.intp))
@@ -214,7 +206,7 @@ class VolumeBinding:
 
     def volumes_on(self, pod: PodInfo, cluster: ClusterView, row: Rows) -> PodVolumes | None:
         """What a reserved pod gets on its one row that is not bound yet; None for nothing."""
-        claims = _claims_of(pod, cluster)
+        claims = self._claims_of(pod, cluster)
         if not claims.waiting:
             return None
         return VolumeSearch(claims, cluster, row).at(0)
@@ -305,28 +297,3 @@ def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodVolumeClaims | Status:
     if is_immediate:
         return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_IMMEDIATE,))
     return PodVolumeClaims(tuple(bound), tuple(waiting))
-
-
-def _claims_of(pod: PodInfo, cluster: ClusterView) -> PodVolumeClaims:
-    """Without PreFilter's checks: what is wrong with the claims is no matter of nodes."""
-    if not pod.claim_uses or _claims_problem(pod, cluster.objects) is not None:
-        return PodVolumeClaims()
-    claims = _sorted_out(pod, cluster.objects)
-    return PodVolumeClaims() if isinstance(claims, Status) else claims
-
-
-# Score ------------------------------------------------------------------------------------------------
-
-
-def _class_totals(search: VolumeSearch, count: int) -> ClassTotals:
-    """Per storage class what the pod would ask for and what there is: of the volumes that it would
-    take, or of the capacities that new ones would come from where it takes none."""
-    totals = ClassTotals(count)
-    has_static: Bools = np.zeros(count, np.bool_)
-    for choice in search.choices:
-        has_static |= totals.add_volumes(choice.claim, choice.pool, choice.chosen)
-    for claim, wanted, source in search.provisions:
-        if source is not None:
-            capacities, places = source
-            totals.add_provision(claim, capacities.totals, places, wanted & ~has_static)
-    return totals

@@ -5,8 +5,10 @@ nodevolumelimits/csi.go and volumerestrictions/volume_restrictions.go under
 pkg/scheduler/framework/plugins, v1.36.2.
 """
 
-from collections.abc import Collection
-from typing import Final
+from collections.abc import Callable, Collection
+from typing import Final, TypeVar
+
+import msgspec
 
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
@@ -15,6 +17,7 @@ from shared.framework.queueing_hints import (
     ClusterEventWithHint,
     PodView,
     QueueingHint,
+    QueueingHintFn,
     as_kind,
     queue_if,
 )
@@ -29,7 +32,7 @@ from shared.kube.api.storage_v1 import (
 )
 from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.pod_volumes import disks, disks_conflict, may_attach
-from shared.plugins.volumes.csi_node_columns import migrated_plugins
+from shared.plugins.volumes.csi_node_columns import attach_limits, migrated_plugins
 from shared.plugins.volumes.volume_rules import (
     WAIT_FOR_FIRST_CONSUMER,
     volume_size_max,
@@ -42,46 +45,68 @@ from shared.plugins.volumes.volume_rules import (
 def after_own_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
     """VolumeBinding, NodeVolumeLimits: a claim of the pod changed. Ephemeral volumes have claims that
     are named after the pod."""
-    claim = as_kind(PersistentVolumeClaim, change.new)
-    if claim is None:
-        return QueueingHint.SKIP
-    key = claim.metadata.key
+    key = _claim_key(change)
     return queue_if(any(use.key == key for use in pod.info.claim_uses))
 
 
 def after_named_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
     """VolumeZone, VolumeRestrictions: a claim that the pod names outright changed."""
-    claim = as_kind(PersistentVolumeClaim, change.new)
-    if claim is None:
-        return QueueingHint.SKIP
-    return queue_if(claim.metadata.key in pod.info.claim_keys)
+    return queue_if(_claim_key(change) in pod.info.claim_keys)
 
 
 def classes_naming_claim(change: Change, cluster: ClusterView) -> Collection[int]:
     """Those to which `after_named_claim` may say Queue."""
+    return cluster.class_index.with_claims([_claim_key(change)])
+
+
+def _claim_key(change: Change) -> str:
     claim = as_kind(PersistentVolumeClaim, change.new)
-    if claim is None:
-        return ()
-    return cluster.class_index.with_claims([claim.metadata.key])
+    return "" if claim is None else claim.metadata.key
+
+
+# Objects that were there before -------------------------------------------------------------------
+
+K = TypeVar("K", bound=msgspec.Struct)
+
+
+def _if(kind: type[K], helps: Callable[[K, K], bool]) -> QueueingHintFn:
+    """Queue for an object that is new, and where what it was and what it is now say that it helps."""
+
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+        was, now = change.both(kind)
+        return queue_if(was is None or now is None or helps(was, now))
+
+    return hint
+
+
+def _allows_other_topologies(was: StorageClass, now: StorageClass) -> bool:
+    return (was.allowed_topologies or []) != (now.allowed_topologies or [])
+
+
+def _migrates_other_plugins(was: CsiNode, now: CsiNode) -> bool:
+    return migrated_plugins(was) != migrated_plugins(now)
+
+
+def _fits_larger_volumes(was: CsiStorageCapacity, now: CsiStorageCapacity) -> bool:
+    had, has = volume_size_max(was), volume_size_max(now)
+    return has is not None and (had is None or has > had)
+
+
+def _lies_elsewhere(was: PersistentVolume, now: PersistentVolume) -> bool:
+    """In other zones or regions."""
+    had, has = (
+        {label.key: frozenset(label.values) for label in volume_topologies(volume)}
+        for volume in (was, now)
+    )
+    return had != has
+
+
+def _attaches_more(was: CsiNode, now: CsiNode) -> bool:
+    had = attach_limits(was)
+    return any(limit > had.get(name, 0) for name, limit in attach_limits(now).items())
 
 
 # VolumeBinding -----------------------------------------------------------------------------------
-
-
-def binding_after_storage_class(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
-    """A class is new, or allows other topologies."""
-    was, now = change.both(StorageClass)
-    if was is None or now is None:
-        return QueueingHint.QUEUE
-    return queue_if((was.allowed_topologies or []) != (now.allowed_topologies or []))
-
-
-def binding_after_csi_node(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
-    """A node's CSI information is new, or other in-tree plugins are migrated there."""
-    was, now = change.both(CsiNode)
-    if was is None or now is None:
-        return QueueingHint.QUEUE
-    return queue_if(migrated_plugins(was) != migrated_plugins(now))
 
 
 def binding_after_csi_driver(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
@@ -94,17 +119,6 @@ def binding_after_csi_driver(pod: PodView, change: Change, cluster: ClusterView)
     return queue_if(is_relaxed and now.metadata.name in drivers)
 
 
-def binding_after_storage_capacity(
-    pod: PodView, change: Change, cluster: ClusterView
-) -> QueueingHint:
-    """Capacity is new, or larger volumes than before fit into it."""
-    was, now = change.both(CsiStorageCapacity)
-    if was is None or now is None:
-        return QueueingHint.QUEUE
-    had, has = volume_size_max(was), volume_size_max(now)
-    return queue_if(has is not None and (had is None or has > had))
-
-
 # VolumeZone --------------------------------------------------------------------------------------
 
 
@@ -114,28 +128,7 @@ def zone_after_storage_class(pod: PodView, change: Change, cluster: ClusterView)
     return queue_if(added is not None and added.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
 
 
-def zone_after_volume(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
-    """A volume is new, or lies in other zones or regions than before."""
-    was, now = change.both(PersistentVolume)
-    if was is None or now is None:
-        return QueueingHint.QUEUE
-    had, has = (
-        {label.key: frozenset(label.values) for label in volume_topologies(volume)}
-        for volume in (was, now)
-    )
-    return queue_if(had != has)
-
-
 # NodeVolumeLimits --------------------------------------------------------------------------------
-
-
-def limits_after_csi_node(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
-    """A driver of the node can attach more volumes than before."""
-    was, now = change.both(CsiNode)
-    if was is None or now is None:
-        return QueueingHint.QUEUE
-    had = _attach_limits(was)
-    return queue_if(any(limit > had.get(name, 0) for name, limit in _attach_limits(now).items()))
 
 
 def limits_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
@@ -159,14 +152,6 @@ def limits_after_detached(pod: PodView, change: Change, cluster: ClusterView) ->
             for volume in pod.info.spec.volumes or ()
         )
     )
-
-
-def _attach_limits(csi_node: CsiNode) -> dict[str, int]:
-    return {
-        driver.name: driver.allocatable.count
-        for driver in csi_node.spec.drivers or ()
-        if driver.allocatable is not None and driver.allocatable.count is not None
-    }
 
 
 def _migrated_driver(volume: Volume) -> str | None:
@@ -209,15 +194,19 @@ def classes_beside_deleted(change: Change, cluster: ClusterView) -> Collection[i
 _CHANGED: Final = (Action.ADD, Action.UPDATE)
 
 BINDING_EVENTS: Final = (
-    ClusterEventWithHint(Resource.STORAGE_CLASS, _CHANGED, binding_after_storage_class),
+    ClusterEventWithHint(
+        Resource.STORAGE_CLASS, _CHANGED, _if(StorageClass, _allows_other_topologies)
+    ),
     ClusterEventWithHint(
         Resource.PERSISTENT_VOLUME_CLAIM, _CHANGED, after_own_claim, reads_identity=True
     ),
     ClusterEventWithHint(Resource.PERSISTENT_VOLUME, _CHANGED),
     ClusterEventWithHint(Resource.NODE, (Action.ADD, Action.UPDATE_NODE_LABEL)),
-    ClusterEventWithHint(Resource.CSI_NODE, _CHANGED, binding_after_csi_node),
+    ClusterEventWithHint(Resource.CSI_NODE, _CHANGED, _if(CsiNode, _migrates_other_plugins)),
     ClusterEventWithHint(Resource.CSI_DRIVER, (Action.UPDATE,), binding_after_csi_driver),
-    ClusterEventWithHint(Resource.CSI_STORAGE_CAPACITY, _CHANGED, binding_after_storage_capacity),
+    ClusterEventWithHint(
+        Resource.CSI_STORAGE_CAPACITY, _CHANGED, _if(CsiStorageCapacity, _fits_larger_volumes)
+    ),
 )
 ZONE_EVENTS: Final = (
     ClusterEventWithHint(Resource.STORAGE_CLASS, (Action.ADD,), zone_after_storage_class),
@@ -225,11 +214,13 @@ ZONE_EVENTS: Final = (
     ClusterEventWithHint(
         Resource.PERSISTENT_VOLUME_CLAIM, _CHANGED, after_named_claim, classes=classes_naming_claim
     ),
-    ClusterEventWithHint(Resource.PERSISTENT_VOLUME, _CHANGED, zone_after_volume),
+    ClusterEventWithHint(
+        Resource.PERSISTENT_VOLUME, _CHANGED, _if(PersistentVolume, _lies_elsewhere)
+    ),
 )
 LIMITS_EVENTS: Final = (
     ClusterEventWithHint(Resource.CSI_NODE, (Action.ADD,)),
-    ClusterEventWithHint(Resource.CSI_NODE, (Action.UPDATE,), limits_after_csi_node),
+    ClusterEventWithHint(Resource.CSI_NODE, (Action.UPDATE,), _if(CsiNode, _attaches_more)),
     ClusterEventWithHint(Resource.POD, (Action.DELETE,), limits_after_pod_deleted),
     ClusterEventWithHint(
         Resource.PERSISTENT_VOLUME_CLAIM, (Action.ADD,), after_own_claim, reads_identity=True

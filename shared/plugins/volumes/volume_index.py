@@ -13,7 +13,10 @@ from collections import Counter
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from shared.columns.pod_log import PodChange
+from shared.columns.schema import Int64s
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.object_store import ObjectStore
@@ -21,19 +24,17 @@ from shared.framework.pod_info import PodInfo
 from shared.grouped import Grouped, tally, tally_in
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
-from shared.kube.api.storage_v1 import VolumeAttachment
+from shared.kube.api.storage_v1 import VolumeAttachment, VolumeAttachmentSpec
 from shared.kube.csi_translation import Untranslatable, in_tree_plugin_named, volume_handle
 from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.pod_volumes import (
     Attachable,
-    ClaimUse,
     Disk,
     disks,
     disks_conflict,
     inline_attachable,
     ownership_problem,
 )
-from shared.plugins.volumes.attach_counts import AttachCounts
 from shared.plugins.volumes.volume_rules import claim_class
 
 CLAIMS: Final = "persistentvolumeclaims"
@@ -59,7 +60,6 @@ class _ClassVolumes(NamedTuple):
     """What a pod class uses."""
 
     info: PodInfo
-    claims: tuple[ClaimUse, ...]
     disks: tuple[Disk, ...]
     inline: tuple[Attachable | Untranslatable, ...]
 
@@ -77,6 +77,59 @@ class _Claim:
         self.depends: tuple[ObjectKey, ...] = ()
 
 
+FIRST_CAPACITY: Final = 64
+_NO_COUNTS: Final[Int64s] = np.zeros(0, np.int64)
+_NOBODY: Final[Mapping[int, int]] = {}
+
+
+class AttachCounts:
+    """How many different volumes of a driver are attached to each node: one array for all nodes. A
+    volume counts once on a node, however many pods use it there; that the API server shows it attached
+    counts as a use as well, but not as one by a pod. Removing what was not added is a bug."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, Int64s] = {}
+        self._pods: dict[str, dict[int, int]] = {}
+        """Volume -> node row -> pods that use it there."""
+        self._attached: dict[str, dict[int, int]] = {}
+        """The same of the API server's word that it is attached."""
+
+    def count(self, driver: str, capacity: int) -> Int64s:
+        """Volumes on each node; shape (at least capacity,). Read only."""
+        counts = self._counts.get(driver, _NO_COUNTS)
+        if len(counts) < capacity:
+            more = np.zeros(max(capacity, FIRST_CAPACITY), np.int64)
+            counts = self._counts[driver] = np.append(counts, more)
+        return counts
+
+    def rows_with_pods(self, volume: str) -> list[int]:
+        """The nodes on which pods use the volume."""
+        return list(self._pods.get(volume, ()))
+
+    def change_pods(self, volume: Attachable, row: int, change: int) -> None:
+        """So many more pods (fewer, if negative) use the volume on the node."""
+        self._change(self._pods, self._attached, volume, row, change)
+
+    def change_attached(self, volume: Attachable, row: int, change: int) -> None:
+        """The volume is attached to the node by one more object, or by one less."""
+        self._change(self._attached, self._pods, volume, row, change)
+
+    def _change(
+        self,
+        users: dict[str, dict[int, int]],
+        others: dict[str, dict[int, int]],
+        volume: Attachable,
+        row: int,
+        change: int,
+    ) -> None:
+        before = users.get(volume.name, _NOBODY).get(row, 0)
+        after = before + change
+        assert after >= 0, "a use of a volume was taken back twice"
+        tally_in(users, volume.name, row, change)
+        if bool(before) is not bool(after) and row not in others.get(volume.name, _NOBODY):
+            self.count(volume.driver, row + 1)[row] += 1 if after else -1
+
+
 class VolumeIndex:
     """See the module. Everything is by node row, ghosts included."""
 
@@ -92,12 +145,10 @@ class VolumeIndex:
         self._claims: dict[ClaimRef, _Claim] = {}
         self._users_of = Grouped[ObjectKey, ClaimRef, None]()
         """Object -> claims that stand for something else when it changes."""
-        self._placed: dict[str, tuple[Attachable, int]] = {}
-        """Attachment object -> what it attaches, and to which node."""
-        self._attaches: dict[str, str] = {}
-        """Attachment object -> the persistent volume that it names."""
+        self._placed: dict[str, tuple[str, tuple[Attachable, int] | None]] = {}
+        """Attachment object -> the persistent volume that it names, what it attaches, and where."""
         self._attachments_of = Grouped[str, str, None]()
-        """The same the other way round."""
+        """Persistent volume -> attachment objects that name it."""
         self._named: dict[str, dict[int, int]] = {}
         self._name_uses: dict[str, int] = {}
         """The same by the names of claims alone."""
@@ -167,7 +218,7 @@ class VolumeIndex:
                 del self._classes[class_id]
 
     def _change_class(self, class_id: int, volumes: _ClassVolumes, row: int, count: int) -> None:
-        for use in volumes.claims:
+        for use in volumes.info.claim_uses:
             if not use.is_ephemeral:
                 tally_in(self._named, use.key, row, count)
                 tally(self._name_uses, use.name, count)
@@ -223,17 +274,14 @@ class VolumeIndex:
 
     def _apply_objects(self, changed: Iterable[ObjectKey]) -> None:
         attachments: dict[str, None] = {}
-        volumes: list[str] = []
         for object_key in changed:
             kind, key = object_key
             if kind == ATTACHMENTS:
                 attachments[key] = None
             elif kind == VOLUMES:
-                volumes.append(key)
+                attachments.update(self._attachments_of.get(key, {}))
             for ref in list(self._users_of.get(object_key, ())):
                 self._resolve_again(ref)
-        for name in volumes:
-            attachments.update(self._attachments_of.get(name, {}))
         self._place_attachments(attachments)
 
     def _resolve_again(self, ref: ClaimRef) -> None:
@@ -247,49 +295,39 @@ class VolumeIndex:
 
     def _place_attachments(self, keys: Iterable[str]) -> None:
         for key in keys:
-            found = self._cluster.objects.get(ATTACHMENTS, key)
-            self._remember_volume(key, found)
-            placed = None if found is None else self._placement(found)
+            found: VolumeAttachment | None = self._cluster.objects.get(ATTACHMENTS, key)
+            name = found and found.spec.source.persistent_volume_name
+            now = (name, self._placement(found.spec, name)) if found and name else None
             before = self._placed.get(key)
-            if placed == before:
+            if now == before:
                 continue
             if before is not None:
-                self.attached.change_attached(*before, -1)
                 del self._placed[key]
-            if placed is not None:
-                self.attached.change_attached(*placed, 1)
-                self._placed[key] = placed
+                self._attachments_of.drop(before[0], key)
+                if before[1] is not None:
+                    self.attached.change_attached(*before[1], -1)
+            if now is not None:
+                self._placed[key] = now
+                self._attachments_of.put(now[0], key, None)
+                if now[1] is not None:
+                    self.attached.change_attached(*now[1], 1)
 
-    def _placement(self, attachment: VolumeAttachment) -> tuple[Attachable, int] | None:
+    def _placement(
+        self, spec: VolumeAttachmentSpec, volume_name: str
+    ) -> tuple[Attachable, int] | None:
         """What an attachment adds, and where (getNodeVolumeAttachmentInfo); None: nothing."""
-        spec = attachment.spec
         row = self._cluster.nodes.row_of(spec.node_name)
-        if row < 0 or not spec.attacher or spec.source.persistent_volume_name is None:
-            return None
-        volume = self._cluster.objects.get(VOLUMES, spec.source.persistent_volume_name)
-        if volume is None or volume.spec.csi is None:
+        volume = self._cluster.objects.get(VOLUMES, volume_name)
+        if row < 0 or not spec.attacher or volume is None or volume.spec.csi is None:
             return None
         name = f"{spec.attacher}/{volume.spec.csi.volume_handle}"
         return Attachable(spec.attacher, name), row
-
-    def _remember_volume(self, key: str, attachment: VolumeAttachment | None) -> None:
-        named = None if attachment is None else attachment.spec.source.persistent_volume_name
-        before = self._attaches.get(key)
-        if named == before:
-            return
-        if before is not None:
-            del self._attaches[key]
-            self._attachments_of.drop(before, key)
-        if named is not None:
-            self._attaches[key] = named
-            self._attachments_of.put(named, key, None)
 
 
 def _class_volumes(info: PodInfo) -> _ClassVolumes:
     inline = (inline_attachable(volume) for volume in info.spec.volumes or ())
     return _ClassVolumes(
         info,
-        info.claim_uses,
         disks(info.template),
         tuple(volume for volume in inline if volume is not None),
     )

@@ -17,8 +17,8 @@ from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
 from shared.columns.table import NodeTable
 from shared.grouped import Grouped
-from shared.kube.api.core_v1 import PersistentVolumeClaim
-from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
+from shared.kube.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec
+from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume, PersistentVolumeSpec
 from shared.plugins.volumes.affinity_columns import NONE, AffinityColumns, Places, match_affinity
 from shared.plugins.volumes.volume_rules import (
     FILESYSTEM,
@@ -43,6 +43,14 @@ class VolumeKind(NamedTuple):
     access_modes: frozenset[str]
 
 
+def _kind(spec: PersistentVolumeSpec | PersistentVolumeClaimSpec) -> VolumeKind:
+    return VolumeKind(
+        spec.volume_mode or FILESYSTEM,
+        spec.volume_attributes_class_name or "",
+        frozenset(spec.access_modes or ()),
+    )
+
+
 class VolumeCandidate(NamedTuple):
     """A persistent volume as far as matching reads it."""
 
@@ -57,13 +65,8 @@ def candidate(volume: PersistentVolume) -> VolumeCandidate:
     """Raises QuantityError where the capacity cannot be read."""
     spec = volume.spec
     required = None if spec.node_affinity is None else spec.node_affinity.required
-    signature = VolumeKind(
-        spec.volume_mode or FILESYSTEM,
-        spec.volume_attributes_class_name or "",
-        frozenset(spec.access_modes or ()),
-    )
     capacity = storage_nanos(spec.capacity)
-    return VolumeCandidate(volume, capacity, affinity_terms(required), signature)
+    return VolumeCandidate(volume, capacity, affinity_terms(required), _kind(spec))
 
 
 class VolumePool:
@@ -156,11 +159,7 @@ class VolumePool:
         again. A volume that was given to the claim in advance is taken, or none at all.
         """
         requested = requested_nanos(claim)
-        wanted = VolumeKind(
-            claim.spec.volume_mode or FILESYSTEM,
-            claim.spec.volume_attributes_class_name or "",
-            frozenset(claim.spec.access_modes or ()),
-        )
+        wanted = _kind(claim.spec)
         chosen = np.full(count, NONE, np.intp)
         is_open = np.ones(count, np.bool_)
         for slot in self._given_to(claim, requested, wanted):

@@ -17,6 +17,7 @@ from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
+from shared.framework.status import ReasonBits
 from shared.kube import quantity
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
@@ -45,6 +46,7 @@ REASON_NO_SPACE: Final = "node(s) did not have enough free storage"
 REASON_LOST_VOLUME: Final = (
     "node(s) unavailable due to one or more pvc(s) bound to non-existent pv(s)"
 )
+TEXTS: Final = (REASON_NODE_CONFLICT, REASON_NO_VOLUME, REASON_NO_SPACE, REASON_LOST_VOLUME)
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
@@ -72,22 +74,15 @@ class VolumeChoice(NamedTuple):
     """By position of the row; NONE where there is no volume for it."""
 
 
-class StorageSource(NamedTuple):
-    """The storage that a new volume would come from."""
-
-    capacities: Capacities
-    places: Places
-    """By position of the row."""
-
-
 class Provision(NamedTuple):
     """A claim for which a volume would be made."""
 
     claim: PersistentVolumeClaim
     wanted: Bools
     """By position of the row."""
-    source: StorageSource | None
-    """None where nobody counts."""
+    source: tuple[Capacities, Places] | None
+    """The storage that it would come from, and which of it by position of the row; None where nobody
+    counts."""
 
 
 class PodVolumes(NamedTuple):
@@ -105,12 +100,11 @@ class VolumeSearch:
         self._nodes = cluster.nodes
         self._index = row_index(rows)
         self._count = count = len(rows)
-        self.node_conflict = np.zeros(count, np.bool_)
-        self.no_volume = np.zeros(count, np.bool_)
-        self.no_space = np.zeros(count, np.bool_)
-        self.lost_volume = np.zeros(count, np.bool_)
-        self.errors: list[tuple[Bools, str]] = []
-        """Where something went wrong, and what; a row is in one of them at most."""
+        self.reasons = np.zeros(count, np.int64)
+        """By bits of `told`; none where the pod's volumes can be."""
+        self.told = ReasonBits(TEXTS)
+        self.failed = np.zeros(count, np.bool_)
+        """Where something went wrong, which is then the one reason."""
         self.choices: list[VolumeChoice] = []
         self.provisions: list[Provision] = []
         self._is_open = np.ones(count, np.bool_)
@@ -123,10 +117,8 @@ class VolumeSearch:
     @property
     def passes(self) -> Bools:
         """Where the pod's volumes can be."""
-        failed = self.node_conflict | self.no_volume | self.no_space | self.lost_volume
-        for where, _ in self.errors:
-            failed |= where
-        return ~failed
+        passed: Bools = self.reasons == 0
+        return passed
 
     def at(self, position: int) -> PodVolumes:
         """What the pod gets on one of the rows, which must pass."""
@@ -145,10 +137,10 @@ class VolumeSearch:
         for claim in claims:
             volume = self._cluster.objects.latest("persistentvolumes", claim.spec.volume_name)
             if volume is None:
-                self.lost_volume |= left
+                self._refuse(left, REASON_LOST_VOLUME)
                 return
             reached = self._reached(volume, left)
-            self.node_conflict |= left & ~reached & self._is_open
+            self._refuse(left & ~reached & self._is_open, REASON_NODE_CONFLICT)
             left &= reached & self._is_open
             if not left.any():
                 return
@@ -175,10 +167,15 @@ class VolumeSearch:
     def _match(self, terms: Terms | None) -> Bools:
         return match_affinity(terms, self._nodes, self._index, self._count)
 
-    def _fail(self, where: Bools, told: str) -> None:
+    def _refuse(self, where: Bools, text: str) -> None:
+        if where.any():
+            self.reasons |= where * np.int64(self.told.mask(text))
+
+    def _fail(self, where: Bools, text: str) -> None:
         where = where & self._is_open
         if where.any():
-            self.errors.append((where, told))
+            self.reasons[where] = self.told.mask(text)
+            self.failed |= where
             self._is_open &= ~where
 
     # Claims that wait for a node -----------------------------------------------------------------
@@ -196,7 +193,7 @@ class VolumeSearch:
                 name_id = self._nodes.names.find(node_name)
                 elsewhere |= self._nodes.name_id[self._index] != name_id
                 selected.append(claim)
-        self.no_volume |= elsewhere & self._is_open
+        self._refuse(elsewhere & self._is_open, REASON_NO_VOLUME)
         self._is_open &= ~elsewhere
         try:
             unselected.sort(key=requested_nanos)
@@ -249,7 +246,7 @@ class VolumeSearch:
                 storage_class.allowed_topologies or (), self._nodes, self._index, self._count
             )
         refused = wanted & ~allowed
-        self.no_volume |= refused
+        self._refuse(refused, REASON_NO_VOLUME)
         self._is_open &= ~refused
         wanted &= allowed
         size = self._counted_size(claim, storage_class)
@@ -261,9 +258,9 @@ class VolumeSearch:
             capacities.sufficing(size), self._nodes, self._index, self._count
         )
         short = wanted & (places == NONE)
-        self.no_space |= short
+        self._refuse(short, REASON_NO_SPACE)
         self._is_open &= ~short
-        self.provisions.append(Provision(claim, wanted & ~short, StorageSource(capacities, places)))
+        self.provisions.append(Provision(claim, wanted & ~short, (capacities, places)))
 
     def _counted_size(
         self, claim: PersistentVolumeClaim, storage_class: StorageClass

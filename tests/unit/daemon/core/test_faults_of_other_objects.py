@@ -82,7 +82,7 @@ def with_preemption(pipeline: Pipeline) -> PodRecord:
         (device_index, "SliceView", with_devices),
         (device_index, "classes_by_resource", with_devices),
         (volume_catalog, "candidate", with_volume),
-        (csi_node_columns, "_limit", with_volume),
+        (csi_node_columns, "attach_limits", with_volume),
         (VolumeIndex, "_place_attachments", with_volume),
         (potential_victims, "_parsed", with_preemption),
     ],
