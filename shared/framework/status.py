@@ -121,6 +121,25 @@ class Verdicts(NamedTuple):
         return Status(code, reasons, plugin if code is not Code.SUCCESS else "")
 
 
+class FirstReasons:
+    """Verdicts on n nodes that a filter comes to reason by reason: the first one of a node counts."""
+
+    def __init__(self, count: int, texts: Iterable[str] = ()) -> None:
+        self.codes = np.zeros(count, np.uint8)
+        self.reasons = np.zeros(count, np.int64)
+        self.told = ReasonBits(texts)
+
+    def refuse(self, where: Bools, code: Code, text: str) -> None:
+        """`where`: shape (n,)."""
+        where = where & (self.codes == 0)
+        if where.any():
+            self.codes[where] = code
+            self.reasons[where] = self.told.mask(text)
+
+    def verdicts(self) -> Verdicts:
+        return Verdicts(self.codes, self.reasons, self.told.texts)
+
+
 def single_reason(failed: Bools, code: Code, text: str) -> Verdicts:
     """Verdicts of a filter that has one reason: `failed` (shape (n,)) says where it applies."""
     return Verdicts(failed.astype(np.uint8) * np.uint8(code), failed.astype(np.int64), (text,))

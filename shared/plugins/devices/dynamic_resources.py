@@ -54,8 +54,7 @@ from shared.framework.status import (
     MORE_REASONS,
     SUCCESS,
     Code,
-    Codes,
-    ReasonBits,
+    FirstReasons,
     Status,
     Verdicts,
     all_pass,
@@ -67,7 +66,6 @@ from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.claim_hints import EVENTS
 from shared.plugins.devices.device_allocation import (
     DeviceClaims,
-    Names,
     alike,
     allocated_on,
     extended_requests_of,
@@ -227,28 +225,32 @@ class DynamicResources(DefaultNormalizeScore):
             state = self.pre_filter(pod, cluster).state
             if not isinstance(state, DeviceClaims):
                 return all_pass(len(rows))  # PreFilter skips the pod, or rejects it altogether.
-        told = ReasonBits()
-        reasons = np.zeros(len(rows), np.int64)
-        codes = np.zeros(len(rows), np.uint8)
-        failed: Bools | None = None
+        said = FirstReasons(len(rows))
+        failed = np.zeros(len(rows), np.bool_)
         provided = provided_by_devices(state, cluster, rows)
-        _refuse(codes, reasons, told, provided.misfits, CANNOT_FIT)
+        if state.scalars:
+            said.refuse(provided.misfits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, CANNOT_FIT)
         for key, at, first in alike(state, cluster, rows, provided):
             outcome = outcome_on(state, pod, cluster, rows.item(first), key)
             if outcome.is_error:
-                more = at & (codes == 0)
-                failed = more if failed is None else failed | more
+                failed |= at & (said.codes == 0)
             elif outcome.text:
-                _refuse(codes, reasons, told, at & (codes == 0), outcome.text)
-        if failed is not None and failed.any():
+                said.refuse(at, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, outcome.text)
+        if failed.any():
             state.has_failed = True
-            codes[failed] = Code.ERROR
-            names = [provided.sets[i] for i in provided.of_row[failed].tolist()]
-            reasons[failed] = _errors(told, state, pod, cluster, rows[failed], names)
+            # It names devices and pools, so each node is asked for its own, as far as bits go; by name,
+            # because the first one's is the attempt's.
+            names_of = cluster.nodes.name_of
+            for at_row in sorted(np.flatnonzero(failed), key=lambda p: names_of(rows.item(p))):
+                text = MORE_REASONS
+                if not said.told.is_full:
+                    names = provided.sets[provided.of_row[at_row]]
+                    text = allocated_on(state, pod, cluster, rows.item(at_row), names).text
+                said.codes[at_row], said.reasons[at_row] = Code.ERROR, said.told.mask(text)
         if state.available:
-            unavailable = _unavailable(state, cluster, rows) & (codes == 0)
-            _refuse(codes, reasons, told, unavailable, NOT_AVAILABLE)
-        return Verdicts(codes, reasons, told.texts)
+            unavailable = _unavailable(state, cluster, rows)
+            said.refuse(unavailable, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NOT_AVAILABLE)
+        return said.verdicts()
 
     def has_failed(self, state: DeviceClaims) -> bool:
         """Whether allocation came to an error on some node; see `FailingFilter`."""
@@ -507,38 +509,3 @@ def _reserved(claim: ResourceClaim, consumer: ResourceClaimConsumer) -> Resource
     users = [*(claim.status.reserved_for or ()), consumer]
     status = msgspec.structs.replace(claim.status, reserved_for=users)
     return msgspec.structs.replace(claim, status=status)
-
-
-# Verdicts ---------------------------------------------------------------------------------------------
-
-
-def _refuse(
-    codes: Codes,
-    reasons: Int64s,
-    told: ReasonBits,
-    at: Bools,
-    text: str,
-) -> None:
-    if at.any():
-        codes[at] = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
-        reasons[at] = told.mask(text)
-
-
-def _errors(
-    told: ReasonBits,
-    state: DeviceClaims,
-    pod: PodInfo,
-    cluster: ClusterView,
-    rows: Rows,
-    names: list[Names],
-) -> Int64s:
-    """The reasons of rows where allocation is an error. It names devices and pools, so each node is
-    asked for its own, as far as bits go; by name, because the first one's is the attempt's."""
-    reasons = np.zeros(len(rows), np.int64)
-    positions = sorted(range(len(rows)), key=lambda p: cluster.nodes.name_of(int(rows[p])))
-    for position in positions:
-        text = MORE_REASONS
-        if not told.is_full:
-            text = allocated_on(state, pod, cluster, int(rows[position]), names[position]).text
-        reasons[position] = told.mask(text)
-    return reasons

@@ -14,7 +14,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import NEVER_FILTERS, Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import Code, ReasonBits, Verdicts
+from shared.framework.status import Code, FirstReasons, Verdicts
 from shared.grouped import tally
 from shared.kube.csi_translation import Untranslatable
 from shared.kube.pod_volumes import (
@@ -98,110 +98,83 @@ class NodeVolumeLimits:
     def filter(
         self, state: _Counting | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        check = _Check(cluster, rows)
-        check.read_volumes(pod)
-        check.count()
-        verdicts = check.verdicts()
-        if state is not None and (verdicts.codes == Code.ERROR).any():
+        said = FirstReasons(len(rows), (REASON,))
+        new = _new_volumes(pod, cluster, rows, said)
+        if new and cluster.objects.all("csinodes"):
+            _count(new, cluster, rows, said)
+        if state is not None and (said.codes == Code.ERROR).any():
             state.has_failed = True
-        return verdicts
+        return said.verdicts()
 
     def has_failed(self, state: _Counting) -> bool:
         """Whether volumes could not be counted on some node; see `FailingFilter`."""
         return state.has_failed
 
 
-class _Check:
-    """One pod on some nodes. What goes wrong with the pod's volumes stops at the first of them."""
+def _new_volumes(
+    pod: PodInfo, cluster: ClusterView, rows: Rows, said: FirstReasons
+) -> dict[str, Attachable]:
+    """What the pod attaches, by name: a volume that it has twice is attached once. What goes wrong with
+    its claims ends it at the first of them (filterAttachableVolumes)."""
+    found: dict[str, Attachable] = {}
+    uses = iter(pod.claim_uses)
+    for volume in pod.spec.volumes or ():
+        if volume.persistent_volume_claim is None and volume.ephemeral is None:
+            inline = inline_attachable(volume)
+            if isinstance(inline, Untranslatable):
+                here = cluster.derived(CsiNodeColumns).exist()[rows]
+                said.refuse(here, Code.ERROR, inline.problem)
+            elif inline is not None:
+                found[inline.name] = inline
+            continue
+        use = next(uses)
+        claim = cluster.objects.get(CLAIMS, use.key)
+        code, problem = Code.ERROR, None
+        if not use.name:
+            problem = "PersistentVolumeClaim had no name"
+        elif claim is None:
+            code = Code.UNSCHEDULABLE_AND_UNRESOLVABLE
+            problem = f'looking up PVC {use.key}: persistentvolumeclaim "{use.name}" not found'
+        elif use.is_ephemeral:
+            problem = ownership_problem(pod.namespace, pod.template, claim)
+        if problem is not None:
+            said.refuse(np.ones(len(rows), np.bool_), code, problem)
+            return {}
+        assert claim is not None, "that would be a problem"
+        attachable = attachable_of(claim, cluster.objects)
+        if attachable is not None:
+            found[attachable.name] = attachable
+    return found
 
-    def __init__(self, cluster: ClusterView, rows: Rows) -> None:
-        self._cluster = cluster
-        self._rows = rows
-        self._csi: CsiNodeColumns = cluster.derived(CsiNodeColumns)
-        self._codes = np.zeros(len(rows), np.uint8)
-        self._reasons = np.zeros(len(rows), np.int64)
-        self._told = ReasonBits((REASON,))
-        self._new: dict[str, Attachable] = {}
-        """By name: a volume that the pod has twice is attached once."""
 
-    def verdicts(self) -> Verdicts:
-        return Verdicts(self._codes, self._reasons, self._told.texts)
-
-    def read_volumes(self, pod: PodInfo) -> None:
-        """What the pod attaches (filterAttachableVolumes)."""
-        uses = iter(pod.claim_uses)
-        objects = self._cluster.objects
-        for volume in pod.spec.volumes or ():
-            if volume.persistent_volume_claim is None and volume.ephemeral is None:
-                inline = inline_attachable(volume)
-                if isinstance(inline, Untranslatable):
-                    self._fail(self._csi.exist()[self._rows], Code.ERROR, inline.problem)
-                elif inline is not None:
-                    self._new[inline.name] = inline
-                continue
-            use = next(uses)
-            if not use.name:
-                self._fail_everywhere(Code.ERROR, "PersistentVolumeClaim had no name")
-                return
-            claim = objects.get(CLAIMS, use.key)
-            if claim is None:
-                missing = f'persistentvolumeclaim "{use.name}" not found'
-                told = f"looking up PVC {use.key}: {missing}"
-                self._fail_everywhere(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, told)
-                return
-            if use.is_ephemeral:
-                problem = ownership_problem(pod.namespace, pod.template, claim)
-                if problem is not None:
-                    self._fail_everywhere(Code.ERROR, problem)
-                    return
-            attachable = attachable_of(claim, objects)
-            if attachable is not None:
-                self._new[attachable.name] = attachable
-
-    def count(self) -> None:
-        """Compares what there would be with the limits, driver by driver."""
-        if not self._new or not self._cluster.objects.all("csinodes"):
-            return
-        index = self._cluster.derived(VolumeIndex)
-        self._fail_with_others(index)
-        drivers: dict[str, int] = {}
-        for volume in self._new.values():
-            tally(drivers, volume.driver, 1)
-        where = row_index(self._rows)
-        capacity = self._cluster.nodes.capacity
-        for driver, new_count in drivers.items():
-            more: Int64s | int = new_count
-            for volume in self._new.values():
-                there = index.attached.rows_with_pods(volume.name)
-                if there and volume.driver == driver:
-                    # Where a pod has it already, it takes no further place.
-                    is_one = len(there) == 1
-                    more = more - (self._rows == there[0] if is_one else np.isin(self._rows, there))
-            limits = self._csi.limits(driver)[where]
-            total = index.attached.count(driver, capacity)[where] + more
-            too_many: Bools = (total > limits) & (limits >= 0)
-            if np.count_nonzero(too_many):
-                self._fail(too_many & (more > 0), Code.UNSCHEDULABLE, REASON)
-
-    def _fail_with_others(self, index: VolumeIndex) -> None:
-        """A pod on the node whose volumes cannot be read makes counting there an error."""
-        problems = index.problems()
-        if not problems:
-            return
-        limited = self._csi.have_limits()
-        for position, row in enumerate(self._rows.tolist()):
+def _count(
+    new: dict[str, Attachable], cluster: ClusterView, rows: Rows, said: FirstReasons
+) -> None:
+    """Compares what there would be with the limits, driver by driver."""
+    csi, index = cluster.derived(CsiNodeColumns), cluster.derived(VolumeIndex)
+    problems = index.problems()
+    if problems:
+        # A pod on the node whose volumes cannot be read makes counting there an error.
+        limited = csi.have_limits()
+        for position, row in enumerate(rows.tolist()):
             if row in problems and limited[row]:
-                here = np.zeros(len(self._rows), np.bool_)
+                here = np.zeros(len(rows), np.bool_)
                 here[position] = True
-                self._fail(here, Code.ERROR, min(problems[row]))
-
-    def _fail_everywhere(self, code: Code, text: str) -> None:
-        self._fail(np.ones(len(self._rows), np.bool_), code, text)
-
-    def _fail(self, where: Bools, code: Code, text: str) -> None:
-        """The first failure of a node counts."""
-        where = where & (self._codes == 0)
-        if not where.any():
-            return
-        self._codes[where] = code
-        self._reasons[where] = self._told.mask(text)
+                said.refuse(here, Code.ERROR, min(problems[row]))
+    drivers: dict[str, int] = {}
+    for volume in new.values():
+        tally(drivers, volume.driver, 1)
+    where = row_index(rows)
+    for driver, new_count in drivers.items():
+        more: Int64s | int = new_count
+        for volume in new.values():
+            there = index.attached.rows_with_pods(volume.name)
+            if there and volume.driver == driver:
+                # Where a pod has it already, it takes no further place.
+                is_one = len(there) == 1
+                more = more - (rows == there[0] if is_one else np.isin(rows, there))
+        limits = csi.limits(driver)[where]
+        total = index.attached.count(driver, cluster.nodes.capacity)[where] + more
+        too_many: Bools = (total > limits) & (limits >= 0)
+        if np.count_nonzero(too_many):
+            said.refuse(too_many & (more > 0), Code.UNSCHEDULABLE, REASON)

@@ -13,7 +13,7 @@ from shared.framework.normalize import UTILIZATION_MAX
 from shared.kube import quantity
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.plugins.volumes.affinity_columns import NONE
-from shared.plugins.volumes.volume_rules import STORAGE, claim_class
+from shared.plugins.volumes.volume_rules import STORAGE, claim_class, requests_of
 from shared.plugins.volumes.volume_search import VolumeChoice, VolumeSearch
 
 
@@ -82,6 +82,4 @@ def _add_volumes(classes: defaultdict[str, _ClassTotals], choice: VolumeChoice) 
 
 
 def _requested_bytes(claim: PersistentVolumeClaim) -> int:
-    resources = claim.spec.resources
-    stated = ((None if resources is None else resources.requests) or {}).get(STORAGE)
-    return 0 if stated is None else quantity.value(stated)
+    return quantity.value(requests_of(claim).get(STORAGE, 0))

@@ -7,6 +7,7 @@ arithmetic, not by a walk over all volumes.
 Rule: FindMatchingVolume in staging/src/k8s.io/component-helpers/storage/volume/pv_helpers.go, v1.36.
 """
 
+import itertools
 from bisect import bisect_left
 from collections.abc import Sequence
 from typing import NamedTuple
@@ -73,9 +74,9 @@ class VolumePool:
     """A volume keeps its slot as long as it is in the pool."""
 
     def __init__(self) -> None:
-        self._candidates: list[VolumeCandidate | None] = []
+        self._candidates: dict[int, VolumeCandidate] = {}
         self._slot_of: dict[str, int] = {}
-        self._free_slots: list[int] = []
+        self._next_slot = itertools.count()
         self._claimed = Grouped[tuple[str, str], int, None]()
         """(namespace, name) of a claim -> the volumes that are given to it."""
         self._signatures: dict[VolumeKind, int] = {}
@@ -91,9 +92,7 @@ class VolumePool:
 
     def candidate(self, slot: int) -> VolumeCandidate:
         """The volume in a slot."""
-        found = self._candidates[slot]
-        assert found is not None, "asked for a slot that no claim can have got"
-        return found
+        return self._candidates[slot]
 
     # Changes -------------------------------------------------------------------------------------
 
@@ -102,8 +101,8 @@ class VolumePool:
         name = new.volume.metadata.name
         slot = self._slot_of.get(name)
         if slot is None:
-            slot = self._slot_of[name] = self._new_slot()
-        old = self._candidates[slot]
+            slot = self._slot_of[name] = next(self._next_slot)
+        old = self._candidates.get(slot)
         self._candidates[slot] = new
         if old is not None and old.volume.spec.claim_ref is not None:
             self._claimed.drop(_key(old.volume.spec.claim_ref), slot)
@@ -114,22 +113,14 @@ class VolumePool:
     def remove(self, name: str) -> None:
         """A volume is gone; it must have been here."""
         slot = self._slot_of.pop(name)
-        old = self.candidate(slot)
+        old = self._candidates.pop(slot)
         if old.volume.spec.claim_ref is not None:
             self._claimed.drop(_key(old.volume.spec.claim_ref), slot)
-        self._candidates[slot] = None
-        self._free_slots.append(slot)
         if slot in self._place_of:
             self._is_stale = True
 
     def __len__(self) -> int:
         return len(self._slot_of)
-
-    def _new_slot(self) -> int:
-        if self._free_slots:
-            return self._free_slots.pop()
-        self._candidates.append(None)
-        return len(self._candidates) - 1
 
     def _place(self, slot: int, old: VolumeCandidate | None, new: VolumeCandidate) -> None:
         """Flags a volume as usable or not; one that has no place yet, or another, needs an order."""
@@ -230,8 +221,8 @@ class VolumePool:
     def _make_order(self) -> None:
         entries = [
             (found.capacity_nanos, slot, found)
-            for slot, found in enumerate(self._candidates)
-            if found is not None and _is_usable(found.volume)
+            for slot, found in self._candidates.items()
+            if _is_usable(found.volume)
         ]
         entries.sort(key=lambda entry: entry[:2])
         self._signatures.clear()

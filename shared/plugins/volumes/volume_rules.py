@@ -90,14 +90,17 @@ def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> b
 
 def storage_nanos(resources: ResourceList | None) -> int:
     """The exact storage of a request or a capacity, in units of 1e-9; 0 where none is stated."""
-    stated = (resources or {}).get(STORAGE)
-    return 0 if stated is None else quantity.nanos(stated)
+    return quantity.nanos((resources or {}).get(STORAGE, 0))
+
+
+def requests_of(claim: PersistentVolumeClaim) -> ResourceList:
+    """What the claim asks for."""
+    return (claim.spec.resources and claim.spec.resources.requests) or {}
 
 
 def requested_nanos(claim: PersistentVolumeClaim) -> int:
-    """What the claim asks for, exactly."""
-    resources = claim.spec.resources
-    return storage_nanos(None if resources is None else resources.requests)
+    """The storage that it asks for, exactly."""
+    return storage_nanos(requests_of(claim))
 
 
 def volume_size_max(capacity: CsiStorageCapacity) -> int | None:

@@ -35,6 +35,7 @@ from shared.plugins.volumes.volume_rules import (
     claim_class,
     match_topologies,
     requested_nanos,
+    requests_of,
     selected_node,
 )
 from shared.selectors.label_selector import EVERYTHING, SelectorError, parse_label_selector
@@ -266,14 +267,11 @@ class VolumeSearch:
         self, claim: PersistentVolumeClaim, storage_class: StorageClass
     ) -> int | None:
         """Bytes that there must be storage for; None where nobody has to ask (hasEnoughCapacity)."""
-        resources = claim.spec.resources
-        requests = None if resources is None else resources.requests
-        if requests is None or STORAGE not in requests:
-            return None
+        stated = requests_of(claim).get(STORAGE)
         driver = self._cluster.objects.get("csidrivers", storage_class.provisioner)
-        if driver is None or not driver.spec.storage_capacity:
+        if stated is None or driver is None or not driver.spec.storage_capacity:
             return None
-        return quantity.value(requests[STORAGE])
+        return quantity.value(stated)
 
 
 def volume_place(volume: PersistentVolume) -> Hashable:
