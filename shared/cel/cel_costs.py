@@ -83,10 +83,6 @@ def _once(text: Any, *_: Any) -> int:
     return _units(_size(text))
 
 
-def _twice(text: Any, *_: Any) -> int:
-    return _units(2 * _size(text))
-
-
 def _both(a: Any, b: Any) -> int:
     return _units(_size(a) + _size(b))
 
@@ -107,10 +103,6 @@ def _membership(_: Any, container: Any) -> int:
 
 def _traversal(container: Any, *_: Any) -> int:
     return _whole(container)
-
-
-def _sum(a: Any, b: Any) -> int:
-    return _both(a, b) if isinstance(a, str | bytes | list) else 1
 
 
 def _search(text: Any, part: Any) -> int:
@@ -147,14 +139,15 @@ def _equal_sets(a: Any, b: Any) -> int:
 
 
 COSTS: Final[Mapping[str, Cost]] = {
-    "_==_": _equality, "_!=_": _equality, "@in": _membership, "_+_": _sum,
+    "_==_": _equality, "_!=_": _equality, "@in": _membership,
+    "_+_": lambda a, b: _both(a, b) if isinstance(a, str | bytes | list) else 1,
     "_<_": _shorter, "_<=_": _shorter, "_>_": _shorter, "_>=_": _shorter,
     "startsWith": _once, "endsWith": _once, "string": _conversion, "bytes": _conversion,
     "contains": _search, "matches": _matching, "find": _matching, "findAll": _matching,
     "isSorted": _traversal, "sum": _traversal, "min": _traversal, "max": _traversal,
     "indexOf": _traversal, "lastIndexOf": _traversal,
     "lowerAscii": _once, "upperAscii": _once, "substring": _once, "trim": _once,
-    "replace": _replacing, "split": _twice, "join": _joining,
+    "replace": _replacing, "split": lambda text, *_: _units(2 * _size(text)), "join": _joining,
     "quantity": _once, "isQuantity": _once, "semver": _once, "isSemver": _once,
     "sets.contains": _sets, "sets.intersects": _sets, "sets.equivalent": _equal_sets,
 }  # fmt: skip

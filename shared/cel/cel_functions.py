@@ -288,10 +288,6 @@ def _split(text: str, separator: str, limit: int = -1) -> list[str]:
     return text.split(separator, limit - 1 if limit > 0 else -1)
 
 
-def _replace(text: str, old: str, new: str, limit: int = -1) -> str:
-    return text.replace(old, new, limit if limit >= 0 else -1)
-
-
 def _join(parts: list[Any], separator: str = "") -> str:
     if not all(isinstance(part, str) for part in parts):
         raise NoOverloadError
@@ -489,10 +485,6 @@ def _shifted(a: CelQuantity, b: Any, sign: int) -> CelQuantity:
     return CelQuantity(ExactQuantity(a.nanos + sign * b.nanos, a.exact.format), all(counting))
 
 
-def _sign(a: CelQuantity) -> int:
-    return (a.nanos > 0) - (a.nanos < 0)
-
-
 # Optionals ------------------------------------------------------------------------------------------
 
 
@@ -526,8 +518,10 @@ _METHODS: Final[Mapping[tuple[str, int], Function]] = {
     ("lastIndexOf", 2): _typed(_last_index_of, str, str, int),
     ("lowerAscii", 0): _typed(lambda t: t.translate(_LOWER), str),
     ("upperAscii", 0): _typed(lambda t: t.translate(_UPPER), str),
-    ("replace", 2): _typed(_replace, str, str, str),
-    ("replace", 3): _typed(_replace, str, str, str, int),
+    ("replace", 2): _typed(str.replace, str, str, str),
+    ("replace", 3): _typed(
+        lambda t, a, b, limit: t.replace(a, b, max(limit, -1)), str, str, str, int
+    ),
     ("split", 1): _typed(_split, str, str),
     ("split", 2): _typed(_split, str, str, int),
     ("substring", 1): _typed(_substring, str, int),
@@ -580,7 +574,7 @@ _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
     ("matches", 2): _typed(_matches, str, str),
     ("quantity", 1): _typed(_quantity, str),
     ("isQuantity", 1): _typed(functools.partial(_is_readable, _quantity), str),
-    ("sign", 1): _typed(_sign, CelQuantity),
+    ("sign", 1): _typed(lambda q: (q.nanos > 0) - (q.nanos < 0), CelQuantity),
     ("semver", 1): _typed(_semver, str),
     ("semver", 2): _typed(_semver, str, bool),
     ("isSemver", 1): _typed(functools.partial(_is_readable, _semver), str),

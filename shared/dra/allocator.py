@@ -403,7 +403,10 @@ class _Search:
             return None
         consumed = None
         if facts.is_shared:
-            consumed = capacity.consumption(asked.capacity, facts.capacity)
+            consumed = {
+                name: capacity.consumed_by(asked.capacity.get(name), each)
+                for name, each in facts.capacity.items()
+            }
             _take(self._taking.setdefault(device.identity, {}), consumed, 1)
         given = Given(asked, device, at.slice, consumed)
         self._given[claim].append(given)

@@ -30,13 +30,6 @@ def fits(
     return True
 
 
-def consumption(
-    requested: Requested, capacities: Mapping[str, Capacity]
-) -> dict[str, ExactQuantity]:
-    """What the request takes of each capacity of the device."""
-    return {name: consumed_by(requested.get(name), each) for name, each in capacities.items()}
-
-
 def consumed_by(requested: ExactQuantity | None, capacity: Capacity) -> ExactQuantity:
     """What is taken of one capacity; without being asked for, the default or all of it."""
     policy = capacity.policy

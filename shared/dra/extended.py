@@ -91,22 +91,22 @@ def _of_resource(
 ) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
     lasting: list[DeviceRequest | None] = [None] * len(containers)
     mappings: list[ContainerExtendedResourceRequest] = []
-    for i, container in enumerate(containers):
-        if not _is_short_lived(i, container, init_count):
-            lasting[i], mapped = _of_container(i, container, resource, class_name, ())
-            mappings += mapped
+    is_short = [
+        i < init_count and container.restart_policy != "Always"
+        for i, container in enumerate(containers)
+    ]
+    for i in (i for i, short in enumerate(is_short) if not short):
+        lasting[i], mapped = _of_container(i, containers[i], resource, class_name, ())
+        mappings += mapped
     largest: DeviceRequest | None = None
     short_names: set[str] = set()
     short_mappings: list[ContainerExtendedResourceRequest] = []
-    for i, container in enumerate(containers):
-        if not _is_short_lived(i, container, init_count):
-            continue
-        made, mapped = _of_container(i, container, resource, class_name, lasting[i:])
+    for i in (i for i, short in enumerate(is_short) if short):
+        made, mapped = _of_container(i, containers[i], resource, class_name, lasting[i:])
         short_mappings += mapped
         if made is not None:
             short_names.add(made.name)
-            if largest is None or _count(largest) < _count(made):
-                largest = made
+            largest = max(largest or made, made, key=_count)
     found = [request for request in lasting if request is not None]
     if largest is not None:
         # They run one after the other, so the largest request serves all of them.
@@ -115,10 +115,6 @@ def _of_resource(
             if mapping.request_name in short_names:
                 mapping.request_name = largest.name
     return found, mappings + short_mappings
-
-
-def _is_short_lived(index: int, container: Container, init_count: int) -> bool:
-    return index < init_count and container.restart_policy != "Always"
 
 
 def _count(request: DeviceRequest) -> int:

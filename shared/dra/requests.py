@@ -222,38 +222,33 @@ def _configured(
 
 def _node_selector(given: Sequence[Given], node_name: str) -> NodeSelector | None:
     """Where the allocation can be used; None: everywhere."""
-    merged = NodeSelectorTerm()
+    fields: list[NodeSelectorRequirement] = []
+    expressions: list[NodeSelectorRequirement] = []
     for each in given:
         device = each.device.facts.device
-        is_per_device = each.slice.is_per_device
-        name = device.node_name if is_per_device else each.slice.node_name
-        if name is not None or device.binds_to_node:
+        where = device if each.slice.is_per_device else each.slice
+        if where.node_name is not None or device.binds_to_node:
             here = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node_name])
             return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[here])])
-        selector = device.node_selector if is_per_device else each.slice.node_selector
-        terms = (selector.node_selector_terms or []) if selector is not None else []
+        terms = (where.node_selector and where.node_selector.node_selector_terms) or []
         if len(terms) > 1:
             raise AllocationError(
                 f"create NodeSelector: unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
             )
         for term in terms:
-            merged.match_fields = _merged(merged.match_fields, term.match_fields)
-            merged.match_expressions = _merged(merged.match_expressions, term.match_expressions)
-    if not merged.match_fields and not merged.match_expressions:
+            fields += term.match_fields or ()
+            expressions += term.match_expressions or ()
+    if not fields and not expressions:
         return None
-    return NodeSelector(node_selector_terms=[merged])
+    term = NodeSelectorTerm(
+        match_fields=_distinct(fields), match_expressions=_distinct(expressions)
+    )
+    return NodeSelector(node_selector_terms=[term])
 
 
-def _merged(
-    held: list[NodeSelectorRequirement] | None, more: list[NodeSelectorRequirement] | None
-) -> list[NodeSelectorRequirement] | None:
-    found = list(held or ())
-    for requirement in more or ():
-        if not any(_same(requirement, each) for each in found):
-            found.append(requirement)
-    return found or None
-
-
-def _same(a: NodeSelectorRequirement, b: NodeSelectorRequirement) -> bool:
-    values_equal = set(a.values or ()) == set(b.values or ())
-    return a.key == b.key and a.operator == b.operator and values_equal
+def _distinct(stated: list[NodeSelectorRequirement]) -> list[NodeSelectorRequirement] | None:
+    """Each once, whatever the order of its values."""
+    found: dict[object, NodeSelectorRequirement] = {}
+    for each in stated:
+        found.setdefault((each.key, each.operator, frozenset(each.values or ())), each)
+    return list(found.values()) or None

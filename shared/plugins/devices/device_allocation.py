@@ -51,12 +51,6 @@ class Provided(NamedTuple):
     misfits: Bools
     """Shape (n,): a resource is provided by nobody."""
 
-    @property
-    def is_some(self) -> Bools:
-        """Shape (n,): devices have to provide something."""
-        found: Bools = np.array([bool(each) for each in self.sets])[self.of_row]
-        return found
-
 
 class AllocationOutcome(NamedTuple):
     """What allocation came to on one node."""
@@ -163,7 +157,7 @@ def alike(
     if state.pending:
         concerned = np.ones(len(rows), np.bool_)
     else:
-        concerned = provided.is_some
+        concerned = np.array([bool(each) for each in provided.sets])[provided.of_row]
         if not concerned.any():
             return []
     if not state.work.is_over:

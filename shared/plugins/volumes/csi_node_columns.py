@@ -22,9 +22,6 @@ CSI_NODES: Final = "csinodes"
 NO_LIMIT: Final = -1
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
-_EXISTS: Final = ("exists", "")
-_HAS_LIMITS: Final = ("has limits", "")
-
 
 class CsiNodeColumns:
     """Arrays have the node table's capacity."""
@@ -43,11 +40,11 @@ class CsiNodeColumns:
 
     def exist(self) -> Bools:
         """Nodes that have a CSINode object."""
-        return self._column(_EXISTS, np.bool_, False, lambda _: True)
+        return self._column(("exists", ""), np.bool_, False, lambda _: True)
 
     def have_limits(self) -> Bools:
         """Nodes with a limit for any driver at all."""
-        return self._column(_HAS_LIMITS, np.bool_, False, lambda n: bool(attach_limits(n)))
+        return self._column(("has limits", ""), np.bool_, False, lambda n: bool(attach_limits(n)))
 
     def migrated(self, plugin: str) -> Bools:
         """Nodes where the CSI driver serves the volumes of an in-tree plugin."""

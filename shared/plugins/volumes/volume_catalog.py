@@ -32,7 +32,7 @@ class Capacities:
 
     def __init__(self, stated: Iterable[tuple[str, CsiStorageCapacity]]) -> None:
         found = [(key, *_read(capacity)) for key, capacity in stated]
-        self._place_of = {key: place for place, (key, _, _, _) in enumerate(found)}
+        self.place_of = {key: place for place, (key, _, _, _) in enumerate(found)}
         self._terms = [terms for _, _, _, terms in found]
         self._sizes_max: Int64s = np.array([size for _, size, _, _ in found], np.int64)
         self.totals: Int64s = np.array([total for _, _, total, _ in found], np.int64)
@@ -47,7 +47,7 @@ class Capacities:
 
     def rewrite(self, key: str, capacity: CsiStorageCapacity) -> bool:
         """Takes over new sizes, which is what changes; False where all has to be read again."""
-        place = self._place_of.get(key)
+        place = self.place_of.get(key)
         if place is None:
             return False
         size_max, total, terms = _read(capacity)
@@ -70,7 +70,6 @@ class VolumeCatalog:
         """Volume -> the storage class in whose pool it is."""
         self._capacities: dict[str, Capacities] = {}
         """By storage class; made when asked for."""
-        self._capacity_class: dict[str, str] = {}
 
     def pool(self, class_name: str) -> VolumePool:
         """The volumes of a storage class."""
@@ -90,7 +89,6 @@ class VolumeCatalog:
             self._pools.clear()
             self._class_of.clear()
             self._capacities.clear()
-            self._capacity_class.clear()
             for name in self._objects.all(VOLUMES):
                 self._read_volume(name)
         else:
@@ -120,16 +118,14 @@ class VolumeCatalog:
             self._pools.setdefault(now, VolumePool()).put(found)
 
     def _read_capacity(self, key: str) -> None:
-        capacity = self._objects.get(CAPACITIES, key)
-        before = self._capacity_class.get(key, "")
-        if capacity is None:
-            self._capacity_class.pop(key, None)
-            self._capacities.pop(before, None)
-            return
-        kept = self._capacities.get(capacity.storage_class_name)
-        if kept is None or not kept.rewrite(key, capacity):
-            self._capacities.pop(before, None)
-            self._capacities.pop(capacity.storage_class_name, None)
+        now: CsiStorageCapacity | None = self._objects.get(CAPACITIES, key)
+        for class_name, kept in list(self._capacities.items()):
+            if now is not None and now.storage_class_name == class_name:
+                is_stale = not kept.rewrite(key, now)
+            else:
+                is_stale = key in kept.place_of
+            if is_stale:
+                del self._capacities[class_name]
 
     def _read_capacities(self, class_name: str) -> Capacities:
         stated = [
@@ -137,7 +133,6 @@ class VolumeCatalog:
             for key, capacity in self._objects.all(CAPACITIES).items()
             if capacity.storage_class_name == class_name
         ]
-        self._capacity_class.update((key, class_name) for key, _ in stated)
         return Capacities(stated)
 
 

@@ -61,7 +61,7 @@ class _ClassVolumes(NamedTuple):
 
     info: PodInfo
     disks: tuple[Disk, ...]
-    inline: tuple[Attachable | Untranslatable, ...]
+    inline: list[Attachable | Untranslatable]
 
 
 class _Claim:
@@ -211,7 +211,9 @@ class VolumeIndex:
                 info = self._cluster.classes.get(class_id)
                 if info is None or not info.spec.volumes:
                     continue
-                volumes = self._classes[class_id] = _class_volumes(info)
+                inline = [v for v in map(inline_attachable, info.spec.volumes) if v is not None]
+                volumes = _ClassVolumes(info, disks(info.template), inline)
+                self._classes[class_id] = volumes
             tally(self._class_counts, class_id, count)
             self._change_class(class_id, volumes, row, count)
             if class_id not in self._class_counts:
@@ -322,15 +324,6 @@ class VolumeIndex:
             return None
         name = f"{spec.attacher}/{volume.spec.csi.volume_handle}"
         return Attachable(spec.attacher, name), row
-
-
-def _class_volumes(info: PodInfo) -> _ClassVolumes:
-    inline = (inline_attachable(volume) for volume in info.spec.volumes or ())
-    return _ClassVolumes(
-        info,
-        disks(info.template),
-        tuple(volume for volume in inline if volume is not None),
-    )
 
 
 def attachable_of(claim: PersistentVolumeClaim, objects: ObjectStore) -> Attachable | None:

@@ -5,14 +5,9 @@ Facts about single objects; which volume a claim gets is chosen in `volume_pool.
 Rules: staging/src/k8s.io/component-helpers/storage/volume/{helpers.go,pv_helpers.go}, v1.36.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable
 from typing import Final, NamedTuple
 
-import numpy as np
-
-from shared.columns.rows import RowIndex
-from shared.columns.schema import Bools
-from shared.columns.table import NodeTable
 from shared.kube import quantity
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import NodeSelector, PersistentVolume
@@ -20,7 +15,6 @@ from shared.kube.api.meta_v1 import LabelSelector, Quantity, ResourceList
 from shared.kube.api.storage_v1 import CsiStorageCapacity, TopologySelectorTerm
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from shared.kube.well_known import BIND_COMPLETED, SELECTED_NODE
-from shared.selectors.node_selector import match_term
 from shared.selectors.node_terms import (
     LabelRequirement,
     Operator,
@@ -54,9 +48,7 @@ class VolumeTopology(NamedTuple):
 def claim_class(claim: PersistentVolumeClaim) -> str:
     """The name of the claim's storage class; empty where it has none."""
     annotations = claim.metadata.annotations or {}
-    if BETA_STORAGE_CLASS in annotations:
-        return annotations[BETA_STORAGE_CLASS]
-    return claim.spec.storage_class_name or ""
+    return annotations.get(BETA_STORAGE_CLASS, claim.spec.storage_class_name or "")
 
 
 def volume_class(volume: PersistentVolume) -> str:
@@ -132,10 +124,7 @@ def selector_terms(selector: LabelSelector | None) -> Terms:
     """A label selector as terms for columns; an absent one, or one that cannot be read, has none."""
     if selector is None:
         return ()
-    found = [
-        LabelRequirement(key, Operator.IN, (value,))
-        for key, value in (selector.match_labels or {}).items()
-    ]
+    found = [_in(key, [value]) for key, value in (selector.match_labels or {}).items()]
     for requirement in selector.match_expressions or ():
         if requirement.operator not in _LABEL_OPERATORS:
             return ()
@@ -147,22 +136,15 @@ def selector_terms(selector: LabelSelector | None) -> Terms:
 _LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
 
 
-def match_topologies(
-    allowed: Sequence[TopologySelectorTerm], nodes: NodeTable, index: RowIndex, count: int
-) -> Bools:
-    """Rows that a storage class allows, shape (count,); without terms, all.
+def topology_terms(allowed: Iterable[TopologySelectorTerm]) -> Terms:
+    """Where a storage class that restricts them has its volumes; a term without expressions matches
+    nothing (MatchTopologySelectorTerms in pkg/apis/core/v1/helper/helpers.go, v1.36)."""
+    return tuple(
+        Term(tuple(_in(e.key, e.values or ()) for e in entry.match_label_expressions), (), ())
+        for entry in allowed
+        if entry.match_label_expressions
+    )
 
-    Rule: pkg/apis/core/v1/helper/helpers.go MatchTopologySelectorTerms, v1.36; a term without
-    expressions matches nothing.
-    """
-    if not allowed:
-        return np.ones(count, np.bool_)
-    found = np.zeros(count, np.bool_)
-    for entry in allowed:
-        expressions = entry.match_label_expressions or ()
-        if expressions:
-            wanted = (
-                LabelRequirement(e.key, Operator.IN, tuple(e.values or ())) for e in expressions
-            )
-            found |= match_term(Term(tuple(wanted), (), ()), nodes, index, count)
-    return found
+
+def _in(key: str, values: Iterable[str]) -> LabelRequirement:
+    return LabelRequirement(key, Operator.IN, tuple(values))

@@ -33,10 +33,10 @@ from shared.plugins.volumes.volume_rules import (
     STORAGE,
     affinity_terms,
     claim_class,
-    match_topologies,
     requested_nanos,
     requests_of,
     selected_node,
+    topology_terms,
 )
 from shared.selectors.label_selector import EVERYTHING, SelectorError, parse_label_selector
 from shared.selectors.node_terms import Terms
@@ -51,19 +51,14 @@ TEXTS: Final = (REASON_NODE_CONFLICT, REASON_NO_VOLUME, REASON_NO_SPACE, REASON_
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
-class PodVolumeClaims:
+class PodVolumeClaims(msgspec.Struct, eq=False):
     """The claims of a pod as far as its node matters."""
 
-    def __init__(
-        self,
-        bound: tuple[PersistentVolumeClaim, ...] = (),
-        waiting: tuple[PersistentVolumeClaim, ...] = (),
-    ) -> None:
-        self.bound = bound
-        self.waiting = waiting
-        """They get their volumes once the pod has a node."""
-        self.has_failed = False
-        """Filter came to an error on some node."""
+    bound: tuple[PersistentVolumeClaim, ...] = ()
+    waiting: tuple[PersistentVolumeClaim, ...] = ()
+    """They get their volumes once the pod has a node."""
+    has_failed: bool = False
+    """Filter came to an error on some node."""
 
 
 class VolumeChoice(NamedTuple):
@@ -243,9 +238,8 @@ class VolumeSearch:
         if storage_class.provisioner in ("", NO_PROVISIONER):
             allowed = np.zeros(self._count, np.bool_)
         else:
-            allowed = match_topologies(
-                storage_class.allowed_topologies or (), self._nodes, self._index, self._count
-            )
+            topologies = storage_class.allowed_topologies
+            allowed = self._match(topology_terms(topologies) if topologies else None)
         refused = wanted & ~allowed
         self._refuse(refused, REASON_NO_VOLUME)
         self._is_open &= ~refused
