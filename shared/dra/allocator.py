@@ -198,11 +198,12 @@ class _Search:
                 )
             for each in pool.slices:
                 self._need_readable(each)
+                located = (_Located(device, each, pool) for device in each.devices)
                 found += [
-                    _Located(device, each, pool)
-                    for device in each.devices
-                    if self._is_selectable(claim, asked, each, device)
-                    and self._has_capacity(asked, device)
+                    at
+                    for at in located
+                    if self._is_selectable(claim, asked, at)
+                    and self._has_capacity(asked, at.device)
                 ]
         self._all[claim, request, number] = found
         return len(found)
@@ -291,7 +292,7 @@ class _Search:
             self.step_count += 1
             if self.step_count > FREE_STEPS:
                 self._work.add(STEP_WORK)
-            if not self._is_candidate(key[0], asked, at.slice, at.device):
+            if not self._is_candidate(key[0], asked, at):
                 continue
             undo = self._allocate(key, asked, at, is_needed=False)
             if undo is None:
@@ -325,21 +326,18 @@ class _Search:
             return False
         count = 0
         for _, at in self._devices_from(start):
-            count += self._is_candidate(claim, asked, at.slice, at.device) and _are_tolerated(
-                at.device.facts.taints, asked
-            )
+            is_one = self._is_candidate(claim, asked, at)
+            count += is_one and _are_tolerated(at.device.facts.taints, asked)
             if count == wanted:
                 return False
         self._work.skip(count)
         return True
 
-    def _is_candidate(
-        self, claim: int, asked: Alternative, each: SliceView, device: DeviceView
-    ) -> bool:
+    def _is_candidate(self, claim: int, asked: Alternative, at: _Located) -> bool:
         return (
-            not self._is_in_use(claim, asked, device)
-            and self._is_selectable(claim, asked, each, device)
-            and self._has_capacity(asked, device)
+            not self._is_in_use(claim, asked, at.device)
+            and self._is_selectable(claim, asked, at)
+            and self._has_capacity(asked, at.device)
         )
 
     def _is_in_use(self, claim: int, asked: Alternative, device: DeviceView) -> bool:
@@ -350,16 +348,14 @@ class _Search:
 
     # One device ----------------------------------------------------------------------------------
 
-    def _is_selectable(
-        self, claim: int, asked: Alternative, each: SliceView, device: DeviceView
-    ) -> bool:
+    def _is_selectable(self, claim: int, asked: Alternative, at: _Located) -> bool:
         """Whether class and request select the device, and the node can reach it."""
-        of_class, of_claim = asked.class_selectors, asked.selectors
+        device, of_class, of_claim = at.device, asked.class_selectors, asked.selectors
         if of_class and not selected(of_class, device, asked.class_text, self._work):
             return False
         if of_claim and not selected(of_claim, device, self._claims[claim].text, self._work):
             return False
-        if not each.is_per_device:
+        if not at.slice.is_per_device:
             return True
         match = device.facts.match
         if match not in self._reached:

@@ -7,7 +7,7 @@ differs between them is names, which decide nothing but texts.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Sequence
 from itertools import compress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -356,7 +356,12 @@ class DeviceIndex:
     def _distinct_matches(self) -> list[NodeMatch]:
         """Of slices that belong to no single node, and of their devices."""
         if self._matches is None:
-            self._matches = _distinct_matches(self._shared.values())
+            found: dict[NodeMatch, None] = {}
+            for view in self._shared.values():
+                found[view.match] = None
+                if view.is_per_device:
+                    found.update((device.facts.match, None) for device in view.devices)
+            self._matches = [match for match in found if match.is_stated]
             self._shared_pools = sorted({view.pool_id for view in self._shared.values()})
             self._shared_names = {pool for _, pool in self._shared_pools}
         return self._matches
@@ -499,12 +504,3 @@ def _distinct(numbers: Int64s, count: int) -> tuple[Int64s, Int64s, Int64s]:
     first = np.zeros(len(ids), np.int64)
     first[group[::-1]] = np.arange(len(numbers) - 1, -1, -1)  # The last to be written is the first.
     return ids, first, group
-
-
-def _distinct_matches(shared: Iterable[SliceView]) -> list[NodeMatch]:
-    found: dict[NodeMatch, None] = {}
-    for view in shared:
-        found[view.match] = None
-        if view.is_per_device:
-            found.update((device.facts.match, None) for device in view.devices)
-    return [match for match in found if match.is_stated]

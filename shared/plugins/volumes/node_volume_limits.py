@@ -152,7 +152,7 @@ def _count(
 ) -> None:
     """Compares what there would be with the limits, driver by driver."""
     csi, index = cluster.derived(CsiNodeColumns), cluster.derived(VolumeIndex)
-    problems = index.problems()
+    problems = index.problems
     if problems:
         # A pod on the node whose volumes cannot be read makes counting there an error.
         limited = csi.have_limits()

@@ -106,22 +106,12 @@ class AttachCounts:
         """The nodes on which pods use the volume."""
         return list(self._pods.get(volume, ()))
 
-    def change_pods(self, volume: Attachable, row: int, change: int) -> None:
-        """So many more pods (fewer, if negative) use the volume on the node."""
-        self._change(self._pods, self._attached, volume, row, change)
-
-    def change_attached(self, volume: Attachable, row: int, change: int) -> None:
-        """The volume is attached to the node by one more object, or by one less."""
-        self._change(self._attached, self._pods, volume, row, change)
-
-    def _change(
-        self,
-        users: dict[str, dict[int, int]],
-        others: dict[str, dict[int, int]],
-        volume: Attachable,
-        row: int,
-        change: int,
-    ) -> None:
+    def change(self, volume: Attachable, row: int, change: int, *, of_pods: bool = True) -> None:
+        """So many more pods (fewer, if negative) use the volume on the node, or so many more objects
+        attach it there."""
+        users, others = self._pods, self._attached
+        if not of_pods:
+            users, others = others, users
         before = users.get(volume.name, _NOBODY).get(row, 0)
         after = before + change
         assert after >= 0, "a use of a volume was taken back twice"
@@ -153,7 +143,8 @@ class VolumeIndex:
         self._name_uses: dict[str, int] = {}
         """The same by the names of claims alone."""
         self._disks: dict[tuple[str, ...], dict[tuple[int, int], int]] = {}
-        self._problems: dict[int, dict[str, int]] = {}
+        self.problems: dict[int, dict[str, int]] = {}
+        """Node row -> what is wrong with volumes of pods there. Usually empty."""
         self.attached = AttachCounts()
 
     # Questions -----------------------------------------------------------------------------------
@@ -173,10 +164,6 @@ class VolumeIndex:
             for class_id, row in self._disks.get(disk.key, ())
             if any(disks_conflict(disk, other) for other in self._classes[class_id].disks)
         ]
-
-    def problems(self) -> Mapping[int, Mapping[str, int]]:
-        """Node row -> what is wrong with volumes of pods there. Read only; usually empty."""
-        return self._problems
 
     # Catching up ---------------------------------------------------------------------------------
 
@@ -230,9 +217,9 @@ class VolumeIndex:
             tally_in(self._disks, disk.key, (class_id, row), count)
         for volume in volumes.inline:
             if isinstance(volume, Attachable):
-                self.attached.change_pods(volume, row, count)
+                self.attached.change(volume, row, count)
             else:
-                tally_in(self._problems, row, volume.problem, count)
+                tally_in(self.problems, row, volume.problem, count)
 
     # Claims --------------------------------------------------------------------------------------
 
@@ -249,9 +236,9 @@ class VolumeIndex:
 
     def _count_claim(self, claim: _Claim, row: int, count: int) -> None:
         if claim.attachable is not None:
-            self.attached.change_pods(claim.attachable, row, count)
+            self.attached.change(claim.attachable, row, count)
         if claim.problem is not None:
-            tally_in(self._problems, row, claim.problem, count)
+            tally_in(self.problems, row, claim.problem, count)
 
     def _resolve(self, ref: ClaimRef, claim: _Claim) -> None:
         """Finds out what the claim stands for, and what that depends on."""
@@ -307,12 +294,12 @@ class VolumeIndex:
                 del self._placed[key]
                 self._attachments_of.drop(before[0], key)
                 if before[1] is not None:
-                    self.attached.change_attached(*before[1], -1)
+                    self.attached.change(*before[1], -1, of_pods=False)
             if now is not None:
                 self._placed[key] = now
                 self._attachments_of.put(now[0], key, None)
                 if now[1] is not None:
-                    self.attached.change_attached(*now[1], 1)
+                    self.attached.change(*now[1], 1, of_pods=False)
 
     def _placement(
         self, spec: VolumeAttachmentSpec, volume_name: str

@@ -160,10 +160,17 @@ class VolumePool:
             reached = match_affinity(self.candidate(slot).terms, nodes, index, count)
             chosen[here & reached] = slot
             is_open &= ~here
-        if is_open.any():
-            free = self._choose_free(requested, wanted, selector, taken, nodes, index, count)
-            chosen[is_open] = free[is_open]
-        return chosen
+        if not is_open.any():
+            return chosen
+        if self._is_stale:
+            self._make_order()
+        usable = self._suitable(requested, wanted, selector)
+        best = np.full(count, len(self._order), np.intp)
+        slots = np.append(self._order, NONE)
+        if usable.any():
+            for levels in self._columns.levels(usable, nodes, index, count, len(taken) + 1):
+                _lower(best, levels, slots, taken)
+        return np.where(is_open, slots[best], chosen)
 
     def _given_to(
         self, claim: PersistentVolumeClaim, requested: int, wanted: VolumeKind
@@ -180,26 +187,6 @@ class VolumePool:
             ):
                 found.append(slot)
         return found
-
-    def _choose_free(
-        self,
-        requested: int,
-        wanted: VolumeKind,
-        selector: Selector,
-        taken: Sequence[Slots],
-        nodes: NodeTable,
-        index: RowIndex,
-        count: int,
-    ) -> Slots:
-        if self._is_stale:
-            self._make_order()
-        usable = self._suitable(requested, wanted, selector)
-        best = np.full(count, len(self._order), np.intp)
-        slots = np.append(self._order, NONE)
-        if usable.any():
-            for levels in self._columns.levels(usable, nodes, index, count, len(taken) + 1):
-                _lower(best, levels, slots, taken)
-        return slots[best]
 
     def _suitable(self, requested: int, wanted: VolumeKind, selector: Selector) -> Bools:
         """By place: volumes that would do for the claim on some node."""
