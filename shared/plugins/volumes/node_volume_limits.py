@@ -66,33 +66,29 @@ class NodeVolumeLimits:
         no difference as long as there is one."""
         if not pod.spec.volumes:
             return ()
-        attached = cluster.derived(VolumeIndex).attached
-        drivers: list[str] = []
-        names: set[str] = set()
-        shared: list[tuple[str, list[int]]] = []
-        for volume in pod.spec.volumes or ():
+        found: list[Attachable] = []
+        for volume in pod.spec.volumes:
             if volume.persistent_volume_claim is None and may_attach(volume):
                 return None
         for use in pod.claim_uses:
             claim = cluster.objects.get(CLAIMS, use.key)
             if claim is None:
                 return None
-            found = attachable_of(claim, cluster.objects)
-            if found is None:
-                continue
-            if found.name in names:
-                return None
-            names.add(found.name)
-            drivers.append(found.driver)
-            there = attached.rows_with_pods(found.name)
+            attachable = attachable_of(claim, cluster.objects)
+            if attachable is not None:
+                found.append(attachable)
+        if len({each.name for each in found}) < len(found):
+            return None
+        attached = cluster.derived(VolumeIndex).attached
+        drivers = [each.driver for each in found]
+        for driver, name in found:
+            there = attached.rows_with_pods(name)
             if there:
-                shared.append((found.driver, there))
-        for driver, there in shared:
-            limits = cluster.derived(CsiNodeColumns).limits(driver)
-            counts = attached.count(driver, cluster.nodes.capacity)
-            more = drivers.count(driver)
-            if any(0 <= limits[row] < counts[row] + more for row in there):
-                return None
+                limits = cluster.derived(CsiNodeColumns).limits(driver)
+                counts = attached.count(driver, cluster.nodes.capacity)
+                more = drivers.count(driver)
+                if any(0 <= limits[row] < counts[row] + more for row in there):
+                    return None
         return tuple(drivers)
 
     def filter(

@@ -82,7 +82,9 @@ class VolumeRestrictions:
             if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
                 exclusive.add(key)
         used, uses = _count(exclusive, cluster) if exclusive else (0, 0)
-        return _result(Restrictions(own_disks, frozenset(exclusive), used, uses))
+        status = SUCCESS if own_disks or used else SKIP
+        state = Restrictions(own_disks, frozenset(exclusive), used, uses)
+        return PreFilterResult(status, state=state)
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Claims for a single pod are looked at by who has them."""
@@ -134,11 +136,6 @@ class VolumeRestrictions:
     def depends_on_class(self, state: Restrictions, class_id: int, cluster: ClusterView) -> bool:
         info = cluster.classes.get(class_id)
         return info is None or not _names(state.exclusive).isdisjoint(_names(info.claim_keys))
-
-
-def _result(found: Restrictions) -> PreFilterResult:
-    may_reject = found.disks or found.used_count
-    return PreFilterResult(SUCCESS if may_reject else SKIP, state=found)
 
 
 def _names(claim_keys: Iterable[str]) -> set[str]:
