@@ -260,6 +260,8 @@ def _exec_command(user: _Entry, cluster: _Entry) -> ExecCommand:
     stated, path = user.body["exec"], user.file
     if not isinstance(stated, dict):
         raise user.wrong("exec: expected a mapping")
+    named = [each for each in cluster.items("extensions") if isinstance(each, dict)]
+    configs = [each.get("extension") for each in named if each.get("name") == EXEC_EXTENSION]
     version = stated.get("apiVersion")
     command = stated.get("command")
     problems = []
@@ -288,7 +290,7 @@ def _exec_command(user: _Entry, cluster: _Entry) -> ExecCommand:
         args=tuple(args),
         env=env,
         install_hint=str(stated.get("installHint") or "").strip(),
-        cluster=_cluster_info(cluster) if has_info else None,
+        cluster=_cluster_info(cluster, configs[0] if configs else None) if has_info else None,
         source=f"{path}: user.exec",
     )
 
@@ -320,7 +322,7 @@ def _read_env(stated: Any) -> tuple[tuple[tuple[str, str], ...], list[str]]:
     return tuple(pairs), []
 
 
-def _cluster_info(cluster: _Entry) -> dict[str, Any]:
+def _cluster_info(cluster: _Entry, config: Any) -> dict[str, Any]:
     """As `Cluster` in pkg/apis/clientauthentication/v1/types.go."""
     info = {
         name: cluster.body[name]
@@ -330,12 +332,10 @@ def _cluster_info(cluster: _Entry) -> dict[str, Any]:
         )
         if cluster.body.get(name)
     }
-    if cluster.text(_AUTHORITY):
+    if cluster.body.get(_AUTHORITY) and f"{_AUTHORITY}-data" not in info:
         content = cluster.content(_AUTHORITY)
         info[f"{_AUTHORITY}-data"] = base64.b64encode(content).decode()
-    named = [each for each in cluster.items("extensions") if isinstance(each, dict)]
-    configs = [each.get("extension") for each in named if each.get("name") == EXEC_EXTENSION]
-    info["config"] = configs[0] if configs else None
+    info["config"] = config
     return info
 
 
