@@ -36,10 +36,8 @@ from shared.engine.engine import Choice
 from shared.engine.evaluation import Evaluation
 from shared.feature_gates import FeatureGates
 from shared.framework.runtime.diagnosis import node_verdicts
-from shared.framework.runtime.filter_outcomes import PreFilterOutcome
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.registry import BuiltProfile
-from shared.framework.status import SUCCESS
 from shared.kube.api.core_v1 import FINISHED_PHASES
 from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
@@ -199,7 +197,8 @@ class _Session:
     def _decided(self, slow: SlowAttempt) -> Json:
         """What led to the decision, and the error where it is one."""
         outcome = slow.outcome
-        decision: Json = {"pre_filter": {name: _pre_filter(name, outcome) for name in outcome.each}}
+        pre_filter = {name: self._pre_filter(name, slow) for name in outcome.each}
+        decision: Json = {"pre_filter": pre_filter}
         if outcome.status.is_success and outcome.node_names is not None:
             decision["pre_filter_nodes"] = sorted(outcome.node_names)
         if not outcome.status.is_success:
@@ -271,6 +270,14 @@ class _Session:
             each = {name: statuses for name, statuses in each.items() if name in wanted}
         return {"filter": said, "filter_each": each}
 
+    def _pre_filter(self, name: str, slow: SlowAttempt) -> Json:
+        shape = status_shape(slow.outcome.each[name])
+        if name in slow.outcome.narrowed_by:
+            plugin = next(each for each in slow.framework.pre_filters if name == each.NAME)
+            named = plugin.pre_filter(slow.pod.info, self._cache.view).node_names
+            shape["nodes"] = sorted(named or ())
+        return shape
+
     def _each_filter(self, slow: SlowAttempt) -> Json:
         """Node -> plugin -> status, for every filter that would reject the node on its own."""
         each: dict[str, Json] = {}
@@ -296,7 +303,7 @@ class _Session:
             }
         return {
             "plugins": plugins,
-            "skipped": sorted(scored.skipped),
+            "skipped": sorted({e.plugin.NAME for e in slow.framework.scores} - plugins.keys()),
             "total": self._by_node(feasible, scored.totals),
         }
 
@@ -380,14 +387,6 @@ class _Session:
 
 
 # Shapes of the corpus -------------------------------------------------------------------------------
-
-
-def _pre_filter(name: str, outcome: PreFilterOutcome) -> Json:
-    shape = status_shape(outcome.each.get(name, SUCCESS))
-    names = outcome.each_node_names.get(name)
-    if names is not None:
-        shape["nodes"] = sorted(names)
-    return shape
 
 
 def _requests(pod_class: PodClass) -> Json:

@@ -57,7 +57,6 @@ class Scored(NamedTuple):
     """How the feasible nodes are rated: a list for each plugin that has a say."""
 
     active: list[ActiveScore]
-    skipped: list[str]
     raws: list[Int64s]
     normalized: list[Int64s]
     totals: Int64s
@@ -143,8 +142,7 @@ class SlowAttempt:
     def scored(self) -> Scored:
         """Raises PreScoreError for a pod that a plugin cannot make sense of."""
         framework, info, view = self.framework, self.pod.info, self.view
-        prepared = framework.prepare_scores(info, view, self.feasible)
-        active, skipped = prepared.active, prepared.skipped
+        active = framework.prepare_scores(info, view, self.feasible).active
         raws: list[Int64s] = []
         normalized: list[Int64s] = []
         totals = np.zeros(len(self.feasible), np.int64)
@@ -160,7 +158,7 @@ class SlowAttempt:
             raws.append(np.where(raw == UNRATED, 0, raw))
             normalized.append(score)
             totals += score * weight
-        return Scored(active, skipped, raws, normalized, totals)
+        return Scored(active, raws, normalized, totals)
 
     @cached_property
     def choice(self) -> Choice | None:

@@ -119,6 +119,9 @@ class ClassIndex:
 
     def __init__(self, classes: dict[int, PodInfo]) -> None:
         self._classes = classes
+        self._start_over()
+
+    def _start_over(self) -> None:
         self._newest = -1
         self._size = 0
         self._by_namespace: dict[str, dict[int, PodInfo]] = {}
@@ -178,12 +181,7 @@ class ClassIndex:
 
     def _catch_up(self) -> None:
         if self._size > 2 * len(self._classes) + STALE_MIN:
-            self._newest, self._size = -1, 0
-            self._by_namespace.clear()
-            self._by_value.clear()
-            self._about_namespace.clear()
-            self._with_namespace_selector = SelectorIndex()
-            self._by_claim.clear()
+            self._start_over()
         new: list[Entry] = []
         for class_id in reversed(self._classes):
             if class_id <= self._newest:

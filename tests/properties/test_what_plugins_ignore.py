@@ -81,7 +81,8 @@ def said(plugin: Any, cache: Cache, pod: dict[str, Any]) -> tuple[Any, ...]:
         return (failed,)
     rated = attempt.scored
     raws = [each.tolist() for each in rated.raws]
-    return failed, raws, [each.tolist() for each in rated.normalized], rated.skipped
+    names = [entry.plugin.NAME for entry in rated.active]
+    return failed, raws, [each.tolist() for each in rated.normalized], names
 
 
 @pytest.mark.parametrize("name", sorted(IGNORERS))

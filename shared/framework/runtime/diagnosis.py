@@ -74,7 +74,8 @@ def reasons_of(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> Co
     if pod.outcome.node_names is not None:
         left_out = pod.cluster.node_count - int((~filtered.passes).sum()) - others
         if left_out > 0:
-            reasons[_left_out_text(pod.outcome)] += left_out
+            names = " ".join(pod.outcome.narrowed_by)
+            reasons[f"node(s) didn't satisfy plugin(s) [{names}]"] += left_out
     for item in filtered.verdicts:
         reasons += item.verdicts.reason_counts()
     return reasons
@@ -118,10 +119,6 @@ def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitEr
         # plugins that narrowed the search responsible as well.
         names |= frozenset(outcome.narrowed_by)
     return FitError(node_count, status.message, Counter(), names, frozenset())
-
-
-def _left_out_text(outcome: PreFilterOutcome) -> str:
-    return f"node(s) didn't satisfy plugin(s) [{' '.join(outcome.narrowed_by)}]"
 
 
 def _first_error(pod: PreparedPod, filtered: FilterOutcome) -> str:

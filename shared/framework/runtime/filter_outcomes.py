@@ -20,7 +20,6 @@ class PreFilterOutcome(NamedTuple):
     """SUCCESS, or the rejection (or error) that counts, with its plugin."""
     each: dict[str, Status]
     """Plugin -> its status, for those that ran."""
-    each_node_names: dict[str, frozenset[str]]
     states: dict[str, Any]
     node_names: frozenset[str] | None
     """The intersection of what the plugins narrowed the search to; None: all nodes."""
@@ -123,10 +122,8 @@ class PreparedScores(NamedTuple):
     active: list[ActiveScore]
     updatable: list[UpdatableScore | None]
     """The same plugins, where they can bring their state up to date."""
-    skipped: list[str]
-    """Names of the plugins that have no say."""
     skipped_updatable: list[tuple[UpdatableScore, Any]]
-    """Those of them that may come to have one, with their state."""
+    """Plugins that have no say and may come to have one, with their state."""
     stale_by: Reads
     """Changes after which PreScore would have to run again for those that cannot follow."""
     object_kinds: frozenset[str] | None

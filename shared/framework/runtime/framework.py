@@ -20,9 +20,9 @@ from shared.framework.plugin_api import (
     FilterPlugin,
     FilterWithoutPods,
     PreFilterPlugin,
-    Reads,
     ScorePlugin,
     UpdatableFilter,
+    UpdatableScore,
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import (
@@ -126,11 +126,8 @@ class Framework:
         """Runs PreFilter in profile order, up to the first unresolvable rejection or error."""
         refusal = is_too_much(pod, cluster)
         if refusal is not None:
-            return PreFilterOutcome(
-                refusal, {refusal.plugin: refusal}, {}, {}, None, (), frozenset()
-            )
+            return PreFilterOutcome(refusal, {refusal.plugin: refusal}, {}, None, ())
         each: dict[str, Status] = {}
-        each_names: dict[str, frozenset[str]] = {}
         states: dict[str, Any] = {}
         names: frozenset[str] | None = None
         narrowed: list[str] = []
@@ -155,14 +152,13 @@ class Framework:
                 break
             states[plugin.NAME] = result.state
             if result.node_names is not None:
-                each_names[plugin.NAME] = result.node_names
                 narrowed.append(plugin.NAME)
                 names = result.node_names if names is None else names & result.node_names
                 if not names:
                     rejection = _no_common_node(narrowed)
                     break
         return PreFilterOutcome(
-            rejection or SUCCESS, each, each_names, states, names, tuple(narrowed), frozenset(final)
+            rejection or SUCCESS, each, states, names, tuple(narrowed), frozenset(final)
         )
 
     def plan(self, outcome: PreFilterOutcome) -> FilterPlan:
@@ -200,7 +196,9 @@ class Framework:
 
     def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
         """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""
-        prepared = PreparedScores([], [], [], [], Reads(0), None)
+        active: list[ActiveScore] = []
+        updatables: list[UpdatableScore | None] = []
+        skipped: list[tuple[UpdatableScore, Any]] = []
         are_final: list[bool] = []
         for plugin, weight, pre_scorer, normalizer, updatable in self._scorers:
             state = None
@@ -209,21 +207,19 @@ class Framework:
                 state = result.state
                 are_final.append(result.is_final)
                 if result.status.code is Code.SKIP:
-                    prepared.skipped.append(plugin.NAME)
                     if updatable is not None and not result.is_final:
-                        prepared.skipped_updatable.append((updatable, state))
+                        skipped.append((updatable, state))
                     continue
                 if not result.status.is_success:
                     raise PreScoreError(plugin.NAME, result.status)
             else:
                 are_final.append(False)
-            prepared.active.append(ActiveScore(plugin, weight, state, normalizer))
-            prepared.updatable.append(updatable)
+            active.append(ActiveScore(plugin, weight, state, normalizer))
+            updatables.append(updatable)
         key = tuple(are_final)
         if key not in self._score_plans:
             self._score_plans[key] = score_plan(self._scorers, key)
-        stale_by, object_kinds = self._score_plans[key]
-        return prepared._replace(stale_by=stale_by, object_kinds=object_kinds)
+        return PreparedScores(active, updatables, skipped, *self._score_plans[key])
 
     def run_scores(
         self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows

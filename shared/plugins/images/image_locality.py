@@ -89,22 +89,14 @@ def spread_size(size_bytes: int, node_count_with: int, node_count: int) -> int:
     return int(float(size_bytes) * (float(node_count_with) / float(node_count)))
 
 
-def locality_score(sum_bytes: int, container_count: int) -> int:
-    """Scaled sizes on a node, summed, to 0..100."""
-    maximum = BYTES_MAX_EACH * container_count
-    if sum_bytes < BYTES_MIN:
-        sum_bytes = BYTES_MIN
-    elif sum_bytes > maximum:
-        sum_bytes = maximum
-    return SCORE_MAX * (sum_bytes - BYTES_MIN) // (maximum - BYTES_MIN)
-
-
 def set_score(
     images: frozenset[str], wanted: Sequence[tuple[str, int]], container_count: int
 ) -> int:
-    """The score of a node with these images; `wanted` holds (image, scaled size) pairs."""
+    """The score of a node with these images, 0..100; `wanted` holds (image, scaled size) pairs."""
+    maximum = BYTES_MAX_EACH * container_count
     total = sum(size for name, size in wanted if name in images)
-    return locality_score(total, container_count)
+    total = BYTES_MIN if total < BYTES_MIN else min(total, maximum)
+    return SCORE_MAX * (total - BYTES_MIN) // (maximum - BYTES_MIN)
 
 
 def normalized_name(name: str) -> str:
