@@ -55,9 +55,11 @@ def union_of(some: Rows, others: Rows) -> Rows:
     return np.union1d(some, others)
 
 
-def parts_of(count: int, size: int = PART) -> Iterator[slice]:
-    """0 to `count` - 1 in parts that the caches hold: with more rows at once, what is computed on the
-    way goes through memory that is new each time, which takes longer than the arithmetic."""
+def parts_of(count: int, size: int | None = None) -> Iterator[slice]:
+    """0 to `count` - 1 in parts that the caches hold (None: `PART`): with more rows at once, what is
+    computed on the way goes through memory that is new each time, which takes longer than the
+    arithmetic."""
+    size = PART if size is None else size
     for start in range(0, count, size):
         yield slice(start, min(start + size, count))
 
