@@ -1,12 +1,19 @@
-"""An answer for each interned value (a set of taints, ports or images), as an array by id."""
+"""What the state of one pod class remembers, worked out when it is first met: an answer for each
+interned value (a set of taints, ports or images), and one for each other pod class (does it match a
+selector, which terms does it bring).
+"""
 
-from collections.abc import Callable, Sequence
-from typing import Any, Generic, TypeVar
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 V = TypeVar("V")
+T = TypeVar("T")
+
+REMEMBERED_MAX: Final = 4096
+"""Beyond what was known at the start. A class takes about 100 bytes here."""
 
 
 class AnswerTable(Generic[V]):
@@ -30,3 +37,53 @@ class AnswerTable(Generic[V]):
             new = [self._answer(value) for value in values[known:]]
             self._answers = np.concatenate((self._answers, np.array(new, self._answers.dtype)))
         return self._answers
+
+
+class ClassValues(Generic[T, V]):
+    """Values by class id. `nothing` is also the answer for a class that is gone."""
+
+    __slots__ = ("_known", "_known_max", "_nothing", "_work_out")
+
+    def __init__(self, work_out: Callable[[T], V], nothing: V) -> None:
+        self._work_out = work_out
+        self._nothing = nothing
+        self._known: dict[int, V] = {}
+        self._known_max = REMEMBERED_MAX
+
+    def learn(self, classes: Iterable[tuple[int, T]]) -> dict[int, V]:
+        """Works out the values of all these classes; returns those that are something."""
+        found: dict[int, V] = {}
+        for class_id, description in classes:
+            value = self._work_out(description)
+            if value != self._nothing:
+                found[class_id] = value
+        self._known.update(found)
+        self._known_max = 2 * len(self._known) + REMEMBERED_MAX
+        return found
+
+    def of(self, class_id: int, classes: Mapping[int, T]) -> V:
+        """The value of one class.
+
+        A class that is gone and was never asked for counts as nothing: none of its pods was
+        counted by whoever asks, so none must be taken off.
+        """
+        value = self._known.get(class_id)
+        if value is None:
+            description = classes.get(class_id)
+            if description is None:
+                return self._nothing
+            value = self._known[class_id] = self._work_out(description)
+        return value
+
+    def is_something(self, class_id: int, classes: Mapping[int, T]) -> bool:
+        """Whether pods of the class matter."""
+        return self.of(class_id, classes) != self._nothing
+
+    @property
+    def is_overgrown(self) -> bool:
+        """So many classes came and went that starting anew is the better memory.
+
+        Dropping some of them here would be wrong: the last change of a pod may come after its class
+        is gone, and must be taken off with the value with which it was counted.
+        """
+        return len(self._known) > self._known_max

@@ -22,8 +22,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import ActiveScore
-from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import MOVING
+from shared.framework.runtime.prepared_pod import PreparedPod
 from shared.framework.status import Code
 
 SHARE_LIKE_ALL: Final = 16
@@ -144,22 +144,20 @@ class ClassScores:
 
     def __init__(
         self,
-        framework: Framework,
-        pod: PodInfo,
-        cluster: ClusterView,
+        pod: PreparedPod,
         static_ok: Bools,
         feasible: Bools,
         states: RowStates | None = None,
     ) -> None:
         """Raises PreScoreError. The arrays are ClassFilters' own, read at each update."""
-        self.pod = pod
+        self.pod = pod.info
         """Who is asked about."""
-        self._cluster = cluster
+        self._cluster = pod.cluster
         self._static_ok = static_ok
         self._feasible_mask = feasible
         self._feasible = _Feasible(feasible)
         rows = rows_where(feasible)
-        prepared = framework.prepare_scores(pod, cluster, rows)
+        prepared = pod.framework.prepare_scores(pod.info, pod.cluster, rows)
         self.stale_by: int = prepared.stale_by.value
         """Changes after which to start anew, as bits of Reads."""
         self.object_kinds = prepared.object_kinds

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.class_values import REMEMBERED_MAX
+from shared.columns.answer_table import REMEMBERED_MAX
 from shared.columns.pod_log import PodChange
 from shared.columns.rows import union_of
 from shared.columns.schema import NO_ROWS, Bools, Rows
@@ -126,12 +126,7 @@ class Evaluation:
             filters = self.filters
             try:
                 self.scores = ClassScores(
-                    self.pod.framework,
-                    self.pod.info,
-                    self._cluster,
-                    filters.static_ok,
-                    filters.feasible,
-                    self._states,
+                    self.pod, filters.static_ok, filters.feasible, self._states
                 )
             except PreScoreError as error:
                 self.failure = plugin_error(self._cluster, str(error))

@@ -8,6 +8,7 @@ asked for each pod, and about claims only where it has some.
 """
 
 from collections.abc import Callable, Hashable, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
@@ -154,12 +155,19 @@ class Families:
         return self._epoch
 
 
-def passing_part(part: Framework, info: PodInfo, cluster: ClusterView, rows: Rows) -> Bools | None:
+def passing_part(
+    part: Framework,
+    info: PodInfo,
+    cluster: ClusterView,
+    rows: Rows,
+    states: RowStates | None = None,
+) -> Bools | None:
     """Shape (n,): where some plugins of a profile let the pod go; None where they say more than that."""
     pod = prepared(part, info, cluster)
     if not pod.outcome.status.is_success or pod.outcome.node_names is not None:
         return None
-    passes = pod.passing_of(pod.plan.active, rows)
+    asked = pod.passing_of if states is None else partial(states.passing, pod)
+    passes = asked(pod.plan.active, rows)
     return None if pod.has_failed else passes
 
 

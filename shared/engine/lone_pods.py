@@ -14,7 +14,7 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.rows import row_index, rows_between, rows_where
-from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.engine.best_rows import TieBreak
 from shared.engine.engine import Choice, Engine, row_bytes_of
 from shared.engine.evaluation import Alike
@@ -25,7 +25,6 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import PreScoreError
 from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.prepared_pod import prepared
 
 KEPT_ROWS_A_FEASIBLE_MAX: Final = 8
 """What is kept is looked at for all rows. Where so few take a pod of the family, asking about these is
@@ -97,7 +96,12 @@ class LonePods:
 
     def _best(self, family: Family, info: PodInfo, feasible: Bools, count: int) -> _Best | None:
         """By asking about each of the `count` rows that are feasible without it."""
-        rows = self._passing(family.own, info, feasible, count)
+        is_all = count == self._cluster.nodes.row_count
+        rows = rows_between(0, count) if is_all else rows_where(feasible)
+        passes = passing_part(family.own, info, self._cluster, rows, self._states)
+        if passes is None:
+            return None
+        rows = rows if passes.all() else rows[passes]
         if len(rows) < 2:
             return _Best(0, rows, 1) if len(rows) else None
         known = self._scores(family, info, rows)
@@ -135,16 +139,6 @@ class LonePods:
             return None
         kept.follow()
         return kept
-
-    def _passing(self, own: Framework, info: PodInfo, feasible: Bools, count: int) -> Rows:
-        """Rows that take the pod; none as well where its plugins have something against all of it."""
-        pod = prepared(own, info, self._cluster)
-        if not pod.outcome.status.is_success or pod.outcome.node_names is not None:
-            return NO_ROWS
-        is_all = count == self._cluster.nodes.row_count
-        rows = rows_between(0, count) if is_all else rows_where(feasible)
-        passes = self._states.passing(pod, pod.plan.active, rows)
-        return rows if passes.all() else rows[passes]
 
     def _scores(self, family: Family, info: PodInfo, rows: Rows) -> Int64s | None:
         """What plugins that ignore requests say, by row, if these rows, of those that take the family,

@@ -15,12 +15,10 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
-from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.plugin_api import ScorePlugin
-from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import ActiveScore
-from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.prepared_pod import PreparedPod
 
 INVALID: Final = 1 << 56
 """In place of a score times its weight. Totals stay below 2^44 (20 plugins, weights of 31 bits), and a
@@ -55,10 +53,10 @@ def out_of_range(active: Sequence[ActiveScore], scores: Sequence[Int64s]) -> str
     return ""
 
 
-def invalid_score(framework: Framework, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> str:
+def invalid_score(pod: PreparedPod, feasible: Rows) -> str:
     """The same where a total came out as INVALID."""
-    active = framework.prepare_scores(pod, cluster, feasible).active
-    _, scores, _ = framework.run_scores(pod, cluster, active, feasible)
+    active = pod.framework.prepare_scores(pod.info, pod.cluster, feasible).active
+    _, scores, _ = pod.framework.run_scores(pod.info, pod.cluster, active, feasible)
     problem = out_of_range(active, scores)
     assert problem, "some total is INVALID, and nothing changed since"
     return problem

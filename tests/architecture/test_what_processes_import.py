@@ -49,6 +49,6 @@ def test_the_owner_imports_nothing_of_the_scorers_search() -> None:
     assert not [name for name in modules if name.startswith(("workers", *SEARCH))]
 
 
-SEARCH: Final = ("shared.engine.engine", "shared.engine.class_run", "shared.engine.lone_pods")
+SEARCH: Final = ("shared.engine.engine", "shared.engine.lone_pods")
 """What looks at all nodes for the best one."""
 OURS: Final = ("daemon", "workers", "shared", "bench")

@@ -25,8 +25,7 @@ from shared.framework.runtime.node_sample import NodeSample
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
-from workers.scorer.answers import BatchAnswers
-from workers.scorer.group_cycle import GroupCycle
+from workers.scorer.group_cycle import BatchAnswers, GroupCycle
 from workers.scorer.replica import Replica, ReplicaClass
 from workers.scorer.room_maker import NO_LIMITS, RoomMaker, SearchLimits
 from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name, mix

@@ -86,10 +86,7 @@ class ExtendedCycle(Cycle):
             except PreScoreError as error:
                 return plugin_error(self._replica.view, str(error))
             if total.max() >= INVALID:
-                problem = invalid_score(
-                    evaluation.pod.framework, evaluation.pod.info, self._replica.view, rows
-                )
-                return plugin_error(self._replica.view, problem)
+                return plugin_error(self._replica.view, invalid_score(evaluation.pod, rows))
             scores = (verdicts.scores.get(nodes.name_of(r), 0) for r in rows.tolist())
             total += np.fromiter(scores, np.int64, len(rows))
             ties = rows[total == total.max()]
@@ -140,13 +137,7 @@ class ExtendedCycle(Cycle):
             with WhatIf(view, rows, with_pods=False) as what_if:
                 if are_bare:
                     what_if.bare()
-                scores = ClassScores(
-                    evaluation.pod.framework,
-                    evaluation.pod.info,
-                    view,
-                    evaluation.filters.static_ok,
-                    allowed,
-                )
+                scores = ClassScores(evaluation.pod, evaluation.filters.static_ok, allowed)
         totals: Int64s = scores.total[rows]
         return totals
 

@@ -16,7 +16,7 @@ framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
 import re
 from collections import Counter
 from collections.abc import Callable
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 
@@ -38,11 +38,10 @@ from shared.kube.quantity import (
     QuantityFormat,
     canonical,
 )
-from shared.messages.from_scorer import Failure, Placements
+from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposals
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, PodGroupPodsCount
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
-from workers.scorer.answers import BatchAnswers
 from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.replica import Replica
 from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits
@@ -56,6 +55,35 @@ _SHORT: Final = re.compile(r"Insufficient (\S+?)[,.](?:\s|$)")
 """In what NodeResourcesFit says of nodes."""
 NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
+
+
+class BatchAnswers(NamedTuple):
+    """What became of a batch."""
+
+    placements: Placements
+    """In task order."""
+    failures: list[Failure]
+    """One for all tickets of a class that fit nowhere."""
+    skipped: list[int]
+    """Tickets whose class is not known any more."""
+    group_message: str = ""
+    """As in `Proposals`."""
+    group_room: GroupRoom | None = None
+    """The same."""
+
+    @property
+    def found_count(self) -> int:
+        """Pods that have a node, or would have if others made room."""
+        waiting = sum(failure.preemption is not None for failure in self.failures)
+        return len(self.placements.tickets) + waiting
+
+    @property
+    def is_error(self) -> bool:
+        return any(failure.is_error for failure in self.failures)
+
+    def proposals(self, epoch: int, batch_id: int, sequence: int, generation: int) -> Proposals:
+        """As the owner is told, fields as there."""
+        return Proposals(epoch, batch_id, sequence, generation, **self._asdict())
 
 
 PlaceGroup = Callable[[SchedulePods, int, Rows | None, SearchLimits], BatchAnswers]
@@ -276,7 +304,9 @@ class GroupCycle:
     ) -> Int64s:
         """Of each domain, by so many pods of each class."""
         classes = self._replica.classes
-        framework = self._engine.framework(classes[next(iter(counts))].profile)
+        class_id = next(iter(counts))
+        info, profile, _ = classes[class_id]
+        framework = self._engine.evaluate(class_id, info, profile).pod.framework
         scores = topology.by_domain()
         for plugin, weight in framework.placement_scores:
             if isinstance(plugin, NodeResourcesFit):

@@ -13,7 +13,7 @@ from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.class_values import ClassValues
+from shared.columns.answer_table import ClassValues
 from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes

@@ -12,8 +12,7 @@ from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from shared.columns.answer_table import AnswerTable
-from shared.columns.class_values import ClassValues
+from shared.columns.answer_table import AnswerTable, ClassValues
 from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes

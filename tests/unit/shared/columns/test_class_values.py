@@ -1,7 +1,7 @@
 """Values by class that are worked out once."""
 
-from shared.columns import class_values
-from shared.columns.class_values import ClassValues
+from shared.columns import answer_table
+from shared.columns.answer_table import ClassValues
 
 
 def test_a_value_is_worked_out_once_and_outlives_its_class() -> None:
@@ -28,7 +28,7 @@ def test_a_class_that_is_gone_and_was_never_asked_for_is_nothing() -> None:
 def test_too_many_classes_are_noticed() -> None:
     values = ClassValues(len, 0)
     values.learn((i, "x") for i in range(10))
-    classes = dict.fromkeys(range(100, 100 + class_values.REMEMBERED_MAX + 10), "")
+    classes = dict.fromkeys(range(100, 100 + answer_table.REMEMBERED_MAX + 10), "")
     for class_id in classes:
         values.of(class_id, classes)
     assert not values.is_overgrown
