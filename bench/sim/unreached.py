@@ -147,7 +147,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/runtime/framework.py:Framework.prepare_scores:are_final.append(False)",
         "workers/scorer/evaluator.py:post_filter:pod = prepared(*",
         "shared/engine/engine.py:Engine.choose:return None",
-        "workers/scorer/extended_cycle.py:ExtendedCycle.feasible_nodes:return [[]]",
+        "workers/scorer/extended_pods.py:ExtendedCycle.feasible_nodes:return [[]]",
         "shared/framework/cluster_event.py:actions_of:return frozenset({Action.UNSCHEDULABLE_TIMEOUT*",
         "workers/scorer/extended_pods.py:ExtendedPods._steps:*found.error*",
         "shared/framework/runtime/diagnosis.py:*_error",
@@ -173,7 +173,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/binding_cycle.py:_groups",
         "workers/binder/binding_cycle.py:_bind:*",
         "workers/scorer/evaluator.py:_no_candidate:*",
-        "workers/scorer/extended_cycle.py:ExtendedCycle.place_among:*",
+        "workers/scorer/extended_pods.py:ExtendedCycle.place_among:*",
         "workers/scorer/group_cycle.py:GroupCycle._scores:*no other takes part*",
     ),
     "Only tests and benchmarks ask": (

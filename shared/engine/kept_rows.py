@@ -137,10 +137,13 @@ class KeptRows:
         rows, ascending. `feasible`: only these count, of which there are some; None: all do. None where
         the plugins have to be asked about each row."""
         count = self._cluster.nodes.row_count
-        if not asked.scores or any(
-            _has_left_out(scores, feasible, count) for scores, _, _ in asked.scores
-        ):
+        if not asked.scores:
             return None
+        for scores, _, _ in asked.scores:
+            if scores.has_left_out:
+                out = scores.left_out[:count]
+                if (out if feasible is None else out & feasible).any():
+                    return None
         total = self._total[:count]
         for start in range(0, count, BLOCK):
             block = slice(start, min(start + BLOCK, count))
@@ -154,14 +157,6 @@ class KeptRows:
             np.copyto(total, -1.0, where=~feasible)
         best = total.max()
         return int(best), (total == best).nonzero()[0]
-
-
-def _has_left_out(scores: KeptScores, feasible: Bools | None, count: int) -> bool:
-    """Whether a row is left out that matters."""
-    if not scores.has_left_out:
-        return False
-    out = scores.left_out[:count]
-    return bool((out if feasible is None else out & feasible).any())
 
 
 def kept_rows(cluster: ClusterView, framework: Framework) -> KeptRows | None:

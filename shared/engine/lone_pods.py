@@ -1,10 +1,7 @@
 """LonePods: the best node for a pod that has no like, from what other pods like it in part know.
 
-A class of pods that has one pod pays for an evaluation of all nodes and gets nothing back. But where
-every pod asks for another amount, or has a volume of its own, nearly all else about them is equal. Here
-pods that differ in requests and claims alone form a *family*: what the plugins say that ignore both is
-kept for the family as it is for a class, and for the pod itself only the others are asked.
-
+A class of pods that has one pod pays for an evaluation of all nodes and gets nothing back; here most of
+what it would say is that of the pod's family (`families.py`).
 Not every pod can be placed so, nor every profile; then the caller evaluates the class. The choice is
 the same either way.
 """

@@ -122,7 +122,7 @@ PLANTS = {
         found_by=11,
     ),
     "nodes that extenders refuse are taken": Plant(
-        "workers.scorer.extended_cycle",
+        "workers.scorer.extended_pods",
         "        rows = np.array([nodes.row_of(name) for name in verdicts.passing], np.intp)\n",
         "        rows = np.flatnonzero(evaluation.feasible)\n",
         found_by=106,

@@ -43,8 +43,7 @@ from shared.transport.scorer_sockets import (
     SnapshotDamaged,
 )
 from shared.transport.sockets import Connected
-from workers.scorer.extended_cycle import ExtendedCycle
-from workers.scorer.extended_pods import ExtendedPods
+from workers.scorer.extended_pods import ExtendedCycle, ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.group_cycle import BatchAnswers
 from workers.scorer.replica import Replica

@@ -19,9 +19,9 @@ from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
-from workers.scorer.extended_cycle import ExtendedCycle
 from workers.scorer.extended_pods import (
     PODS_AT_A_TIME,
+    ExtendedCycle,
     ExtendedPods,
     ExtenderAnswer,
     FilterQuestion,
