@@ -101,10 +101,10 @@ class ScorerLoop:
             several = (profile.plugins_at[point] for point in TIMED_POINTS)
             name = profile.scheduler_name
             self._plugin_times.watch(name, itertools.chain(*several), IN_SCORERS)
-        self._replica = Replica(worker_index)
+        self.replica = Replica(worker_index)
         self._heartbeat = heartbeat
         self._cycle = ExtendedCycle(
-            self._replica,
+            self.replica,
             {profile.scheduler_name: profile.framework for profile in profiles},
             # Workers break ties differently, so that they do not meet on the same nodes.
             seed * 1_000_003 + worker_index,
@@ -117,7 +117,7 @@ class ScorerLoop:
         if caller is not None:
             self._extended = ExtendedPods(
                 self._cycle,
-                self._replica,
+                self.replica,
                 caller.extenders,
                 caller.ask,
                 self._send,
@@ -143,11 +143,6 @@ class ScorerLoop:
         """For which the first batch waited at the last heartbeat; 0: for none."""
         self._next_absence_s = clock.monotonic_s() + ABSENCE_PATIENCE_S
         self._next_resync_s = 0.0
-
-    @property
-    def replica(self) -> Replica:
-        """The copy, for those who compare it."""
-        return self._replica
 
     def run(self, is_stopped: Callable[[], bool]) -> None:
         """Until drained, or `is_stopped` (asked after each wait) says so."""
@@ -183,7 +178,7 @@ class ScorerLoop:
         if not is_calm:
             self._has_news = True
             return
-        replica = self._replica
+        replica = self.replica
         had_news, self._has_news = self._has_news, False
         if not had_news or self._work or not replica.is_whole or not replica.is_settled:
             return
@@ -216,14 +211,14 @@ class ScorerLoop:
             case SnapshotFull():
                 self._apply_full(message, received)
             case SchedulePods() | ScheduleExtended():
-                if message.epoch != self._replica.epoch and self._replica.is_whole:
+                if message.epoch != self.replica.epoch and self.replica.is_whole:
                     log.info("work_of_another_epoch_dropped", epoch=message.epoch)
                 elif isinstance(message, SchedulePods):
                     self._work.append(message)
                 else:
                     self._extended_work.append(message)
             case PodsOnNodes():
-                if self._extended is not None and message.epoch == self._replica.epoch:
+                if self._extended is not None and message.epoch == self.replica.epoch:
                     self._extended.on_pods(message)
             case Connected() | GreetAgain():
                 self._say_hello()
@@ -231,7 +226,7 @@ class ScorerLoop:
                 raise RefusedError(message.problem)
             case SnapshotDamaged():
                 log.warning("snapshot_frame_damaged", problem=message.problem)
-                self._replica.mark_broken()
+                self.replica.mark_broken()
                 self._ask_for_resync(message.problem)
             case Drain():
                 # A worker of another host waits for the next owner: nobody there started this one.
@@ -245,18 +240,18 @@ class ScorerLoop:
         self._extended_work.clear()
         if self._extended is not None:
             self._extended.clear()
-        self._replica.mark_broken()
+        self.replica.mark_broken()
         self._proposal_sequence = 0
-        self._replica.drop_tentative()
+        self.replica.drop_tentative()
         self._is_resync_asked = True  # The owner answers Hello with a full snapshot.
         self._has_greeted = True
         self._send(ScorerHello(self._worker_index, self._instance, self._configuration))
 
     def _apply_full(self, message: SnapshotFull, received: FromOwner) -> None:
         try:
-            self._replica.apply_full(message, list(received.buffers))
+            self.replica.apply_full(message, list(received.buffers))
         except FrameError as error:
-            self._replica.mark_broken()
+            self.replica.mark_broken()
             self._is_resync_asked = False
             self._ask_for_resync(str(error))
             return
@@ -275,9 +270,9 @@ class ScorerLoop:
 
     def _apply_delta(self, message: SnapshotDelta, received: FromOwner) -> None:
         try:
-            is_whole = self._replica.apply_delta(message, list(received.buffers))
+            is_whole = self.replica.apply_delta(message, list(received.buffers))
         except FrameError as error:
-            self._replica.mark_broken()
+            self.replica.mark_broken()
             self._ask_for_resync(str(error))
             return
         if not is_whole:
@@ -293,7 +288,7 @@ class ScorerLoop:
         self._is_resync_asked = self._send(ResyncRequest(reason))
 
     def _is_ready(self, work: SchedulePods | ScheduleExtended) -> bool:
-        replica = self._replica
+        replica = self.replica
         return (
             replica.is_whole
             and work.epoch == replica.epoch
@@ -316,13 +311,13 @@ class ScorerLoop:
         if batch.names:
             self._log_answers(batch, answers)
         self._time_points(self._outcomes(batch, answers))
-        replica = self._replica
+        replica = self.replica
         self._send(answers.proposals(replica.epoch, batch.batch_id, sequence, replica.generation))
 
     def _log_answers(self, batch: SchedulePods, answers: BatchAnswers) -> None:
         """Of an owner that logs each attempt: a line for each of ours."""
         names = dict(enumerate(batch.names, batch.first_ticket))
-        placements, nodes = answers.placements, self._replica.nodes
+        placements, nodes = answers.placements, self.replica.nodes
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
             node = nodes.name_of(row)
             log.debug("placement_proposed", pod=names.get(ticket), ticket=ticket, node=node)
@@ -344,7 +339,7 @@ class ScorerLoop:
         profiles: dict[int, str] = {}
         ticket = batch.first_ticket
         for run in batch.runs:
-            pod_class = self._replica.classes.get(run.class_id)
+            pod_class = self.replica.classes.get(run.class_id)
             if pod_class is not None:
                 profiles.update(dict.fromkeys(range(ticket, ticket + run.count), pod_class.profile))
             ticket += run.count
@@ -385,7 +380,7 @@ class ScorerLoop:
 
     def _do_extended_work(self, extended: ExtendedPods) -> None:
         """Answers of extenders, and the pods whose turn it is to be asked about."""
-        if not self._replica.is_whole:
+        if not self.replica.is_whole:
             return  # What has come waits, where it is.
         while self._extended_work and self._is_ready(self._extended_work[0]):
             extended.add(self._extended_work.popleft().tasks)
@@ -397,7 +392,7 @@ class ScorerLoop:
         now_s = self._clock.monotonic_s()
         if now_s < self._next_heartbeat_s:
             return
-        is_there = self._has_greeted and self._replica.is_whole and self._sockets.is_connected
+        is_there = self._has_greeted and self.replica.is_whole and self._sockets.is_connected
         is_quiet = is_there and not self._work and not self._extended_work
         self._next_heartbeat_s = now_s + (until_beat_s(now_s) if is_quiet else HEARTBEAT_S)
         if self._configuration:
@@ -406,7 +401,7 @@ class ScorerLoop:
             # The socket may be connected before we are told so, and an owner that hears anything
             # but Hello of a worker that it does not know sends it home.
             return
-        replica = self._replica
+        replica = self.replica
         if replica.nodes.dictionary_waste() > DICTIONARY_WASTE_MAX:
             replica.mark_broken()
             self._ask_for_resync("sets that no row has any more")
@@ -424,7 +419,7 @@ class ScorerLoop:
             self._awaited_sequence = self._work[0].min_sequence
         elif self._extended_work:
             self._awaited_sequence = self._extended_work[0].min_sequence
-        if before and before == self._awaited_sequence and self._replica.is_whole:
+        if before and before == self._awaited_sequence and self.replica.is_whole:
             self._ask_for_resync(f"no delta {before} came for which there is work")
 
     def _tell_of_absence(self, now_s: float) -> None:
