@@ -59,7 +59,7 @@ def schedule(bad: list[PodRecord], good: list[PodRecord]) -> Pipeline:
         (NodeResourcesFit, "score"),
         (NodeResourcesFit, "pre_filter"),
         (Checker, "passing"),
-        (Checker, "is_wide"),
+        (Checker, "known"),
     ],
 )
 @pytest.mark.parametrize("is_crowd", [False, True])
@@ -81,7 +81,7 @@ def test_a_pod_that_nobody_can_evaluate_is_an_error_and_others_are_placed(
             queued = pipeline.state.queue.get(pod.uid)
             assert queued is not None
             assert queued.place is Place.BACKOFF
-    if method not in ("is_wide", "start_run"):
+    if method not in ("known", "start_run"):
         assert len(told) == count
     monkeypatch.undo()
     pipeline.advance(60.0)
