@@ -102,8 +102,8 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Only a configuration that no seed has leads there": (
         "daemon/core/pod_groups.py:PodGroups.known:*group=*",
         "shared/framework/out_of_tree.py:*",
-        "workers/scorer/room_maker.py:RoomMaker.conclude:return Failure(",
-        "workers/scorer/room_maker.py:RoomMaker.conclude:[[]task.ticket[]], fit_error.message()*",
+        "workers/scorer/room_maker.py:RoomMaker.conclude:return Failure([[]task.ticket*",
+        "workers/scorer/room_maker.py:RoomMaker.conclude:told, is_error*",
         "daemon/core/claim_work.py:claim_work:return *",
         "daemon/core/claim_work.py:volume_work:return None",
         "daemon/core/cluster_changes.py:ClusterChanges._join_group:self._groups.remove(old)",

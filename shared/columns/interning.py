@@ -19,8 +19,7 @@ class Interner(Generic[V]):
     def __init__(self, initial: Sequence[V] = ()) -> None:
         self.values: list[V] = []
         self._ids: dict[V, int] = {}
-        for value in initial:
-            self.id_of(value)
+        self.ids_of(initial)
 
     def id_of(self, value: V) -> int:
         """The id of `value`, given now if it is new."""
@@ -59,8 +58,7 @@ class Interner(Generic[V]):
         """Forgets everything but `initial`; ids change."""
         self.values.clear()
         self._ids.clear()
-        for value in initial:
-            self.id_of(value)
+        self.ids_of(initial)
 
     def __len__(self) -> int:
         return len(self.values)

@@ -103,9 +103,9 @@ class _Life(NamedTuple):
 
 
 class ExtendedCycle(Cycle):
-    """The scheduling cycle of a pod that extenders have a say in, cut where one has to wait for them. What
-    is before a call and what is after it are decided on the copy as it is then: a node that filled up
-    meanwhile is not taken, and scores are those of the moment of choosing."""
+    """The scheduling cycle of a pod that extenders have a say in, cut where one has to wait for them.
+    What is before a call and what is after it are decided on the copy as it is then: a node that filled
+    up meanwhile is not taken, and scores are those of the moment of choosing."""
 
     def info_of(self, task: ExtendedTask) -> PodInfo | None:
         """The pod; None if its class is gone, and the pod with it."""
