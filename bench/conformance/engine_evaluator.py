@@ -26,8 +26,8 @@ from bench.conformance.scenario import (
     still_going,
 )
 from bench.conformance.shapes import node_shapes, object_kind
+from daemon.core.administration import node_lines
 from daemon.core.cache import Cache
-from daemon.core.dump import node_lines
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import Int64s, Rows
 from shared.config import API_VERSION, KIND, parse_configuration

@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 
 from daemon.core.cache import Cache
+from daemon.core.cached_nodes import CachedPod
 from daemon.core.pod_classes import PodClass
-from daemon.core.pod_lifecycle import CachedPod
 from shared.columns.nomination_columns import Nomination
 from shared.framework.post_filter import Preemption
 from shared.framework.status import CODE_NAMES, SUCCESS, Status

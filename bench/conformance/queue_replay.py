@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bench.conformance.scenario import CorpusError
-from daemon.core.dump import by_place
+from daemon.core.administration import by_place
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import Place, QueuedPod

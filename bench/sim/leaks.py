@@ -14,18 +14,17 @@ import numpy as np
 from bench.sim.berth import Berth
 from bench.sim.copies import has_all
 from bench.sim.schedule import SimulatedFailure
-from daemon.core.pod_lifecycle import Story
 from shared.engine.evaluation import Evaluations
 from shared.framework.class_index import ClassIndex
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
 
 _SKIPPED: Final = (
-    type, ModuleType, BuiltinFunctionType, CodeType, np.ndarray, int, float, bytes, type(None), Story,
+    type, ModuleType, BuiltinFunctionType, CodeType, np.ndarray, int, float, bytes, type(None),
     ObjectStore, ClassIndex,
 )  # fmt: skip
-"""A `Story` is to tell of what is gone, and bounded; what an `ObjectStore` holds is there; a
-`ClassIndex` catches up when it is asked, and has a bound of its own."""
+"""What an `ObjectStore` holds is there; a `ClassIndex` catches up when it is asked, and has a bound of
+its own."""
 
 
 def judge_nothing_is_kept(berth: Berth, gone: Collection[str]) -> None:

@@ -22,8 +22,8 @@ from bench.sim.slow_pods import PORTS, CannotTell
 from bench.sim.states import States, waiting
 from bench.sim.world import World
 from daemon.core.cache import Cache
+from daemon.core.cached_nodes import CachedPod
 from daemon.core.pod_classes import PodClass
-from daemon.core.pod_lifecycle import CachedPod
 from shared.kube.pod_record import PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES, VOLUME_BINDING
 
@@ -165,7 +165,7 @@ class OwnerOpinion:
     # Refusals ---------------------------------------------------------------------------------------
 
     def _listen_to_refusals(self, owner: OwnerProcess, cache: Cache) -> None:
-        checker: Any = owner.state._facts.checker  # noqa: SLF001 # To listen.
+        checker: Any = owner.state.checker  # To listen.
         passing = checker.passing
 
         def passes(class_id: int, info: Any, profile: str, rows: Any, own_uid: str = "") -> Any:

@@ -20,7 +20,7 @@ from bench.sim.oracle import (
     pod_of_template,
 )
 from daemon.core.cache import Cache
-from daemon.core.pod_lifecycle import CachedPod
+from daemon.core.cached_nodes import CachedPod
 from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.framework.object_store import ObjectStore
 from shared.kube.custom_resources import CustomObject

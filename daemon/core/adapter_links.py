@@ -8,15 +8,16 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import groupby
-from typing import Final, assert_never, cast
+from typing import Final, NamedTuple, assert_never, cast
 
 import msgspec
 from msgspec.structs import replace
 
 from daemon.core.claim_work import forget_written, written_claims
+from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.effects import TellAdapter
 from daemon.core.events import AdapterSaid
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Core
 from daemon.core.owner_counts import Count
 from daemon.core.permit_stage import PermitStage
 from shared.dra.device_index import CLAIMS
@@ -49,19 +50,17 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 
 
 class AdapterLinks:
-    """The owner's side of the conversation with the adapter."""
-
     def __init__(
         self,
-        facts: ClusterFacts,
-        outgoing: OutgoingWork,
+        core: Core,
+        changes: ClusterChanges,
         permit: PermitStage,
         now_s: float,
         in_hand: InHand | None,
     ) -> None:
         """`in_hand`: for an owner that is to take objects one by one, and say which."""
-        self._facts = facts
-        self._outgoing = outgoing
+        self._core = core
+        self._changes = changes
         self._permit = permit
         self._lists_at_s = now_s + BINDERS_AWAITED_S
         self._in_hand = in_hand
@@ -71,8 +70,8 @@ class AdapterLinks:
         """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
 
     def hear(self, event: AdapterSaid, now_s: float) -> None:
-        facts, counters = self._facts, self._outgoing.counters
-        is_current = event.batch.epoch == self._outgoing.epoch and event.peer == self._peer
+        core, counters = self._core, self._core.counters
+        is_current = event.batch.epoch == core.epoch and event.peer == self._peer
         counters[Count.ADAPTER_BATCHES] += is_current
         begun_s = counters.stopwatch()
         take = self._take if self._in_hand is None else partial(self._take_carefully, self._in_hand)
@@ -89,7 +88,7 @@ class AdapterLinks:
             else:
                 for message in run:
                     take(message, now_s)
-        events = facts.changes.take_events()
+        events = self._changes.take_events()
         for label, count in events.items():
             each_s = (counters.stopwatch() - begun_s) / events.total()
             counters.observe("event_s", (label,), each_s, count)
@@ -104,12 +103,12 @@ class AdapterLinks:
         if not self._is_sync_due:
             return
         assert self._peer is not None, "due of somebody"
-        binder_count = self._facts.settings.binder_count
-        is_calm = self._outgoing.binders.clear_count() >= binder_count
+        binder_count = self._core.settings.binder_count
+        is_calm = self._core.binders.clear_count() >= binder_count
         if is_calm or now_s >= self._lists_at_s:
             self._is_sync_asked = True
-            start = StartSync(self._outgoing.epoch)
-            self._outgoing.effects.append(TellAdapter(self._peer, start))
+            start = StartSync(self._core.epoch)
+            self._core.effects.append(TellAdapter(self._peer, start))
 
     @property
     def _is_sync_due(self) -> bool:
@@ -123,11 +122,16 @@ class AdapterLinks:
 
     def _take_carefully(self, hand: InHand, message: AdapterMessage, now_s: float) -> None:
         """For an owner that may die of the object that the message brings."""
-        content = _content_of(message)
-        if content is None:
+        brought = _brought(message)
+        if brought is None:
             self._take(message, now_s)
-        elif not hand.do(content, partial(self._take, message, now_s)):
-            self._leave_out(message)
+        elif not hand.do(brought.content, partial(self._take, message, now_s)):
+            # What is held of the object stays as it was; but a pending pod is not to be placed so.
+            self._core.syncs.see(brought.kind, brought.key)
+            if isinstance(message, PodChanged) and not message.pod.node_name:
+                profile = scheduler_name_of(message.pod.template)
+                self._changes.refuse_pod(message.pod, profile, WHY)
+            self._reject(ObjectError(brought.name, WHY))
 
     def _take(self, message: AdapterMessage, now_s: float) -> None:
         try:
@@ -136,7 +140,7 @@ class AdapterLinks:
             self._reject_message(message, error)
 
     def _apply(self, message: AdapterMessage, now_s: float) -> None:
-        syncs, changes = self._facts.syncs, self._facts.changes
+        syncs, changes = self._core.syncs, self._changes
         match message:
             case PodChanged():
                 self._take_pods((message,), now_s)
@@ -158,16 +162,16 @@ class AdapterLinks:
             case SyncStarted(kind):
                 syncs.start(kind)
                 if kind == CLAIMS:
-                    self._written_claims = written_claims(self._facts.cache)
+                    self._written_claims = written_claims(self._core.cache)
             case SyncFinished(kind, _):
                 self._finish_sync(kind, now_s)
-                self._permit.drop_gone(self._facts.waiting.uids())
+                self._permit.drop_gone(self._core.waiting.uids())
             case KindUnavailable(kind, reason):
                 syncs.settle(kind, reason)  # The adapter's log names it.
             case ObjectRejected(kind, where, problem):
-                self._reject(f"{kind} {where}", problem)
+                self._reject(ObjectError(f"{kind} {where}", problem))
             case AdapterMeasured(measured, told_s, heard_s):
-                self._outgoing.counters.add(measured)
+                self._core.counters.add(measured)
                 syncs.adapter_told_s, syncs.api_heard_s = told_s, heard_s
             case AdapterHello():
                 raise AssertionError("heard before")
@@ -175,14 +179,14 @@ class AdapterLinks:
                 assert_never(message)
 
     def _take_pods(self, messages: Iterable[PodChanged], now_s: float) -> None:
-        facts = self._facts
-        is_listed, waits = facts.syncs.is_listed(PODS.plural), bool(len(facts.waiting))
+        core = self._core
+        is_listed, waits = core.syncs.is_listed(PODS.plural), bool(len(core.waiting))
         for message in messages:
             pod = message.pod
             if is_listed:
-                facts.syncs.see(PODS.plural, pod.uid)
+                core.syncs.see(PODS.plural, pod.uid)
             try:
-                facts.changes.pod_changed(pod, now_s)
+                self._changes.pod_changed(pod, now_s)
             except ObjectError as error:
                 self._reject_message(message, error)
             if waits:
@@ -191,29 +195,12 @@ class AdapterLinks:
     def _take_nodes(self, messages: Iterable[NodeChanged], now_s: float) -> None:
         nodes = [message.node for message in messages]
         for node in nodes:
-            self._facts.syncs.see(NODES.plural, node.metadata.name)
-        self._facts.changes.nodes_changed(nodes, self._reject_node, now_s)
-
-    def _leave_out(self, message: AdapterMessage) -> None:
-        """What is held of the object stays as it was; but a pending pod is not to be placed so."""
-        syncs = self._facts.syncs
-        match message:
-            case PodChanged(pod):
-                syncs.see(PODS.plural, pod.uid)
-                if not pod.node_name:
-                    profile = scheduler_name_of(pod.template)
-                    self._facts.changes.refuse_pod(pod, profile, WHY)
-            case NodeChanged(node):
-                syncs.see(NODES.plural, node.metadata.name)
-            case ObjectChanged(kind, key, _):
-                syncs.see(kind, key)
-            case _:
-                raise AssertionError("brings no object")
-        self._reject(_name_of(message), WHY)
+            self._core.syncs.see(NODES.plural, node.metadata.name)
+        self._changes.nodes_changed(nodes, self._reject, now_s)
 
     def _finish_sync(self, kind: str, now_s: float) -> None:
-        cache, queue, syncs = self._facts.cache, self._facts.queue, self._facts.syncs
-        changes = self._facts.changes
+        cache, queue, syncs = self._core.cache, self._core.queue, self._core.syncs
+        changes = self._changes
         seen = syncs.seen(kind)
         if seen is None:
             return
@@ -224,7 +211,7 @@ class AdapterLinks:
             held = {info.name for info in cache.node_infos() if info.node is not None}
             delete = changes.node_deleted
         else:
-            held = set(cache.object_keys(kind))
+            held = set(cache.objects.all(kind))
             delete = partial(changes.object_deleted, kind)
         missed = sorted(held - seen)
         for key in missed:
@@ -233,48 +220,43 @@ class AdapterLinks:
             forget_written(cache, self._written_claims)
             self._written_claims = {}
         if missed and not syncs.is_awaited(kind):
-            self._outgoing.counters[Count.MISSED_DELETES] += len(missed)
+            self._core.counters[Count.MISSED_DELETES] += len(missed)
             what = {"kind": kind, "count": len(missed), "first": missed[0]}
-            self._outgoing.warn("missed_deletes_repaired", **what)
+            self._core.warn("missed_deletes_repaired", **what)
         syncs.settle(kind)
 
     def _reject_message(self, message: AdapterMessage, error: ObjectError) -> None:
-        name = _name_of(message)
+        brought = _brought(message)
+        name = "" if brought is None else brought.name
         where = error.where if name in error.where else f"{name}: {error.where}"
-        self._reject(where, error.problem)
+        self._reject(ObjectError(where, error.problem))
 
-    def _reject_node(self, error: ObjectError) -> None:
-        self._reject(error.where, error.problem)
-
-    def _reject(self, where: str, problem: str) -> None:
-        self._outgoing.counters[Count.OBJECTS_REJECTED] += 1
-        self._outgoing.warn("object_left_out", where=where, problem=problem)
+    def _reject(self, error: ObjectError) -> None:
+        self._core.counters[Count.OBJECTS_REJECTED] += 1
+        self._core.warn("object_left_out", where=error.where, problem=error.problem)
 
 
-def _name_of(message: AdapterMessage) -> str:
-    """What the message is about; empty where an error says so itself."""
-    match message:
-        case PodChanged(pod):
-            return f"pod {pod.key}"
-        case NodeChanged(node):
-            return f"node {node.metadata.name}"
-        case ObjectChanged(kind, key, _):
-            return f"{kind} {key}"
-        case _:
-            return ""
+class _Brought(NamedTuple):
+    kind: str
+    key: str
+    name: str
+    """As people are told."""
+    content: bytes
+    """What an owner may die of."""
 
 
-def _content_of(message: AdapterMessage) -> bytes | None:
-    """What an owner may die of; None for a message that brings no object: what is gone is not listed
-    again."""
+def _brought(message: AdapterMessage) -> _Brought | None:
+    """None for a message that brings no object: what is gone is not listed again."""
     match message:
         case PodChanged(pod):
             # A condition that we write makes another version, not another pod.
-            return _encode(replace(pod, resource_version="", told_why=b""))
+            content = _encode(replace(pod, resource_version="", told_why=b""))
+            return _Brought(PODS.plural, pod.uid, f"pod {pod.key}", content)
         case NodeChanged(node):
-            metadata = replace(node.metadata, resource_version="")
-            return _encode(replace(node, metadata=metadata))
+            name, metadata = node.metadata.name, replace(node.metadata, resource_version="")
+            content = _encode(replace(node, metadata=metadata))
+            return _Brought(NODES.plural, name, f"node {name}", content)
         case ObjectChanged(kind, key, body):
-            return f"{kind} {key} ".encode() + body
+            return _Brought(kind, key, f"{kind} {key}", f"{kind} {key} ".encode() + body)
         case _:
             return None

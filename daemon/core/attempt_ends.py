@@ -5,18 +5,16 @@ Permit plugin decides and what a binder reports all end in one of these.
 """
 
 from collections import Counter
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 
-from daemon.core.bindings import BindingWork
-from daemon.core.cache import Cache
+from daemon.core.bindings import NO_WORK, BindingWork
+from daemon.core.cached_nodes import CachedPod
 from daemon.core.claim_work import claim_releases, claim_work, volume_work
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import TellBinder
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Core
 from daemon.core.owner_counts import Count
-from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
-from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.status_patches import verdict_of
 from shared.dra.device_index import CLAIMS
 from shared.errors import ObjectError
@@ -26,36 +24,20 @@ from shared.framework.runtime.diagnosis import FitError
 from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure
-from shared.messages.to_binder import Decision, ReportPods, StatusPatch
+from shared.messages.to_binder import ReportPods, StatusPatch
 
 
 class AttemptEnds:
-    """Ends attempts."""
-
-    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-
-    def order_plain_binding(self, attempt: Attempt, node_name: str) -> None:
-        """A pod without anything to be done before its binding, as nearly all are."""
-        pod, profile = attempt.pod, attempt.pod_class.profile
-        outgoing, counters = self._outgoing, self._outgoing.counters
-        if outgoing.logs_steps:  # Nearly every pod comes by here.
-            outgoing.log_step("binding_ordered", pod, node=node_name)
-        if outgoing.patches.by_uid:
-            outgoing.patches.drop(pod.uid)
-        outgoing.binders.order(attempt.ticket, pod.record, node_name, profile)
-        counters.passed["Permit", profile] += 1
-        counters[Count.SCHEDULED] += 1
-        counters.recent.append((pod.popped_s, pod.record.key, node_name, ""))
+    def __init__(self, core: Core) -> None:
+        self._core = core
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
-        cache = self._facts.cache
+        cache = self._core.cache
         view, row, held = cache.view, cache.nodes.row_of(node_name), cache.node_info(node_name)
         node = None if held is None else held.node
-        volumes = volume_work(self._facts.plugins, info, view, row, node)
-        claims = claim_work(self._facts.plugins, record, info, view, row)
+        volumes = volume_work(self._core.plugins, info, view, row, node)
+        claims = claim_work(self._core.plugins, record, info, view, row)
         return BindingWork(volumes, tuple(claims))
 
     def order_binding(
@@ -63,23 +45,28 @@ class AttemptEnds:
         pod: QueuedPod,
         record: PodRecord,
         node_name: str,
-        work: BindingWork,
+        work: BindingWork = NO_WORK,
         *,
         is_announced: bool = False,
     ) -> None:
-        """Any other pod; `record` is as it was when it was assumed. `is_announced`: as
-        `BinderPool.order` has it."""
-        ticket, info, profile = pod.ticket, pod.info, pod.pod_class.profile
-        releases = claim_releases(ticket, record, info, self._facts.cache.view)
-        self._facts.nominations.release(releases)
-        extenders = binders_of(self._facts.settings.extenders, info)
-        self._outgoing.log_step("binding_ordered", pod, node=node_name)
-        self._outgoing.patches.drop(record.uid)
-        self._outgoing.binders.order(
-            ticket, record, node_name, profile, work, extenders, is_announced=is_announced
+        """`record` is as it was when it was assumed. NO_WORK: nothing is to be done before the binding,
+        as for nearly all pods. `is_announced`: as `BinderPool.order` has it."""
+        core, counters = self._core, self._core.counters
+        extenders: Sequence[int] = ()
+        if work is not NO_WORK:
+            releases = claim_releases(pod.ticket, record, pod.info, core.cache.view)
+            core.nominations.release(releases)
+            extenders = binders_of(core.settings.extenders, pod.info)
+        if core.settings.logs_attempts:  # Nearly every pod comes by here.
+            core.log_step("binding_ordered", pod, node=node_name)
+        if core.patches.by_uid:
+            core.patches.drop(record.uid)
+        profile = pod.pod_class.profile
+        core.binders.order(
+            pod.ticket, record, node_name, profile, work, extenders, is_announced=is_announced
         )
-        self._outgoing.counters[Count.SCHEDULED] += 1
-        self._outgoing.counters.recent.append((pod.popped_s, record.key, node_name, ""))
+        counters[Count.SCHEDULED] += 1
+        counters.recent.append((pod.popped_s, record.key, node_name, ""))
 
     def take_off(
         self, record: PodRecord, info: PodInfo, node_name: str, claims_left: Collection[str] = ()
@@ -88,14 +75,14 @@ class AttemptEnds:
         reserved is given back even then, as nobody else would. `claims_left`, by key, are allocated by
         now: their devices are not free, though the watch may yet have to say so (a written claim stays
         in the assume cache upstream: bindClaim in dynamicresources/dynamicresources.go, v1.36.2)."""
-        cache = self._facts.cache
+        cache = self._core.cache
         assumed = cache.objects.assumed_for(CLAIMS, record.uid)
         left = {key: assumed[key] for key in claims_left if key in assumed}
         row = cache.nodes.row_of(node_name)
         forgotten = cache.forget_pod(record.uid)
-        counters = self._outgoing.counters
+        counters = self._core.counters
         begun_s = counters.stopwatch()
-        self._facts.plugins.run_unreserve(record, info, cache.view, row)
+        self._core.plugins.run_unreserve(record, info, cache.view, row)
         took_s = counters.stopwatch() - begun_s
         counters.took("Unreserve", info.spec.scheduler_name, took_s)
         for key, claim in left.items():
@@ -109,46 +96,42 @@ class AttemptEnds:
         """The pod waits for what may help it; the world is told why, unless not `is_reported`."""
         record = attempt.pod.record
         profile = attempt.pod_class.profile
-        self._remember(attempt, failure.message, now_s)
-        self._outgoing.times.refused(attempt.pod, profile, is_error=failure.is_error)
-        if failure.is_error:
-            self._outgoing.counters[Count.ERRORS] += 1
-            self._outgoing.counters.last_error = f"pod {record.key}: {failure.message}"
-            place = self._facts.queue.requeue_error(record.uid, now_s)
-        else:
-            self._outgoing.counters[Count.UNSCHEDULABLE] += 1
-            place = self._facts.queue.requeue_unschedulable(
-                record.uid, failure.plugins, failure.pending_plugins, now_s
-            )
-        self._outgoing.log_step("attempt_failed", attempt.pod, message=failure.message)
-        if place is None or not is_reported:
-            return  # Deleted meanwhile.
-        ticket, message = attempt.pod.ticket, failure.message
-        verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
-        self._outgoing.patches.add(verdict)
-
-    def _remember(self, attempt: Attempt, message: str, now_s: float) -> None:
-        pod, pod_class = attempt.pod, attempt.pod_class
+        pod_class, message = attempt.pod_class, failure.message
         if pod_class.last_message == message:
             message = pod_class.last_message  # One text for all that were told it.
         pod_class.last_message = message
-        pod.past = (*pod.past[1 - PAST_MAX :], (now_s, message))
-        self._outgoing.counters.recent.append((pod.popped_s, pod.record.key, "", message))
+        attempt.pod.past = (*attempt.pod.past[1 - PAST_MAX :], (now_s, message))
+        self._core.counters.recent.append((attempt.pod.popped_s, record.key, "", message))
+        self._core.counters.refused(attempt.pod, profile, is_error=failure.is_error)
+        if failure.is_error:
+            self._core.counters[Count.ERRORS] += 1
+            self._core.counters.last_error = f"pod {record.key}: {message}"
+            place = self._core.queue.requeue_error(record.uid, now_s)
+        else:
+            self._core.counters[Count.UNSCHEDULABLE] += 1
+            place = self._core.queue.requeue_unschedulable(
+                record.uid, failure.plugins, failure.pending_plugins, now_s
+            )
+        self._core.log_step("attempt_failed", attempt.pod, message=message)
+        if place is None or not is_reported:
+            return  # Deleted meanwhile.
+        ticket = attempt.pod.ticket
+        verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
+        self._core.patches.add(verdict)
 
     def report(self) -> None:
         """What statuses are to say, and events of the attempts that failed, once there is a binder to
         write them."""
-        binders, waiting = self._outgoing.binders, self._outgoing.patches
+        binders, waiting = self._core.binders, self._core.patches
         if not len(waiting) or not binders.ready_count():
             return
         by_binder: dict[bytes, list[StatusPatch]] = {}
         for patch in waiting.take():
             peer = binders.for_pod(patch.uid)
-            assert peer is not None, "one is ready"
             by_binder.setdefault(peer, []).append(patch)
         for peer, patches in by_binder.items():
-            report = ReportPods(self._outgoing.epoch, patches)
-            self._outgoing.effects.append(TellBinder(peer, report))
+            report = ReportPods(self._core.epoch, patches)
+            self._core.effects.append(TellBinder(peer, report))
 
 
 def left_out(error: ObjectError) -> Failure:
@@ -165,16 +148,3 @@ def refusal(status: Status) -> Failure:
     fit_error = FitError(1, "", Counter(status.reasons), frozenset(), frozenset())
     message = fit_error.message()
     return Failure([], message, [] if is_pending else plugins, plugins if is_pending else [], False)
-
-
-def describe_decision(cache: Cache, queue: SchedulingQueue, record: PodRecord) -> Decision:
-    """How the placement of a pod came about, for its annotation."""
-    pod = queue.get(record.uid)
-    assert pod is not None, "what is to be bound is in flight"
-    begun_s = pod.added_s if pod.initial_attempt_s is None else pod.initial_attempt_s
-    return Decision(
-        generation=cache.generation,
-        node_count=cache.node_count(),
-        attempts=pod.attempts,
-        waited_ms=max(0, round((pod.popped_s - begun_s) * 1000)),
-    )

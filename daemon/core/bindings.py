@@ -38,8 +38,6 @@ NO_WORK: Final = BindingWork()
 
 
 class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
-    """One pod to bind."""
-
     bind: BindPod
     number: int
     """Orders are counted: those that come first go first."""
@@ -49,18 +47,8 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
     unknown_count: int = 0
     """How often a binder could not tell its outcome."""
 
-    @property
-    def ticket(self) -> int:
-        return self.bind.ticket
-
-    @property
-    def node_name(self) -> str:
-        return self.bind.node_name
-
 
 class Binder(Peer):
-    """One connected binder."""
-
     is_ready: bool = False
     """It takes orders."""
     is_clear: bool = False
@@ -72,8 +60,6 @@ class Binder(Peer):
 
 
 class BinderPool(Peers[Binder]):
-    """The connected binders and the orders that each has."""
-
     def __init__(
         self,
         epoch: int,
@@ -124,10 +110,10 @@ class BinderPool(Peers[Binder]):
             binder.is_ready, binder.is_clear = True, is_clear
             self._line_up()
 
-    def for_pod(self, uid: str) -> bytes | None:
-        """The binder that writes about this pod: always the same while the pool does not change, so
-        that a condition of an earlier attempt never lands after the binding of a later one."""
-        return self._home(uid).peer if self._ready else None
+    def for_pod(self, uid: str) -> bytes:
+        """The binder that writes about this pod, where any is ready: always the same while the pool does
+        not change, so that an earlier attempt's condition never lands after a later one's binding."""
+        return self._home(uid).peer
 
     def ready_count(self) -> int:
         return len(self._ready)
@@ -208,7 +194,7 @@ class BinderPool(Peers[Binder]):
             waiting, room = binder.waiting, ORDERS_PER_BINDER_MAX - len(binder.orders)
             if waiting and room > 0:
                 sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-                binder.orders.update({order.ticket: order for order in sent})
+                binder.orders.update({order.bind.ticket: order for order in sent})
                 orders = [order.bind for order in sent]
                 effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
         return effects

@@ -7,8 +7,13 @@ is a copy of rows.
 When the API server's word contradicts what is held here (a pod on another node than assumed, an
 update of a pod never added), the server is right: the cache is repaired, and the disagreement is
 kept for the caller to count and log. Only our own mistakes raise.
+
+A pod is counted on a node from `assume_pod` or `add_pod` on. One that is assumed is then added (the API
+server says so), forgotten, removed, or expires: only after `finish_binding`, and only where a time to
+live is set.
 """
 
+import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
 from typing import Final, NamedTuple
@@ -16,9 +21,8 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, NodeInfo, take_rows
+from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, CachedPod, NodeInfo, take_rows
 from daemon.core.pod_classes import PodClass, PodClasses
-from daemon.core.pod_lifecycle import NEVER, CachedPod, Cause, PodPhase, Story
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable, group_id_of, name_hash, start_time_s
@@ -56,7 +60,7 @@ class Cache(CachedNodes):
         """For the caller to take, log and count."""
         self.nomination_news: dict[str, Nomination] = {}
         """By uid, the same; written by `daemon.core.nominations`."""
-        self._ttl_s = assumed_pod_ttl_s if assumed_pod_ttl_s > 0 else NEVER
+        self._ttl_s = assumed_pod_ttl_s
         self.grouped = Grouped[str, str, CachedPod]()
         """Pods on nodes by group and uid, assumed ones included, so that nobody has to look through all
         pods of a group for them."""
@@ -66,20 +70,19 @@ class Cache(CachedNodes):
         self.get_pod: Callable[[str], CachedPod | None] = self._pods.get
         self.is_assumed_pod: Callable[[str], bool] = self._assumed.__contains__
         """By uid. Asked several times for each pod, so without a function around them."""
-        self._expiring: deque[CachedPod] = deque()
-        """Pods whose binding was accepted, in the order in which their time is over, among them such as
-        were confirmed meanwhile."""
+        self._expiring: deque[tuple[float, CachedPod]] = deque()
+        """When its time is over, of each pod whose binding was accepted, in that order; among them such
+        as were confirmed meanwhile."""
         self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
         self.is_recounted = False
         """Classes in use have another usage than copies know; reset by whoever tells them."""
         self._free_pod_rows: list[int] = []
-        self._story = Story()
 
     # Assumed pods ----------------------------------------------------
 
     def assume_pod(self, record: PodRecord, node_name: str, pod_class: PodClass) -> None:
         """Counts a pod on a node before the API server knows. The pod must not be in the cache."""
-        pod = self._new_pod(record, pod_class, node_name, Cause.ASSUME)
+        pod = self._new_pod(record, pod_class, node_name)
         self.classes.retain(pod_class)
         self._assumed[record.uid] = pod
         self._attach(pod)
@@ -96,10 +99,11 @@ class Cache(CachedNodes):
                 self.assume_pod(record, node_name, pod_class)
             return node_names
         count = len(records)
-        pod_rows = self._take_pod_rows(count)
+        pod_rows = take_rows(self._free_pod_rows, self.pod_table.row_count, count)
+        self.pod_table.reserve(max(pod_rows) + 1)
         generation = self.generation
         for index, (record, node_name) in enumerate(zip(records, node_names, strict=True)):
-            pod = self._new_pod(record, pod_class, node_name, Cause.ASSUME)
+            pod = self._new_pod(record, pod_class, node_name)
             pod.row = pod_rows[index]
             pod.attached_at = generation + index + 1
             self._assumed[record.uid] = pod
@@ -122,37 +126,35 @@ class Cache(CachedNodes):
         pod = self._assumed.get(uid)
         if pod is None:
             return uid in self._pods  # The watch was faster than the binder's report.
-        self._story.step(pod, Cause.FINISH_BINDING)
         pod.is_binding_finished = True
-        if self._ttl_s != NEVER:
-            pod.deadline_s = now_s + self._ttl_s
-            self._expiring.append(pod)
+        if self._ttl_s > 0:
+            self._expiring.append((now_s + self._ttl_s, pod))
         return True
 
     def forget_pod(self, uid: str) -> CachedPod | None:
         """Takes an assumption back; None where the pod is not assumed (any more)."""
         pod = self._assumed.get(uid)
-        if pod is None:
-            return None
-        self._story.step(pod, Cause.FORGET)
-        self._drop(pod)
+        if pod is not None:
+            self._drop(pod)
         return pod
 
     def cleanup_expired(self, now_s: float) -> list[CachedPod]:
         """Drops assumed pods whose confirmation did not come in time."""
         expired = []
         while self.next_deadline_s() <= now_s:
-            pod = self._expiring.popleft()
-            self._story.step(pod, Cause.EXPIRE)
+            _, pod = self._expiring.popleft()
             self._drop(pod)
             expired.append(pod)
         return expired
 
     def next_deadline_s(self) -> float:
         """When `cleanup_expired` next has something to do; infinite if never."""
-        while self._expiring and self._expiring[0].phase is not PodPhase.ASSUMED:
+        while self._expiring:
+            deadline_s, pod = self._expiring[0]
+            if self._assumed.get(pod.record.uid) is pod:
+                return deadline_s
             self._expiring.popleft()
-        return self._expiring[0].deadline_s if self._expiring else NEVER
+        return math.inf
 
     def mark_evicted(self, uid: str, *, is_evicted: bool) -> None:
         """A pod was ordered to go, or that order could not be carried out."""
@@ -171,19 +173,21 @@ class Cache(CachedNodes):
         pod_class = self.classes.acquire(record)
         pod = self._pods.get(record.uid)
         if pod is None:
-            self._attach(self._new_pod(record, pod_class, record.node_name, Cause.ADD))
-        elif pod.phase is PodPhase.ASSUMED:
-            self._confirm(pod, record, pod_class)
-        else:
-            self._replace(pod, record, pod_class)
+            self._attach(self._new_pod(record, pod_class, record.node_name))
+            return
+        was_assumed = self._assumed.pop(record.uid, None) is not None
+        before, now = pod.node_name, record.node_name
+        if before != now and was_assumed:
+            self._disagree("assumed elsewhere", pod, f"assumed on {before}, bound to {now}")
+        elif before != now:
+            self._disagree("moved", pod, f"was on {before}, is on {now}")
+        self._adopt(pod, record, pod_class)
 
     def remove_pod(self, uid: str) -> CachedPod | None:
         """A pod is gone or finished; None if it was not here."""
         pod = self._pods.get(uid)
-        if pod is None:
-            return None
-        self._story.step(pod, Cause.REMOVE)
-        self._drop(pod)
+        if pod is not None:
+            self._drop(pod)
         return pod
 
     def unbind_pod(self, uid: str) -> CachedPod:
@@ -192,7 +196,6 @@ class Cache(CachedNodes):
         lists anew, which comes to the same."""
         pod = self._pods[uid]
         self._disagree("unbound", pod, f"was on {pod.node_name}, is on none")
-        self._story.step(pod, Cause.REMOVE)
         self._drop(pod)
         return pod
 
@@ -208,12 +211,10 @@ class Cache(CachedNodes):
             or record.deleted != held.deleted
             or record.started != held.started
             or record.is_preempted != held.is_preempted
-            or not pod.pod_class.is_of(record)
+            or (record.namespace, bytes(record.template)) != pod.pod_class.key
         ):
             return None
-        self._story.step(pod, Cause.ADD)
         del self._assumed[record.uid]
-        pod.deadline_s = NEVER
         msgspec.structs.force_setattr(record, "template", held.template)
         pod.record = record
         return pod
@@ -296,20 +297,11 @@ class Cache(CachedNodes):
         self.objects.remove(kind, key)
         return self._object_bodies.pop((kind, key), None) is not None
 
-    def object_keys(self, kind: str) -> list[str]:
-        return list(self.objects.all(kind))
-
     def encoded_objects(self) -> list[tuple[str, str, bytes]]:
         """All of them, as a full snapshot carries them."""
         return [(kind, key, bytes(body)) for (kind, key), body in self._object_bodies.items()]
 
     # Inside: pods -----------------------------------------------------------
-
-    def _take_pod_rows(self, count: int) -> list[int]:
-        """Free rows of the pod table, in the order in which one by one would be taken."""
-        taken = take_rows(self._free_pod_rows, self.pod_table.row_count, count)
-        self.pod_table.reserve(max(taken) + 1)
-        return taken
 
     def _write_new_pod_rows(
         self, records: list[PodRecord], pod_rows: list[int], node_rows: Rows, class_id: int
@@ -328,33 +320,13 @@ class Cache(CachedNodes):
         table.name_hash[rows] = [name_hash(record.name) for record in records]
         table.group_id[rows] = [group_id_of(record) for record in records]
 
-    def _new_pod(
-        self, record: PodRecord, pod_class: PodClass, node_name: str, cause: Cause
-    ) -> CachedPod:
-        if record.uid in self._pods:
-            # Raises: neither an assumed nor an added pod may be assumed (or added anew).
-            self._story.step(self._pods[record.uid], cause)
+    def _new_pod(self, record: PodRecord, pod_class: PodClass, node_name: str) -> CachedPod:
         pod = CachedPod(record, pod_class, node_name)
-        self._story.step(pod, cause)
+        assert record.uid not in self._pods, (
+            f"pod {record.key} is assumed, and is on a node already"
+        )
         self._pods[record.uid] = pod
         return pod
-
-    def _confirm(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
-        """An assumed pod was seen bound."""
-        self._story.step(pod, Cause.ADD)
-        del self._assumed[record.uid]
-        pod.deadline_s = NEVER
-        if record.node_name != pod.node_name:
-            detail = f"assumed on {pod.node_name}, bound to {record.node_name}"
-            self._disagree("assumed elsewhere", pod, detail)
-        self._adopt(pod, record, new_class)
-
-    def _replace(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
-        self._story.step(pod, Cause.UPDATE)
-        if record.node_name != pod.node_name:
-            detail = f"was on {pod.node_name}, is on {record.node_name}"
-            self._disagree("moved", pod, detail)
-        self._adopt(pod, record, new_class)
 
     def _adopt(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
         """Takes the newer record over, and a share of its class; the sums change only if something that

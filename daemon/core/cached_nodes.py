@@ -8,19 +8,20 @@ there; `cache.py` puts them on nodes and takes them off.
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
 
 from daemon.core.node_columns import NodeShapes, ShapedNode, write_node_columns
 from daemon.core.node_tree import NodeTree
-from daemon.core.pod_lifecycle import CachedPod
+from daemon.core.pod_classes import PodClass
 from shared.columns.journal import Journal
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
 from shared.errors import ObjectError
 from shared.kube.api.core_v1 import Node
+from shared.kube.pod_record import PodRecord
 
 LINES_LOOKED_AT: Final = 64
 """With so many resources and label keys it is time to see how many nodes have; clusters have about
@@ -30,6 +31,22 @@ DICTIONARY_WASTE_MAX: Final = 4096
 
 _NO_PORTS: Final[frozenset[PortTuple]] = frozenset()
 NO_CLAIMS: Final[Mapping[str, int]] = {}
+
+
+class CachedPod(msgspec.Struct, eq=False, gc=False):
+    """A pod that counts on a node. Nothing that it holds leads back to it, so no collector has to
+    look through all of them."""
+
+    record: PodRecord
+    pod_class: PodClass
+    node_name: str
+    row: int = -1
+    """Of the pod table."""
+    attached_at: int = 0
+    """Generation at which it took that row."""
+    is_binding_finished: bool = False
+    is_evicted: bool = False
+    """Ordered to go by preemption; the API server may not have heard yet."""
 
 
 class NodeInfo(msgspec.Struct, eq=False, gc=False):
@@ -50,16 +67,11 @@ class NodeInfo(msgspec.Struct, eq=False, gc=False):
     """`namespace/claim` -> pods on this node that use it."""
 
 
-class NodeUpdate(NamedTuple):
-    """A node before and after, as far as scheduling reads it; `old` is None for one that is new."""
-
-    old: Node | None
-    new: Node
+NodeUpdate = tuple[Node | None, Node]
+"""A node before (None: it is new) and after, as far as scheduling reads it."""
 
 
 class CachedNodes:
-    """Nodes as the API server shows them, and the ghosts of those that pods are still on."""
-
     def __init__(self) -> None:
         self.nodes = NodeTable()
         self.journal = Journal()
@@ -107,7 +119,7 @@ class CachedNodes:
         info.node = None
         self.nodes.set_present(info.row, is_present=False)
         self._tree.remove(info.row)
-        self._touch_node(info.row)
+        self._touch_nodes(np.array([info.row], np.intp))
         self._free_if_empty(info)
         return node
 
@@ -144,24 +156,24 @@ class CachedNodes:
         share: if it says yes, every copy must be made anew. It does so when at least half of one of
         them are of no use."""
         nodes = self.nodes
+        value_count = len(nodes.label_values)
+        line_count = len(nodes.resources) + len(nodes.label_keys)
         wasted = len(nodes.names) - len(self._node_infos)
         is_worth_it = wasted >= DICTIONARY_WASTE_MAX and 2 * wasted >= len(nodes.names)
         # The others are counted each time that their number has doubled: that is seldom enough.
-        if not is_worth_it and len(nodes.label_values) >= self._value_look:
+        if not is_worth_it and value_count >= self._value_look:
             wasted = nodes.value_waste()
-            is_worth_it = wasted >= DICTIONARY_WASTE_MAX and 2 * wasted >= len(nodes.label_values)
-            self._value_look = 2 * len(nodes.label_values)
-        line_count = len(nodes.resources) + len(nodes.label_keys)
+            is_worth_it = wasted >= DICTIONARY_WASTE_MAX and 2 * wasted >= value_count
+            self._value_look = 2 * value_count
         if not is_worth_it and line_count >= self._line_look:
             is_worth_it = 2 * nodes.line_waste() >= line_count
             self._line_look = 2 * line_count
-        if not is_worth_it:
-            return False
-        nodes.compact_names()
-        self._value_look = 2 * len(nodes.label_values) + DICTIONARY_WASTE_MAX
-        line_count = len(nodes.resources) + len(nodes.label_keys)
-        self._line_look = 2 * line_count + LINES_LOOKED_AT
-        return True
+        if is_worth_it:
+            nodes.compact_names()
+            self._value_look = 2 * len(nodes.label_values) + DICTIONARY_WASTE_MAX
+            line_count = len(nodes.resources) + len(nodes.label_keys)
+            self._line_look = 2 * line_count + LINES_LOOKED_AT
+        return is_worth_it
 
     # Inside ----------------------------------------------------------------------------------------
 
@@ -189,7 +201,7 @@ class CachedNodes:
                 self._put_new_nodes(new)
             info = self._node_infos.get(name)
             old = None if info is None else info.node
-            updates.append(NodeUpdate(old, node))
+            updates.append((old, node))
             if info is None or old is None:
                 new[name] = shaped
             elif _looks_the_same(old, node):
@@ -206,6 +218,19 @@ class CachedNodes:
             return
         self._new_node_infos([name for name in new if name not in self._node_infos])
         infos, shaped = [self._node_infos[name] for name in new], list(new.values())
+        rows = self._write_nodes(infos, shaped)
+        self.nodes.set_present(rows, is_present=True)
+        self._tree.add(rows, [node.metadata.labels or {} for node, _ in shaped])
+        self._touch_nodes(rows)
+        new.clear()
+
+    def _change_node(self, info: NodeInfo, old: Node, shaped: ShapedNode) -> None:
+        self._forget_images(old)
+        rows = self._write_nodes([info], [shaped])
+        self._tree.update(info.row, shaped.node.metadata.labels or {})
+        self._touch_nodes(rows)
+
+    def _write_nodes(self, infos: Sequence[NodeInfo], shaped: Sequence[ShapedNode]) -> Rows:
         rows = np.array([info.row for info in infos], np.intp)
         resource_count = len(self.nodes.resources)
         write_node_columns(self.nodes, rows, shaped)
@@ -213,21 +238,7 @@ class CachedNodes:
         for info, (node, _) in zip(infos, shaped, strict=True):
             info.node = node
             self._remember_images(node)
-        self.nodes.set_present(rows, is_present=True)
-        self._tree.add(rows, [node.metadata.labels or {} for node, _ in shaped])
-        self._touch_nodes(rows)
-        new.clear()
-
-    def _change_node(self, info: NodeInfo, old: Node, shaped: ShapedNode) -> None:
-        rows = np.array([info.row], np.intp)
-        resource_count = len(self.nodes.resources)
-        write_node_columns(self.nodes, rows, [shaped])
-        self._count_new_resources(resource_count)
-        self._forget_images(old)
-        self._remember_images(shaped.node)
-        info.node = shaped.node
-        self._tree.update(info.row, shaped.node.metadata.labels or {})
-        self._touch_nodes(rows)
+        return rows
 
     def _remember_images(self, node: Node) -> None:
         for image in node.status.images or ():
@@ -261,13 +272,7 @@ class CachedNodes:
         self.nodes.generation[row] = self.generation
         self.journal.usage.append(row)
 
-    def _touch_node(self, row: int) -> None:
-        self.generation += 1
-        self.nodes.generation[row] = self.generation
-        self.journal.node.append(row)
-
     def _touch_nodes(self, rows: Rows) -> None:
-        """The same as `_touch_node` for each."""
         first = self.generation + 1
         self.generation += len(rows)
         self.nodes.generation[rows] = np.arange(first, first + len(rows))

@@ -41,10 +41,35 @@ def claim_work(
     """For a pod that was reserved a place on the row; empty for the usual pod, which has no claims."""
     if not pod.spec.resource_claims and not pod.requests.scalars:
         return []
-    for plugin in plugins.reserve.get(pod.spec.scheduler_name, ()):
-        if isinstance(plugin, DynamicResources):
-            return _work(plugin, record, pod, cluster, row)
-    return []
+    plugin = plugins.reserving(pod, DynamicResources)
+    if plugin is None:
+        return []
+    assumed = cluster.objects.assumed(CLAIMS)
+    work = []
+    for key, claim in plugin.used_claims(record, pod, cluster).items():
+        # Of those that share what was allocated for one of them, that one writes it.
+        is_new = key in assumed and assumed[key].pod_uids[0] == record.uid
+        if not is_new and plugin.is_ready_for(claim, record):
+            continue
+        allocation = claim.status.allocation
+        assert allocation is not None, f"{key} is used without being allocated"
+        generated = None
+        # What the pod names is there; the scheduler's own claim is only assumed.
+        if is_new and cluster.objects.get(CLAIMS, key) is None:
+            mappings = plugin.extended_requests_on(pod, cluster, row).mappings
+            generated = GeneratedClaim(claim.spec, list(mappings))
+        work.append(
+            ClaimWork(
+                namespace=claim.metadata.namespace,
+                name=claim.metadata.name,
+                uid=claim.metadata.uid,
+                allocation=allocation,
+                is_new=is_new,
+                ready_timeout_s=plugin.binding_timeout_s,
+                generated=generated,
+            )
+        )
+    return work
 
 
 def written_claims(cache: Cache) -> dict[str, str]:
@@ -93,37 +118,6 @@ def claim_releases(
     return releases
 
 
-def _work(
-    plugin: DynamicResources, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
-) -> list[ClaimWork]:
-    assumed = cluster.objects.assumed(CLAIMS)
-    work = []
-    for key, claim in plugin.used_claims(record, pod, cluster).items():
-        # Of those that share what was allocated for one of them, that one writes it.
-        is_new = key in assumed and assumed[key].pod_uids[0] == record.uid
-        if not is_new and plugin.is_ready_for(claim, record):
-            continue
-        allocation = claim.status.allocation
-        assert allocation is not None, f"{key} is used without being allocated"
-        generated = None
-        # What the pod names is there; the scheduler's own claim is only assumed.
-        if is_new and cluster.objects.get(CLAIMS, key) is None:
-            mappings = plugin.extended_requests_on(pod, cluster, row).mappings
-            generated = GeneratedClaim(claim.spec, list(mappings))
-        work.append(
-            ClaimWork(
-                namespace=claim.metadata.namespace,
-                name=claim.metadata.name,
-                uid=claim.metadata.uid,
-                allocation=allocation,
-                is_new=is_new,
-                ready_timeout_s=plugin.binding_timeout_s,
-                generated=generated,
-            )
-        )
-    return work
-
-
 def volume_work(
     plugins: OwnerPlugins, pod: PodInfo, cluster: ClusterView, row: int, node: Node | None
 ) -> VolumeWork | None:
@@ -131,26 +125,24 @@ def volume_work(
     bound."""
     if not pod.claim_uses:
         return None
-    for plugin in plugins.reserve.get(pod.spec.scheduler_name, ()):
-        if isinstance(plugin, VolumeBinding):
-            found = plugin.volumes_on(pod, cluster, np.array([row], np.intp))
-            if found is None:
-                return None
-            take = [
-                TakeVolume(
-                    volume_name=volume.metadata.name,
-                    volume_version=volume.metadata.resource_version,
-                    is_found=BOUND_BY_CONTROLLER in (volume.metadata.annotations or {}),
-                    claim_namespace=claim.metadata.namespace,
-                    claim_name=claim.metadata.name,
-                    claim_uid=claim.metadata.uid,
-                )
-                for claim, volume in found.bindings
-            ]
-            make = [
-                MakeVolume(meta.namespace, meta.name, meta.resource_version, meta.uid)
-                for meta in (claim.metadata for claim in found.provisions)
-            ]
-            labels = {} if node is None else node.metadata.labels or {}
-            return VolumeWork(take, make, plugin.bind_timeout_s, labels)
-    return None
+    plugin = plugins.reserving(pod, VolumeBinding)
+    found = None if plugin is None else plugin.volumes_on(pod, cluster, np.array([row], np.intp))
+    if plugin is None or found is None:
+        return None
+    take = [
+        TakeVolume(
+            volume_name=volume.metadata.name,
+            volume_version=volume.metadata.resource_version,
+            is_found=BOUND_BY_CONTROLLER in (volume.metadata.annotations or {}),
+            claim_namespace=claim.metadata.namespace,
+            claim_name=claim.metadata.name,
+            claim_uid=claim.metadata.uid,
+        )
+        for claim, volume in found.bindings
+    ]
+    make = [
+        MakeVolume(meta.namespace, meta.name, meta.resource_version, meta.uid)
+        for meta in (claim.metadata for claim in found.provisions)
+    ]
+    labels = {} if node is None else node.metadata.labels or {}
+    return VolumeWork(take, make, plugin.bind_timeout_s, labels)

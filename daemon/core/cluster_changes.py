@@ -10,15 +10,11 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.cache import Cache
-from daemon.core.counters import Counters
+from daemon.core.cached_nodes import CachedPod
+from daemon.core.holdings import Core
 from daemon.core.owner_counts import Count
-from daemon.core.pod_groups import PodGroups
-from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.scheduling_queue import SchedulingQueue
-from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.status_patches import verdict_of
 from daemon.core.suspects import PARKED
 from shared.errors import ObjectError
@@ -42,23 +38,15 @@ from shared.kube.custom_resources import is_custom
 from shared.kube.decode import decode_object
 from shared.kube.pod_group_rules import quorum
 from shared.kube.pod_record import PodRecord, scheduler_name_of
-from shared.kube.resources import POD_GROUPS
+from shared.kube.resources import ALL_KINDS, POD_GROUPS
 from shared.limits import RESOURCES_MAX
-from shared.messages.to_binder import StatusPatch
 from shared.plugin_names import GANG_SCHEDULING
 
 _RESOURCES: Final = {
-    "persistentvolumes": Resource.PERSISTENT_VOLUME,
-    "persistentvolumeclaims": Resource.PERSISTENT_VOLUME_CLAIM,
-    "storageclasses": Resource.STORAGE_CLASS,
-    "csinodes": Resource.CSI_NODE,
-    "csidrivers": Resource.CSI_DRIVER,
-    "csistoragecapacities": Resource.CSI_STORAGE_CAPACITY,
-    "volumeattachments": Resource.VOLUME_ATTACHMENT,
-    "resourceclaims": Resource.RESOURCE_CLAIM,
-    "resourceslices": Resource.RESOURCE_SLICE,
-    "deviceclasses": Resource.DEVICE_CLASS,
-    POD_GROUPS.plural: Resource.POD_GROUP,
+    kind.plural: resource
+    for resource in Resource
+    for kind in ALL_KINDS
+    if kind.struct_type.__name__.lower() == resource.rpartition("/")[2].lower()
 }
 """Kinds whose changes may wake pods, beside those that plugins name."""
 
@@ -69,29 +57,10 @@ def _resource_of(kind: str) -> EventResource | None:
 
 
 class ClusterChanges:
-    """Applies what the adapter says."""
-
-    def __init__(
-        self,
-        cache: Cache,
-        queue: SchedulingQueue,
-        snapshots: SnapshotLog,
-        counters: Counters,
-        report: Callable[[StatusPatch], None],
-        profiles: frozenset[str],
-        reject_waiting: Callable[[str], bool],
-        groups: PodGroups,
-    ) -> None:
-        """`reject_waiting` has a pod (uid) that waits on Permit, and is being deleted, give its place
-        up; says whether it was waiting."""
-        self._cache = cache
-        self._queue = queue
-        self._snapshots = snapshots
-        self._counters = counters
-        self._report = report
-        self._profiles = profiles
-        self._reject_waiting = reject_waiting
-        self._groups = groups
+    def __init__(self, core: Core) -> None:
+        self._core = core
+        self._cache, self._queue, self._groups = core.cache, core.queue, core.groups
+        self._profiles = core.settings.profiles
         self._events: Counter[ClusterEvent | str] = Counter()
         """Those of the cluster, and labels of others, since `take_events`."""
 
@@ -102,17 +71,6 @@ class ClusterChanges:
             taken[event if isinstance(event, str) else event.label] += count
         self._events.clear()
         return taken
-
-    def shared_claim_of(self, uid: str) -> str:
-        """The first resource claim that a pod names itself, so that others may name it as well; empty
-        where there is none, and for a pod that is not known."""
-        pod = self._cache.get_pod(uid) or self._queue.get(uid)
-        if pod is None:
-            return ""
-        pod_class = pod.pod_class
-        named = pod_class.info.spec.resource_claims or ()
-        names = (each.resource_claim_name for each in named if each.resource_claim_name)
-        return next((f"{pod_class.namespace}/{name}" for name in names), "")
 
     def nodes_changed(
         self, nodes: Sequence[Node], refuse: Callable[[ObjectError], None], now_s: float
@@ -177,7 +135,7 @@ class ClusterChanges:
         cannot be bound any more, and gives its room up at once, whatever its finalizers wait for
         (handleAssumedPodDeletion upstream)."""
         self._enqueue(record, queued, now_s, is_assumed=True)
-        if record.deleted and not self._reject_waiting(record.uid):
+        if record.deleted and not self._core.waiting.reject_deleted(record.uid):
             self._cache.forget_pod(record.uid)
             self.wake_as_deleted(held, now_s)
 
@@ -198,8 +156,8 @@ class ClusterChanges:
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.get(record.uid) is not None:
-            self._counters[Count.FOREIGN_BINDS] += 1
-            self._counters.foreign_by_node[record.node_name] += 1
+            self._core.counters[Count.FOREIGN_BINDS] += 1
+            self._core.counters.foreign_by_node[record.node_name] += 1
             self._queue.delete(record.uid)
         new_pod = self._cache.get_pod(record.uid)
         assert new_pod is not None, "just added"
@@ -236,7 +194,7 @@ class ClusterChanges:
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
             self._queue.delete(record.uid)
-            self._counters[Count.FOREIGN_PODS] += 1
+            self._core.counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
             self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
@@ -267,7 +225,7 @@ class ClusterChanges:
         self._queue.delete(record.uid)
         self._groups.remove(record)
         if profile in self._profiles:
-            self._report(verdict_of(0, record, profile, problem, is_error=True))
+            self._core.patches.add(verdict_of(0, record, profile, problem, is_error=True))
 
     def pass_over(self, pod: QueuedPod, now_s: float) -> None:
         """A pod is not to be tried any more and leaves the queue. One that is being deleted, whatever
@@ -296,7 +254,7 @@ class ClusterChanges:
     # Nodes ---------------------------------------------------------------------------------------
 
     def node_deleted(self, name: str, now_s: float) -> None:
-        self._counters.foreign_by_node.pop(name, None)
+        self._core.counters.foreign_by_node.pop(name, None)
         node = self._cache.remove_node(name)
         if node is not None:
             self._wake(NODE_DELETE, node, None, now_s)
@@ -307,7 +265,7 @@ class ClusterChanges:
         value = decode_object(kind, body)
         old = self._cache.objects.get(kind, key)
         self._cache.put_object(kind, key, body, value)
-        self._snapshots.note_object(kind, key, body)
+        self._core.snapshots.note_object(kind, key, body)
         resource = _resource_of(kind)
         action = Action.ADD if old is None else Action.UPDATE
         if resource is not None:
@@ -320,7 +278,7 @@ class ClusterChanges:
         old = self._cache.objects.get(kind, key)
         if not self._cache.remove_object(kind, key):
             return
-        self._snapshots.note_object(kind, key, None)
+        self._core.snapshots.note_object(kind, key, None)
         resource = _resource_of(kind)
         if resource is not None:
             self._wake(ClusterEvent(resource, Action.DELETE), old, None, now_s)

@@ -1,16 +1,27 @@
-"""What the owner counts and times since its start; `owner_counts.py` and `metrics_table.py` say what
-there is."""
+"""What the owner counts and times since its start; `owner_counts.py` says what there is.
+
+Pods that went together took equally long: they are counted first and observed once for all of them, at
+the end of a turn, so that a figure costs a pod next to nothing. Times are the owner's own moments, those
+that `handle` was called with.
+"""
 
 from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from daemon.core.metrics_table import add_to, owner_tally
-from daemon.core.owner_counts import Count
+from daemon.core.owner_counts import Count, add_to, owner_tally
+from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.measured import Measured, measured_by
 
+SCHEDULED: Final = "scheduled"
+UNSCHEDULABLE: Final = "unschedulable"
+ERROR: Final = "error"
+"""Results, in kube-scheduler's words (pkg/scheduler/metrics/metrics.go, v1.36.2)."""
+ATTEMPTS_LABELLED_MAX: Final = 15
+"""Pods with so many attempts or more are one label (getAttemptsLabel in
+pkg/scheduler/schedule_one.go, v1.36.2)."""
 RECENT_MAX: Final = 40
 """Decisions that are remembered for people: a screen of them."""
 
@@ -46,6 +57,11 @@ class Counters(dict[Count, int]):
         """(extension point, status, profile) -> pods and seconds since the last `flush`."""
         self.passed: Counter[tuple[str, str]] = Counter()
         """(extension point, profile) -> pods since then that nobody was asked about."""
+        self._failed: Counter[tuple[str, str, float]] = Counter()
+        """(result, profile, when it was handed out) of attempts that ended since then."""
+        self._bound: Counter[tuple[str, float, int, float]] = Counter()
+        """(profile, when it was handed out, attempts, when it could first have been tried), both times
+        later by what the end was heard of too late."""
         self.foreign_by_node: Counter[str] = Counter()
         """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
         self.last_error = ""
@@ -68,9 +84,18 @@ class Counters(dict[Count, int]):
         known[0] += times
         known[1] += seconds
 
-    def flush(self) -> None:
-        """Observes what `took` was told of, at the end of a turn. Of pods that went together each took
-        equally long."""
+    def bound(self, pod: QueuedPod, profile: str, ago_s: float) -> None:
+        """The attempt led to a binding, which is part of it, `ago_s` before now."""
+        since_s = pod.initial_attempt_s or pod.added_s
+        self._bound[profile, pod.popped_s + ago_s, pod.attempts, since_s + ago_s] += 1
+        if pod.was_flushed:
+            self[Count.SCHEDULED_AFTER_FLUSH] += 1
+
+    def refused(self, pod: QueuedPod, profile: str, *, is_error: bool) -> None:
+        self._failed[ERROR if is_error else UNSCHEDULABLE, profile, pod.popped_s] += 1
+
+    def flush(self, now_s: float) -> None:
+        """Observes what was taken down in a turn, all of which happened now."""
         if self.passed:
             for (point, profile), times in self.passed.items():
                 self.took(point, profile, 0.0, times)
@@ -79,11 +104,20 @@ class Counters(dict[Count, int]):
             for labels, (count, seconds) in self._took.items():
                 self.observe("extension_point_s", labels, seconds / count, int(count))
             self._took.clear()
+        for (result, profile, popped_s), count in self._failed.items():
+            self.observe("attempt_s", (result, profile), max(0.0, now_s - popped_s), count)
+        self._failed.clear()
+        for (profile, popped_s, attempts, since_s), count in self._bound.items():
+            self.observe("attempt_s", (SCHEDULED, profile), max(0.0, now_s - popped_s), count)
+            is_many = attempts >= ATTEMPTS_LABELLED_MAX
+            label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{attempts}"
+            self.observe("sli_s", (label,), max(0.0, now_s - since_s), count)
+            self.observe("attempts", (), attempts, count)
+        self._bound.clear()
         self.plugin_times.flush(self._tally)
         self.plugin_times.begin_round()
 
     def add(self, measured: Measured) -> None:
-        """What another process counted and timed."""
         if measured.counts or measured.histograms:
             add_to(self._tally, measured)
 

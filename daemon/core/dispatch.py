@@ -25,6 +25,7 @@ from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
 from shared.limits import RUN_PODS_MAX
+from shared.messages.from_scorer import Forecast
 from shared.messages.to_scorer import (
     ExtendedTask,
     GroupTask,
@@ -51,8 +52,6 @@ NO_BATCH: Final = 0
 
 
 class Attempt(msgspec.Struct, eq=False, gc=False):
-    """One pod out with a worker."""
-
     ticket: int
     batch_id: int
     pod: QueuedPod
@@ -60,32 +59,28 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
 
 
 class GroupInHand(NamedTuple):
-    """A pod group that a worker has in hand."""
-
     key: str
     needed: int
     """So many of its pods had to find a place when it went out."""
 
 
-class Foreseen(msgspec.Struct, frozen=True, gc=False):
+class Foreseen(msgspec.Struct):
     """The next pods of a class would be placed so, in the state of a snapshot with what was foreseen and
     done since."""
 
-    sequence: int
+    forecast: Forecast
     position: Position
     """Of the cache's journal, in that state."""
-    ticket: int
-    class_id: int
-    node_rows: list[int]
-    took_s: float
-    """The worker, to find one of them."""
+    used_count: int = 0
     checked_count: int = 0
     """So many of the next pass every check, as long as nothing but these is placed."""
 
+    @property
+    def ticket(self) -> int:
+        return self.forecast.ticket + self.used_count
+
 
 class Scorer(Peer):
-    """One connected worker."""
-
     instance: str
     key_name: str = ""
     """Of a worker of another host, who is believed nothing that can be checked; else empty."""
@@ -136,18 +131,17 @@ class Scorer(Peer):
 
 
 class ScorerFleet(Peers[Scorer]):
-    """The connected workers and what each has in hand."""
-
-    def __init__(self, epoch: int) -> None:
+    def __init__(self, epoch: int, *, names_pods: bool = False) -> None:
+        """`names_pods`: workers log what they do with each."""
         super().__init__()
         self._epoch = epoch
+        self._names_pods = names_pods
         self._by_class: dict[int, Scorer] = {}
-        self._next_ticket = 1
+        self.next_ticket = 1
+        """Of the next pod that is handed out."""
         self._next_batch_id = 1
         self.is_careful = False
         """Each worker has one pod at a time; see `suspects.py`."""
-        self.names_pods = False
-        """Workers log what they do with each."""
 
     def join(
         self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
@@ -194,33 +188,27 @@ class ScorerFleet(Peers[Scorer]):
         return sum(len(s.attempts) - len(s.extended) for s in self._by_peer.values())
 
     def retire_classes(self, class_ids: Iterable[int]) -> None:
-        """These classes have no pods left."""
         for class_id in class_ids:
             self._by_class.pop(class_id, None)
-
-    @property
-    def next_ticket(self) -> int:
-        """Of the next pod that is handed out."""
-        return self._next_ticket
 
     def with_foresight(self, class_id: int) -> Scorer | None:
         """The worker that the next pod of a class goes to, if it has said where it would place it."""
         scorer = self._by_class.get(class_id)
         found = None if scorer is None else scorer.foreseen
-        if found is None or found.class_id != class_id or found.ticket != self._next_ticket:
+        if found is None or found.forecast.class_id != class_id or found.ticket != self.next_ticket:
             return None
         return scorer
 
     def all_foreseen(self) -> Iterator[Foreseen]:
         """What the workers have said of the next pods."""
         for scorer in self._by_peer.values():
-            if scorer.foreseen is not None and scorer.foreseen.ticket == self._next_ticket:
+            if scorer.foreseen is not None and scorer.foreseen.ticket == self.next_ticket:
                 yield scorer.foreseen
 
     def take_ticket(self) -> int:
         """For a pod that is not part of a batch."""
-        ticket = self._next_ticket
-        self._next_ticket += 1
+        ticket = self.next_ticket
+        self.next_ticket += 1
         return ticket
 
     def hand_out(
@@ -309,7 +297,7 @@ class ScorerFleet(Peers[Scorer]):
         batch_id = self._next_batch_id
         self._next_batch_id += 1
         scorer.last_batch_id = batch_id
-        first_ticket = ticket = self._next_ticket
+        first_ticket = ticket = self.next_ticket
         runs: list[TaskRun] = []
         run_class_id, run_length = 0, 0
         for pod in batch:
@@ -328,6 +316,6 @@ class ScorerFleet(Peers[Scorer]):
                 run_class_id, run_length = class_id, run_length + 1
         if run_length:
             runs.append(TaskRun(run_class_id, run_length))
-        self._next_ticket = ticket
-        names = [pod.key for pod in batch] if self.names_pods else []
+        self.next_ticket = ticket
+        names = [pod.key for pod in batch] if self._names_pods else []
         return SchedulePods(self._epoch, batch_id, min_sequence, first_ticket, runs, group, names)

@@ -12,11 +12,9 @@ happens, or somebody needs it (`covers_changes`). Pods that need more than a nod
 (something reserved, nominations) go the usual way.
 """
 
-import msgspec
-
 from daemon.core.committer import Committer, is_wanted, taken_count
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Core
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
@@ -24,11 +22,8 @@ from shared.messages.from_scorer import Forecast
 
 
 class Foresight:
-    """What the workers foresee."""
-
-    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, committer: Committer) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
+    def __init__(self, core: Core, committer: Committer) -> None:
+        self._core = core
         self._committer = committer
         self._followed: Scorer | None = None
         """A pod was placed where this worker had foreseen it, and what follows is not checked yet."""
@@ -36,59 +31,50 @@ class Foresight:
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a worker says, if it is of this moment and passes every check."""
         class_id = forecast.class_id
-        cache = self._facts.cache
+        cache = self._core.cache
         scorer.foreseen = None
         info = cache.classes.infos.get(class_id)
         if info is None or not self._is_now(forecast.sequence) or len(cache.view.nominations):
             return
-        if self._facts.plugins.may_reserve(info):
+        if self._core.plugins.may_reserve(info):
             return
-        foreseen = Foreseen(
-            sequence=forecast.sequence,
-            position=cache.journal.position,
-            ticket=forecast.ticket,
-            class_id=class_id,
-            node_rows=forecast.node_rows,
-            took_s=forecast.took_s,
-        )
-        scorer.foreseen = self._checked(foreseen)
+        scorer.foreseen = Foreseen(forecast, cache.journal.position)
+        self._check(scorer, scorer.foreseen)
 
-    def _checked(self, foreseen: Foreseen) -> Foreseen | None:
-        """With as many as can be checked at once in the newest state; None if the next does not pass."""
-        cache, checker = self._facts.cache, self._facts.checker
-        count = taken_count(cache, checker, foreseen.class_id, foreseen.node_rows)
-        return msgspec.structs.replace(foreseen, checked_count=count) if count else None
+    def _check(self, scorer: Scorer, foreseen: Foreseen) -> None:
+        """As many as can be at once, in the newest state; all is void if the next does not pass."""
+        cache, checker, forecast = self._core.cache, self._core.checker, foreseen.forecast
+        rows = forecast.node_rows[foreseen.used_count :]
+        foreseen.checked_count = taken_count(cache, checker, forecast.class_id, rows)
+        if not foreseen.checked_count:
+            scorer.foreseen = None
 
     def place(self, now_s: float) -> None:
         """Assumes the pods that wait, in their order, as far as they were foreseen."""
-        queue = self._facts.queue
+        queue = self._core.queue
         while (pod := queue.first_in_line()) is not None:
             self.check_next()
             if not self._place(pod, now_s):
                 return
 
     def _place(self, pod: QueuedPod, now_s: float) -> bool:
-        scorer = self._outgoing.scorers.with_foresight(pod.class_id)
+        scorer = self._core.scorers.with_foresight(pod.class_id)
         foreseen = None if scorer is None else scorer.foreseen
         if scorer is None or foreseen is None or pod.record.group:
             return False
-        is_now = self._is_now(foreseen.sequence, foreseen.position)
-        if not is_now or not is_wanted(pod, self._facts.cache):
+        if not self._is_still_so(foreseen) or not is_wanted(pod, self._core.cache):
             return False
-        self._facts.queue.pop_batch(1, now_s)
-        pod.ticket = self._outgoing.scorers.take_ticket()
+        self._core.queue.pop_batch(1, now_s)
+        pod.ticket = self._core.scorers.take_ticket()
         attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
-        self._committer.commit_checked(attempt, foreseen.node_rows[0], now_s)
-        self._outgoing.counters[Count.FORECASTS_USED] += 1
-        self._outgoing.log_step("placed_as_foreseen", pod)
-        self._outgoing.counters.observe("algorithm_s", (), foreseen.took_s)
-        scorer.foreseen = msgspec.structs.replace(
-            foreseen,
-            position=self._facts.cache.journal.position,
-            ticket=foreseen.ticket + 1,
-            node_rows=foreseen.node_rows[1:],
-            checked_count=foreseen.checked_count - 1,
-        )
+        row = foreseen.forecast.node_rows[foreseen.used_count]
+        self._committer.commit_checked(attempt, row, now_s)
+        self._core.counters[Count.FORECASTS_USED] += 1
+        self._core.log_step("placed_as_foreseen", pod)
+        self._core.counters.observe("algorithm_s", (), foreseen.forecast.took_s)
+        foreseen.position = self._core.cache.journal.position
+        foreseen.used_count += 1
+        foreseen.checked_count -= 1
         self._followed = scorer
         return True
 
@@ -98,18 +84,20 @@ class Foresight:
         scorer, self._followed = self._followed, None
         foreseen = None if scorer is None else scorer.foreseen
         if scorer is not None and foreseen is not None and not foreseen.checked_count:
-            is_now = self._is_now(foreseen.sequence, foreseen.position)
-            scorer.foreseen = self._checked(foreseen) if is_now else None
+            if self._is_still_so(foreseen):
+                self._check(scorer, foreseen)
+            else:
+                scorer.foreseen = None
 
     def covers_changes(self) -> bool:
         """All that changed since the last snapshot was foreseen, and more is."""
-        return any(
-            self._is_now(foreseen.sequence, foreseen.position)
-            for foreseen in self._outgoing.scorers.all_foreseen()
-        )
+        return any(map(self._is_still_so, self._core.scorers.all_foreseen()))
+
+    def _is_still_so(self, foreseen: Foreseen) -> bool:
+        return self._is_now(foreseen.forecast.sequence, foreseen.position)
 
     def _is_now(self, sequence: int, position: Position | None = None) -> bool:
         """Nothing changed since this snapshot, but for what was foreseen up to a position."""
-        snapshots = self._outgoing.snapshots
+        snapshots = self._core.snapshots
         is_last = sequence == snapshots.sequence
-        return is_last and snapshots.is_current(self._outgoing.scorers.settled(), position)
+        return is_last and snapshots.is_current(self._core.scorers.settled(), position)

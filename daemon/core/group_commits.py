@@ -24,8 +24,8 @@ from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.committer import Beside, Committer, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.group_victims import confirmed_victims, fit_without
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.group_victims import Placed, confirmed_victims, fit_without
+from daemon.core.holdings import Core
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import Unit
 from daemon.core.status_patches import group_verdict
@@ -39,18 +39,10 @@ OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "
 
 
 class GroupCommits:
-    """Settles the answers about groups."""
-
     def __init__(
-        self,
-        facts: ClusterFacts,
-        outgoing: OutgoingWork,
-        ends: AttemptEnds,
-        committer: Committer,
-        reservations: GroupReservations,
+        self, core: Core, ends: AttemptEnds, committer: Committer, reservations: GroupReservations
     ) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
+        self._core = core
         self._ends = ends
         self._committer = committer
         self._reservations = reservations
@@ -60,7 +52,7 @@ class GroupCommits:
         group = scorer.groups.pop(proposals.batch_id, None)
         if group is None:
             return False
-        self._facts.nominations.refresh()
+        self._core.nominations.refresh()
         scorer.proposal_sequence = proposals.proposal_sequence
         of_batch = (a for a in scorer.attempts.values() if a.batch_id == proposals.batch_id)
         first = next(of_batch, None)
@@ -68,8 +60,8 @@ class GroupCommits:
         if not is_judged and len(proposals.placements.tickets) >= group.needed:
             # The worker has all of it on its copy; what it found on top of that is no verdict.
             for row in proposals.placements.node_rows:
-                self._facts.cache.touch_row(row)
-            scorer.refused_generation = self._facts.cache.generation
+                self._core.cache.touch_row(row)
+            scorer.refused_generation = self._core.cache.generation
         self.release((group.key,), now_s)
         return True
 
@@ -86,7 +78,7 @@ class GroupCommits:
     def release(self, keys: Iterable[str], now_s: float) -> None:
         """Groups are not out with a worker any more: pods of them that came since are tried."""
         for key in keys:
-            for pod in self._facts.groups.settled(key):
+            for pod in self._core.groups.settled(key):
                 late = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
                 self._committer.try_again(late, now_s, is_refused=False)
 
@@ -94,7 +86,7 @@ class GroupCommits:
         self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
     ) -> bool:
         """Whether the placements were checked."""
-        needed = self._facts.groups.needed(key, first.pod)
+        needed = self._core.groups.needed(key, first.pod)
         found = _found(proposals)
         found_count = len(found)
         proposals = self._permitted(key, first, proposals, found)
@@ -106,9 +98,9 @@ class GroupCommits:
         if found_count < needed and not error:
             if proposals.skipped or is_too_old:
                 # What kept pods away may be gone, or has yet to be said.
-                self._try_all_again(scorer, proposals, now_s, is_refused=is_too_old)
+                self._try_again(scorer, _tickets(proposals), now_s, is_refused=is_too_old)
                 return False
-            error = self._facts.groups.lacking(key)
+            error = self._core.groups.lacking(key)
         is_judged = not error and needed <= found_count == len(proposals.placements.tickets)
         told = proposals.group_message or UNSCHEDULABLE
         room = proposals.group_room
@@ -123,7 +115,7 @@ class GroupCommits:
             result, message = "unschedulable", self._reservations.message(key, told)
         elif found_count < needed:
             if not self._have_gone(key, first, scorer, proposals, now_s):
-                self._try_all_again(scorer, proposals, now_s, is_refused=True)
+                self._try_again(scorer, _tickets(proposals), now_s, is_refused=True)
                 return False
             result, message = "waiting_on_preemption", self._reservations.message(key, told)
             self._wait_for_room(scorer, proposals, told, now_s, is_kept=message != told)
@@ -146,33 +138,32 @@ class GroupCommits:
     ) -> Proposals:
         """With what Permit says to the first pod that found a place, where the group's object is gone:
         how many pods it wanted is not known any more."""
-        problem = self._facts.groups.permit_problem(key, first.pod)
+        problem = self._core.groups.permit_problem(key, first.pod)
         if not problem or not found:
             return proposals
         failure = Failure([min(found)], problem, [], [], is_error=True)
         return msgspec.structs.replace(proposals, failures=[failure, *proposals.failures])
 
     def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
-        """Condition and metrics."""
         labels = (result, first.pod_class.profile)
-        self._outgoing.counters.count("podgroup_attempts", labels)
-        self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
-        group = self._facts.groups.of(key)
-        if group is None or self._facts.settings.groups.are_foreign:
+        self._core.counters.count("podgroup_attempts", labels)
+        self._core.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
+        group = self._core.groups.of(key)
+        if group is None or self._core.settings.groups.are_foreign:
             return  # Gone meanwhile, and with it who could be told; or another scheduler's.
         verdict = group_verdict(
             group, message, is_scheduled=result == "scheduled", is_error=result == "error"
         )
         if verdict is not None:
-            self._outgoing.patches.add(verdict)
+            self._core.patches.add(verdict)
 
     # A group that is placed ----------------------------------------------------------------------
 
     def _is_placed(self, needed: int, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
         """Assumes what passes, if that is enough; else everything is as before, and tried again."""
-        nominated = dict(self._facts.queue.nominator.node_by_uid)
+        nominated = dict(self._core.queue.nominator.node_by_uid)
         generation = proposals.generation
-        with self._facts.cache.objects.for_one_group():
+        with self._core.cache.objects.for_one_group():
             judgement = self._committer.judge(scorer, proposals.placements, generation)
         accepted_count = len(judgement.accepted)
         is_placed = accepted_count >= needed
@@ -188,21 +179,16 @@ class GroupCommits:
         for attempt, node_name in judgement.accepted:
             self._ends.take_off(attempt.pod.record, attempt.pod_class.info, node_name)
             if attempt.pod.uid in nominated:
-                self._facts.queue.nominator.nominate(attempt.pod.uid, nominated[attempt.pod.uid])
-        scorer.refused_generation = self._facts.cache.generation
+                self._core.queue.nominator.nominate(attempt.pod.uid, nominated[attempt.pod.uid])
+        scorer.refused_generation = self._core.cache.generation
         for attempt in [*(attempt for attempt, _ in judgement.accepted), *judgement.rejected]:
             self._committer.try_again(attempt, now_s)
         nothing = judgement._replace(accepted=[], rejected=[])
         self._committer.carry_out(scorer, nothing, now_s)
-        self._try_all_again(scorer, proposals, now_s, is_refused=True)
+        self._try_again(scorer, _tickets(proposals), now_s, is_refused=True)
         return False
 
     # A group that is not -------------------------------------------------------------------------
-
-    def _try_all_again(
-        self, scorer: Scorer, proposals: Proposals, now_s: float, *, is_refused: bool
-    ) -> None:
-        self._try_again(scorer, _tickets(proposals), now_s, is_refused=is_refused)
 
     def _try_again(
         self, scorer: Scorer, tickets: Iterable[int], now_s: float, *, is_refused: bool
@@ -233,40 +219,40 @@ class GroupCommits:
 
     def _fail(self, attempt: Attempt, failure: Failure, now_s: float) -> None:
         """A pod keeps no claim to what was found for it earlier."""
-        if attempt.pod.uid in self._facts.queue.nominator.node_by_uid:
-            self._facts.nominations.end(attempt.pod, now_s)
+        if attempt.pod.uid in self._core.queue.nominator.node_by_uid:
+            self._core.nominations.end(attempt.pod, now_s)
         self._ends.fail(attempt, failure, now_s)
 
     def _have_gone(
         self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
     ) -> bool:
         """Has all go who are in a group's way; no, where that would not help any more."""
-        facts, room = self._facts, proposals.group_room
+        core, room = self._core, proposals.group_room
         assert room is not None, "asked before"
-        group = facts.groups.of(key)
+        group = core.groups.of(key)
         placed = _placed(scorer, room)
-        if group is None or len(placed) < facts.groups.needed(key, first.pod):
+        if group is None or len(placed) < core.groups.needed(key, first.pod):
             return False
-        priority = facts.groups.priority(group, (attempt.pod for attempt, _ in placed))
+        priority = core.groups.priority(group, (attempt.pod for attempt, _ in placed))
         try:
             with reading("pod", first.pod):
                 victims = confirmed_victims(
-                    facts.cache, facts.groups, priority, room.victims, proposals.generation
+                    core.cache, core.groups, priority, room.victims, proposals.generation
                 )
                 is_right = victims is not None and fit_without(
-                    facts.cache, facts.frameworks, placed, victims
+                    core.cache, core.frameworks, placed, victims
                 )
         except ObjectError:
-            forget_worked_out(facts.cache, facts.checker)
+            forget_worked_out(core.cache, core.checker)
             return False
         if victims is None or not is_right:
-            scorer.refused_generation = facts.cache.generation
-            self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
+            scorer.refused_generation = core.cache.generation
+            self._core.counters[Count.PREEMPTIONS_REJECTED] += 1
             return False
-        count = facts.nominations.commit_group(first, group, victims)
-        self._outgoing.counters[Count.PREEMPTIONS] += 1
+        count = core.nominations.commit_group(first, group, victims)
+        self._core.counters[Count.PREEMPTIONS] += 1
         if count:
-            self._outgoing.counters.observe("victims", (), count)
+            self._core.counters.observe("victims", (), count)
             told = proposals.group_message or UNSCHEDULABLE
             self._reservations.hold(key, placed, told, now_s, priority)
         return True
@@ -304,7 +290,7 @@ class GroupCommits:
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 
 
-def _placed(scorer: Scorer, room: GroupRoom) -> list[tuple[Attempt, int]]:
+def _placed(scorer: Scorer, room: GroupRoom) -> list[Placed]:
     """Where the pods of a group would go, those that are still out with the worker."""
     pairs = zip(room.placements.tickets, room.placements.node_rows, strict=True)
     return [(scorer.attempts[t], row) for t, row in pairs if t in scorer.attempts]

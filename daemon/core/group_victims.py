@@ -13,9 +13,9 @@ from contextlib import contextmanager
 import numpy as np
 
 from daemon.core.cache import Cache
+from daemon.core.cached_nodes import CachedPod
 from daemon.core.dispatch import Attempt
 from daemon.core.pod_groups import PodGroups
-from daemon.core.pod_lifecycle import CachedPod
 from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated

@@ -2,76 +2,162 @@
 
 A placement touches most of it: the cache, the queue, a nomination, a binder's orders, a counter. So each
 part (`adapter_links.py`, `scorer_links.py`, `foresight.py`, `committer.py`, `permit_stage.py`,
-`attempt_ends.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given both:
-what is so, and what others are to do about it.
+`attempt_ends.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given all of
+it: what is so, and what others are to do about it.
 """
 
-from typing import NamedTuple
+from collections.abc import Callable
+from functools import partial
 
-from daemon.core.attempt_times import AttemptTimes
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
-from daemon.core.cluster_changes import ClusterChanges
-from daemon.core.counters import Counters
+from daemon.core.counters import Counters, begin_at_zero
 from daemon.core.dispatch import ScorerFleet
 from daemon.core.effects import Effect, Note
-from daemon.core.nominations import NominationBook
+from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
+from daemon.core.queue.wakeups import GATED_BY_EVICTIONS, Wakeups
 from daemon.core.settings import Settings
 from daemon.core.snapshot_log import SnapshotLog
 from daemon.core.status_patches import StatusPatches
-from daemon.core.suspects import Suspects
+from daemon.core.suspects import PARKED, Suspects
 from daemon.core.syncs import Syncs
 from daemon.core.waiting_pods import WaitingPods
 from shared.engine.checker import Checker
+from shared.extenders.extender_config import EXTENDER
+from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime.framework import Framework
+from shared.kube.custom_resources import custom_kind
+from shared.kube.pod_record import PodRecord
+from shared.kube.resources import ALL_KINDS
+from shared.messages.to_binder import Decision
+from shared.plugin_names import DEFAULT_PREEMPTION
 
 
-class ClusterFacts(NamedTuple):
-    """The cluster as it is known, and by what it is judged."""
+class Core:
+    """The cluster as it is known and by what it is judged; what other processes have in hand; and what
+    they and people are to be told."""
 
-    settings: Settings
-    frameworks: dict[str, Framework]
-    plugins: OwnerPlugins
-    cache: Cache
-    queue: SchedulingQueue
-    syncs: Syncs
-    changes: ClusterChanges
-    checker: Checker
-    nominations: NominationBook
-    waiting: WaitingPods
-    groups: PodGroups
+    def __init__(
+        self,
+        epoch: int,
+        settings: Settings,
+        frameworks: dict[str, Framework],
+        plugins: OwnerPlugins,
+        now_s: float,
+        stopwatch: Callable[[], float],
+    ) -> None:
+        self.epoch, self.settings = epoch, settings
+        self.is_standby = settings.is_candidate
+        """Another leads."""
+        self.frameworks, self.plugins = frameworks, plugins
+        self.counters = Counters(stopwatch)
+        begin_at_zero(self.counters, frameworks)
+        self.effects: list[Effect] = []
+        """What is to be done, in order; whoever changes something adds to it."""
+        self.cache = cache = Cache(settings.assumed_pod_ttl_s)
+        self.snapshots = SnapshotLog(cache, epoch)
+        self.checker = Checker(cache.view, plugins.checked(frameworks))
+        self.suspects = Suspects()
+        self.patches = StatusPatches()
+        """Of pending pods' statuses, until a binder is told."""
+        self.groups = PodGroups(cache, settings.groups)
+        self._evictions = Evictions(cache, self.groups, is_async=settings.preempts_async)
+        self.queue = queue = SchedulingQueue(
+            self._wakeups(),
+            start_s=now_s,
+            settings=settings.queue,
+            pre_enqueue=self._gate_of,
+            queue_key=plugins.queue_sort.queue_key,
+            release=cache.classes.release,
+        )
+        self.waiting = WaitingPods(plugins.permit, queue)
+        self.waiting.introduce(plugins.everyone())
+        self.nominations = NominationBook(
+            cache, queue, frameworks, epoch, self.patches, self.waiting.preempt, self._evictions
+        )
+        known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
+        self.syncs = Syncs(known + [custom_kind(name) for name in settings.custom_kinds])
+        self.scorers = ScorerFleet(epoch, names_pods=settings.logs_attempts)
+        self.binders = BinderPool(
+            epoch,
+            self._described if settings.annotates_decisions else None,
+            announces=settings.announces_nodes,
+            shared_claim_of=self.shared_claim_of,
+        )
 
+    def _wakeups(self) -> Wakeups:
+        beside: dict[str, tuple[ClusterEventWithHint, ...]] = {}
+        if self.settings.extenders:
+            beside[EXTENDER] = ANY_EVENT
+        if self.settings.preempts_async:
+            beside[DEFAULT_PREEMPTION] = GATED_BY_EVICTIONS
+        registrations = {name: {**of, **beside} for name, of in self.plugins.registrations.items()}
+        on_hint = partial(self.counters.observe, "hint_s")
+        return Wakeups(registrations, self.cache.view, self.counters.stopwatch, on_hint)
 
-class OutgoingWork(NamedTuple):
-    """What other processes have in hand, and what they and people are to be told."""
+    def _gate_of(self, pod: QueuedPod) -> str | None:
+        """Who keeps the pod out of the active queue, if anybody does; asked whenever it could enter it.
 
-    epoch: int
-    snapshots: SnapshotLog
-    scorers: ScorerFleet
-    suspects: Suspects
-    binders: BinderPool
-    patches: StatusPatches
-    """Of pending pods' statuses, until a binder is told."""
-    counters: Counters
-    times: AttemptTimes
-    logs_steps: bool
-    """Each step of each attempt is a line of the log (`--log-level debug`)."""
-    effects: list[Effect]
-    """What is to be done, in order; whoever changes something adds to it."""
+        Of nearly every class no plugin ever keeps a pod out, which is asked once for the class. A pod of
+        such a class costs no call and no look at the clock, unless something is known of the pod itself:
+        its group (which is not timed), a victim that it waits for, a scorer that died of its kind.
+        """
+        pod_class, record = pod.pod_class, pod.record
+        if pod_class.may_be_gated is None:
+            pod_class.may_be_gated = self.plugins.may_gate(pod_class.info)
+        if pod_class.class_id in self.suspects.parked:
+            return PARKED
+        gate, victims = None, self._evictions.victims
+        if pod_class.may_be_gated or (victims and (record.group or record.uid in victims)):
+            begun_s = self.counters.stopwatch()
+            if pod_class.may_be_gated:
+                gate = self.plugins.gate_of(pod, self.cache.view)
+            if gate is None and victims and self._evictions.holds_back(record):
+                gate = DEFAULT_PREEMPTION
+            # Success whatever came of it, as upstream (runPreEnqueuePlugins).
+            took_s = self.counters.stopwatch() - begun_s
+            self.counters.took("PreEnqueue", pod_class.profile, took_s)
+        else:
+            self.counters.passed["PreEnqueue", pod_class.profile] += 1
+        if gate is None and record.group:
+            gate = self.groups.gate_of(pod)
+        return gate
+
+    def shared_claim_of(self, uid: str) -> str:
+        """The first resource claim that a pod names itself, so that others may name it as well; empty
+        where there is none, and for a pod that is not known."""
+        pod = self.cache.get_pod(uid) or self.queue.get(uid)
+        if pod is None:
+            return ""
+        pod_class = pod.pod_class
+        named = pod_class.info.spec.resource_claims or ()
+        names = (each.resource_claim_name for each in named if each.resource_claim_name)
+        return next((f"{pod_class.namespace}/{name}" for name in names), "")
+
+    def _described(self, record: PodRecord) -> Decision:
+        """How the placement of a pod came about, for its annotation."""
+        pod = self.queue.get(record.uid)
+        assert pod is not None, "what is to be bound is in flight"
+        begun_s = pod.added_s if pod.initial_attempt_s is None else pod.initial_attempt_s
+        return Decision(
+            generation=self.cache.generation,
+            node_count=self.cache.node_count(),
+            attempts=pod.attempts,
+            waited_ms=max(0, round((pod.popped_s - begun_s) * 1000)),
+        )
 
     def note(self, event: str, **fields: object) -> None:
-        """A line of the log."""
         self.effects.append(Note(event, fields))
 
     def log_step(self, event: str, pod: QueuedPod, **fields: object) -> None:
-        """A step of an attempt, for people who ask for them. It has the pod and its ticket, as have the
-        lines of scorer and binder: one `grep` for the pod tells its story over all processes, one for
-        a ticket that of the attempt."""
-        if self.logs_steps:
+        """A step of an attempt, for people who ask for them (`--log-level debug`). It has the pod and
+        its ticket, as have the lines of scorer and binder: one `grep` for the pod tells its story over
+        all processes, one for a ticket that of the attempt."""
+        if self.settings.logs_attempts:
             said: dict[str, object] = {"pod": pod.key, "ticket": pod.ticket, **fields}
             self.effects.append(Note(event, said, is_detail=True))
 

@@ -26,8 +26,6 @@ _encoder: Final = msgspec.msgpack.Encoder()
 
 
 class NodeShape(NamedTuple):
-    """What nodes have in common."""
-
     spec: NodeSpec
     status: NodeStatus
     """Without images."""
@@ -102,7 +100,10 @@ def write_node_columns(table: NodeTable, rows: Rows, nodes: Sequence[ShapedNode]
     table.unschedulable[rows] = np.array([s.spec.unschedulable for s in shapes])[at]
     table.taints_id[rows] = np.array([table.taints.id_of(s.taints) for s in shapes])[at]
     table.features_id[rows] = np.array([table.features.id_of(s.features) for s in shapes])[at]
-    table.images_id[rows] = table.images.ids_of(image_names(each.node) for each in nodes)
+    table.images_id[rows] = table.images.ids_of(
+        frozenset(name for image in node.status.images or () for name in image.names or ())
+        for node, _ in nodes
+    )
     table.write_labels(rows, [each.node.metadata.labels or {} for each in nodes])
 
 
@@ -115,14 +116,3 @@ def _amounts(table: NodeTable, shape: NodeShape) -> list[int]:
     for name, amount in allocatable.scalars.items():
         amounts[table.resources.find(name)] = amount
     return amounts
-
-
-def image_names(node: Node) -> frozenset[str]:
-    """All names of all images that a node has."""
-    images = node.status.images
-    if not images:
-        return _NO_IMAGES
-    return frozenset(name for image in images for name in image.names or ())
-
-
-_NO_IMAGES: Final[frozenset[str]] = frozenset()

@@ -4,10 +4,10 @@ came: what `shared.columns.table` orders by.
 Rules: pkg/scheduler/backend/cache/node_tree.go, v1.36.2.
 """
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import Final
 
-import msgspec
 import numpy as np
 
 from shared.columns.schema import Rows
@@ -37,21 +37,16 @@ def _first(labels: Mapping[str, str], keys: tuple[str, ...]) -> str:
     return ""
 
 
-class _Zone(msgspec.Struct, eq=False):
-    """A zone with nodes."""
-
-    key: str
-    number: int
-    node_count: int = 0
-
-
 class NodeTree:
     """Writes the columns of zones; the table's order follows from them."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
-        self._zones: dict[str, _Zone] = {}
-        self._by_number: dict[int, _Zone] = {}
+        self._numbers: dict[str, int] = {}
+        """By the keys of zones with nodes."""
+        self._keys: dict[int, str] = {}
+        self._node_counts: Counter[int] = Counter()
+        """By the numbers of zones."""
         self._next_number = 0
         self._next_place = 0
         self._node_count = 0
@@ -66,37 +61,32 @@ class NodeTree:
         table.forget_order()
 
     def _joined(self, key: str) -> int:
-        zone = self._zones.get(key)
-        if zone is None:
-            zone = _Zone(key, self._next_number)
+        number = self._numbers.get(key)
+        if number is None:
+            number = self._numbers[key] = self._next_number
+            self._keys[number] = key
             self._next_number += 1
-            self._zones[key] = self._by_number[zone.number] = zone
-        zone.node_count += 1
-        return zone.number
+        self._node_counts[number] += 1
+        return number
 
     def remove(self, row: int) -> None:
-        zone = self._zone_of(row)
-        zone.node_count -= 1
-        if not zone.node_count:
-            del self._zones[zone.key], self._by_number[zone.number]
+        number = self._table.zone_number.item(row)
         self._node_count -= 1
+        self._node_counts[number] -= 1
+        if not self._node_counts[number]:
+            del self._node_counts[number], self._numbers[self._keys.pop(number)]
         self._table.forget_order()
 
     def update(self, row: int, labels: Mapping[str, str]) -> None:
         """Moves a node whose zone changed to the end of its new zone."""
-        if self._zone_of(row).key != zone_key(labels):
+        if self._keys[self._table.zone_number.item(row)] != zone_key(labels):
             self.remove(row)
             self.add(np.array([row], np.intp), [labels])
 
     def zone_names(self, rows: Rows) -> list[str]:
         """Of the rows of nodes, as people call zones: with the region where a node states both."""
-        names = {
-            n: zone.key.replace(":\x00:", "/").strip("/") for n, zone in self._by_number.items()
-        }
+        names = {n: key.replace(":\x00:", "/").strip("/") for n, key in self._keys.items()}
         return [names[number] for number in self._table.zone_number[rows].tolist()]
-
-    def _zone_of(self, row: int) -> _Zone:
-        return self._by_number[self._table.zone_number.item(row)]
 
     def __len__(self) -> int:
         return self._node_count

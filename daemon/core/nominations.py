@@ -13,16 +13,17 @@ Rules: pkg/scheduler/framework/preemption/preemption.go `prepareCandidateAsync`,
 """
 
 from collections.abc import Callable, Collection, Iterable, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
+from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
+from daemon.core.cached_nodes import CachedPod
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import Effect, TellBinder
 from daemon.core.group_victims import Placed, in_place
 from daemon.core.pod_groups import PodGroups
-from daemon.core.pod_lifecycle import CachedPod
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.status_patches import StatusPatches, nomination_of
@@ -31,6 +32,7 @@ from shared.faults import reading
 from shared.framework.cluster_event import ASSIGNED_POD_DELETE
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared
+from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
@@ -42,26 +44,6 @@ from shared.plugins.preemption.victim_selector import fits_without, victims_on
 ENDED: Final = -1
 WHOLE_CLUSTER: Final = "cluster"
 """Where room is made for a group, as events name it."""
-
-
-class Preemptor(NamedTuple):
-    """For whom victims go: a pod, or a group."""
-
-    attempt: Attempt
-    """Of the pod, or of one of the group."""
-    namespace: str
-    name: str
-    uid: str
-    place: str
-    """The node."""
-    is_group: bool = False
-
-
-class Victim(NamedTuple):
-    """A deletion that a binder has and has not answered."""
-
-    order: DeleteVictim
-    peer: bytes
 
 
 class Evictions:
@@ -80,17 +62,15 @@ class Evictions:
         for a pod. More than one, as a more important pod may want the same room."""
         self._failed: set[str] = set()
 
-    def begin(self, victim_uid: str, preemptor: Preemptor) -> None:
+    def begin(self, victim_uid: str) -> None:
         """The victim is ordered to go."""
         self._preemptors.setdefault(victim_uid, {})
-        self.join(victim_uid, preemptor)
 
-    def join(self, victim_uid: str, preemptor: Preemptor) -> None:
-        """The preemptor waits for the victim too, if that is still to go for another."""
+    def join(self, victim_uid: str, preemptor_uid: str, group_key: str) -> None:
+        """The preemptor (a pod, if there is no key) waits for the victim, if that is still to go."""
         if victim_uid in self._preemptors:
-            key = f"{preemptor.namespace}/{preemptor.name}" if preemptor.is_group else ""
-            self._preemptors[victim_uid][preemptor.uid] = key
-            self.victims.setdefault(preemptor.uid, set()).add(victim_uid)
+            self._preemptors[victim_uid][preemptor_uid] = group_key
+            self.victims.setdefault(preemptor_uid, set()).add(victim_uid)
 
     def end(self, victim_uid: str, *, is_failed: bool) -> dict[str, bool]:
         """The pods (uids) that wait for nobody any more, and whether one of theirs did not go."""
@@ -111,16 +91,11 @@ class Evictions:
         """Whether a victim of the pod, or its group, is still there as if nothing had been asked of it
         (isRunningPreemption in pkg/scheduler/framework/preemption/executor.go, v1.36.2)."""
         uid = self._groups.preemptor_uid(record)
-        for victim in self.victims.get(uid, ()) if self.is_async else ():
-            held = self._cache.get_pod(victim)
-            if held is not None and not held.record.deleted:
-                return True
-        return False
+        held = map(self._cache.get_pod, self.victims.get(uid, ()) if self.is_async else ())
+        return any(victim is not None and not victim.record.deleted for victim in held)
 
 
 class NominationBook:
-    """Who is nominated where, and which victims are to go."""
-
     def __init__(
         self,
         cache: Cache,
@@ -141,8 +116,8 @@ class NominationBook:
         self._epoch = epoch
         self._patches = patches
         self._topology_version = -1
-        self._victims: dict[int, Victim] = {}
-        """By order id."""
+        self._given: dict[int, tuple[DeleteVictim, bytes]] = {}
+        """By order id: deletions that a binder has and has not answered, and which one."""
         self._waiting: list[DeleteVictim] = []
         """Deletions that no binder has."""
         self._next_order_id = 1
@@ -159,7 +134,7 @@ class NominationBook:
         version = self._cache.nodes.topology_version
         if version != self._topology_version:
             self._topology_version = version
-            nominator.changed.update(dict.fromkeys(nominator.uids()))
+            nominator.changed.update(dict.fromkeys(nominator.node_by_uid))
         if not nominator.changed:
             return
         for uid in nominator.changed:
@@ -269,11 +244,7 @@ class NominationBook:
             self._clear_lower(pod, proposal.node_row, now_s)
         self._queue.nominator.nominate(pod.uid, node_name)
         self._patch(pod.record, node_name)
-        preemptor = pod.record
-        self._evict(
-            staying,
-            Preemptor(attempt, preemptor.namespace, preemptor.name, preemptor.uid, node_name),
-        )
+        self._evict(staying, attempt, pod.record, node_name)
         self.refresh()
         self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
         if placed is not None:
@@ -283,21 +254,46 @@ class NominationBook:
     def commit_group(self, attempt: Attempt, group: PodGroup, victims: Sequence[CachedPod]) -> int:
         """Has these pods go for a group, which `attempt` is of. Returns their number, as `commit`."""
         staying = [victim for victim in victims if not victim.record.deleted]
-        meta = group.metadata
-        self._evict(
-            staying,
-            Preemptor(attempt, meta.namespace, meta.name, meta.uid, WHOLE_CLUSTER, is_group=True),
-        )
+        self._evict(staying, attempt, group.metadata, WHOLE_CLUSTER)
         return 0 if self._evictions.is_async and not staying else len(victims)
 
-    def _evict(self, victims: Sequence[CachedPod], preemptor: Preemptor) -> None:
+    def _evict(
+        self,
+        victims: Sequence[CachedPod],
+        attempt: Attempt,
+        preemptor: PodRecord | ObjectMeta,
+        place: str,
+    ) -> None:
+        """For a pod, or for a group, which `attempt` is of; `place`: the node."""
+        is_for_group = isinstance(preemptor, ObjectMeta)
+        group_key = f"{preemptor.namespace}/{preemptor.name}" if is_for_group else ""
         for victim in victims:
+            record = victim.record
             # One that waits on Permit is bound nowhere: it goes back to the queue.
-            is_given_up = self._preempt_waiting(victim.record.uid)
+            is_given_up = self._preempt_waiting(record.uid)
             if is_given_up or not victim.is_evicted:
-                self._order(preemptor, victim, is_given_up=is_given_up)
-            else:
-                self._evictions.join(victim.record.uid, preemptor)
+                order = DeleteVictim(
+                    order_id=self._next_order_id,
+                    profile=attempt.pod_class.profile,
+                    namespace=record.namespace,
+                    name=record.name,
+                    uid=record.uid,
+                    resource_version=record.resource_version,
+                    node_name=place,
+                    preemptor_namespace=preemptor.namespace,
+                    preemptor_name=preemptor.name,
+                    preemptor_uid=preemptor.uid,
+                    observed_generation=record.generation,
+                    is_given_up=is_given_up,
+                    ticket=attempt.ticket,
+                    is_for_group=is_for_group,
+                )
+                self._next_order_id += 1
+                self._waiting.append(order)
+                self._evictions.begin(record.uid)
+                if not is_given_up:
+                    self._cache.mark_evicted(record.uid, is_evicted=True)
+            self._evictions.join(record.uid, preemptor.uid, group_key)
 
     def _clear_lower(self, pod: QueuedPod, node_row: int, now_s: float) -> None:
         """Less important pods that are nominated to the node may fit there no more."""
@@ -346,30 +342,6 @@ class NominationBook:
             return set(victims_on(pod, row).tolist()) == set(victims)
         return fits_without(pod, row, np.array(victims, np.intp))
 
-    def _order(self, preemptor: Preemptor, victim: CachedPod, *, is_given_up: bool) -> None:
-        record, attempt = victim.record, preemptor.attempt
-        order = DeleteVictim(
-            order_id=self._next_order_id,
-            profile=attempt.pod_class.profile,
-            namespace=record.namespace,
-            name=record.name,
-            uid=record.uid,
-            resource_version=record.resource_version,
-            node_name=preemptor.place,
-            preemptor_namespace=preemptor.namespace,
-            preemptor_name=preemptor.name,
-            preemptor_uid=preemptor.uid,
-            observed_generation=record.generation,
-            is_given_up=is_given_up,
-            ticket=attempt.ticket,
-            is_for_group=preemptor.is_group,
-        )
-        self._next_order_id += 1
-        self._waiting.append(order)
-        self._evictions.begin(record.uid, preemptor)
-        if not is_given_up:
-            self._cache.mark_evicted(record.uid, is_evicted=True)
-
     def release(self, claims: Iterable[ReleaseClaim]) -> None:
         """Has resource claims freed that a pod which fits nowhere could use otherwise."""
         self._releases += claims
@@ -383,40 +355,37 @@ class NominationBook:
     def settle(self, order_id: int, problem: str, now_s: float) -> DeleteVictim | None:
         """A deletion was carried out, or failed for good: then whoever waits for it is tried again. So
         is who was kept out while something happened that helps: who goes last need not help him."""
-        victim = self._victims.pop(order_id, None)
-        if victim is None:
+        order, _ = self._given.pop(order_id, (None, b""))
+        if order is None:
             return None
         if problem:
-            self._cache.mark_evicted(victim.order.uid, is_evicted=False)
-        for uid, is_failed in self._evictions.end(
-            victim.order.uid, is_failed=bool(problem)
-        ).items():
+            self._cache.mark_evicted(order.uid, is_evicted=False)
+        for uid, is_failed in self._evictions.end(order.uid, is_failed=bool(problem)).items():
             if is_failed:
                 self._queue.fail(uid, now_s)
             else:
                 label = ASSIGNED_POD_DELETE.label
                 self._queue.let_in((uid,), DEFAULT_PREEMPTION, label, now_s)
-        return victim.order
+        return order
 
     def lose_binder(self, peer: bytes) -> None:
         """Its orders are given again: a deletion by uid does no harm twice."""
-        lost = [order_id for order_id, victim in self._victims.items() if victim.peer == peer]
-        self._waiting += [self._victims.pop(order_id).order for order_id in lost]
+        lost = [order_id for order_id, (_, given_to) in self._given.items() if given_to == peer]
+        self._waiting += [self._given.pop(order_id)[0] for order_id in lost]
 
     def keep_binders(self, peers: Collection[bytes]) -> None:
         """Every other binder is lost."""
-        for peer in {victim.peer for victim in self._victims.values()}.difference(peers):
+        for peer in {peer for _, peer in self._given.values()}.difference(peers):
             self.lose_binder(peer)
 
     def in_flight_count(self) -> int:
-        return len(self._victims) + len(self._waiting)
+        return len(self._given) + len(self._waiting)
 
-    def flush(self, binder_of: Callable[[str], bytes | None]) -> list[Effect]:
-        """What there is to be told to the binders, if any is ready. `binder_of` says by uid who
-        writes about a pod."""
+    def flush(self, binders: BinderPool) -> list[Effect]:
+        """What there is to be told to the binders, if any is ready."""
         if not (self._waiting or self._releases):
             return []
-        if binder_of("") is None:
+        if not binders.ready_count():
             self._releases = []  # The pods' next attempts find them again.
             return []
         messages: dict[bytes, PreemptPods] = {}
@@ -426,15 +395,10 @@ class NominationBook:
 
         waiting, self._waiting = self._waiting, []
         for order in waiting:
-            peer = _known(binder_of(order.uid))
-            self._victims[order.order_id] = Victim(order, peer)
+            peer = binders.for_pod(order.uid)
+            self._given[order.order_id] = order, peer
             to(peer).victims.append(order)
         releases, self._releases = self._releases, []
         for release in releases:
-            to(_known(binder_of(release.pod_uid))).releases.append(release)
+            to(binders.for_pod(release.pod_uid)).releases.append(release)
         return [TellBinder(peer, message) for peer, message in messages.items()]
-
-
-def _known(peer: bytes | None) -> bytes:
-    assert peer is not None, "a binder is ready"
-    return peer

@@ -12,17 +12,16 @@ from collections.abc import Iterable
 from itertools import islice
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from daemon.core.cache import Cache
-from daemon.core.counters import Counters
 from daemon.core.fit_reasons import reason_of, short_resource
-from daemon.core.holdings import ClusterFacts
-from daemon.core.pod_groups import PodGroups
+from daemon.core.holdings import Core
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.framework.pod_info import PodInfo
-from shared.kube.pod_record import PodRecord, PodTemplate
+from shared.kube.pod_record import PodRecord
 from shared.kube.pod_resources import exact_limits, exact_requests
 from shared.kube.quantity import NANOS_PER_UNIT
 from shared.messages.admin import (
@@ -71,11 +70,9 @@ def node_loads(cache: Cache, start: int) -> NodeLoads:
     )
 
 
-def pending_groups(
-    facts: ClusterFacts, counters: Counters, start: int, now_s: float
-) -> PendingGroups:
+def pending_groups(core: Core, start: int, now_s: float) -> PendingGroups:
     """From the pod at `start` of the queue on."""
-    queue, start = facts.queue, max(start, 0)
+    queue, groups, start = core.queue, core.groups, max(start, 0)
     alike: Counter[tuple[int, Place, str]] = Counter()
     examples: dict[tuple[int, Place, str], QueuedPod] = {}
     gangs: Counter[str] = Counter()
@@ -86,24 +83,26 @@ def pending_groups(
         alike[key] += 1
         if pod.record.group:
             gangs[pod.record.group_key] += 1
-    groups: dict[tuple[str, str], PendingGroup] = {}
+    alike_by: dict[tuple[str, str], PendingGroup] = {}
     for key, count in alike.items():
         found = _group(examples[key], count)
         kind = (found.place, found.reason)
-        groups[kind] = groups[kind].with_more(found) if kind in groups else found
+        alike_by[kind] = alike_by[kind].with_more(found) if kind in alike_by else found
     following = start + PODS_A_PAGE
     return PendingGroups(
         next_start=following if following < len(queue) else LAST,
-        groups=most_frequent(list(groups.values()), GROUPS_MAX),
-        gangs=[_gang(facts.groups, *each) for each in gangs.most_common(GANGS_MAX)],
-        recent=[] if start else _recent_decisions(counters, now_s),
+        groups=most_frequent(list(alike_by.values()), GROUPS_MAX),
+        gangs=[
+            GangProgress(key, count, groups.scheduled_count(key), groups.wanted_count(key))
+            for key, count in gangs.most_common(GANGS_MAX)
+        ],
+        recent=[]
+        if start
+        else [
+            RecentDecision(now_s - begun_s, *outcome)
+            for begun_s, *outcome in reversed(core.counters.recent)
+        ],
     )
-
-
-def _recent_decisions(counters: Counters, now_s: float) -> list[RecentDecision]:
-    return [
-        RecentDecision(now_s - begun_s, *outcome) for begun_s, *outcome in reversed(counters.recent)
-    ]
 
 
 def _group(pod: QueuedPod, count: int) -> PendingGroup:
@@ -134,10 +133,6 @@ def most_frequent(groups: list[PendingGroup], count: int) -> list[PendingGroup]:
     return kept
 
 
-def _gang(groups: PodGroups, key: str, pending_count: int) -> GangProgress:
-    return GangProgress(key, pending_count, groups.scheduled_count(key), groups.wanted_count(key))
-
-
 def competition(queue: SchedulingQueue, pod: QueuedPod) -> tuple[str, int, int]:
     """What this pod waits for, in a phrase; how many others wait for the same, and how many of these are
     of a higher priority."""
@@ -162,48 +157,34 @@ def competition(queue: SchedulingQueue, pod: QueuedPod) -> tuple[str, int, int]:
 
 def pod_resources_page(cache: Cache, queue: SchedulingQueue, start: int) -> PodResources:
     """From the node row `start` on."""
-    page = _Page()
+    page = PodResources(LAST, [], [])
+    numbers: dict[int, int] = {}
+    """Id of a class' `PodInfo` -> its template's number."""
+
+    def add(record: PodRecord, info: PodInfo, node_name: str) -> None:
+        number = numbers.setdefault(id(info), len(page.templates))
+        if number == len(page.templates):
+            template, spec = info.template, info.spec
+            priority = "" if spec.priority is None else str(spec.priority)
+            asked = _units(exact_requests(template).items())
+            allowed = _units(exact_limits(template).items())
+            told = ResourcesOfTemplate(spec.scheduler_name, priority, asked, allowed)
+            page.templates.append(told)
+        page.pods.append(ResourcesOfPod(record.namespace, record.name, node_name, number))
+
     nodes = cache.nodes
     for row in range(max(start, 0), nodes.row_count):
-        info = cache.node_info(nodes.name_of(row))
-        if info is None or info.row != row:
+        held = cache.node_info(nodes.name_of(row))
+        if held is None or held.row != row:
             continue
         if len(page.pods) >= PODS_A_PAGE:
-            return page.made(row)
-        for pod in info.pods.values():
-            page.add(pod.record, pod.pod_class.info, info.name)
+            return msgspec.structs.replace(page, next_start=row)
+        for pod in held.pods.values():
+            add(pod.record, pod.pod_class.info, held.name)
     for waiting in queue:
         if cache.get_pod(waiting.record.uid) is None:
-            page.add(waiting.record, waiting.info, "")
-    return page.made(LAST)
-
-
-class _Page:
-    def __init__(self) -> None:
-        self.pods: list[ResourcesOfPod] = []
-        self._templates: list[ResourcesOfTemplate] = []
-        self._known: dict[int, int] = {}
-        """Id of a class' `PodInfo` -> its template's number."""
-
-    def add(self, record: PodRecord, info: PodInfo, node_name: str) -> None:
-        number = self._known.get(id(info))
-        if number is None:
-            number = self._known[id(info)] = len(self._templates)
-            self._templates.append(_of(info.template))
-        self.pods.append(ResourcesOfPod(record.namespace, record.name, node_name, number))
-
-    def made(self, next_start: int) -> PodResources:
-        return PodResources(next_start, self._templates, self.pods)
-
-
-def _of(template: PodTemplate) -> ResourcesOfTemplate:
-    spec = template.spec
-    return ResourcesOfTemplate(
-        spec.scheduler_name,
-        "" if spec.priority is None else str(spec.priority),
-        _units(exact_requests(template).items()),
-        _units(exact_limits(template).items()),
-    )
+            add(waiting.record, waiting.info, "")
+    return page
 
 
 def _units(nanos: Iterable[tuple[str, int]]) -> dict[str, float]:

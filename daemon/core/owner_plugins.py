@@ -4,7 +4,7 @@ Filter runs here too, but through `shared.engine.checker.Checker`, with the scor
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeVar
 
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.errors import ObjectError
@@ -24,6 +24,9 @@ from shared.kube.pod_record import PodRecord
 
 FITS_NO_MORE: Final = Status(Code.UNSCHEDULABLE)
 """Of a placement that Filter would not let pass any more."""
+
+
+P = TypeVar("P")
 
 
 class OwnerPlugins(NamedTuple):
@@ -67,6 +70,11 @@ class OwnerPlugins(NamedTuple):
             if not is_let_in:
                 return plugin.NAME
         return None
+
+    def reserving(self, pod: PodInfo, kind: type[P]) -> P | None:
+        """The Reserve plugin of this kind, if the pod's profile has it."""
+        plugins = self.reserve.get(pod.spec.scheduler_name, ())
+        return next((each for each in plugins if isinstance(each, kind)), None)
 
     def may_gate(self, pod: PodInfo) -> bool:
         """False: no PreEnqueue plugin ever keeps a pod of this class out."""

@@ -7,8 +7,6 @@ import msgspec
 
 
 class Peer(msgspec.Struct, eq=False):
-    """One connected process."""
-
     peer: bytes
     index: int
     """Which of the pool; a process that is started again has the same, and another `peer`."""
@@ -23,9 +21,6 @@ class Peers(Generic[P]):
 
     def __init__(self) -> None:
         self._by_peer: dict[bytes, P] = {}
-
-    def __len__(self) -> int:
-        return len(self._by_peer)
 
     def get(self, peer: bytes) -> P | None:
         return self._by_peer.get(peer)

@@ -19,8 +19,6 @@ from shared.kube.pod_record import PodRecord
 
 
 class PodClass:
-    """One class, with what is computed from its template."""
-
     __slots__ = ("claim_keys", "class_id", "info", "is_bound_plainly", "is_reserved", "key",
                  "last_message", "may_be_gated", "pod_count", "priority", "profile",
                  "raw_template", "template", "usage")  # fmt: skip
@@ -57,10 +55,6 @@ class PodClass:
     @property
     def namespace(self) -> str:
         return self.key[0]
-
-    def is_of(self, record: PodRecord) -> bool:
-        """Whether the pod is of this class."""
-        return bytes(record.template) == self.template and record.namespace == self.key[0]
 
     @property
     def definition(self) -> ClassDefinition:
@@ -110,16 +104,12 @@ class PodClasses:
         pod_class.pod_count += count
 
     def release(self, pod_class: PodClass) -> None:
-        """Undoes one `acquire`."""
         assert pod_class.pod_count > 0, "released more often than acquired"
         pod_class.pod_count -= 1
         if pod_class.pod_count == 0:
             del self._by_key[pod_class.key]
             del self.infos[pod_class.class_id]
             self.retired.append(pod_class.class_id)
-
-    def __len__(self) -> int:
-        return len(self._by_key)
 
     def __iter__(self) -> Iterator[PodClass]:
         return iter(self._by_key.values())

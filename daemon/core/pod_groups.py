@@ -40,8 +40,6 @@ NOT_WITH_CONSTRAINTS: Final = (
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
-    """What of them is looked at."""
-
     gang_profiles: frozenset[str] = frozenset()
     """Those with the plugin GangScheduling: in others no pod waits for a quorum."""
     placing_profiles: frozenset[str] | None = None
@@ -70,8 +68,6 @@ class Unit(msgspec.Struct):
 
 
 class PodGroups:
-    """Of all pods that we place, and of those on nodes."""
-
     def __init__(self, cache: Cache, settings: GroupSettings) -> None:
         self._cache = cache
         self._settings = settings
@@ -84,11 +80,9 @@ class PodGroups:
 
     @property
     def is_used(self) -> bool:
-        """Whether any pod is in a group."""
         return bool(self._pods)
 
     def of(self, key: str) -> PodGroup | None:
-        """The object, if it is there."""
         group: PodGroup | None = self._cache.objects.get(POD_GROUPS.plural, key)
         return group
 
@@ -108,7 +102,6 @@ class PodGroups:
         return pods if len(pods) == quorum(self.of(key)) else ()
 
     def remove(self, record: PodRecord) -> None:
-        """A pod is gone."""
         pods = self._pods.get(record.group_key)
         if pods is not None:
             pods.pop(record.uid, None)

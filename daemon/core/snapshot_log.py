@@ -22,8 +22,6 @@ class FullSnapshot(NamedTuple):
 
 
 class SnapshotLog:
-    """Turns the cache's journal into numbered deltas."""
-
     def __init__(self, cache: Cache, epoch: int) -> None:
         self._cache = cache
         self._epoch = epoch

@@ -10,8 +10,6 @@ from shared.kube.resources import ResourceKind
 
 
 class Syncs:
-    """Of the kinds that are watched."""
-
     def __init__(self, kinds: Iterable[ResourceKind]) -> None:
         self._awaited = {kind.plural for kind in kinds}
         self._seen: dict[str, set[str]] = {}
@@ -40,12 +38,10 @@ class Syncs:
         return kind in self._seen
 
     def see(self, kind: str, key: str) -> None:
-        """An object is there."""
         if self._seen and kind in self._seen:
             self._seen[kind].add(key)
 
     def unsee(self, kind: str, key: str) -> None:
-        """An object is gone."""
         if self._seen and kind in self._seen:
             self._seen[kind].discard(key)
 

@@ -106,7 +106,6 @@ class WaitingPods:
         }
 
     def introduce(self, plugins: Iterable[object]) -> None:
-        """Gives the handle to the plugins that want it."""
         for plugin in {id(plugin): plugin for plugin in plugins}.values():
             if isinstance(plugin, HandleUser):
                 plugin.use_handle(self)
@@ -203,8 +202,6 @@ class WaitingPods:
 
     def take_decided(self) -> list[Waiting]:
         """Pods that wait no more, in the order of the decisions."""
-        if not self._decided:
-            return []
         decided = list(self._decided.values())
         for each in decided:
             del self._waiting[each.record.uid]
@@ -213,10 +210,7 @@ class WaitingPods:
 
     def take_activated(self) -> list[str]:
         """Uids of pods that plugins asked for."""
-        if not self._to_activate:
-            return []
-        uids = list(self._to_activate)
-        self._to_activate.clear()
+        uids, self._to_activate = list(self._to_activate), {}
         return uids
 
     def next_wakeup_s(self) -> float:

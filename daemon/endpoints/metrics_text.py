@@ -12,8 +12,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from daemon.core.metrics_table import ALL_METRICS
-from daemon.core.owner_counts import FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
+from daemon.core.owner_counts import ALL_METRICS, FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
 from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY

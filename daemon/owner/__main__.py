@@ -33,7 +33,11 @@ def _run(start: ChildStart[RuntimeOptions]) -> int:
     options = start.options
     config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)
-    entrance = _entrance(options)
+    entrance = None
+    if options.workers_address:
+        entrance = WorkersEntrance.read(
+            options.workers_address, options.workers_key_file, options.workers_allowed_file
+        )
     # Nanoseconds since 1970: greater than that of any earlier life on this machine.
     epoch = time.time_ns()
     clock = SystemClock()
@@ -60,14 +64,6 @@ def _run(start: ChildStart[RuntimeOptions]) -> int:
         loop.run(is_stopped)
     log.info("owner_stopped", **state.counters.plain())
     return exit_codes.LEASE_LOST if loop.is_lease_lost else exit_codes.OK
-
-
-def _entrance(options: RuntimeOptions) -> WorkersEntrance | None:
-    if not options.workers_address:
-        return None
-    return WorkersEntrance.read(
-        options.workers_address, options.workers_key_file, options.workers_allowed_file
-    )
 
 
 if __name__ == "__main__":

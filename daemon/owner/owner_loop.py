@@ -49,8 +49,6 @@ STANDBY_POLL_MS: Final = 100
 
 
 class OwnerLoop:
-    """The owner's life."""
-
     def __init__(
         self,
         sockets: OwnerSockets,

@@ -2,7 +2,7 @@
 
 Names are kube-scheduler's where it has such a metric (pkg/scheduler/metrics/metrics.go, v1.36.2), so
 that its dashboards work; the others begin with `berth_`. What the owner alone counts is declared in
-`daemon/core/owner_counts.py` and `metrics_table.py`. `/metrics` shows all of it
+`daemon/core/owner_counts.py`. `/metrics` shows all of it
 (`daemon/endpoints/metrics_text.py`).
 """
 

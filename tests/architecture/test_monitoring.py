@@ -13,7 +13,7 @@ import yaml
 from msgspec.structs import replace
 
 from daemon.core.counters import Counters
-from daemon.core.metrics_table import ALL_METRICS
+from daemon.core.owner_counts import ALL_METRICS
 from daemon.endpoints.metrics_text import metrics_text
 from daemon.supervisor.process_list import ProcessUse
 from tests.support.owner_answers import metrics_answer, status_answer

@@ -208,7 +208,7 @@ class CacheMachine(RuleBasedStateMachine):
 
     @invariant()
     def classes_live_as_long_as_their_pods(self) -> None:
-        assert len(self.cache.classes) == len({pod.shape for pod in self.pods.values()})
+        assert len(list(self.cache.classes)) == len({pod.shape for pod in self.pods.values()})
 
     @precondition(lambda self: True)
     @rule()

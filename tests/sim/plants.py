@@ -20,8 +20,8 @@ PLANTS = {
     ),
     "a placement that came to nothing is not forgotten": Plant(
         "daemon.core.cache",
-        "        self._story.step(pod, Cause.FORGET)\n        self._drop(pod)\n",
-        "",
+        "self._assumed.get(uid)\n        if pod is not None:\n            self._drop(pod)\n",
+        "self._assumed.get(uid)\n",
         found_by=5,
     ),
     "a worker ignores a gap": Plant(

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final, NamedTuple
 
 from daemon.core.counters import Counters
-from daemon.core.metrics_table import ALL_METRICS
+from daemon.core.owner_counts import ALL_METRICS
 from daemon.endpoints.metrics_text import metrics_text
 from shared.messages.admin import MetricsAnswer, QueueLengths
 from tests.support.owner_answers import metrics_answer, status_answer

@@ -2,8 +2,8 @@
 
 The order is the QueueSort plugin's, PrioritySort's by default: higher priority first, then the
 earlier timestamp; the arrival number makes it total, so that the same calls always give the same
-order. Pods whose placement the owner
-refused go before all others of their priority, in the order in which they were tried.
+order. Pods whose placement the owner refused go before all others of their priority, in the same order
+among themselves.
 
 Deleting leaves a dead entry, which `pop` skips; when half of all are dead they are swept out. So every
 operation is O(log n), for pods that come in order O(1), and memory is at most twice the pods.
@@ -27,91 +27,80 @@ QueueKey = Callable[[int, float], tuple[float, ...]]
 first part is the pod's importance: pods whose placement was refused go before all others that have
 the same."""
 
-_Entry = tuple[tuple[float, ...], int, QueuedPod]
+_Entry = tuple[float, bool, tuple[float, ...], int, QueuedPod]
+"""Importance; whether the pod was not refused; the key, of which importance is the first part; the
+pod's number; the pod."""
 
 
 class ActiveQueue:
-    """A heap of pods by importance."""
-
     def __init__(self, queue_key: QueueKey) -> None:
         self._queue_key = queue_key
         self._line: deque[_Entry] = deque()
         """In ascending order: what comes after all of it joins its end, which is nearly everything. The
         heap is for the rest."""
         self._heap: list[_Entry] = []
-        self._returned: list[_Entry] = []
-        """Pods that go before all others of their priority; same order among themselves."""
         self._dead_count = 0
 
     def __len__(self) -> int:
-        return len(self._line) + len(self._heap) + len(self._returned) - self._dead_count
+        return len(self._line) + len(self._heap) - self._dead_count
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        for heap in (self._returned, self._line, self._heap):
-            for entry in heap:
-                if entry[2].place is Place.ACTIVE:
-                    yield entry[2]
+        for entries in (self._line, self._heap):
+            yield from (entry[-1] for entry in entries if _is_alive(entry))
 
     def push(self, pod: QueuedPod) -> None:
         pod.place = Place.ACTIVE
-        entry = self._entry(pod)
+        entry = self._entry(pod, is_new=True)
         if not self._line or self._line[-1] < entry:
             self._line.append(entry)
         else:
             heapq.heappush(self._heap, entry)
 
     def push_head(self, pod: QueuedPod) -> None:
-        """Puts a pod before all others of its priority."""
         pod.place = Place.ACTIVE
-        heapq.heappush(self._returned, self._entry(pod))
+        heapq.heappush(self._heap, self._entry(pod, is_new=False))
 
     def pop(self) -> QueuedPod | None:
         """The most important pod, taken out; None when there is none."""
-        while True:
-            entry = self._pop_entry()
-            if entry is None:
-                return None
-            pod = entry[2]
-            if pod.place is Place.ACTIVE:
-                return pod
+        line, heap = self._line, self._heap
+        while line or heap:
+            is_heap_first = bool(heap) and (not line or heap[0] < line[0])
+            entry = heapq.heappop(heap) if is_heap_first else line.popleft()
+            if _is_alive(entry):
+                return entry[-1]
             self._dead_count -= 1
+        return None
 
     def first_in_line(self) -> QueuedPod | None:
         """The most important pod, left where it is; None also where somebody has pushed in."""
         line = self._line
-        if self._heap or self._returned:
+        if self._heap:
             return None
-        while line and line[0][2].place is not Place.ACTIVE:
+        while line and not _is_alive(line[0]):
             line.popleft()
             self._dead_count -= 1
-        return line[0][2] if line else None
+        return line[0][-1] if line else None
 
-    def discard(self, pod: QueuedPod) -> None:
-        """Takes a pod out for good. It never comes back as the same object (see `_rebuild`)."""
+    def remove(self, pod: QueuedPod) -> None:
+        """Takes a pod out. If it comes back, it does with another arrival number."""
         assert pod.place is Place.ACTIVE, "only an active pod leaves the active queue"
         pod.place = Place.GONE
         self._dead_count += 1
         if self._dead_count > len(self):
             self._rebuild()
 
-    def _entry(self, pod: QueuedPod) -> _Entry:
-        return (self._queue_key(pod.priority, pod.timestamp_s), pod.arrival, pod)
-
-    def _pop_entry(self) -> _Entry | None:
-        line, heap, returned = self._line, self._heap, self._returned
-        is_heap_first = bool(heap) and (not line or heap[0] < line[0])
-        if returned:
-            first = heap[0] if is_heap_first else line[0] if line else None
-            if first is None or first[0][0] >= returned[0][0][0]:
-                return heapq.heappop(returned)
-        if is_heap_first:
-            return heapq.heappop(heap)
-        return line.popleft() if line else None
+    def _entry(self, pod: QueuedPod, *, is_new: bool) -> _Entry:
+        key = self._queue_key(pod.priority, pod.timestamp_s)
+        return (key[0], is_new, key, pod.arrival, pod)
 
     def _rebuild(self) -> None:
-        self._line = deque(entry for entry in self._line if entry[2].place is Place.ACTIVE)
-        self._heap = [entry for entry in self._heap if entry[2].place is Place.ACTIVE]
-        self._returned = [entry for entry in self._returned if entry[2].place is Place.ACTIVE]
+        self._line = deque(filter(_is_alive, self._line))
+        self._heap = list(filter(_is_alive, self._heap))
         heapq.heapify(self._heap)
-        heapq.heapify(self._returned)
         self._dead_count = 0
+
+
+def _is_alive(entry: _Entry) -> bool:
+    """A pod that was taken out and came back has another arrival number than its old entry."""
+    *_, arrival, pod = entry
+    return pod.arrival == arrival and pod.place is Place.ACTIVE

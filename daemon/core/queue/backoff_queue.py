@@ -37,32 +37,26 @@ class BackoffQueue:
         self._initial_s = initial_s
         self._max_s = max_s
         self._queue_key = queue_key
-        self._rejected: list[_Entry] = []
-        self._errors: list[_Entry] = []
-        self._rejected_count = 0
-        self._error_count = 0
+        self._rejected = _Waiting()
+        self._errors = _Waiting()
 
     def __len__(self) -> int:
-        return self._rejected_count + self._error_count
+        return self._rejected.count + self._errors.count
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        for heap in (self._rejected, self._errors):
-            for entry in heap:
-                if _is_alive(entry):
-                    yield entry[3]
+        yield from self._rejected
+        yield from self._errors
 
     @property
     def poppable_count(self) -> int:
         """Pods that may be taken before their back-off is over."""
-        return self._rejected_count
+        return self._rejected.count
 
     def set_end(self, pod: QueuedPod) -> None:
         """Works out when the pod may be tried again, from its counts and its timestamp."""
         count = pod.consecutive_errors_count or pod.unschedulable_count
-        if count == 0 or self._max_s == 0:
-            pod.backoff_until_s = 0.0
-            return
-        pod.backoff_until_s = float(math.floor(pod.timestamp_s + self.duration_s(count)))
+        if self._max_s:
+            pod.backoff_until_s = float(math.floor(pod.timestamp_s + self.duration_s(count)))
 
     def duration_s(self, count: int) -> float:
         """The length of the back-off after `count` failures in a row."""
@@ -71,90 +65,71 @@ class BackoffQueue:
             return self._max_s
         return self._initial_s * factor
 
-    def is_backing_off(self, pod: QueuedPod, now_s: float) -> bool:
-        """Whether the pod has to wait. It does through the whole second in which its time ends."""
-        if self._max_s == 0 or not (pod.consecutive_errors_count or pod.unschedulable_count):
-            return False
-        return pod.backoff_until_s >= math.floor(now_s)
-
     def push(self, pod: QueuedPod) -> None:
         pod.place = Place.BACKOFF
         key = self._queue_key(pod.priority, pod.timestamp_s)
-        entry = (pod.backoff_until_s, key, pod.arrival, pod)
-        if pod.waits_in_full:
-            heapq.heappush(self._errors, entry)
-            self._error_count += 1
-        else:
-            heapq.heappush(self._rejected, entry)
-            self._rejected_count += 1
+        self._of(pod).push((pod.backoff_until_s, key, pod.arrival, pod))
 
     def remove(self, pod: QueuedPod) -> None:
         """Takes a pod out; the caller gives it its next place."""
         assert pod.place is Place.BACKOFF, "only a pod in back-off leaves the back-off queue"
         pod.place = Place.GONE
-        if pod.waits_in_full:
-            self._error_count -= 1
-            self._errors = _compacted(self._errors, self._error_count)
-        else:
-            self._rejected_count -= 1
-            self._rejected = _compacted(self._rejected, self._rejected_count)
+        self._of(pod).discard()
 
     def pop_early(self) -> QueuedPod | None:
         """The rejected pod whose back-off ends first, taken out before it does."""
-        _drop_dead(self._rejected)
-        if not self._rejected:
-            return None
-        pod = heapq.heappop(self._rejected)[3]
-        self._rejected_count -= 1
-        return pod
+        return None if self._rejected.first() is None else self._rejected.pop()
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
-        """All pods whose back-off is over, taken out."""
-        if not (self._rejected or self._errors):
-            return []
-        done = _pop_before(self._rejected, math.floor(now_s))
-        self._rejected_count -= len(done)
-        failed = _pop_before(self._errors, math.floor(now_s))
-        self._error_count -= len(failed)
-        return done + failed
+        window_s = math.floor(now_s)
+        done: list[QueuedPod] = []
+        for waiting in (self._rejected, self._errors):
+            while (first := waiting.first()) is not None and first[0] < window_s:
+                done.append(waiting.pop())
+        return done
 
     def next_completion_s(self) -> float:
         """When the next pod leaves; infinity when none is here."""
-        if not (self._rejected or self._errors):
-            return math.inf
-        _drop_dead(self._rejected)
-        _drop_dead(self._errors)
-        first = min(
-            self._rejected[0][0] if self._rejected else math.inf,
-            self._errors[0][0] if self._errors else math.inf,
-        )
-        return first + WINDOW_S
+        firsts = (self._rejected.first(), self._errors.first())
+        return min((each[0] for each in firsts if each is not None), default=math.inf) + WINDOW_S
+
+    def _of(self, pod: QueuedPod) -> "_Waiting":
+        return self._errors if pod.waits_in_full else self._rejected
+
+
+class _Waiting:
+    """Pods by the end of their back-off. One that is taken out leaves its entry, which is skipped."""
+
+    def __init__(self) -> None:
+        self._heap: list[_Entry] = []
+        self.count = 0
+
+    def __iter__(self) -> Iterator[QueuedPod]:
+        return (entry[3] for entry in self._heap if _is_alive(entry))
+
+    def push(self, entry: _Entry) -> None:
+        heapq.heappush(self._heap, entry)
+        self.count += 1
+
+    def first(self) -> _Entry | None:
+        while self._heap and not _is_alive(self._heap[0]):
+            heapq.heappop(self._heap)
+        return self._heap[0] if self._heap else None
+
+    def pop(self) -> QueuedPod:
+        """The pod that `first` has shown."""
+        self.count -= 1
+        return heapq.heappop(self._heap)[3]
+
+    def discard(self) -> None:
+        """One of the pods is elsewhere by now. Once dead entries are more than the others, they go."""
+        self.count -= 1
+        if len(self._heap) > 2 * self.count + 16:
+            self._heap = [entry for entry in self._heap if _is_alive(entry)]
+            heapq.heapify(self._heap)
 
 
 def _is_alive(entry: _Entry) -> bool:
     """A pod that left and came back has another arrival number than its old entry."""
     pod = entry[3]
     return pod.place is Place.BACKOFF and pod.arrival == entry[2]
-
-
-def _drop_dead(heap: list[_Entry]) -> None:
-    while heap and not _is_alive(heap[0]):
-        heapq.heappop(heap)
-
-
-def _pop_before(heap: list[_Entry], window: int) -> list[QueuedPod]:
-    popped = []
-    while heap and heap[0][0] < window:
-        entry = heapq.heappop(heap)
-        if _is_alive(entry):
-            popped.append(entry[3])
-    return popped
-
-
-def _compacted(heap: list[_Entry], alive_count: int) -> list[_Entry]:
-    """The heap without its dead entries once they are more than the living ones."""
-    if len(heap) <= 2 * alive_count + 16:
-        return heap
-    alive = [entry for entry in heap if _is_alive(entry)]
-    heapq.heapify(alive)
-    return alive

@@ -17,8 +17,6 @@ from collections import Counter, OrderedDict
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
 
-import msgspec
-
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.framework.cluster_event import ClusterEvent
@@ -28,25 +26,16 @@ from shared.limits import EVENT_COUNT_MAX, OWN_EVENT_COUNT_MAX
 POD_POPPED: Final = "PodPopped"
 
 
-class InFlightPod(msgspec.Struct, eq=False, gc=False):
-    """One pod being tried, and what it has seen. Which answer it waits for: `dispatch.Attempt`."""
-
-    pod: QueuedPod
-    first_event: int
-    """Number of the first event that the attempt has not seen."""
-    own_events: tuple[Change, ...] = ()
-    """What concerns this pod alone: its own updates, or a plugin that activates it."""
-
-
 class InFlight:
-    """Attempts by uid, and the log of events."""
+    """Pods that are being tried, and the log of events. Which answer each waits for:
+    `dispatch.Attempt`."""
 
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
-        self._attempts: OrderedDict[str, InFlightPod] = OrderedDict()
+        self._pods: OrderedDict[str, QueuedPod] = OrderedDict()
         """By uid, in the order in which they began. Not a plain dict: finding its first key takes as
         long as there were keys before it, and one attempt may outlast a million others."""
-        self.get: Callable[[str], InFlightPod | None] = self._attempts.get
+        self.get: Callable[[str], QueuedPod | None] = self._pods.get
         """By uid."""
         self._events: list[Change] = []
         self._events_start = 0
@@ -57,38 +46,38 @@ class InFlight:
         """Verdicts for attempts alike, as long as no further event comes."""
 
     def __len__(self) -> int:
-        return len(self._attempts)
+        return len(self._pods)
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        for attempt in self._attempts.values():
-            yield attempt.pod
+        return iter(self._pods.values())
 
     def events_by_label(self) -> Counter[str]:
         """How many of each event the log holds; of pops, how many are under way (as
         scheduler_inflight_events in pkg/scheduler/backend/queue/active_queue.go, v1.36)."""
-        counts = Counter({POD_POPPED: len(self._attempts)})
+        counts = Counter({POD_POPPED: len(self._pods)})
         counts.update(change.event.label for change in self._events)
         return counts
 
     def start(self, pod: QueuedPod) -> None:
-        """Begins an attempt: events from now on count for it."""
         uid = pod.record.uid
-        assert uid not in self._attempts, f"pod {uid} is tried twice at once"
+        assert uid not in self._pods, f"pod {uid} is tried twice at once"
         pod.place = Place.IN_FLIGHT
-        self._attempts[uid] = InFlightPod(pod, self._events_start + len(self._events))
+        pod.first_event = self._events_start + len(self._events)
+        self._pods[uid] = pod
 
     def finish(self, uid: str) -> QueuedPod:
         """Ends an attempt; the caller gives the pod its next place."""
-        is_oldest = next(iter(self._attempts)) == uid
-        attempt = self._attempts.pop(uid)
-        attempt.pod.place = Place.GONE
+        is_oldest = next(iter(self._pods)) == uid
+        pod = self._pods.pop(uid)
+        pod.place = Place.GONE
+        pod.own_events = ()
         if is_oldest and self._events:
             self._trim()
-        return attempt.pod
+        return pod
 
     def record(self, change: Change) -> None:
         """Notes an event for every attempt under way."""
-        if not self._attempts:
+        if not self._pods:
             return
         self._last_of_kind[change.event] = self._events_start + len(self._events)
         self._events.append(change)
@@ -99,49 +88,40 @@ class InFlight:
             del self._events[:dropped_count]
             self._events_start += dropped_count
 
-    def record_own(self, attempt: InFlightPod, change: Change) -> None:
-        """Notes an event that concerns one pod only."""
-        if len(attempt.own_events) >= OWN_EVENT_COUNT_MAX:
-            attempt.first_event = _LOST
+    def record_own(self, pod: QueuedPod, change: Change) -> None:
+        if len(pod.own_events) >= OWN_EVENT_COUNT_MAX:
+            pod.first_event = _LOST
             return
-        attempt.own_events += (change,)
+        pod.own_events += (change,)
 
-    def strategy(self, attempt: InFlightPod) -> Strategy:
-        """What to do with the pod of an attempt that failed, given what happened meanwhile."""
-        pod = attempt.pod
-        if pod.is_error or attempt.first_event < self._events_start:
+    def strategy(self, pod: QueuedPod) -> Strategy:
+        """What to do with a pod whose attempt failed, given what happened meanwhile."""
+        if pod.is_error or pod.first_event < self._events_start:
             return Strategy.AFTER_BACKOFF
-        best = self._best_of(pod, attempt.own_events)
-        concerning = self._concerning(attempt)
+        best = self._best_of(pod, pod.own_events)
+        concerning = self._concerning(pod)
         if best is Strategy.IMMEDIATELY or not concerning:
             return best
-        return max(best, self._shared_strategy(attempt, concerning))
+        return max(best, self._shared_strategy(pod, concerning))
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the log and the attempts contradict one another."""
         assert len(self._events) <= EVENT_COUNT_MAX, "the event log outgrew its bound"
-        assert self._attempts or not self._events, "events are kept for nobody"
+        assert self._pods or not self._events, "events are kept for nobody"
         end = self._events_start + len(self._events)
-        for uid, attempt in self._attempts.items():
-            assert attempt.pod.record.uid == uid, f"attempt {uid} is of another pod"
-            assert attempt.first_event <= end, f"attempt {uid} starts after the last event"
+        for uid, pod in self._pods.items():
+            assert pod.record.uid == uid, f"attempt {uid} is of another pod"
+            assert pod.first_event <= end, f"attempt {uid} starts after the last event"
 
-    def _shared_strategy(self, attempt: InFlightPod, concerning: set[ClusterEvent]) -> Strategy:
+    def _shared_strategy(self, pod: QueuedPod, concerning: set[ClusterEvent]) -> Strategy:
         """The verdict of the log, remembered for pods of the same class and the same start."""
-        pod = attempt.pod
-        plugins = pod.unschedulable_plugins | pod.pending_plugins
-        key = (
-            attempt.first_event,
-            pod.class_id,
-            pod.unschedulable_plugins,
-            pod.pending_plugins,
-        )
+        key = (pod.first_event, pod.class_id, pod.unschedulable_plugins, pod.pending_plugins)
         found = self._verdicts.get(key)
         if found is not None:
             return found
-        since = self._events[attempt.first_event - self._events_start :]
+        since = self._events[pod.first_event - self._events_start :]
         verdict = self._best_of(pod, (each for each in since if each.event in concerning))
-        if not self._wakeups.reads_identity(plugins):
+        if not any(self._wakeups.reads_identity(pod.rejected_by, event) for event in concerning):
             self._verdicts[key] = verdict
         return verdict
 
@@ -153,21 +133,20 @@ class InFlight:
                 break
         return best
 
-    def _concerning(self, attempt: InFlightPod) -> set[ClusterEvent]:
+    def _concerning(self, pod: QueuedPod) -> set[ClusterEvent]:
         """The events since the start that a plugin registered which rejected the pod."""
-        pod = attempt.pod
-        plugins = pod.unschedulable_plugins | pod.pending_plugins
+        plugins = pod.rejected_by
         interested = self._wakeups.interested
         return {
             event
             for event, number in self._last_of_kind.items()
-            if number >= attempt.first_event
+            if number >= pod.first_event
             and (event.is_wildcard or not plugins.isdisjoint(interested.get(event, ())))
         }
 
     def _trim(self) -> None:
         """Drops the events that no attempt will ask for."""
-        oldest = next(iter(self._attempts.values()), None)
+        oldest = next(iter(self._pods.values()), None)
         if oldest is None:
             self._events_start += len(self._events)
             self._events.clear()

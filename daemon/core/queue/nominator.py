@@ -11,8 +11,6 @@ from shared.kube.pod_record import PodRecord
 
 
 class Nominator:
-    """Which pending pod is nominated to which node."""
-
     def __init__(self) -> None:
         self.node_by_uid: dict[str, str] = {}
         self.changed: dict[str, None] = {}
@@ -20,11 +18,7 @@ class Nominator:
         self.priorities: dict[str, int] = {}
         """Of those whose room is kept from whoever matters less than that, or as much."""
 
-    def __len__(self) -> int:
-        return len(self.node_by_uid)
-
     def node_of(self, uid: str) -> str | None:
-        """The node that a pod is nominated to."""
         return self.node_by_uid.get(uid)
 
     def nominate(self, uid: str, node_name: str, priority: int | None = None) -> None:
@@ -43,10 +37,6 @@ class Nominator:
         if self.node_by_uid.pop(uid, None) is not None:
             self.changed[uid] = None
             self.priorities.pop(uid, None)
-
-    def uids(self) -> list[str]:
-        """All that are nominated."""
-        return list(self.node_by_uid)
 
     def update(self, old: PodRecord, new: PodRecord) -> None:
         """Follows the API object, except where we nominated and the server does not know it yet."""

@@ -6,13 +6,14 @@ others read. Shape: QueuedPodInfo of pkg/scheduler/framework/types.go, v1.36.
 """
 
 import enum
+import math
 from typing import Final
 
 import msgspec
 
 from daemon.core.pod_classes import PodClass
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import PodView
+from shared.framework.queueing_hints import Change, PodView
 from shared.kube.pod_record import PodRecord
 
 NO_PLUGINS: Final[frozenset[str]] = frozenset()
@@ -63,8 +64,12 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     gated_by: str = ""
     was_flushed: bool = False
     """It is tried again without a reason, because it has waited for long."""
-    backoff_until_s: float = 0.0
-    """The full second at which the back-off of the last failure ends; 0 before any failure."""
+    backoff_until_s: float = -math.inf
+    """The full second at which the back-off of the last failure ends: it waits through all of that."""
+    first_event: int = 0
+    """While it is in flight: the number of the first event that its attempt has not seen."""
+    own_events: tuple[Change, ...] = ()
+    """Since then, what concerns it alone: its own updates, or a plugin that activates it."""
     past: tuple[tuple[float, str], ...] = ()
     """When its last attempts failed, and with what message; the newest last, `PAST_MAX` at most."""
 
@@ -84,6 +89,11 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     def class_id(self) -> int:
         """Pods with equal numbers have the same `info`: hints are asked once for all of them."""
         return self.pod_class.class_id
+
+    @property
+    def rejected_by(self) -> frozenset[str]:
+        """A plugin that said Pending counts as well (AddUnschedulableIfNotPresent, v1.36.2)."""
+        return self.unschedulable_plugins | self.pending_plugins
 
     @property
     def is_gated(self) -> bool:

@@ -23,6 +23,7 @@ seconds of the clock that the caller passes in; update compares with what the qu
 being told; requeue_head is berth's own.
 """
 
+import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -32,13 +33,12 @@ import msgspec
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.active import ActiveQueue, PreEnqueue, QueueKey
 from daemon.core.queue.backoff_queue import BackoffQueue
-from daemon.core.queue.in_flight import InFlight, InFlightPod
-from daemon.core.queue.leftovers import LeftoverClock
+from daemon.core.queue.in_flight import InFlight
 from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
 from daemon.core.queue.queued_pod import NO_PLUGINS, Place, QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
-from daemon.core.queue.wakeups import Strategy, Wakeups, woken_by
+from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.framework.cluster_event import (
     ASSIGNED_POD_DELETE,
     BACKOFF_COMPLETE,
@@ -77,8 +77,6 @@ class QueueSettings(msgspec.Struct, frozen=True):
 
 
 class SchedulingQueue:
-    """Pending pods, from their arrival until they are bound or deleted."""
-
     def __init__(
         self,
         wakeups: Wakeups,
@@ -102,9 +100,8 @@ class SchedulingQueue:
         """By uid, in any place. Asked several times for each pod, so without a function around it."""
         self._active = ActiveQueue(queue_key)
         self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s, queue_key)
-        self._parked = UnschedulablePods()
+        self._parked = UnschedulablePods(start_s, settings.leftover_after_s)
         self._in_flight = InFlight(wakeups)
-        self._leftovers = LeftoverClock(start_s, settings.leftover_after_s)
         self._arrivals = 0
 
     # What is here ---------------------------------------------------------------------------------
@@ -130,7 +127,7 @@ class SchedulingQueue:
 
     def events_that_wake(self, pod: QueuedPod) -> list[str]:
         """Labels of the events that those who rejected the pod registered."""
-        return self._wakeups.events_of(pod.unschedulable_plugins | pod.pending_plugins)
+        return self._wakeups.events_of(pod.rejected_by)
 
     def pending_lengths(self) -> QueueLengths:
         """Pods by place; gated ones are not counted as unschedulable."""
@@ -144,8 +141,7 @@ class SchedulingQueue:
 
     def next_wakeup_s(self) -> float:
         """When `flush` may next have something to do; infinity for never."""
-        leftover_s = self._leftovers.next_s(self._parked.oldest_s)
-        return min(self._backoff.next_completion_s(), leftover_s)
+        return min(self._backoff.next_completion_s(), self._parked.next_leftovers_s())
 
     # The cluster's pods come, change and go -------------------------------------------------------
 
@@ -156,10 +152,8 @@ class SchedulingQueue:
         now_s: float,
         label: str = UNSCHEDULED_POD_ADD,
     ) -> QueuedPod:
-        """Takes in a pod without a node, and the caller's share of its class. One that is here already
-        is updated instead (a re-list)."""
-        if record.uid in self._pods:
-            return self.update(record, pod_class, now_s)
+        """Takes in a pod without a node that is not here yet, and the caller's share of its class."""
+        assert record.uid not in self._pods, f"pod {record.uid} is here already"
         self._arrivals += 1
         pod = QueuedPod(
             record=record,
@@ -188,7 +182,24 @@ class SchedulingQueue:
             return self.add(record, pod_class, now_s, UNSCHEDULED_POD_UPDATE)
         if not is_assumed:
             self.nominator.update(known.record, record)
-        return self._update(known, record, pod_class, now_s)
+        old = known.view
+        match known.place:
+            case Place.IN_FLIGHT:
+                self._take_over(known, record, pod_class)
+                new = known.view
+                for event in pod_update_events(old, new):
+                    self._in_flight.record_own(known, Change(event, old, new))
+            case Place.UNSCHEDULABLE:
+                self._parked.remove(known)
+                self._take_over(known, record, pod_class)
+                self._requeue_updated(old, known, now_s)
+            case Place.ACTIVE:
+                self._refile(known, self._active, record, pod_class)
+            case Place.BACKOFF:
+                self._refile(known, self._backoff, record, pod_class)
+            case Place.GONE:
+                raise AssertionError(f"pod {record.uid} is known but nowhere")
+        return known
 
     def delete(self, uid: str) -> QueuedPod | None:
         """Forgets a pod, wherever it is; the result of an attempt under way will find nothing."""
@@ -198,7 +209,7 @@ class SchedulingQueue:
         self.nominator.clear(pod.uid)
         match pod.place:
             case Place.ACTIVE:
-                self._active.discard(pod)
+                self._active.remove(pod)
             case Place.BACKOFF:
                 self._backoff.remove(pod)
             case Place.UNSCHEDULABLE:
@@ -220,9 +231,12 @@ class SchedulingQueue:
         """
         popped: list[QueuedPod] = []
         while len(popped) < limit:
-            pod = self._active.pop() or self._pop_from_backoff()
+            pod = self._active.pop()
             if pod is None:
-                break
+                pod = self._backoff.pop_early()
+                if pod is None:
+                    break
+                self.incoming[Place.ACTIVE, POP_FROM_BACKOFF] += 1
             self._begin_attempt(pod, now_s)
             popped.append(pod)
         return popped
@@ -238,10 +252,8 @@ class SchedulingQueue:
             if pod.place is not Place.ACTIVE:
                 self.activate((uid,), now_s)
             if pod.place is Place.ACTIVE:
-                self._active.discard(pod)
-                # Another object, so that the entry in the line is dead for good; as in `_reorder`.
-                self._arrivals += 1
-                pod = self._pods[uid] = msgspec.structs.replace(pod, arrival=self._arrivals)
+                self._active.remove(pod)
+                self._renumber(pod)
                 self._begin_attempt(pod, now_s)
                 popped.append(pod)
         return popped
@@ -258,15 +270,14 @@ class SchedulingQueue:
         The pod is parked unless something happened since it was popped that may help it. Where it
         went is returned; None if it is not in flight (any more). Without any plugin it is an error.
         """
-        attempt = self._in_flight.get(uid)
-        if attempt is None:
+        pod = self._in_flight.get(uid)
+        if pod is None:
             return None
-        pod = attempt.pod
         pod.unschedulable_plugins = frozenset(plugins)
         pod.pending_plugins = frozenset(pending_plugins)
         pod.refused_count = 0
         pod.was_flushed = False
-        return self._requeue_failed(attempt, now_s, SCHEDULE_ATTEMPT_FAILURE)
+        return self._requeue_failed(pod, now_s, SCHEDULE_ATTEMPT_FAILURE)
 
     def requeue_error(self, uid: str, now_s: float) -> Place | None:
         """Ends an attempt that failed with an error; the pod is tried again after a back-off."""
@@ -280,13 +291,13 @@ class SchedulingQueue:
         count: nothing is wrong with the pod. But one that `is_refused` too often in a row has an error
         like any other: whatever makes owner and workers disagree, no pod can keep them busy with it.
         """
-        attempt = self._in_flight.get(uid)
-        if attempt is None:
+        pod = self._in_flight.get(uid)
+        if pod is None:
             return None
-        attempt.pod.refused_count += is_refused
-        if attempt.pod.refused_count > REFUSALS_IN_A_ROW_MAX:
-            return self._requeue_failed(attempt, now_s, PROPOSAL_REJECTED)
-        pod = self._in_flight.finish(uid)
+        pod.refused_count += is_refused
+        if pod.refused_count > REFUSALS_IN_A_ROW_MAX:
+            return self._requeue_failed(pod, now_s, PROPOSAL_REJECTED)
+        self._in_flight.finish(uid)
         pod.attempts -= 1
         assert pod.initial_attempt_s is not None, f"pod {uid} was tried, so it was active"
         return self._admit(pod, self._active.push_head, PROPOSAL_REJECTED)
@@ -298,9 +309,8 @@ class SchedulingQueue:
         pod = self._pods.get(uid)
         if pod is None:
             return
-        attempt = self._in_flight.get(uid)
-        if attempt is not None:
-            self._in_flight.record_own(attempt, Change(FORCE_ACTIVATE, None, pod.view))
+        if pod.place is Place.IN_FLIGHT:
+            self._in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
         elif pod.place is Place.UNSCHEDULABLE and pod.gated_by in ("", DEFAULT_PREEMPTION):
             self._parked.remove(pod)
             pod.unschedulable_plugins = pod.pending_plugins = NO_PLUGINS
@@ -320,12 +330,11 @@ class SchedulingQueue:
 
     # What wakes pods ------------------------------------------------------------------------------
 
-    def activate(self, uids: Iterable[str], now_s: float) -> int:
-        """Makes pods active because a plugin asks for it, back-off or not; how many became active.
+    def activate(self, uids: Iterable[str], now_s: float) -> None:
+        """Makes pods active because a plugin asks for it, back-off or not.
 
         A pod in flight is tried again when it comes back; pods that are not here are ignored.
         """
-        count = 0
         for uid in uids:
             pod = self._pods.get(uid)
             if pod is None:
@@ -333,19 +342,14 @@ class SchedulingQueue:
             match pod.place:
                 case Place.UNSCHEDULABLE:
                     self._parked.remove(pod)
-                    place = self._move_to_active(pod, now_s, FORCE_ACTIVATE.label)
-                    count += place is Place.ACTIVE
+                    self._move_to_active(pod, now_s, FORCE_ACTIVATE.label)
                 case Place.BACKOFF:
                     self._backoff.remove(pod)
                     self._end_backoff(pod, FORCE_ACTIVATE.label)
-                    count += 1
                 case Place.IN_FLIGHT:
-                    attempt = self._in_flight.get(uid)
-                    assert attempt is not None, f"pod {uid} is in flight without an attempt"
-                    self._in_flight.record_own(attempt, Change(FORCE_ACTIVATE, None, pod.view))
+                    self._in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
                 case Place.ACTIVE | Place.GONE:
                     pass
-        return count
 
     def move_all_to_active_or_backoff(
         self,
@@ -356,28 +360,24 @@ class SchedulingQueue:
         *,
         priority_max: int | None = None,
         but: str = "",
-    ) -> int:
-        """Wakes every parked pod that the event may help; how many moved.
+    ) -> None:
+        """Wakes every parked pod that the event may help.
 
         Attempts under way will ask about it when they fail. `priority_max` leaves out more important
         pods: a nomination that ends helps only those that had to respect it. `but` leaves out one
         pod (uid): the one that brought the event about.
         """
+        if event not in self._wakeups.interested:
+            return
         change = Change(event, old, new)
-        woken: list[tuple[QueuedPod, Strategy]] = []
-        interested = self._wakeups.interested.get(event)
-        if interested is None:
-            return 0
-        if self._parked.count:
-            woken = woken_by(change, interested, self._parked, self._wakeups)
-        moved_count = 0
-        for pod, strategy in woken:
+        for pod, strategy in (
+            self._wakeups.woken(change, self._parked) if self._parked.count else ()
+        ):
             if pod.uid == but or (priority_max is not None and pod.priority > priority_max):
                 continue
             self._parked.remove(pod)
-            moved_count += self._requeue(pod, strategy, now_s, event.label) != Place.UNSCHEDULABLE
+            self._requeue(pod, strategy, now_s, event.label)
         self._in_flight.record(change)
-        return moved_count
 
     def wake_after_nomination(
         self, view: PodView, now_s: float, node_name: str = "", priority: int | None = None
@@ -403,16 +403,23 @@ class SchedulingQueue:
                 self._parked.remove(pod)
                 self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, label)
 
-    def flush(self, now_s: float) -> int:
-        """Does what time alone brings about; how many pods moved. Call at `next_wakeup_s`.
+    def flush(self, now_s: float) -> None:
+        """Does what time alone brings about. Call at `next_wakeup_s`.
 
         Pods whose back-off is over become active; every 30 s those that were parked for too long are
         tried again.
         """
-        completed = self._backoff.pop_completed(now_s)
-        for pod in completed:
+        for pod in self._backoff.pop_completed(now_s):
             self._end_backoff(pod, BACKOFF_COMPLETE)
-        return len(completed) + self._flush_leftovers(now_s)
+        leftovers = self._parked.leftovers(now_s)
+        for pod in leftovers:
+            if pod.gated_by not in ("", DEFAULT_PREEMPTION):
+                continue  # No passing of time opens a gate, but that of an eviction.
+            self._parked.remove(pod)
+            pod.was_flushed = True
+            self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
+        if leftovers:
+            self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT, None, None))
 
     # Checks ---------------------------------------------------------------------------------------
 
@@ -441,33 +448,6 @@ class SchedulingQueue:
 
     # Moves ----------------------------------------------------------------------------------------
 
-    def _update(
-        self, pod: QueuedPod, record: PodRecord, pod_class: PodClass, now_s: float
-    ) -> QueuedPod:
-        old = pod.view
-        match pod.place:
-            case Place.IN_FLIGHT:
-                self._take_over(pod, record, pod_class)
-                self._note_update_in_flight(old, pod)
-            case Place.UNSCHEDULABLE:
-                self._parked.remove(pod)
-                self._take_over(pod, record, pod_class)
-                self._requeue_updated(old, pod, now_s)
-            case Place.ACTIVE | Place.BACKOFF:
-                if pod_class.priority != pod.priority:
-                    return self._reorder(pod, record, pod_class)
-                self._take_over(pod, record, pod_class)
-            case Place.GONE:
-                raise AssertionError(f"pod {record.uid} is known but nowhere")
-        return pod
-
-    def _note_update_in_flight(self, old: PodView, pod: QueuedPod) -> None:
-        attempt = self._in_flight.get(pod.uid)
-        assert attempt is not None, f"pod {pod.uid} is in flight without an attempt"
-        new = pod.view
-        for event in pod_update_events(old, new):
-            self._in_flight.record_own(attempt, Change(event, old, new))
-
     def _requeue_updated(self, old: PodView, pod: QueuedPod, now_s: float) -> None:
         """Gives a parked pod that was updated, and is taken out, its next place."""
         new = pod.view
@@ -480,28 +460,36 @@ class SchedulingQueue:
                 self._parked.remove(pod)
         self._parked.add(pod)
 
-    def _reorder(self, pod: QueuedPod, record: PodRecord, pod_class: PodClass) -> QueuedPod:
-        """Files a pod anew under another priority. The API does not allow that to happen.
+    def _refile(
+        self,
+        pod: QueuedPod,
+        line: ActiveQueue | BackoffQueue,
+        record: PodRecord,
+        pod_class: PodClass,
+    ) -> None:
+        """Takes an update over. Under another priority, which the API does not allow to happen, the pod
+        has another place in the line; so it has in back-off once it is in a group, or in none."""
+        is_moved = pod_class.priority != pod.priority
+        if pod.place is Place.BACKOFF:
+            is_moved |= bool(record.group) is not bool(pod.record.group)
+        if is_moved:
+            line.remove(pod)
+            self._renumber(pod)
+        self._take_over(pod, record, pod_class)
+        if is_moved:
+            line.push(pod)
 
-        The pod goes on as another object, so that its old entry in the heap is dead for good.
-        """
-        place = pod.place
+    def _renumber(self, pod: QueuedPod) -> None:
+        """Whatever entry of the pod is left in a line is dead for good."""
         self._arrivals += 1
-        # Not the dead entry's number: of two entries that are equal, the pods would be compared.
-        moved = msgspec.structs.replace(pod, arrival=self._arrivals)
-        (self._active.discard if place is Place.ACTIVE else self._backoff.remove)(pod)
-        self._take_over(moved, record, pod_class)
-        self._pods[record.uid] = moved
-        (self._active if place is Place.ACTIVE else self._backoff).push(moved)
-        return moved
+        pod.arrival = self._arrivals
 
-    def _requeue_failed(self, attempt: InFlightPod, now_s: float, label: str) -> Place:
+    def _requeue_failed(self, pod: QueuedPod, now_s: float, label: str) -> Place:
         """Ends an attempt of which the pod says who rejected it; of an error, nobody."""
-        pod = attempt.pod
         self._punish(pod, now_s)
         # Events are of pods: what may help a group, none says (determineSchedulingHintForInFlightPod).
         is_member = bool(pod.record.group)
-        strategy = Strategy.AFTER_BACKOFF if is_member else self._in_flight.strategy(attempt)
+        strategy = Strategy.AFTER_BACKOFF if is_member else self._in_flight.strategy(pod)
         self._in_flight.finish(pod.uid)
         return self._requeue(pod, strategy, now_s, label)
 
@@ -512,21 +500,13 @@ class SchedulingQueue:
         pod.pending_plugins = NO_PLUGINS
         self._in_flight.start(pod)
 
-    def _pop_from_backoff(self) -> QueuedPod | None:
-        pod = self._backoff.pop_early()
-        if pod is not None:
-            self.incoming[Place.ACTIVE, POP_FROM_BACKOFF] += 1
-        return pod
-
     def _punish(self, pod: QueuedPod, now_s: float) -> None:
-        """Counts a failure, and works out the back-off that follows from it."""
         if pod.is_error:
             pod.consecutive_errors_count += 1
         else:
             pod.unschedulable_count += 1
             pod.consecutive_errors_count = 0
-        self._arrivals += 1
-        pod.arrival = self._arrivals
+        self._renumber(pod)
         pod.timestamp_s = now_s
         self._backoff.set_end(pod)
 
@@ -536,7 +516,7 @@ class SchedulingQueue:
             self._parked.add(pod)
             self.incoming[pod.place, label] += 1
             return pod.place
-        if strategy is Strategy.AFTER_BACKOFF and self._backoff.is_backing_off(pod, now_s):
+        if strategy is Strategy.AFTER_BACKOFF and pod.backoff_until_s >= math.floor(now_s):
             return self._admit(pod, self._backoff.push, label)
         return self._move_to_active(pod, now_s, label)
 
@@ -568,21 +548,6 @@ class SchedulingQueue:
             self._parked.add(pod)
         self.incoming[pod.place, label] += 1
         return pod.place
-
-    def _flush_leftovers(self, now_s: float) -> int:
-        before_s = self._leftovers.overdue_before_s(now_s)
-        overdue = [] if before_s is None else self._parked.overdue(before_s)
-        moved_count = 0
-        for pod in overdue:
-            if pod.gated_by not in ("", DEFAULT_PREEMPTION):
-                continue  # No passing of time opens a gate, but that of an eviction.
-            self._parked.remove(pod)
-            pod.was_flushed = True
-            place = self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
-            moved_count += place is not Place.UNSCHEDULABLE
-        if overdue:
-            self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT, None, None))
-        return moved_count
 
     def _take_over(self, pod: QueuedPod, record: PodRecord, pod_class: PodClass) -> None:
         self._release(pod.pod_class)

@@ -6,68 +6,71 @@ cannot tell apart (same rejecting plugins, same class), and the groups are index
 plugin. An event that none of these plugins registered touches nothing; one that concerns them asks
 a hint once for a group, however many pods are in it.
 
-Rules: pkg/scheduler/backend/queue/unschedulable_pods.go, v1.36.
+Hints may be wrong, so a pod that is parked for too long is tried without a reason. It is looked for at
+full 30 s from the start, however late the caller is and whatever else woke it, so that equal histories
+give equal answers.
+
+Rules: pkg/scheduler/backend/queue/unschedulable_pods.go and flushUnschedulablePodsLeftover in
+scheduling_queue.go, v1.36.
 """
 
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator
-from typing import NamedTuple
-
-import msgspec
+from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
 
+LEFTOVERS_EVERY_S: Final = 30.0
+
 
 class GroupKey(NamedTuple):
-    """What hints can see of a parked pod."""
-
     gated_by: str
     unschedulable_plugins: frozenset[str]
     pending_plugins: frozenset[str]
     class_id: int
 
+    @property
+    def rejected_by(self) -> frozenset[str]:
+        return self.unschedulable_plugins | self.pending_plugins
 
-class Group(msgspec.Struct, eq=False):
-    """Parked pods that differ only in their identity, in the order in which they were parked."""
 
-    key: GroupKey
-    pods: dict[str, QueuedPod] = {}
-    """By uid; never empty while the group is indexed."""
+Group = dict[str, QueuedPod]
+"""Parked pods, by uid, that differ only in their identity, in the order in which they were parked; never
+empty while it is indexed."""
 
 
 class UnschedulablePods:
-    """All parked pods, by group and by plugin."""
-
-    def __init__(self) -> None:
+    def __init__(self, start_s: float, leftover_after_s: float) -> None:
+        self._start_s = self._next_look_s = start_s
+        self._leftover_after_s = leftover_after_s
         self._groups: dict[GroupKey, Group] = {}
         self._by_plugin: dict[str, dict[int, dict[GroupKey, Group]]] = {}
         """Plugin -> class -> groups: of many that wait, an event may concern few."""
         self.count = 0
         self.gated_count = 0
         self._oldest_s = math.inf
-        """No parked pod has an earlier timestamp; exact after `overdue`, else a lower bound."""
+        """No parked pod has an earlier timestamp; exact after a look for leftovers, else a lower bound,
+        and of no meaning when none is parked."""
 
     def __len__(self) -> int:
         return self.count
 
     def __iter__(self) -> Iterator[QueuedPod]:
         for group in self._groups.values():
-            yield from group.pods.values()
-
-    @property
-    def oldest_s(self) -> float:
-        """No parked pod has an earlier timestamp than this; infinity when none is parked."""
-        return self._oldest_s if self.count else math.inf
+            yield from group.values()
 
     def add(self, pod: QueuedPod) -> None:
         assert not pod.is_error, "a pod that nobody rejected is never parked: nothing would wake it"
         key = _key_of(pod)
         group = self._groups.get(key)
         if group is None:
-            group = self._new_group(key)
+            group = self._groups[key] = {}
+            for plugin in key.rejected_by:
+                by_class = self._by_plugin.setdefault(plugin, {})
+                by_class.setdefault(key.class_id, {})[key] = group
         pod.place = Place.UNSCHEDULABLE
-        group.pods[pod.record.uid] = pod
-        self._oldest_s = min(self.oldest_s, pod.timestamp_s)
+        group[pod.record.uid] = pod
+        self._oldest_s = min(self._oldest_s, pod.timestamp_s) if self.count else pod.timestamp_s
         self.count += 1
         self.gated_count += pod.is_gated
 
@@ -76,8 +79,8 @@ class UnschedulablePods:
         assert pod.place is Place.UNSCHEDULABLE, "only a parked pod can be taken from here"
         key = _key_of(pod)
         group = self._groups[key]
-        del group.pods[pod.record.uid]
-        if not group.pods:
+        del group[pod.record.uid]
+        if not group:
             self._drop_group(key)
         pod.place = Place.GONE
         self.count -= 1
@@ -85,7 +88,7 @@ class UnschedulablePods:
 
     def groups_rejected_by(
         self, plugins: Iterable[str], classes_of: Callable[[str], Collection[int] | None]
-    ) -> list[Group]:
+    ) -> dict[GroupKey, Group]:
         """Groups that one of the plugins rejected; of the gated, only those that one of them gates.
         `classes_of` says of which classes those of a plugin are wanted; None: of all."""
         wanted = frozenset(plugins)
@@ -97,12 +100,15 @@ class UnschedulablePods:
             ids = classes_of(plugin)
             for class_id in by_class if ids is None else filter(by_class.__contains__, ids):
                 found.update(by_class[class_id])
-        return [g for key, g in found.items() if not key.gated_by or key.gated_by in wanted]
+        return {key: g for key, g in found.items() if not key.gated_by or key.gated_by in wanted}
 
-    def overdue(self, before_s: float) -> list[QueuedPod]:
-        """Pods with a timestamp before the given time. Makes `oldest_s` exact for those that stay: the
-        rest, and the gated."""
-        if self.oldest_s >= before_s:
+    def leftovers(self, now_s: float) -> list[QueuedPod]:
+        """Pods that no event woke for too long; none before the next look is due."""
+        if now_s < self._next_look_s:
+            return []
+        self._next_look_s = self._look_after(now_s)
+        before_s = self._next_look_s - LEFTOVERS_EVERY_S - self._leftover_after_s
+        if not self.count or self._oldest_s >= before_s:
             return []
         found = []
         oldest_s = math.inf
@@ -114,18 +120,28 @@ class UnschedulablePods:
         self._oldest_s = oldest_s
         return found
 
+    def next_leftovers_s(self) -> float:
+        """When there may be leftovers; infinity for never."""
+        if not self.count:
+            return math.inf
+        return max(self._next_look_s, self._look_after(self._oldest_s + self._leftover_after_s))
+
+    def _look_after(self, time_s: float) -> float:
+        looks = math.floor((time_s - self._start_s) / LEFTOVERS_EVERY_S) + 1
+        return self._start_s + max(looks, 0) * LEFTOVERS_EVERY_S
+
     def check_invariants(self) -> None:
         """Raises AssertionError if the indexes contradict one another."""
         count = gated_count = 0
         for key, group in self._groups.items():
-            assert group.pods, f"group {key} is empty"
-            count += len(group.pods)
-            gated_count += len(group.pods) if key.gated_by else 0
-            for uid, pod in group.pods.items():
+            assert group, f"group {key} is empty"
+            count += len(group)
+            gated_count += len(group) if key.gated_by else 0
+            for uid, pod in group.items():
                 assert pod.record.uid == uid, f"pod {uid} is filed under another's uid"
                 assert _key_of(pod) == key, f"pod {uid} changed while it was parked"
                 assert pod.timestamp_s >= self._oldest_s, f"pod {uid} is older than the oldest"
-            for plugin in key.unschedulable_plugins | key.pending_plugins:
+            for plugin in key.rejected_by:
                 of_class = self._by_plugin[plugin][key.class_id]
                 assert of_class[key] is group, f"{plugin} cannot find its group"
         assert self.count == count, "parked pods counted"
@@ -136,17 +152,9 @@ class UnschedulablePods:
                 assert groups, f"{plugin} knows a class without groups"
                 assert groups.keys() <= self._groups.keys(), f"{plugin} knows a group that is gone"
 
-    def _new_group(self, key: GroupKey) -> Group:
-        group = Group(key)
-        self._groups[key] = group
-        for plugin in key.unschedulable_plugins | key.pending_plugins:
-            by_class = self._by_plugin.setdefault(plugin, {})
-            by_class.setdefault(key.class_id, {})[key] = group
-        return group
-
     def _drop_group(self, key: GroupKey) -> None:
         del self._groups[key]
-        for plugin in key.unschedulable_plugins | key.pending_plugins:
+        for plugin in key.rejected_by:
             by_class = self._by_plugin[plugin]
             groups = by_class[key.class_id]
             del groups[key]

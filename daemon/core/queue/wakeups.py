@@ -14,7 +14,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.unschedulable import Group, UnschedulablePods
+from daemon.core.queue.unschedulable import UnschedulablePods
 from shared.faults import OURS
 from shared.framework.cluster_event import Action, ClusterEvent, Resource, covered
 from shared.framework.cluster_view import ClusterView
@@ -47,7 +47,6 @@ pkg/scheduler/backend/queue/scheduling_queue.go, v1.36.2)."""
 class _Interest(NamedTuple):
     plugin: str
     hint: QueueingHintFn | None
-    reads_identity: bool
 
 
 class Wakeups:
@@ -67,8 +66,7 @@ class Wakeups:
         self._by_profile: dict[str, dict[ClusterEvent, tuple[_Interest, ...]]] = {}
         self.interested: dict[ClusterEvent, tuple[str, ...]] = {}
         """The plugins of any profile that registered the event, in the order of the registrations."""
-        self._identity_readers: set[str] = set()
-        self._readers_by_event: dict[ClusterEvent, set[str]] = {}
+        self._identity_readers: dict[ClusterEvent, set[str]] = {}
         self._narrowing: dict[ClusterEvent, dict[str, ClassesFn | None]] = {}
         """By event and plugin; None where one of its registrations is about all classes."""
         self._asked_count = 0
@@ -84,14 +82,27 @@ class Wakeups:
         interested = self.interested.items()
         return sorted(event.label for event, some in interested if not plugins.isdisjoint(some))
 
-    def reads_identity(self, plugins: frozenset[str], event: ClusterEvent | None = None) -> bool:
-        """Whether a hint of these plugins (for this event) tells pods of one class apart."""
-        if event is None:
-            return not plugins.isdisjoint(self._identity_readers)
-        readers = self._readers_by_event.get(event)
-        return readers is not None and not plugins.isdisjoint(readers)
+    def reads_identity(self, plugins: frozenset[str], event: ClusterEvent) -> bool:
+        """Whether a hint of these plugins for this event tells pods of one class apart."""
+        return not plugins.isdisjoint(self._identity_readers.get(event, ()))
 
-    def classes_concerned(self, plugin: str, change: Change) -> Collection[int] | None:
+    def woken(self, change: Change, parked: UnschedulablePods) -> list[tuple[QueuedPod, Strategy]]:
+        """The parked pods that the change may help, with what to do with them."""
+        woken: list[tuple[QueuedPod, Strategy]] = []
+        interested = self.interested.get(change.event, ())
+        groups = parked.groups_rejected_by(interested, partial(self._concerned, change))
+        for key, group in groups.items():
+            if len(group) > 1 and self.reads_identity(key.rejected_by, change.event):
+                each = ((pod, self.strategy(pod, change)) for pod in group.values())
+                woken.extend(one for one in each if one[1] is not Strategy.SKIP)
+                continue
+            # The hints say the same of each pod of the group.
+            strategy = self.strategy(next(iter(group.values())), change)
+            if strategy is not Strategy.SKIP:
+                woken.extend((pod, strategy) for pod in group.values())
+        return woken
+
+    def _concerned(self, change: Change, plugin: str) -> Collection[int] | None:
         """The only classes whose pods the plugin may let go; None: they may be of any."""
         classes = self._narrowing.get(change.event, {}).get(plugin)
         return None if classes is None else classes(change, self._cluster)
@@ -123,31 +134,21 @@ class Wakeups:
 
     def _ask(self, interest: _Interest, pod: QueuedPod, change: Change) -> QueueingHint:
         self._asked_count += 1
-        if self._asked_count % HINTS_A_SAMPLE:
-            return self._said(interest.hint, pod, change) or QueueingHint.QUEUE
-        begun_s = self._stopwatch()
-        said = self._said(interest.hint, pod, change)
-        label = _HINT_LABELS[said]
-        self._on_hint(
-            (interest.plugin, change.event.label, label),
-            self._stopwatch() - begun_s,
-            HINTS_A_SAMPLE,
-        )
+        is_sample = not self._asked_count % HINTS_A_SAMPLE
+        begun_s = self._stopwatch() if is_sample else 0.0
+        said: QueueingHint | None = QueueingHint.QUEUE
+        if interest.hint is not None:
+            try:
+                said = interest.hint(pod.view, change, self._cluster)
+            except Exception as error:  # Of a pod or an object; nothing was changed.
+                if isinstance(error, OURS):
+                    raise
+                self.hint_error_count += 1
+                said = None
+        if is_sample:
+            told = (interest.plugin, change.event.label, _HINT_LABELS[said])
+            self._on_hint(told, self._stopwatch() - begun_s, HINTS_A_SAMPLE)
         return said or QueueingHint.QUEUE
-
-    def _said(
-        self, hint: QueueingHintFn | None, pod: QueuedPod, change: Change
-    ) -> QueueingHint | None:
-        """None: it could not read an object."""
-        if hint is None:
-            return QueueingHint.QUEUE
-        try:
-            return hint(pod.view, change, self._cluster)
-        except Exception as error:  # Of a pod or an object; nothing was changed.
-            if isinstance(error, OURS):
-                raise
-            self.hint_error_count += 1
-            return None
 
     def _register(
         self,
@@ -156,14 +157,12 @@ class Wakeups:
         lines: tuple[ClusterEventWithHint, ...],
     ) -> None:
         for line in with_implied_taint(lines):
-            interest = _Interest(plugin, line.hint, line.reads_identity)
-            if line.reads_identity:
-                self._identity_readers.add(plugin)
+            interest = _Interest(plugin, line.hint)
             for action in line.actions:
                 for event in covered(line.resource, action):
                     of_profile[event] = (*of_profile.get(event, ()), interest)
                     if line.reads_identity:
-                        self._readers_by_event.setdefault(event, set()).add(plugin)
+                        self._identity_readers.setdefault(event, set()).add(plugin)
                     narrowing = self._narrowing.setdefault(event, {})
                     is_same = narrowing.get(plugin, line.classes) is line.classes
                     narrowing[plugin] = line.classes if is_same else None
@@ -193,28 +192,3 @@ GATED_BY_EVICTIONS: Final = (
 whether the change helps it (EventsToRegister in default_preemption.go, v1.36.2)."""
 
 _TAINT_UPDATES: Final = frozenset({Action.UPDATE, Action.UPDATE_NODE_TAINT})
-
-
-def woken_by(
-    change: Change, interested: tuple[str, ...], parked: UnschedulablePods, wakeups: Wakeups
-) -> list[tuple[QueuedPod, Strategy]]:
-    """The pods with what to do with them. `interested` are the plugins that registered the event."""
-    woken: list[tuple[QueuedPod, Strategy]] = []
-    classes_of = partial(wakeups.classes_concerned, change=change)
-    for group in parked.groups_rejected_by(interested, classes_of):
-        if _are_told_apart(group, change.event, wakeups):
-            each = ((pod, wakeups.strategy(pod, change)) for pod in group.pods.values())
-            woken.extend(one for one in each if one[1] is not Strategy.SKIP)
-            continue
-        strategy = wakeups.strategy(next(iter(group.pods.values())), change)
-        if strategy is not Strategy.SKIP:
-            woken.extend((pod, strategy) for pod in group.pods.values())
-    return woken
-
-
-def _are_told_apart(group: Group, event: ClusterEvent, wakeups: Wakeups) -> bool:
-    """Whether a hint for the event may say something else for each pod of the group."""
-    if len(group.pods) == 1:
-        return False
-    plugins = group.key.unschedulable_plugins | group.key.pending_plugins
-    return wakeups.reads_identity(plugins, event)

@@ -11,7 +11,7 @@ from bench.perf.samples import (
     throughput,
     total,
 )
-from daemon.core.metrics_table import ALL_METRICS
+from daemon.core.owner_counts import ALL_METRICS
 from shared.messages.measured import HistogramState
 
 

@@ -63,7 +63,7 @@ def test_it_takes_that_back_when_permit_refuses(is_seen: bool) -> None:
     world.handle()
     world.run_until_quiet()
     assert world.told == ""
-    assert not len(world.state.queue.nominator)
+    assert not len(world.state.queue.nominator.node_by_uid)
     world.check()
 
 

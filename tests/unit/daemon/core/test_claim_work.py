@@ -311,7 +311,7 @@ def test_of_two_pods_on_the_row_of_one_device_the_first_has_it(kind: str) -> Non
     cluster.handle(ScorerSaid(scorer.peer, told))
     assert [order.node_name for order in cluster.orders] == ["n0"]
     assert cluster.state.counters[Count.PROPOSALS_REJECTED] == 1
-    (place,) = [pod.place for pod in cluster.state._facts.queue if pod.record.name == "p-c1"]
+    (place,) = [pod.place for pod in cluster.state.queue if pod.record.name == "p-c1"]
     assert place is Place.IN_FLIGHT, "handed out again at once"
     cluster.check()
 
@@ -320,7 +320,7 @@ def test_pods_that_name_one_claim_are_known_by_it_wherever_they_are() -> None:
     cluster = Cluster(one_gpu())
     cluster.show(make_claim("c"))
     first, second = claim_pod("p", "c"), claim_pod("q", "missing", "c")
-    named = cluster.state._facts.changes.shared_claim_of
+    named = cluster.state.shared_claim_of
     assert named(first.uid) == ""
     assert cluster.order_of(first) is not None
     cluster.add_pod(second)

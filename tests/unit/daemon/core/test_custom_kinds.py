@@ -3,6 +3,7 @@
 from collections.abc import Sequence
 
 from daemon.adapter.api_source import watched_kinds
+from daemon.core.administration import status_of
 from daemon.core.events import AdapterSaid
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import make_state
@@ -39,10 +40,10 @@ def test_the_owner_waits_for_them_until_they_are_listed_or_known_not_to_be() -> 
     tell(state, [AdapterHello()], epoch=0)
     for kind in watched_kinds(RuntimeOptions()):
         tell(state, list_of(kind.plural))
-    assert state.status().awaited_kinds == [FOOS]
+    assert status_of(state).awaited_kinds == [FOOS]
     assert not state.is_synced
     tell(state, [KindUnavailable(FOOS, "404 NotFound: no such page")])
     assert state.is_synced
-    assert state.status().unavailable_kinds == {FOOS: "404 NotFound: no such page"}
+    assert status_of(state).unavailable_kinds == {FOOS: "404 NotFound: no such page"}
     tell(state, list_of(FOOS))
-    assert state.status().unavailable_kinds == {}
+    assert status_of(state).unavailable_kinds == {}

@@ -1,7 +1,7 @@
 """Cache and queue as text for people."""
 
+from daemon.core.administration import by_place, dump_lines, node_lines
 from daemon.core.cache import Cache
-from daemon.core.dump import by_place, dump_lines, node_lines
 from shared.framework.cluster_event import NODE_ADD
 from shared.plugin_names import NODE_NAME, SCHEDULING_GATES
 from tests.support.builders import make_node, make_pod

@@ -92,7 +92,7 @@ class Waiting:
         return self.berth.state.reservations.held.get("default/pg1")
 
     def places(self) -> int:
-        return len(self.berth.state.queue.nominator)
+        return len(self.berth.state.queue.nominator.node_by_uid)
 
 
 def test_what_is_free_is_held_and_the_condition_says_so() -> None:
@@ -170,7 +170,7 @@ def test_only_one_gang_holds_room() -> None:
     held.berth.wait()
     room = held.room()
     assert room is not None
-    held_by = {uid.removeprefix("uid-")[0] for uid in held.berth.state.queue.nominator.uids()}
+    held_by = {uid.removeprefix("uid-")[0] for uid in held.berth.state.queue.nominator.node_by_uid}
     assert len(held_by) == 1
 
 
@@ -255,7 +255,7 @@ def test_two_groups_hold_what_each_of_them_made() -> None:
         berth.group(name, 2, 100)
         berth.add_at_once(*gang(f"{name}-1", f"{name}-2", group=name))
     assert set(berth.state.reservations.held) == {"default/pg1", "default/pg2"}
-    assert len(berth.state.queue.nominator) == 4
+    assert len(berth.state.queue.nominator.node_by_uid) == 4
     assert berth.lack("pg1") == "holds room on 2 nodes for 30 s at most"
     assert not berth.nominated, "the API server is told nothing of it"
     berth.wait()
@@ -269,7 +269,7 @@ def test_a_pod_that_has_room_already_is_told_of_none_that_it_might_not_get() -> 
     berth.add(*low("low-1", cpu="2", node_name="node1"), *low("low-2", node_name="node2"))
     berth.add_at_once(*gang("m1", "m2", "m3"))
     assert not berth.nominated
-    assert len(berth.state.queue.nominator) == 3
+    assert len(berth.state.queue.nominator.node_by_uid) == 3
     berth.until_placed("m1", "m2", "m3")
 
 

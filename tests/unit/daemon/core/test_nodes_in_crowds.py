@@ -94,7 +94,7 @@ def test_a_node_that_cannot_be_read_is_refused_and_the_others_come() -> None:
     cache, refused = Cache(), list[ObjectError]()
     nodes = [make_node("n0"), make_node("n1", cpu="much"), make_node("n2")]
     updates = cache.add_nodes(nodes, refused.append)
-    assert [update.new.metadata.name for update in updates] == ["n0", "n2"]
+    assert [new.metadata.name for _, new in updates] == ["n0", "n2"]
     assert [error.where for error in refused] == ["node n1: status.allocatable"]
     assert cache.node_count() == 2
 

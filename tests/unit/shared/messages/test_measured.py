@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from daemon.core.metrics_table import add_to, owner_tally
+from daemon.core.owner_counts import add_to, owner_tally
 from shared.limits import METRIC_SERIES_MAX
 from shared.messages.from_binder import BinderHeartbeat
 from shared.messages.measured import (

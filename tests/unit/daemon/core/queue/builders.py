@@ -1,6 +1,6 @@
 """A queue with pods in it, in few words."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from daemon.core.cache import Cache
@@ -85,6 +85,12 @@ class Bench:
         self.queue.requeue_unschedulable(name, plugins, pending, now_s)
         self.queue.check_invariants()
         return queued
+
+    def moved(self, move: Callable[..., None], *told: Any) -> int:
+        """How many pods the call brings to another place."""
+        before = self.places()
+        move(*told)
+        return sum(place != before[name] for name, place in self.places().items())
 
     def places(self) -> dict[str, str]:
         """Name -> place; "gated" for those that a PreEnqueue plugin holds."""

@@ -206,5 +206,5 @@ def test_a_hint_that_cannot_read_an_object_counts_as_queue() -> None:
     event = ClusterEvent(Resource.NODE, Action.ADD)
     bench = Bench(registrations={"P": (ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint),)})
     bench.park("p", ["P"])
-    assert bench.queue.move_all_to_active_or_backoff(event, None, node(), 20.0) == 1
+    assert bench.moved(bench.queue.move_all_to_active_or_backoff, event, None, node(), 20.0) == 1
     assert bench.wakeups.hint_error_count == 1

@@ -52,9 +52,9 @@ def logged(in_flight: InFlight) -> int:
 
 
 def strategy(in_flight: InFlight, uid: str) -> Strategy:
-    attempt = in_flight.get(uid)
-    assert attempt is not None
-    return in_flight.strategy(attempt)
+    pod = in_flight.get(uid)
+    assert pod is not None
+    return in_flight.strategy(pod)
 
 
 def test_no_events_are_kept_for_nobody() -> None:
@@ -135,14 +135,14 @@ def test_more_updates_of_one_pod_than_can_be_kept_are_treated_as_help() -> None:
     in_flight = InFlight(WAKEUPS)
     pod = queued("p")
     in_flight.start(pod)
-    attempt = in_flight.get("p")
-    assert attempt is not None
     for _ in range(OWN_EVENT_COUNT_MAX):
-        in_flight.record_own(attempt, Change(REMOVED, pod.view, pod.view))
+        in_flight.record_own(pod, Change(REMOVED, pod.view, pod.view))
     assert strategy(in_flight, "p") is Strategy.SKIP
-    in_flight.record_own(attempt, Change(REMOVED, pod.view, pod.view))
+    in_flight.record_own(pod, Change(REMOVED, pod.view, pod.view))
     assert strategy(in_flight, "p") is Strategy.AFTER_BACKOFF
-    assert len(attempt.own_events) == OWN_EVENT_COUNT_MAX
+    assert len(pod.own_events) == OWN_EVENT_COUNT_MAX
+    in_flight.finish("p")
+    assert not pod.own_events
 
 
 def test_events_are_counted_by_label_with_the_attempts_that_keep_them() -> None:

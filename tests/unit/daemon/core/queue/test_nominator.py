@@ -24,7 +24,7 @@ def test_a_pod_is_nominated_to_one_node_at_a_time() -> None:
     nominator.nominate(A, "")
     nominator.clear(B)
     nominator.clear(B)
-    assert len(nominator) == 0
+    assert len(nominator.node_by_uid) == 0
 
 
 def test_an_update_that_does_not_know_of_the_nomination_keeps_it() -> None:

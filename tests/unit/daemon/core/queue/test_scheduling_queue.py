@@ -2,6 +2,7 @@
 
 import math
 
+import msgspec
 import pytest
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -39,7 +40,7 @@ BOUND = view_of(make_pod("bound", node_name="n1"))
 
 def wake(bench: Bench, now_s: float) -> int:
     """An event that helps whatever NodeName or NodeResourcesFit rejected."""
-    return bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, NODE, now_s)
+    return bench.moved(bench.queue.move_all_to_active_or_backoff, NODE_ADD, None, NODE, now_s)
 
 
 # Order --------------------------------------------------------------------------------------------
@@ -68,7 +69,7 @@ def test_a_pod_listed_again_is_updated_and_keeps_its_place_in_the_order() -> Non
     bench = Bench()
     bench.add("old", 1.0)
     bench.add("young", 2.0)
-    bench.add("old", 3.0, resource_version="2")
+    bench.update("old", 3.0, resource_version="2")
     assert len(bench.queue) == 2
     assert [p.record.resource_version for p in bench.queue.pop_batch(9, 3.0)] == ["2", "1"]
 
@@ -130,8 +131,8 @@ def test_a_pod_woken_during_its_back_off_waits_for_its_end() -> None:
     wake(bench, 0.6)
     assert bench.places() == {"p": "backoff"}
     assert bench.queue.next_wakeup_s() == 2.0
-    assert bench.queue.flush(1.999) == 0
-    assert bench.queue.flush(2.0) == 1
+    assert bench.moved(bench.queue.flush, 1.999) == 0
+    assert bench.moved(bench.queue.flush, 2.0) == 1
     assert bench.places() == {"p": "active"}
 
 
@@ -276,11 +277,11 @@ def test_a_pod_that_is_refused_too_often_in_a_row_goes_through_back_off() -> Non
     assert bench.queue.incoming["backoff", "ProposalRejected"] == 1
     # As after an error it is not taken early, and each further refusal doubles the time.
     assert bench.pop() == []
-    assert bench.queue.flush(2.0) == 1
+    assert bench.moved(bench.queue.flush, 2.0) == 1
     assert bench.pop(2.0) == ["p"]
     assert bench.queue.requeue_head("p", 2.0) is Place.BACKOFF
-    assert bench.queue.flush(4.9) == 0
-    assert bench.queue.flush(5.0) == 1
+    assert bench.moved(bench.queue.flush, 4.9) == 0
+    assert bench.moved(bench.queue.flush, 5.0) == 1
     # A verdict ends the row.
     assert bench.pop(5.0) == ["p"]
     bench.queue.requeue_unschedulable("p", [NODE_NAME], (), 5.0)
@@ -307,11 +308,28 @@ def test_a_parked_pod_whose_preemption_failed_is_tried_again_after_a_back_off() 
         bench.queue.fail("nobody", 3.0)
         assert bench.places() == {"p": "backoff", "gated": "gated"}
     assert bench.pop(3.0) == [], "as after any error, it is not taken early"
-    assert bench.queue.flush(5.0) == 1
+    assert bench.moved(bench.queue.flush, 5.0) == 1
     assert bench.pop(5.0) == ["p"]
     # The news may come before the attempt's own end.
     bench.queue.fail("p", 5.0)
     assert bench.queue.requeue_unschedulable("p", ["Unheard"], (), 5.0) is Place.BACKOFF
+
+
+def test_a_pod_that_joins_or_leaves_a_group_in_back_off_is_counted_where_it_waits() -> None:
+    """Pods of groups wait in full (a label may name the group of another scheduler's)."""
+    bench = Bench()
+    for before, after in (("", "gang"), ("gang", "")):
+        alone = make_pod("p", uid="p")
+        bench.put(msgspec.structs.replace(alone, group=before), 0.0)
+        bench.pop(0.0)
+        bench.queue.requeue_unschedulable("p", [NODE_NAME], [], 0.0)
+        bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, NODE, 0.0)
+        assert bench.places() == {"p": "backoff"}
+        changed = msgspec.structs.replace(alone, group=after)
+        bench.put(changed, 0.0, is_update=True)
+        assert bench.queue.poppable_count == (not after)
+        bench.queue.delete("p")
+        bench.queue.check_invariants()
 
 
 def test_a_pod_is_filed_under_another_priority_whatever_the_order_looks_at() -> None:
@@ -541,7 +559,7 @@ def test_activation_ignores_back_off_and_hints() -> None:
     # The early pop took "waits" as well; it comes back with an error.
     bench.queue.requeue_error("waits", 0.2)
     uids = ["parked", "waits", "gated", "tried", "nobody"]
-    assert bench.queue.activate(uids, 0.3) == 2
+    assert bench.moved(bench.queue.activate, uids, 0.3) == 2
     assert bench.places() == {
         "parked": "active",
         "waits": "active",
@@ -555,10 +573,9 @@ def test_an_event_may_be_kept_from_more_important_pods() -> None:
     bench = Bench()
     bench.park("low", [NODE_RESOURCES_FIT], priority=1)
     bench.park("high", [NODE_RESOURCES_FIT], priority=2)
-    moved = bench.queue.move_all_to_active_or_backoff(
+    bench.queue.move_all_to_active_or_backoff(
         ASSIGNED_POD_DELETE, BOUND, None, 20.0, priority_max=1
     )
-    assert moved == 1
     assert bench.places() == {"low": "active", "high": "unschedulable"}
 
 
@@ -577,7 +594,8 @@ def test_an_event_that_no_rejecting_plugin_registered_asks_nobody() -> None:
     )
     for i in range(10):
         bench.park(f"p{i}", ["P"], labels={"app": f"a{i}"})
-    assert bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, BOUND, 20.0) == 0
+    move = bench.queue.move_all_to_active_or_backoff
+    assert bench.moved(move, ASSIGNED_POD_ADD, None, BOUND, 20.0) == 0
     assert asked == []
 
 
@@ -585,7 +603,7 @@ def test_a_plugin_that_does_not_say_what_helps_it_is_woken_by_everything() -> No
     bench = Bench(registrations={"P": ANY_EVENT})
     for event in (NODE_ADD, ASSIGNED_POD_DELETE, ClusterEvent(Resource.CSI_NODE, Action.UPDATE)):
         bench.park("p", ["P"])
-        assert bench.queue.move_all_to_active_or_backoff(event, None, None, 20.0) == 1
+        assert bench.moved(bench.queue.move_all_to_active_or_backoff, event, None, None, 20.0) == 1
         bench.queue.delete("p")
 
 
@@ -628,8 +646,8 @@ def test_a_pod_parked_for_more_than_five_minutes_is_tried_again() -> None:
     bench = Bench()
     bench.park("p", ["ExamplePlugin"], 10.0)
     assert bench.queue.next_wakeup_s() == 330.0
-    assert bench.queue.flush(310.0) == 0
-    assert bench.queue.flush(330.0) == 1
+    assert bench.moved(bench.queue.flush, 310.0) == 0
+    assert bench.moved(bench.queue.flush, 330.0) == 1
     assert bench.places() == {"p": "active"}
 
 
@@ -637,17 +655,17 @@ def test_exactly_five_minutes_are_not_more_than_five_minutes() -> None:
     bench = Bench()
     bench.park("p", ["ExamplePlugin"], 30.0)
     assert bench.queue.next_wakeup_s() == 360.0
-    assert bench.queue.flush(330.0) == 0
-    assert bench.queue.flush(360.0) == 1
+    assert bench.moved(bench.queue.flush, 330.0) == 0
+    assert bench.moved(bench.queue.flush, 360.0) == 1
 
 
 def test_leftovers_are_looked_for_every_30_s_whatever_else_wakes_the_queue() -> None:
     bench = Bench()
     bench.park("old", ["ExamplePlugin"], 1.0)
-    assert bench.queue.flush(303.0) == 0
-    assert bench.queue.flush(329.0) == 0
+    assert bench.moved(bench.queue.flush, 303.0) == 0
+    assert bench.moved(bench.queue.flush, 329.0) == 0
     assert bench.queue.next_wakeup_s() == 330.0
-    assert bench.queue.flush(331.5) == 1
+    assert bench.moved(bench.queue.flush, 331.5) == 1
 
 
 def test_the_flush_of_leftovers_does_not_open_gates() -> None:
@@ -663,7 +681,7 @@ def test_the_flush_of_leftovers_does_not_open_gates() -> None:
     asked.clear()
     moved = dict(bench.queue.incoming)
     assert bench.queue.next_wakeup_s() == 330.0
-    assert bench.queue.flush(1000.0) == 1
+    assert bench.moved(bench.queue.flush, 1000.0) == 1
     assert asked == ["old"], "nobody opens a gate by waiting"
     assert bench.queue.incoming == moved | {("active", "UnschedulableTimeout"): 1}
     assert bench.places() == {"p": "gated", "old": "active"}
@@ -715,14 +733,14 @@ def test_nominations_follow_the_pods() -> None:
     bench.update("p", 1.0, labels={"a": "b"})
     assert bench.queue.nominator.node_of(pod.uid) == "n1"
     bench.queue.delete("p")
-    assert len(bench.queue.nominator) == 0
+    assert len(bench.queue.nominator.node_by_uid) == 0
 
 
 def test_a_pod_that_is_held_back_claims_no_nomination() -> None:
     bench = Bench()
     gated = make_pod("p", uid="p", spec=GATED, nominated_node_name="n1")
     pod = bench.put(gated, 0.0)
-    assert len(bench.queue.nominator) == 0
+    assert len(bench.queue.nominator.node_by_uid) == 0
     bench.put(make_pod("p", uid="p", nominated_node_name="n1"), 1.0, is_update=True)
     assert bench.places() == {"p": "active"}
     assert bench.queue.nominator.node_of(pod.uid) == "n1"
@@ -734,7 +752,7 @@ def test_a_pod_that_is_let_in_at_last_has_the_node_that_its_status_names() -> No
     held: dict[str, str | None] = {"p": "Gate"}
     bench = Bench(pre_enqueue=lambda pod: held.get(pod.uid))
     bench.add("p", nominated_node_name="n1")
-    assert len(bench.queue.nominator) == 0
+    assert len(bench.queue.nominator.node_by_uid) == 0
     held.clear()
     bench.queue.let_in(["p"], "Gate", "UnschedulablePodAdd", 1.0)
     assert bench.places() == {"p": "active"}
@@ -744,7 +762,7 @@ def test_a_pod_that_is_let_in_at_last_has_the_node_that_its_status_names() -> No
     bench.queue.nominator.clear("p")
     bench.queue.requeue_unschedulable("p", [NODE_NAME], (), 1.0)
     bench.queue.activate(["p"], 2.0)
-    assert len(bench.queue.nominator) == 0
+    assert len(bench.queue.nominator.node_by_uid) == 0
 
 
 def test_what_the_status_says_of_a_nomination_does_not_count_for_an_assumed_pod() -> None:
@@ -753,7 +771,7 @@ def test_what_the_status_says_of_a_nomination_does_not_count_for_an_assumed_pod(
     bench.pop()
     said = make_pod("p", uid="p", nominated_node_name="n1")
     bench.queue.update(said, bench.classes.acquire(said), 1.0, is_assumed=True)
-    assert len(bench.queue.nominator) == 0
+    assert len(bench.queue.nominator.node_by_uid) == 0
     assert pod.record is said
 
 

@@ -24,7 +24,7 @@ class Classes(set[int]):
 
 def parked(count: int, *plugins: str) -> tuple[UnschedulablePods, list[int]]:
     """So many pods of a class each, which these plugins rejected."""
-    bench, pods = Bench(), UnschedulablePods()
+    bench, pods = Bench(), UnschedulablePods(start_s=0.0, leftover_after_s=300.0)
     waiting = [bench.add(f"p{i}", labels={"number": f"{i}"}) for i in range(count)]
     for pod in waiting:
         pod.unschedulable_plugins = frozenset(plugins)
@@ -34,7 +34,7 @@ def parked(count: int, *plugins: str) -> tuple[UnschedulablePods, list[int]]:
 
 
 def keys(pods: UnschedulablePods, wanted: set[int] | None, *plugins: str) -> list[GroupKey]:
-    return [group.key for group in pods.groups_rejected_by(plugins, lambda _: wanted)]
+    return list(pods.groups_rejected_by(plugins, lambda _: wanted))
 
 
 def test_of_many_classes_that_wait_only_those_are_looked_at_that_an_event_concerns() -> None:
