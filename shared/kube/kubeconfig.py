@@ -104,13 +104,15 @@ class _Entry(NamedTuple):
     body: dict[str, Any]
 
     def text(self, field: str) -> str:
-        value = self.body.get(field)
-        return value if isinstance(value, str) else ""
+        value = self.body.get(field) or ""
+        if not isinstance(value, str):
+            raise self.wrong(f"{field}: expected a text, in quotes where it looks like a number")
+        return value
 
     def items(self, field: str) -> list[Any]:
         value = self.body.get(field) or []
         if not isinstance(value, list):
-            raise ConfigurationError(str(self.file), [f"{field}: expected a list"])
+            raise self.wrong(f"{field}: expected a list")
         return value
 
     def path(self, field: str) -> Path:
@@ -132,7 +134,8 @@ class _Entry(NamedTuple):
             raise self.wrong(f"{field}: {error}") from error
 
     def wrong(self, *problems: str) -> ConfigurationError:
-        return ConfigurationError(str(self.file), [f"{self.kind}.{each}" for each in problems])
+        place = f"{self.kind}." if self.kind else ""
+        return ConfigurationError(str(self.file), [place + each for each in problems])
 
 
 def _content(path: Path) -> dict[str, Any]:

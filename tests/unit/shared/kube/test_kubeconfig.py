@@ -244,6 +244,8 @@ def test_all_problems_are_told_at_once(write: Write) -> None:
         ({"certificate-authority": "nowhere.crt"}, {}, "nowhere.crt"),
         ({}, {"client-certificate": str(CERT)}, "user.client-key: missing"),
         ({}, {"client-certificate": str(CERT), "client-key": str(CERT)}, "user.client-key"),
+        ({"certificate-authority": 5}, {}, "cluster.certificate-authority: expected a text"),
+        ({}, {"token": 12345}, "user.token: expected a text"),
         ({}, {"token": "two words"}, "not a bearer token"),
         ({"server": "api:6443"}, {}, "write it like"),
         ({"proxy-url": "socks5://p:1"}, {}, "only http:// proxies"),
@@ -254,6 +256,7 @@ def test_all_problems_are_told_at_once(write: Write) -> None:
         ({}, {"exec": {**EXEC, "interactiveMode": None}}, "user.exec.interactiveMode: must be"),
         ({}, {"exec": {**EXEC, "interactiveMode": "Always"}}, "no terminal"),
         ({}, {"exec": {**EXEC, "env": [{"value": "x"}]}}, "user.exec.env[0]"),
+        ({"extensions": 1}, {"exec": EXEC}, "cluster.extensions: expected a list"),
     ],
 )
 def test_problems_name_their_place(
