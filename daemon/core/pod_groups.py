@@ -37,6 +37,8 @@ NO_PREEMPTION: Final = (
 NOT_WITH_CONSTRAINTS: Final = (
     "workload aware preemption is not supported for pod groups with scheduling constraints"
 )
+NOT_ELIGIBLE: Final = "not eligible due to placement-based pod group scheduling limitation"
+AS_A_WHOLE: Final = "not eligible due to workload aware preemption enabled"
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
@@ -157,7 +159,8 @@ class PodGroups:
         hold = None
         if may_hold:
             hold = GroupPreemption("", 1 + min(pod.priority for pod in unit.pods))
-        return GroupTask(needed_count, placements, self._preemption(unit), hold)
+        forbidden = self._why_no_pod_preempts(self.of(unit.key), placements)
+        return GroupTask(needed_count, placements, self._preemption(unit), hold, forbidden)
 
     def _placements(self, unit: Unit) -> PlacementTask | str | None:
         placing = self._settings.placing_profiles
@@ -227,6 +230,14 @@ class PodGroups:
         if refusal or group is None:
             return GroupPreemption(refusal)
         return GroupPreemption("", self.priority(group, unit.pods))
+
+    def _why_no_pod_preempts(self, group: PodGroup | None, placements: PlacementTask | None) -> str:
+        """By itself, in upstream's order (PostFilter of DefaultPreemption). Constraints count there
+        without a key, too."""
+        constraints = None if group is None else group.spec.scheduling_constraints
+        if placements is not None and (placements.levels or constraints is not None):
+            return NOT_ELIGIBLE
+        return AS_A_WHOLE if self._preempts_as_a_whole else ""
 
     def _why_nobody_goes(self, unit: Unit, group: PodGroup | None) -> str:
         """In upstream's order (`runWorkloadAwarePreemption`, `preemptorEligibleToPreemptOthers`)."""

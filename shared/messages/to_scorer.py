@@ -87,9 +87,11 @@ class GroupTask(msgspec.Struct, array_like=True, frozen=True):
     """So many of its pods, at least one, have to find a node."""
     placements: PlacementTask | None = None
     preemption: GroupPreemption | None = None
-    """None: each of its pods may have others go, by itself."""
+    """Who may have to go for all of it."""
     hold: GroupPreemption | None = None
     """Whom it may wait for, if it has no place: room is held for it where they are."""
+    forbidden: str = ""
+    """Why none of its pods may have others go by itself; empty: each may."""
 
 
 class SchedulePods(Message, frozen=True, tag="sP"):

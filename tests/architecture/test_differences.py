@@ -108,6 +108,11 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_api_servers_word.py"
         "::test_a_placement_of_a_pod_that_is_being_deleted_is_not_taken"
     ),
+    "for whom a pod was preempted": (
+        "unit/workers/binder/test_api_bodies.py::test_a_victim_of_a_group_is_told_so"
+    ),
+    "a `%` in a message": THEIRS,
+    "`nominatedNodeName` of pods of a gang that are about to be bound": THEIRS,
     'events on the Lease ("became leader")': THEIRS,
     "events that cannot be written as fast as they come": ("unit/workers/binder/test_recorder.py"),
     "pods that a gate held for more than five minutes": (

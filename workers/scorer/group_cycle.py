@@ -47,10 +47,6 @@ from workers.scorer.replica import Replica
 from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits
 
 NO_PLACEMENTS: Final = "no feasible placements found"
-NOT_ELIGIBLE: Final = "not eligible due to placement-based pod group scheduling limitation"
-"""What preemption says of pods whose group has a topology constraint."""
-AS_A_WHOLE: Final = "not eligible due to workload aware preemption enabled"
-"""The same of pods of a group for which room is made at once, if at all."""
 _SHORT: Final = re.compile(r"Insufficient (\S+?)[,.](?:\s|$)")
 """In what NodeResourcesFit says of nodes."""
 NO_SEARCHES: Final = SearchLimits(searches_max=0)
@@ -199,12 +195,8 @@ class GroupCycle:
         """Of the rooms that its pods may look for."""
         if self._only_looks:
             return NO_SEARCHES
-        task, forbidden = self._group.placements, ""
-        if task is not None and task.levels:
-            forbidden = NOT_ELIGIBLE
-        elif self._group.preemption is not None:
-            forbidden = AS_A_WHOLE
-        return SearchLimits(WIDE_SEARCH_WEIGHT * self._batch.pod_count, forbidden, takes_room=True)
+        searches_max = WIDE_SEARCH_WEIGHT * self._batch.pod_count
+        return SearchLimits(searches_max, self._group.forbidden, takes_room=True)
 
     def _where_enough_fit(self) -> Placements | None:
         """As `Fits` has it."""

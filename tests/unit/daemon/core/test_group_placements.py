@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from daemon.core.pod_groups import NOT_ELIGIBLE
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod
@@ -300,6 +301,15 @@ def test_no_node_with_the_label_is_no_placement() -> None:
     assert (
         not berth.nominated
     )  # It stays as it is (submitPodGroupAlgorithmResult: no NominatingInfo).
+
+
+def test_nobody_goes_for_pods_of_a_group_with_constraints_that_name_no_key() -> None:
+    berth = Racks({"r1": 1})
+    berth.exist("low", "r1n1", "2")
+    berth.add_group("pg1", 1, schedulingConstraints={})
+    berth.add(*gang("p1", cpu="1", priority=200))
+    assert berth.told("p1").endswith(f"preemption: {NOT_ELIGIBLE}")
+    assert not berth.evicted
 
 
 def test_pods_in_two_racks_already_are_an_error() -> None:
