@@ -163,9 +163,10 @@ def test_a_victim_of_a_group_is_told_so() -> None:
     assert preemptor is not None
     assert (preemptor.kind, preemptor.api_version) == ("PodGroup", "scheduling.k8s.io/v1alpha2")
     assert event.note == "Preempted by podgroup uid-train on node cluster"
-    alone = preempted_event(msgspec.structs.replace(order, is_for_group=False), is_deleted=True)
-    assert alone.related is not None
-    assert (alone.related.kind, alone.related.name) == ("Pod", "train")
+    lone = msgspec.structs.replace(order, is_for_group=False)
+    preemptor = preempted_event(lone, is_deleted=True).related
+    assert preemptor is not None
+    assert (preemptor.kind, preemptor.name) == ("Pod", "train")
     assert b"to accommodate a higher priority podgroup" in disruption_patch(order, 0.0)
-    alone = disruption_patch(msgspec.structs.replace(order, is_for_group=False), 0.0)
+    alone = disruption_patch(lone, 0.0)
     assert b'to accommodate a higher priority pod"' in alone
