@@ -239,7 +239,8 @@ class NominationBook:
         node_name = self._cache.nodes.name_of(proposal.node_row)
         staying = [victim for victim in victims if not victim.record.deleted]
         # prepareCandidateAsync and prepareCandidate in framework/preemption/executor.go, v1.36.2.
-        does_nothing = self._evictions.is_async and not staying
+        # Of a group a pod may be nominated that nobody is in the way of.
+        does_nothing = not (staying if self._evictions.is_async else victims)
         if not does_nothing:
             self._clear_lower(pod, proposal.node_row, now_s)
         self._queue.nominator.nominate(pod.uid, node_name)

@@ -460,6 +460,18 @@ def test_a_member_makes_room_near_another_that_is_nominated(full: str) -> None:
     assert berth.evicted == {f"uid-low-{node}" for node in used if node in full}
 
 
+@pytest.mark.parametrize("is_async", [True, False])
+def test_a_member_that_fits_takes_nobodys_nomination(is_async: bool) -> None:
+    berth = Gangs([make_node(name, cpu="1") for name in "ab"], preempts_async=is_async)
+    berth.add(msgspec.structs.replace(lone("victim", "1", 1), node_name="b"))
+    berth.add(make_pod("low", uid="uid-low", priority=2, spec={"nodeSelector": {"no": "node"}}))
+    berth.state.queue.nominator.nominate("uid-low", "a")
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1", "p2", priority=100))
+    assert set(berth.nominated.values()) == {"a", "b"}
+    assert berth.state.queue.nominator.node_of("uid-low") == "a"
+
+
 def test_victims_stay_where_the_group_could_not_be_placed_even_without_them() -> None:
     berth = Gangs()
     berth.add(lone("low", "2", priority=10), lone("high", "1", priority=1000))
