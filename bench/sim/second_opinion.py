@@ -44,9 +44,11 @@ class ScorerOpinion:
         """As it was before anything was reserved for the pod that is being placed."""
         self._judged: set[tuple[object, ...]] = set()
         self._has_no_say = self._has_no_say_in_failures = False
-        """While a worker tries what would be if others were gone, or keeps to some of the nodes."""
+        """While a worker tries what would be if others were gone, or keeps to some of the nodes; of the
+        first, while it puts a member of a group where others are yet to go, too."""
         cycle = scorer.loop._cycle  # noqa: SLF001 # To listen.
         self._listen_to_groups(cycle)
+        self._listen_to_room(cycle)
         self._listen_to_placements(cycle)
         self._listen_to_answers(cycle)
         ExtendedOpinion(scorer.name, self._replica, cycle, states, count, is_spoilt)
@@ -63,6 +65,26 @@ class ScorerOpinion:
                 self._has_no_say = self._has_no_say_in_failures = False
 
         cycle._place_group = placed  # noqa: SLF001 # The same.
+
+    def _listen_to_room(self, cycle: Any) -> None:
+        make = cycle._room_maker  # noqa: SLF001 # To listen.
+
+        def made(*args: Any) -> Any:
+            room_maker = make(*args)
+            conclude = room_maker.conclude
+
+            def concluded(*args: Any) -> Failure:
+                had_none, self._has_no_say = self._has_no_say, True
+                try:
+                    failure: Failure = conclude(*args)
+                finally:
+                    self._has_no_say = had_none
+                return failure
+
+            room_maker.conclude = concluded
+            return room_maker
+
+        cycle._room_maker = made  # noqa: SLF001 # The same.
 
     # Placements -------------------------------------------------------------------------------------
 

@@ -112,7 +112,7 @@ class BinderLinks:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_reported = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
             attempt = Attempt(ticket, NO_BATCH, pod, pod.pod_class)
-            failure = Failure([], failed.message, [], [], True)
+            failure = Failure([], failed.message, [], [], is_error=True)
             self._ends.fail(attempt, failure, now_s, is_reported=is_reported)
             is_announced = failed.was_announced or order.is_announced
             self._core.nominations.not_placed(pod, is_announced=is_announced)

@@ -123,7 +123,8 @@ def end_of_stretch(
 
 
 def passing(cache: Cache, checker: Checker, run: Sequence[Proposed], generation: int) -> list[bool]:
-    """Of each pod of a stretch; of fewer, where those before may let in the ones that are left."""
+    """Whether each pod of a stretch may go where a copy at `generation` had it go, on the state of now;
+    of fewer pods, where those before may let in the ones that are left."""
     nodes = cache.nodes
     proposed = [row for _, row in run]
     if max(proposed) >= nodes.row_count or min(proposed) < 0:

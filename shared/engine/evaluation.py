@@ -336,8 +336,8 @@ def _rows_within(outdated: list[Rows], rows: Rows) -> Rows:
 
 
 class Evaluations:
-    """Those in use, up to date when they are asked for: the least recently used go first, and one is
-    always kept."""
+    """Those in use, up to date when they are asked for: where they take too much room the least recently
+    used go first, but for one; the others when their class is retired (`forget`)."""
 
     def __init__(
         self,

@@ -173,7 +173,7 @@ def test_whom_an_affinity_waited_for_comes_in_the_same_batch() -> None:
     stopped = Action(2.99, "stop", {"process": "owner", "for_s": 0.05})
     plan = story(there, pod(2.0, "p0"), stopped, first, awaited, second)
     assert play(plan).failure is None
-    since = "known.placed_count < len(answers.placements.tickets)"
+    since = "known.placed_count < self._replica.view.tentative.row_count"
     assert kind_of_failure(plan, "workers.scorer.cycle", since, "False") == "no room made"
 
 
@@ -288,7 +288,7 @@ def test_a_disk_that_is_made_counts_as_the_claim_did_for_which_it_is() -> None:
     assert kind == "waits though it fits"
 
 
-NOMINATES = "facts.queue.nominator.nominate(uid, node_name, priority)"
+NOMINATES = "core.queue.nominator.nominate(uid, node_name, priority)"
 GANG_GATES = "GenericWorkload=true,GangScheduling=true"
 
 
