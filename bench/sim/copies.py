@@ -83,8 +83,8 @@ def has_all(scorer: ScorerProcess, owner: OwnerProcess) -> bool:
         and replica.epoch == owner.epoch
         and known is not None
         and known.is_ready  # Deltas that nobody listens to have no numbers of their own.
-        and replica.sequence == state.snapshots.sequence
-        and state.snapshots.is_current(state.scorers.settled())
+        and replica.sequence == state.outgoing.snapshots.sequence
+        and state.outgoing.snapshots.is_current(state.scorers.settled())
     )
 
 

@@ -165,7 +165,7 @@ class OwnerOpinion:
     # Refusals ---------------------------------------------------------------------------------------
 
     def _listen_to_refusals(self, owner: OwnerProcess, cache: Cache) -> None:
-        checker: Any = owner.state.checker  # To listen.
+        checker: Any = owner.state.facts.checker  # To listen.
         passing = checker.passing
 
         def passes(class_id: int, info: Any, profile: str, rows: Any, own_uid: str = "") -> Any:

@@ -33,8 +33,8 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "People ask for it, or an option has it written down": (
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.events_that_wake",
         "daemon/core/administration.py:*",
-        "daemon/core/holdings.py:Core._described",
-        "daemon/core/holdings.py:Core.log_step",
+        "daemon/core/holdings.py:OutgoingWork._described",
+        "daemon/core/holdings.py:OutgoingWork.log_step",
         "daemon/core/cache.py:Cache.asked_in_vain",
         "daemon/core/counters.py:*",
         "daemon/core/invariants.py:*",

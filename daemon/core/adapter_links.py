@@ -17,7 +17,7 @@ from daemon.core.claim_work import forget_written, written_claims
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.effects import TellAdapter
 from daemon.core.events import AdapterSaid
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.permit_stage import PermitStage
 from shared.dra.device_index import CLAIMS
@@ -52,14 +52,16 @@ _encode: Final = msgspec.msgpack.Encoder().encode
 class AdapterLinks:
     def __init__(
         self,
-        core: Core,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
         changes: ClusterChanges,
         permit: PermitStage,
         now_s: float,
         in_hand: InHand | None,
     ) -> None:
         """`in_hand`: for an owner that is to take objects one by one, and say which."""
-        self._core = core
+        self._facts = facts
+        self._outgoing = outgoing
         self._changes = changes
         self._permit = permit
         self._lists_at_s = now_s + BINDERS_AWAITED_S
@@ -70,8 +72,8 @@ class AdapterLinks:
         """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
 
     def hear(self, event: AdapterSaid, now_s: float) -> None:
-        core, counters = self._core, self._core.counters
-        is_current = event.batch.epoch == core.epoch and event.peer == self._peer
+        outgoing, counters = self._outgoing, self._outgoing.counters
+        is_current = event.batch.epoch == outgoing.epoch and event.peer == self._peer
         counters[Count.ADAPTER_BATCHES] += is_current
         begun_s = counters.stopwatch()
         take = self._take if self._in_hand is None else partial(self._take_carefully, self._in_hand)
@@ -103,12 +105,12 @@ class AdapterLinks:
         if not self._is_sync_due:
             return
         assert self._peer is not None, "due of somebody"
-        binder_count = self._core.settings.binder_count
-        is_calm = self._core.binders.clear_count() >= binder_count
+        binder_count = self._facts.settings.binder_count
+        is_calm = self._outgoing.binders.clear_count() >= binder_count
         if is_calm or now_s >= self._lists_at_s:
             self._is_sync_asked = True
-            start = StartSync(self._core.epoch)
-            self._core.effects.append(TellAdapter(self._peer, start))
+            start = StartSync(self._outgoing.epoch)
+            self._outgoing.effects.append(TellAdapter(self._peer, start))
 
     @property
     def _is_sync_due(self) -> bool:
@@ -127,7 +129,7 @@ class AdapterLinks:
             self._take(message, now_s)
         elif not hand.do(brought.content, partial(self._take, message, now_s)):
             # What is held of the object stays as it was; but a pending pod is not to be placed so.
-            self._core.syncs.see(brought.kind, brought.key)
+            self._facts.syncs.see(brought.kind, brought.key)
             if isinstance(message, PodChanged) and not message.pod.node_name:
                 profile = scheduler_name_of(message.pod.template)
                 self._changes.refuse_pod(message.pod, profile, WHY)
@@ -140,7 +142,7 @@ class AdapterLinks:
             self._reject_message(message, error)
 
     def _apply(self, message: AdapterMessage, now_s: float) -> None:
-        syncs, changes = self._core.syncs, self._changes
+        syncs, changes = self._facts.syncs, self._changes
         match message:
             case PodChanged():
                 self._take_pods((message,), now_s)
@@ -162,16 +164,16 @@ class AdapterLinks:
             case SyncStarted(kind):
                 syncs.start(kind)
                 if kind == CLAIMS:
-                    self._written_claims = written_claims(self._core.cache)
+                    self._written_claims = written_claims(self._facts.cache)
             case SyncFinished(kind, _):
                 self._finish_sync(kind, now_s)
-                self._permit.drop_gone(self._core.waiting.uids())
+                self._permit.drop_gone(self._facts.waiting.uids())
             case KindUnavailable(kind, reason):
                 syncs.settle(kind, reason)  # The adapter's log names it.
             case ObjectRejected(kind, where, problem):
                 self._reject(ObjectError(f"{kind} {where}", problem))
             case AdapterMeasured(measured, told_s, heard_s):
-                self._core.counters.add(measured)
+                self._outgoing.counters.add(measured)
                 syncs.adapter_told_s, syncs.api_heard_s = told_s, heard_s
             case AdapterHello():
                 raise AssertionError("heard before")
@@ -179,12 +181,12 @@ class AdapterLinks:
                 assert_never(message)
 
     def _take_pods(self, messages: Iterable[PodChanged], now_s: float) -> None:
-        core = self._core
-        is_listed, waits = core.syncs.is_listed(PODS.plural), bool(len(core.waiting))
+        facts = self._facts
+        is_listed, waits = facts.syncs.is_listed(PODS.plural), bool(len(facts.waiting))
         for message in messages:
             pod = message.pod
             if is_listed:
-                core.syncs.see(PODS.plural, pod.uid)
+                facts.syncs.see(PODS.plural, pod.uid)
             try:
                 self._changes.pod_changed(pod, now_s)
             except ObjectError as error:
@@ -195,11 +197,11 @@ class AdapterLinks:
     def _take_nodes(self, messages: Iterable[NodeChanged], now_s: float) -> None:
         nodes = [message.node for message in messages]
         for node in nodes:
-            self._core.syncs.see(NODES.plural, node.metadata.name)
+            self._facts.syncs.see(NODES.plural, node.metadata.name)
         self._changes.nodes_changed(nodes, self._reject, now_s)
 
     def _finish_sync(self, kind: str, now_s: float) -> None:
-        cache, queue, syncs = self._core.cache, self._core.queue, self._core.syncs
+        cache, queue, syncs = self._facts.cache, self._facts.queue, self._facts.syncs
         changes = self._changes
         seen = syncs.seen(kind)
         if seen is None:
@@ -220,9 +222,9 @@ class AdapterLinks:
             forget_written(cache, self._written_claims)
             self._written_claims = {}
         if missed and not syncs.is_awaited(kind):
-            self._core.counters[Count.MISSED_DELETES] += len(missed)
+            self._outgoing.counters[Count.MISSED_DELETES] += len(missed)
             what = {"kind": kind, "count": len(missed), "first": missed[0]}
-            self._core.warn("missed_deletes_repaired", **what)
+            self._outgoing.warn("missed_deletes_repaired", **what)
         syncs.settle(kind)
 
     def _reject_message(self, message: AdapterMessage, error: ObjectError) -> None:
@@ -232,8 +234,8 @@ class AdapterLinks:
         self._reject(ObjectError(where, error.problem))
 
     def _reject(self, error: ObjectError) -> None:
-        self._core.counters[Count.OBJECTS_REJECTED] += 1
-        self._core.warn("object_left_out", where=error.where, problem=error.problem)
+        self._outgoing.counters[Count.OBJECTS_REJECTED] += 1
+        self._outgoing.warn("object_left_out", where=error.where, problem=error.problem)
 
 
 class _Brought(NamedTuple):

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import NodeInfo
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.invariants import problems
 from daemon.core.overview_pages import competition, node_loads, pending_groups, pod_resources_page
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -43,54 +43,56 @@ FOREIGN_NODES_MAX: Final = 10
 """Nodes with the most foreign pods that are told: one line, and few series."""
 
 
-def answer_of(core: Core, question: Question, now_s: float) -> AdminAnswer:
+def answer_of(
+    facts: ClusterFacts, outgoing: OutgoingWork, question: Question, now_s: float
+) -> AdminAnswer:
     """The answer to any question that is none to stop."""
-    cache, queue = core.cache, core.queue
+    cache, queue = facts.cache, facts.queue
     match question:
         case StatusRequest():
-            return status_of(core)
+            return status_of(facts, outgoing)
         case DumpRequest():
             return TextAnswer(dump_lines(cache, queue))
         case CompareRequest():
             return TextAnswer(problems(cache, queue) or ["no contradictions"])
         case QueueRequest():
-            pods = [_pending_pod(core, pod) for pod in by_place(queue)]
-            in_flight_count = core.binders.in_flight_count()
-            return QueueAnswer(pods, in_flight_count, core.counters.plain())
+            pods = [_pending_pod(facts, pod) for pod in by_place(queue)]
+            in_flight_count = outgoing.binders.in_flight_count()
+            return QueueAnswer(pods, in_flight_count, outgoing.counters.plain())
         case PodRequest(key):
-            found = (queue_facts(core, pod, now_s) for pod in queue if pod.key == key)
+            found = (queue_facts(facts, pod, now_s) for pod in queue if pod.key == key)
             return PodAnswer(next(found, None))
         case CacheRequest():
-            return cache_answer(core)
+            return cache_answer(facts)
         case NodeLoadsRequest(start):
             return node_loads(cache, start)
         case PendingGroupsRequest(start):
-            return pending_groups(core, start, now_s)
+            return pending_groups(facts, outgoing, start, now_s)
         case PodResourcesRequest(start):
             return pod_resources_page(cache, queue, start)
         case MetricsRequest():
-            return metrics_answer(core)
+            return metrics_answer(facts, outgoing)
 
 
-def queue_facts(core: Core, pod: QueuedPod, now_s: float) -> QueueFacts:
+def queue_facts(facts: ClusterFacts, pod: QueuedPod, now_s: float) -> QueueFacts:
     """All that is known of a pod that waits."""
-    held, waiting = core.cache.get_pod(pod.uid), core.waiting.waiting_pod(pod.uid)
+    held, waiting = facts.cache.get_pod(pod.uid), facts.waiting.waiting_pod(pod.uid)
     since_s = pod.timestamp_s if waiting is None else waiting.since_s
-    leftover_s = pod.timestamp_s + core.settings.queue.leftover_after_s
+    leftover_s = pod.timestamp_s + facts.settings.queue.leftover_after_s
     next_try_s = {Place.BACKOFF: pod.backoff_until_s, Place.UNSCHEDULABLE: leftover_s}
     due_s = None if pod.gated_by else next_try_s.get(pod.place)
-    reason, competitor_count, ahead_count = competition(core.queue, pod)
+    reason, competitor_count, ahead_count = competition(facts.queue, pod)
     return QueueFacts(
         place=pod.place.value,
         attempts=pod.attempts,
         rejected_by=sorted(pod.rejected_by),
         gated_by=pod.gated_by,
-        nominated_node=core.queue.nominator.node_of(pod.uid) or "",
-        awaited_victim_count=len(core.nominations.awaited_victims(pod.uid)),
+        nominated_node=facts.queue.nominator.node_of(pod.uid) or "",
+        awaited_victim_count=len(facts.nominations.awaited_victims(pod.uid)),
         pending_for_s=round(now_s - pod.added_s, 1),
         here_for_s=round(now_s - since_s, 1),
         next_try_in_s=None if due_s is None else round(max(0.0, due_s - now_s), 1),
-        woken_by=core.queue.events_that_wake(pod),
+        woken_by=facts.queue.events_that_wake(pod),
         assumed_node="" if held is None else held.node_name,
         waits_for=[] if waiting is None else list(waiting.pending_plugins),
         past=[PastFailure(round(now_s - at_s, 1), message) for at_s, message in reversed(pod.past)],
@@ -100,29 +102,29 @@ def queue_facts(core: Core, pod: QueuedPod, now_s: float) -> QueueFacts:
     )
 
 
-def status_of(core: Core) -> StatusAnswer:
+def status_of(facts: ClusterFacts, outgoing: OutgoingWork) -> StatusAnswer:
     """What `berth status` shows."""
-    cache, counters = core.cache, core.counters
+    cache, counters = facts.cache, outgoing.counters
     return StatusAnswer(
-        epoch=core.epoch,
+        epoch=outgoing.epoch,
         generation=cache.generation,
-        synced=core.syncs.is_synced,
+        synced=facts.syncs.is_synced,
         node_count=cache.node_count(),
         pod_count=cache.pod_count(),
         assumed_pod_count=len(cache.assumed_pods()),
-        queue=core.queue.pending_lengths(),
-        scorers_ready=len(core.scorers.ready()),
-        binders_ready=core.binders.ready_count(),
-        binds_in_flight=core.binders.in_flight_count(),
+        queue=facts.queue.pending_lengths(),
+        scorers_ready=len(outgoing.scorers.ready()),
+        binders_ready=outgoing.binders.ready_count(),
+        binds_in_flight=outgoing.binders.in_flight_count(),
         counters=counters.plain(),
-        is_standby=core.is_standby,
+        is_standby=facts.is_standby,
         foreign_pods_by_node=dict(counters.foreign_by_node.most_common(FOREIGN_NODES_MAX)),
-        awaited_kinds=core.syncs.awaited_kinds,
-        adapter_told_s=core.syncs.adapter_told_s,
-        api_heard_s=core.syncs.api_heard_s,
-        unavailable_kinds=core.syncs.unavailable,
+        awaited_kinds=facts.syncs.awaited_kinds,
+        adapter_told_s=facts.syncs.adapter_told_s,
+        api_heard_s=facts.syncs.api_heard_s,
+        unavailable_kinds=facts.syncs.unavailable,
         last_error=counters.last_error,
-        scorer_lags={each.index: each.lag for each in core.scorers.ready()},
+        scorer_lags={each.index: each.lag for each in outgoing.scorers.ready()},
     )
 
 
@@ -176,7 +178,7 @@ def by_place(queue: SchedulingQueue) -> list[QueuedPod]:
     return sorted(queue, key=lambda pod: (pod.place.value, pod.key, pod.uid))
 
 
-def _pending_pod(core: Core, pod: QueuedPod) -> PendingPod:
+def _pending_pod(facts: ClusterFacts, pod: QueuedPod) -> PendingPod:
     return PendingPod(
         key=pod.key,
         uid=pod.uid,
@@ -185,14 +187,14 @@ def _pending_pod(core: Core, pod: QueuedPod) -> PendingPod:
         unschedulable_plugins=sorted(pod.unschedulable_plugins),
         pending_plugins=sorted(pod.pending_plugins),
         gated_by=pod.gated_by,
-        nominated_node=core.queue.nominator.node_of(pod.uid) or "",
-        awaited_victims=core.nominations.awaited_victims(pod.uid),
+        nominated_node=facts.queue.nominator.node_of(pod.uid) or "",
+        awaited_victims=facts.nominations.awaited_victims(pod.uid),
     )
 
 
-def cache_answer(core: Core) -> CacheAnswer:
+def cache_answer(facts: ClusterFacts) -> CacheAnswer:
     """Who is where, by uid. A pod in flight may be assumed: it is told once, on its node."""
-    cache = core.cache
+    cache = facts.cache
     nodes = [
         HeldNode(
             info.name,
@@ -206,15 +208,15 @@ def cache_answer(core: Core) -> CacheAnswer:
     ]
     pending = [
         HeldPod(pod.record.uid, pod.record.key, is_assumed=False)
-        for pod in core.queue
+        for pod in facts.queue
         if cache.get_pod(pod.record.uid) is None
     ]
-    return CacheAnswer(nodes, pending, sorted(core.settings.profiles))
+    return CacheAnswer(nodes, pending, sorted(facts.settings.profiles))
 
 
-def metrics_answer(core: Core) -> MetricsAnswer:
+def metrics_answer(facts: ClusterFacts, outgoing: OutgoingWork) -> MetricsAnswer:
     """All that is counted. Costs a walk over the queue, so it is made when it is asked for only."""
-    queue, counters = core.queue, core.counters
+    queue, counters = facts.queue, outgoing.counters
     rejected: Counter[tuple[str, str]] = Counter()
     for pod in queue:
         rejected.update((plugin, pod.pod_class.profile) for plugin in pod.rejected_by)
@@ -230,4 +232,4 @@ def metrics_answer(core: Core) -> MetricsAnswer:
         for name, counts in of_queue.items()
         for labels, count in counts.items()
     )
-    return MetricsAnswer(status_of(core), measured)
+    return MetricsAnswer(status_of(facts, outgoing), measured)

@@ -12,7 +12,7 @@ from daemon.core.cached_nodes import CachedPod
 from daemon.core.claim_work import claim_releases, claim_work, volume_work
 from daemon.core.dispatch import Attempt
 from daemon.core.effects import TellBinder
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.status_patches import verdict_of
@@ -28,16 +28,17 @@ from shared.messages.to_binder import ReportPods, StatusPatch
 
 
 class AttemptEnds:
-    def __init__(self, core: Core) -> None:
-        self._core = core
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
 
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
-        cache = self._core.cache
+        cache = self._facts.cache
         view, row, held = cache.view, cache.nodes.row_of(node_name), cache.node_info(node_name)
         node = None if held is None else held.node
-        volumes = volume_work(self._core.plugins, info, view, row, node)
-        claims = claim_work(self._core.plugins, record, info, view, row)
+        volumes = volume_work(self._facts.plugins, info, view, row, node)
+        claims = claim_work(self._facts.plugins, record, info, view, row)
         return BindingWork(volumes, tuple(claims))
 
     def order_binding(
@@ -51,22 +52,22 @@ class AttemptEnds:
     ) -> None:
         """`record` is as it was when it was assumed. NO_WORK: nothing is to be done before the binding,
         as for nearly all pods. `is_announced`: as `BinderPool.order` has it."""
-        core, counters = self._core, self._core.counters
+        facts, outgoing = self._facts, self._outgoing
         extenders: Sequence[int] = ()
         if work is not NO_WORK:
-            releases = claim_releases(pod.ticket, record, pod.info, core.cache.view)
-            core.nominations.release(releases)
-            extenders = binders_of(core.settings.extenders, pod.info)
-        if core.settings.logs_attempts:  # Nearly every pod comes by here.
-            core.log_step("binding_ordered", pod, node=node_name)
-        if core.patches.by_uid:
-            core.patches.drop(record.uid)
+            releases = claim_releases(pod.ticket, record, pod.info, facts.cache.view)
+            facts.nominations.release(releases)
+            extenders = binders_of(facts.settings.extenders, pod.info)
+        if facts.settings.logs_attempts:  # Nearly every pod comes by here.
+            outgoing.log_step("binding_ordered", pod, node=node_name)
+        if facts.patches.by_uid:
+            facts.patches.drop(record.uid)
         profile = pod.pod_class.profile
-        core.binders.order(
+        outgoing.binders.order(
             pod.ticket, record, node_name, profile, work, extenders, is_announced=is_announced
         )
-        counters[Count.SCHEDULED] += 1
-        counters.recent.append((pod.popped_s, record.key, node_name, ""))
+        outgoing.counters[Count.SCHEDULED] += 1
+        outgoing.counters.recent.append((pod.popped_s, record.key, node_name, ""))
 
     def take_off(
         self, record: PodRecord, info: PodInfo, node_name: str, claims_left: Collection[str] = ()
@@ -75,14 +76,14 @@ class AttemptEnds:
         reserved is given back even then, as nobody else would. `claims_left`, by key, are allocated by
         now: their devices are not free, though the watch may yet have to say so (a written claim stays
         in the assume cache upstream: bindClaim in dynamicresources/dynamicresources.go, v1.36.2)."""
-        cache = self._core.cache
+        cache = self._facts.cache
         assumed = cache.objects.assumed_for(CLAIMS, record.uid)
         left = {key: assumed[key] for key in claims_left if key in assumed}
         row = cache.nodes.row_of(node_name)
         forgotten = cache.forget_pod(record.uid)
-        counters = self._core.counters
+        counters = self._outgoing.counters
         begun_s = counters.stopwatch()
-        self._core.plugins.run_unreserve(record, info, cache.view, row)
+        self._facts.plugins.run_unreserve(record, info, cache.view, row)
         took_s = counters.stopwatch() - begun_s
         counters.took("Unreserve", info.spec.scheduler_name, took_s)
         for key, claim in left.items():
@@ -101,28 +102,28 @@ class AttemptEnds:
             message = pod_class.last_message  # One text for all that were told it.
         pod_class.last_message = message
         attempt.pod.past = (*attempt.pod.past[1 - PAST_MAX :], (now_s, message))
-        self._core.counters.recent.append((attempt.pod.popped_s, record.key, "", message))
-        self._core.counters.refused(attempt.pod, profile, is_error=failure.is_error)
+        self._outgoing.counters.recent.append((attempt.pod.popped_s, record.key, "", message))
+        self._outgoing.counters.refused(attempt.pod, profile, is_error=failure.is_error)
         if failure.is_error:
-            self._core.counters[Count.ERRORS] += 1
-            self._core.counters.last_error = f"pod {record.key}: {message}"
-            place = self._core.queue.requeue_error(record.uid, now_s)
+            self._outgoing.counters[Count.ERRORS] += 1
+            self._outgoing.counters.last_error = f"pod {record.key}: {message}"
+            place = self._facts.queue.requeue_error(record.uid, now_s)
         else:
-            self._core.counters[Count.UNSCHEDULABLE] += 1
-            place = self._core.queue.requeue_unschedulable(
+            self._outgoing.counters[Count.UNSCHEDULABLE] += 1
+            place = self._facts.queue.requeue_unschedulable(
                 record.uid, failure.plugins, failure.pending_plugins, now_s
             )
-        self._core.log_step("attempt_failed", attempt.pod, message=message)
+        self._outgoing.log_step("attempt_failed", attempt.pod, message=message)
         if place is None or not is_reported:
             return  # Deleted meanwhile.
         ticket = attempt.pod.ticket
         verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
-        self._core.patches.add(verdict)
+        self._facts.patches.add(verdict)
 
     def report(self) -> None:
         """What statuses are to say, and events of the attempts that failed, once there is a binder to
         write them."""
-        binders, waiting = self._core.binders, self._core.patches
+        binders, waiting = self._outgoing.binders, self._facts.patches
         if not len(waiting) or not binders.ready_count():
             return
         by_binder: dict[bytes, list[StatusPatch]] = {}
@@ -130,8 +131,8 @@ class AttemptEnds:
             peer = binders.for_pod(patch.uid)
             by_binder.setdefault(peer, []).append(patch)
         for peer, patches in by_binder.items():
-            report = ReportPods(self._core.epoch, patches)
-            self._core.effects.append(TellBinder(peer, report))
+            report = ReportPods(self._outgoing.epoch, patches)
+            self._outgoing.effects.append(TellBinder(peer, report))
 
 
 def left_out(error: ObjectError) -> Failure:

@@ -7,7 +7,7 @@ from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import TellBinder
 from daemon.core.events import BinderSaid
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
@@ -30,8 +30,15 @@ gone; its orders go to another, which looks first."""
 
 
 class BinderLinks:
-    def __init__(self, core: Core, changes: ClusterChanges, ends: AttemptEnds) -> None:
-        self._core = core
+    def __init__(
+        self,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
+        changes: ClusterChanges,
+        ends: AttemptEnds,
+    ) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
         self._changes = changes
         self._ends = ends
 
@@ -41,73 +48,73 @@ class BinderLinks:
             case BinderHello():
                 self._welcome(peer, message.binder_index, now_s)
             case BinderReady():
-                if message.epoch == self._core.epoch:
-                    self._core.binders.ready(peer, is_clear=not message.in_flight_count)
+                if message.epoch == self._outgoing.epoch:
+                    self._outgoing.binders.ready(peer, is_clear=not message.in_flight_count)
             case BindReport():
-                self._core.binders.heard(peer, now_s)
-                if message.epoch == self._core.epoch:
+                self._outgoing.binders.heard(peer, now_s)
+                if message.epoch == self._outgoing.epoch:
                     self._on_report(peer, message, now_s)
             case BinderHeartbeat():
-                self._core.counters.add(message.measured)
-                if not self._core.binders.heard(peer, now_s):
+                self._outgoing.counters.add(message.measured)
+                if not self._outgoing.binders.heard(peer, now_s):
                     # It was given up as silent and is back; its orders are with others by now.
                     self._welcome(peer, message.binder_index, now_s)
             case _:
                 assert_never(message)
 
     def _welcome(self, peer: bytes, binder_index: int, now_s: float) -> None:
-        binders = self._core.binders
-        self._core.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, now_s)
-        self._core.nominations.lose_binder(peer)
-        self._core.nominations.keep_binders(binders.peers())
-        self._core.effects.append(TellBinder(peer, to_binder.Welcome(self._core.epoch)))
+        binders = self._outgoing.binders
+        self._outgoing.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, now_s)
+        self._facts.nominations.lose_binder(peer)
+        self._facts.nominations.keep_binders(binders.peers())
+        self._outgoing.effects.append(TellBinder(peer, to_binder.Welcome(self._outgoing.epoch)))
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
         bound_count = 0
         held_s = max(0.0, report.held_s)
         for ticket in report.finished:
-            order = self._core.binders.settle(peer, ticket)
+            order = self._outgoing.binders.settle(peer, ticket)
             if order is not None:
                 bound_count += 1
                 uid = order.record.uid
-                is_here = self._core.cache.finish_binding(uid, now_s)
-                pod = None if is_here else self._core.queue.get(uid)
+                is_here = self._facts.cache.finish_binding(uid, now_s)
+                pod = None if is_here else self._facts.queue.get(uid)
                 if pod is not None and not pod.record.deleted:
                     # The API server has shown it without its node again since it was bound. One that
                     # is gone, or is being deleted, had to give its room up.
-                    self._core.queue.requeue_error(uid, now_s)
+                    self._facts.queue.requeue_error(uid, now_s)
                 else:
                     self._end(uid, held_s)
-        self._core.counters[Count.BOUND] += bound_count
+        self._outgoing.counters[Count.BOUND] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
         for done in report.victims:
             self._on_victim(done, now_s)
 
     def _on_bind_failed(self, peer: bytes, failed: BindFailed, now_s: float) -> None:
-        order = self._core.binders.settle(peer, failed.ticket)
+        order = self._outgoing.binders.settle(peer, failed.ticket)
         if order is None:
             return
         record, node_name, ticket = order.record, order.bind.node_name, order.bind.ticket
         # That a pod is deleted while it is being bound is nobody's fault.
         is_problem = failed.reason is not BindFailureReason.GONE
-        tell = self._core.warn if is_problem else self._core.note
+        tell = self._outgoing.warn if is_problem else self._outgoing.note
         why = {"reason": failed.reason.value, "message": failed.message}
         tell("binding_failed", pod=record.key, ticket=ticket, node=node_name, **why)
-        self._core.counters[Count.BINDS_FAILED] += 1
+        self._outgoing.counters[Count.BINDS_FAILED] += 1
         if failed.reason is BindFailureReason.UNREACHABLE:
-            self._core.binders.order_again(order, now_s)
+            self._outgoing.binders.order_again(order, now_s)
             return
-        held = self._core.cache.get_pod(record.uid)
+        held = self._facts.cache.get_pod(record.uid)
         if held is None:  # Its class may be gone.
             info = PodInfo(record.namespace, decode_template(record.template))
         else:
             info = held.pod_class.info
         self._ends.take_off(record, info, node_name, failed.claims_left)
-        if self._core.cache.get_pod(record.uid) is not None:
+        if self._facts.cache.get_pod(record.uid) is not None:
             self._end(record.uid)  # On a node by the API server's word, which stands.
             return
-        pod = self._core.queue.get(record.uid)
+        pod = self._facts.queue.get(record.uid)
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_reported = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
@@ -115,22 +122,22 @@ class BinderLinks:
             failure = Failure([], failed.message, [], [], is_error=True)
             self._ends.fail(attempt, failure, now_s, is_reported=is_reported)
             is_announced = failed.was_announced or order.is_announced
-            self._core.nominations.not_placed(pod, is_announced=is_announced)
+            self._facts.nominations.not_placed(pod, is_announced=is_announced)
         self._changes.wake_as_removed(PodView(record, info), node_name, now_s)
 
     def _end(self, uid: str, held_s: float = 0.0) -> None:
         """Nothing is left to be tried with a pod whose order was answered: it is bound, for `held_s`
         already."""
-        pod = self._core.queue.done(uid)
+        pod = self._facts.queue.done(uid)
         if pod is not None:
-            if self._core.settings.logs_attempts:
-                self._core.log_step("pod_bound", pod)
-            self._core.counters.bound(pod, pod.pod_class.profile, held_s)
+            if self._facts.settings.logs_attempts:
+                self._outgoing.log_step("pod_bound", pod)
+            self._outgoing.counters.bound(pod, pod.pod_class.profile, held_s)
 
     def _on_victim(self, done: VictimDone, now_s: float) -> None:
-        order = self._core.nominations.settle(done.order_id, done.problem, now_s)
+        order = self._facts.nominations.settle(done.order_id, done.problem, now_s)
         if order is not None and done.problem:
-            self._core.warn(
+            self._outgoing.warn(
                 "victim_not_deleted",
                 pod=f"{order.namespace}/{order.name}",
                 node=order.node_name,
@@ -140,19 +147,19 @@ class BinderLinks:
 
     def lose(self, peer: bytes, reason: str) -> None:
         """Its orders go to others."""
-        self._core.nominations.lose_binder(peer)
-        lost = self._core.binders.leave(peer)
-        self._core.counters[Count.BINDS_REPEATED] += lost
-        self._core.warn("binder_lost", orders=lost, reason=reason)
+        self._facts.nominations.lose_binder(peer)
+        lost = self._outgoing.binders.leave(peer)
+        self._outgoing.counters[Count.BINDS_REPEATED] += lost
+        self._outgoing.warn("binder_lost", orders=lost, reason=reason)
 
     def lose_the_silent(self, now_s: float) -> None:
-        for peer in self._core.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
+        for peer in self._outgoing.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
             self.lose(peer, "silent")
 
     def drain(self) -> None:
-        for peer in self._core.binders.peers():
-            self._core.effects.append(TellBinder(peer, to_binder.Drain()))
+        for peer in self._outgoing.binders.peers():
+            self._outgoing.effects.append(TellBinder(peer, to_binder.Drain()))
 
     def next_wakeup_s(self) -> float:
         """When a binder may have been silent for too long."""
-        return self._core.binders.oldest_heard_s() + BINDER_SILENCE_MAX_S
+        return self._outgoing.binders.oldest_heard_s() + BINDER_SILENCE_MAX_S

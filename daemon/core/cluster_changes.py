@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import QueuedPod
@@ -57,10 +57,11 @@ def _resource_of(kind: str) -> EventResource | None:
 
 
 class ClusterChanges:
-    def __init__(self, core: Core) -> None:
-        self._core = core
-        self._cache, self._queue, self._groups = core.cache, core.queue, core.groups
-        self._profiles = core.settings.profiles
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
+        self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
+        self._profiles = facts.settings.profiles
         self._events: Counter[ClusterEvent | str] = Counter()
         """Those of the cluster, and labels of others, since `take_events`."""
 
@@ -135,7 +136,7 @@ class ClusterChanges:
         cannot be bound any more, and gives its room up at once, whatever its finalizers wait for
         (handleAssumedPodDeletion upstream)."""
         self._enqueue(record, queued, now_s, is_assumed=True)
-        if record.deleted and not self._core.waiting.reject_deleted(record.uid):
+        if record.deleted and not self._facts.waiting.reject_deleted(record.uid):
             self._cache.forget_pod(record.uid)
             self.wake_as_deleted(held, now_s)
 
@@ -156,8 +157,8 @@ class ClusterChanges:
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.get(record.uid) is not None:
-            self._core.counters[Count.FOREIGN_BINDS] += 1
-            self._core.counters.foreign_by_node[record.node_name] += 1
+            self._outgoing.counters[Count.FOREIGN_BINDS] += 1
+            self._outgoing.counters.foreign_by_node[record.node_name] += 1
             self._queue.delete(record.uid)
         new_pod = self._cache.get_pod(record.uid)
         assert new_pod is not None, "just added"
@@ -194,7 +195,7 @@ class ClusterChanges:
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
             self._queue.delete(record.uid)
-            self._core.counters[Count.FOREIGN_PODS] += 1
+            self._outgoing.counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
             self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
@@ -225,7 +226,7 @@ class ClusterChanges:
         self._queue.delete(record.uid)
         self._groups.remove(record)
         if profile in self._profiles:
-            self._core.patches.add(verdict_of(0, record, profile, problem, is_error=True))
+            self._facts.patches.add(verdict_of(0, record, profile, problem, is_error=True))
 
     def pass_over(self, pod: QueuedPod, now_s: float) -> None:
         """A pod is not to be tried any more and leaves the queue. One that is being deleted, whatever
@@ -254,7 +255,7 @@ class ClusterChanges:
     # Nodes ---------------------------------------------------------------------------------------
 
     def node_deleted(self, name: str, now_s: float) -> None:
-        self._core.counters.foreign_by_node.pop(name, None)
+        self._outgoing.counters.foreign_by_node.pop(name, None)
         node = self._cache.remove_node(name)
         if node is not None:
             self._wake(NODE_DELETE, node, None, now_s)
@@ -265,7 +266,7 @@ class ClusterChanges:
         value = decode_object(kind, body)
         old = self._cache.objects.get(kind, key)
         self._cache.put_object(kind, key, body, value)
-        self._core.snapshots.note_object(kind, key, body)
+        self._outgoing.snapshots.note_object(kind, key, body)
         resource = _resource_of(kind)
         action = Action.ADD if old is None else Action.UPDATE
         if resource is not None:
@@ -278,7 +279,7 @@ class ClusterChanges:
         old = self._cache.objects.get(kind, key)
         if not self._cache.remove_object(kind, key):
             return
-        self._core.snapshots.note_object(kind, key, None)
+        self._outgoing.snapshots.note_object(kind, key, None)
         resource = _resource_of(kind)
         if resource is not None:
             self._wake(ClusterEvent(resource, Action.DELETE), old, None, now_s)

@@ -25,7 +25,7 @@ from daemon.core.cache import Cache
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.group_victims import Placed
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
@@ -67,8 +67,11 @@ class Beside(NamedTuple):
 
 
 class Committer:
-    def __init__(self, core: Core, ends: AttemptEnds, permit: PermitStage) -> None:
-        self._core = core
+    def __init__(
+        self, facts: ClusterFacts, outgoing: OutgoingWork, ends: AttemptEnds, permit: PermitStage
+    ) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
         self._ends = ends
         self._permit = permit
 
@@ -83,7 +86,7 @@ class Committer:
         whatever refuses another is a change that settled a pod, or came from outside: as long as
         nothing comes from there, the pods that are not settled become fewer with each round.
         """
-        self._core.nominations.refresh()
+        self._facts.nominations.refresh()
         scorer.proposal_sequence = proposals.proposal_sequence
         accepted_count = refused_count = 0
         for placements, preemption in in_order(proposals):
@@ -107,14 +110,14 @@ class Committer:
     def _in_turn(self, placements: Placements) -> Iterable[Placements]:
         """Those that are assumed before any of them is asked about: one at a time where Permit plugins
         could see the next ones there (schedulingCycle in pkg/scheduler/schedule_one.go, v1.36.2)."""
-        if not any(self._core.plugins.permit.values()):
+        if not any(self._facts.plugins.permit.values()):
             return (placements,) if placements.tickets else ()
         pairs = zip(placements.tickets, placements.node_rows, strict=True)
         return [Placements([ticket], [row]) for ticket, row in pairs]
 
     def commit_checked(self, attempt: Attempt, node_row: int, now_s: float) -> None:
         """Settles a placement that nothing has happened since its check."""
-        counters, cache = self._core.counters, self._core.cache
+        counters, cache = self._outgoing.counters, self._facts.cache
         begun_s = counters.stopwatch()
         node_name = cache.nodes.name_of(node_row)
         cache.assume_pod(attempt.pod.record, node_name, attempt.pod_class)
@@ -123,21 +126,21 @@ class Committer:
 
     def judge(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
         """Checks placements that nothing else came between; what passes is assumed."""
-        counters = self._core.counters
+        counters = self._outgoing.counters
         begun_s = counters.stopwatch()
         judgement = self._judged(scorer, placements, generation)
         self._time_reserve(judgement, counters.stopwatch() - begun_s)
         if len(judgement.accepted) < len(placements.tickets):
-            scorer.refused_generation = self._core.cache.generation
-        self._core.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
-        self._core.counters[Count.PROPOSALS_STALE] += judgement.stale_count
+            scorer.refused_generation = self._facts.cache.generation
+        self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
+        self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
         return judgement
 
     def _judged(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
         """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
         that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
-        cache, checker, plugins = self._core.cache, self._core.checker, self._core.plugins
-        nominations = self._core.nominations
+        cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
+        nominations = self._facts.nominations
         accepted: list[Accepted] = []
         rejected: list[Attempt] = []
         not_reserved: list[tuple[Attempt, Status]] = []
@@ -206,7 +209,7 @@ class Committer:
     def carry_out(self, scorer: Scorer, judgement: Judgement, now_s: float) -> None:
         for attempt, node_name in judgement.accepted:
             if not self._bind(attempt, node_name, now_s):
-                scorer.refused_generation = self._core.cache.generation
+                scorer.refused_generation = self._facts.cache.generation
         for rejected in judgement.rejected:
             self.try_again(rejected, now_s)
         for refused, status in judgement.not_reserved:
@@ -216,7 +219,7 @@ class Committer:
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
-        took = self._core.counters.took
+        took = self._outgoing.counters.took
         each_s = took_s / max(1, len(judgement.accepted) + len(judgement.not_reserved))
         profiles = Counter([each.attempt.pod_class.profile for each in judgement.accepted])
         for profile, count in profiles.items():
@@ -251,21 +254,23 @@ class Committer:
             else:
                 is_made = self._refuse(scorer, failed, failure, generation, now_s, beside)
         if proposal is not None and not is_made:
-            self._core.cache.touch_row(proposal.node_row)
-            scorer.refused_generation = self._core.cache.generation
+            self._facts.cache.touch_row(proposal.node_row)
+            scorer.refused_generation = self._facts.cache.generation
 
     def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
         """The pod is tried at once, with the state as it is then, because its answer cannot be used or
         there is none; one that `is_refused` too often in a row, later."""
         pod, uid = attempt.pod, attempt.pod.record.uid
         step = "placement_refused" if is_refused else "attempt_taken_back"
-        self._core.log_step(step, pod)
-        place = self._core.queue.requeue_head(uid, now_s, is_refused=is_refused)
-        self._core.counters[Count.ATTEMPTS_REPEATED] += place is not None
+        self._outgoing.log_step(step, pod)
+        place = self._facts.queue.requeue_head(uid, now_s, is_refused=is_refused)
+        self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
         if place is Place.BACKOFF:
-            self._core.counters[Count.REFUSED_TOO_OFTEN] += 1
+            self._outgoing.counters[Count.REFUSED_TOO_OFTEN] += 1
             times = pod.refused_count
-            self._core.warn("refused_too_often", pod=pod.key, ticket=attempt.ticket, times=times)
+            self._outgoing.warn(
+                "refused_too_often", pod=pod.key, ticket=attempt.ticket, times=times
+            )
 
     def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> bool:
         """What follows for a pod that is assumed; False where it loses its place at once."""
@@ -273,7 +278,7 @@ class Committer:
         if pod_class.is_bound_plainly is None:
             pod_class.is_bound_plainly = self._is_bound_plainly(pod_class)
         if pod_class.is_bound_plainly:
-            self._core.counters.passed["Permit", pod_class.profile] += 1
+            self._outgoing.counters.passed["Permit", pod_class.profile] += 1
             self._ends.order_binding(attempt.pod, attempt.pod.record, node_name)
             return True
         return self._permit.enter(attempt, node_name, now_s)
@@ -282,9 +287,9 @@ class Committer:
         """Nobody is asked whether pods of the class may be bound, there is nothing to write before, and
         no extender binds them."""
         return not (
-            self._core.plugins.permit.get(pod_class.profile)
+            self._facts.plugins.permit.get(pod_class.profile)
             or pod_class.info.takes_more_than_room
-            or binders_of(self._core.settings.extenders, pod_class.info)
+            or binders_of(self._facts.settings.extenders, pod_class.info)
         )
 
     def _refuse(
@@ -298,13 +303,13 @@ class Committer:
     ) -> bool:
         """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
         pod, info = attempt.pod, attempt.pod_class.info
-        self._core.nominations.release(
+        self._facts.nominations.release(
             claim_releases(
-                attempt.ticket, pod.record, info, self._core.cache.view, failure.freed_claims
+                attempt.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
             )
         )
         if failure.was_room_sought:
-            self._core.counters[Count.PREEMPTION_ATTEMPTS] += 1
+            self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
             try:
                 victim_count = self.nominate(
@@ -316,21 +321,21 @@ class Committer:
                     placed=beside and beside.placed,
                 )
             except ObjectError as error:
-                forget_worked_out(self._core.cache, self._core.checker)
+                forget_worked_out(self._facts.cache, self._facts.checker)
                 self._ends.fail(attempt, left_out(error), now_s)
                 return False
             if victim_count is None:
-                self._core.counters[Count.PREEMPTIONS_REJECTED] += 1
+                self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
                 if beside is None:
                     self.try_again(attempt, now_s)
                 else:
                     self._ends.fail(attempt, beside.told, now_s)
                 return False
-            self._core.counters[Count.PREEMPTIONS] += 1
+            self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
-                self._core.counters.observe("victims", (), victim_count)
-        elif failure.ends_nomination and pod.uid in self._core.queue.nominator.node_by_uid:
-            self._core.nominations.end(pod, now_s)
+                self._outgoing.counters.observe("victims", (), victim_count)
+        elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
+            self._facts.nominations.end(pod, now_s)
         self._ends.fail(attempt, failure, now_s)
         return True
 
@@ -346,9 +351,9 @@ class Committer:
     ) -> int | None:
         """Keeps room for a pod; as `NominationBook.commit`."""
         searched_at = -1 if scorer.key_name else generation  # One of another host is not believed.
-        if asked_of_scorers(self._core.settings.extenders, attempt.pod_class.info):
+        if asked_of_scorers(self._facts.settings.extenders, attempt.pod_class.info):
             searched_at = sys.maxsize  # Whom extenders want to go, no search of ours can tell.
-        return self._core.nominations.commit(
+        return self._facts.nominations.commit(
             attempt, proposal, generation, now_s, searched_at=searched_at, placed=placed
         )
 

@@ -14,7 +14,7 @@ happens, or somebody needs it (`covers_changes`). Pods that need more than a nod
 
 from daemon.core.committer import Committer, is_wanted, taken_count
 from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.journal import Position
@@ -22,8 +22,9 @@ from shared.messages.from_scorer import Forecast
 
 
 class Foresight:
-    def __init__(self, core: Core, committer: Committer) -> None:
-        self._core = core
+    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, committer: Committer) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
         self._committer = committer
         self._followed: Scorer | None = None
         """A pod was placed where this worker had foreseen it, and what follows is not checked yet."""
@@ -31,19 +32,19 @@ class Foresight:
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a worker says, if it is of this moment and passes every check."""
         class_id = forecast.class_id
-        cache = self._core.cache
+        cache = self._facts.cache
         scorer.foreseen = None
         info = cache.classes.infos.get(class_id)
         if info is None or not self._is_now(forecast.sequence) or len(cache.view.nominations):
             return
-        if self._core.plugins.may_reserve(info):
+        if self._facts.plugins.may_reserve(info):
             return
         scorer.foreseen = Foreseen(forecast, cache.journal.position)
         self._check(scorer, scorer.foreseen)
 
     def _check(self, scorer: Scorer, foreseen: Foreseen) -> None:
         """As many as can be at once, in the newest state; all is void if the next does not pass."""
-        cache, checker, forecast = self._core.cache, self._core.checker, foreseen.forecast
+        cache, checker, forecast = self._facts.cache, self._facts.checker, foreseen.forecast
         rows = forecast.node_rows[foreseen.used_count :]
         foreseen.checked_count = taken_count(cache, checker, forecast.class_id, rows)
         if not foreseen.checked_count:
@@ -51,28 +52,28 @@ class Foresight:
 
     def place(self, now_s: float) -> None:
         """Assumes the pods that wait, in their order, as far as they were foreseen."""
-        queue = self._core.queue
+        queue = self._facts.queue
         while (pod := queue.first_in_line()) is not None:
             self.check_next()
             if not self._place(pod, now_s):
                 return
 
     def _place(self, pod: QueuedPod, now_s: float) -> bool:
-        scorer = self._core.scorers.with_foresight(pod.class_id)
+        scorer = self._outgoing.scorers.with_foresight(pod.class_id)
         foreseen = None if scorer is None else scorer.foreseen
         if scorer is None or foreseen is None or pod.record.group:
             return False
-        if not self._is_still_so(foreseen) or not is_wanted(pod, self._core.cache):
+        if not self._is_still_so(foreseen) or not is_wanted(pod, self._facts.cache):
             return False
-        self._core.queue.pop_batch(1, now_s)
-        pod.ticket = self._core.scorers.take_ticket()
+        self._facts.queue.pop_batch(1, now_s)
+        pod.ticket = self._outgoing.scorers.take_ticket()
         attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
         row = foreseen.forecast.node_rows[foreseen.used_count]
         self._committer.commit_checked(attempt, row, now_s)
-        self._core.counters[Count.FORECASTS_USED] += 1
-        self._core.log_step("placed_as_foreseen", pod)
-        self._core.counters.observe("algorithm_s", (), foreseen.forecast.took_s)
-        foreseen.position = self._core.cache.journal.position
+        self._outgoing.counters[Count.FORECASTS_USED] += 1
+        self._outgoing.log_step("placed_as_foreseen", pod)
+        self._outgoing.counters.observe("algorithm_s", (), foreseen.forecast.took_s)
+        foreseen.position = self._facts.cache.journal.position
         foreseen.used_count += 1
         foreseen.checked_count -= 1
         self._followed = scorer
@@ -91,13 +92,13 @@ class Foresight:
 
     def covers_changes(self) -> bool:
         """All that changed since the last snapshot was foreseen, and more is."""
-        return any(map(self._is_still_so, self._core.scorers.all_foreseen()))
+        return any(map(self._is_still_so, self._outgoing.scorers.all_foreseen()))
 
     def _is_still_so(self, foreseen: Foreseen) -> bool:
         return self._is_now(foreseen.forecast.sequence, foreseen.position)
 
     def _is_now(self, sequence: int, position: Position | None = None) -> bool:
         """Nothing changed since this snapshot, but for what was foreseen up to a position."""
-        snapshots = self._core.snapshots
+        snapshots = self._outgoing.snapshots
         is_last = sequence == snapshots.sequence
-        return is_last and snapshots.is_current(self._core.scorers.settled(), position)
+        return is_last and snapshots.is_current(self._outgoing.scorers.settled(), position)

@@ -25,7 +25,7 @@ from daemon.core.committer import Beside, Committer, forget_worked_out
 from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import Placed, confirmed_victims, fit_without
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import Unit
 from daemon.core.status_patches import group_verdict
@@ -40,9 +40,15 @@ OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "
 
 class GroupCommits:
     def __init__(
-        self, core: Core, ends: AttemptEnds, committer: Committer, reservations: GroupReservations
+        self,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
+        ends: AttemptEnds,
+        committer: Committer,
+        reservations: GroupReservations,
     ) -> None:
-        self._core = core
+        self._facts = facts
+        self._outgoing = outgoing
         self._ends = ends
         self._committer = committer
         self._reservations = reservations
@@ -52,7 +58,7 @@ class GroupCommits:
         group = scorer.groups.pop(proposals.batch_id, None)
         if group is None:
             return False
-        self._core.nominations.refresh()
+        self._facts.nominations.refresh()
         scorer.proposal_sequence = proposals.proposal_sequence
         of_batch = (a for a in scorer.attempts.values() if a.batch_id == proposals.batch_id)
         first = next(of_batch, None)
@@ -60,8 +66,8 @@ class GroupCommits:
         if not is_judged and len(proposals.placements.tickets) >= group.needed:
             # The worker has all of it on its copy; what it found on top of that is no verdict.
             for row in proposals.placements.node_rows:
-                self._core.cache.touch_row(row)
-            scorer.refused_generation = self._core.cache.generation
+                self._facts.cache.touch_row(row)
+            scorer.refused_generation = self._facts.cache.generation
         self.release((group.key,), now_s)
         return True
 
@@ -78,7 +84,7 @@ class GroupCommits:
     def release(self, keys: Iterable[str], now_s: float) -> None:
         """Groups are not out with a worker any more: pods of them that came since are tried."""
         for key in keys:
-            for pod in self._core.groups.settled(key):
+            for pod in self._facts.groups.settled(key):
                 late = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
                 self._committer.try_again(late, now_s, is_refused=False)
 
@@ -86,7 +92,7 @@ class GroupCommits:
         self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
     ) -> bool:
         """Whether the placements were checked."""
-        needed = self._core.groups.needed(key, first.pod)
+        needed = self._facts.groups.needed(key, first.pod)
         found = _found(proposals)
         found_count = len(found)
         proposals = self._permitted(key, first, proposals, found)
@@ -100,7 +106,7 @@ class GroupCommits:
                 # What kept pods away may be gone, or has yet to be said.
                 self._try_again(scorer, _tickets(proposals), now_s, is_refused=is_too_old)
                 return False
-            error = self._core.groups.lacking(key)
+            error = self._facts.groups.lacking(key)
         is_judged = not error and needed <= found_count == len(proposals.placements.tickets)
         told = proposals.group_message or UNSCHEDULABLE
         room = proposals.group_room
@@ -138,7 +144,7 @@ class GroupCommits:
     ) -> Proposals:
         """With what Permit says to the first pod that found a place, where the group's object is gone:
         how many pods it wanted is not known any more."""
-        problem = self._core.groups.permit_problem(key, first.pod)
+        problem = self._facts.groups.permit_problem(key, first.pod)
         if not problem or not found:
             return proposals
         failure = Failure([min(found)], problem, [], [], is_error=True)
@@ -146,24 +152,24 @@ class GroupCommits:
 
     def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
         labels = (result, first.pod_class.profile)
-        self._core.counters.count("podgroup_attempts", labels)
-        self._core.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
-        group = self._core.groups.of(key)
-        if group is None or self._core.settings.groups.are_foreign:
+        self._outgoing.counters.count("podgroup_attempts", labels)
+        self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
+        group = self._facts.groups.of(key)
+        if group is None or self._facts.settings.groups.are_foreign:
             return  # Gone meanwhile, and with it who could be told; or another scheduler's.
         verdict = group_verdict(
             group, message, is_scheduled=result == "scheduled", is_error=result == "error"
         )
         if verdict is not None:
-            self._core.patches.add(verdict)
+            self._facts.patches.add(verdict)
 
     # A group that is placed ----------------------------------------------------------------------
 
     def _is_placed(self, needed: int, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
         """Assumes what passes, if that is enough; else everything is as before, and tried again."""
-        nominated = dict(self._core.queue.nominator.node_by_uid)
+        nominated = dict(self._facts.queue.nominator.node_by_uid)
         generation = proposals.generation
-        with self._core.cache.objects.for_one_group():
+        with self._facts.cache.objects.for_one_group():
             judgement = self._committer.judge(scorer, proposals.placements, generation)
         accepted_count = len(judgement.accepted)
         is_placed = accepted_count >= needed
@@ -179,8 +185,8 @@ class GroupCommits:
         for attempt, node_name in judgement.accepted:
             self._ends.take_off(attempt.pod.record, attempt.pod_class.info, node_name)
             if attempt.pod.uid in nominated:
-                self._core.queue.nominator.nominate(attempt.pod.uid, nominated[attempt.pod.uid])
-        scorer.refused_generation = self._core.cache.generation
+                self._facts.queue.nominator.nominate(attempt.pod.uid, nominated[attempt.pod.uid])
+        scorer.refused_generation = self._facts.cache.generation
         for attempt in [*(attempt for attempt, _ in judgement.accepted), *judgement.rejected]:
             self._committer.try_again(attempt, now_s)
         nothing = judgement._replace(accepted=[], rejected=[])
@@ -219,40 +225,40 @@ class GroupCommits:
 
     def _fail(self, attempt: Attempt, failure: Failure, now_s: float) -> None:
         """A pod keeps no claim to what was found for it earlier."""
-        if attempt.pod.uid in self._core.queue.nominator.node_by_uid:
-            self._core.nominations.end(attempt.pod, now_s)
+        if attempt.pod.uid in self._facts.queue.nominator.node_by_uid:
+            self._facts.nominations.end(attempt.pod, now_s)
         self._ends.fail(attempt, failure, now_s)
 
     def _have_gone(
         self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
     ) -> bool:
         """Has all go who are in a group's way; no, where that would not help any more."""
-        core, room = self._core, proposals.group_room
+        facts, room = self._facts, proposals.group_room
         assert room is not None, "asked before"
-        group = core.groups.of(key)
+        group = facts.groups.of(key)
         placed = _placed(scorer, room)
-        if group is None or len(placed) < core.groups.needed(key, first.pod):
+        if group is None or len(placed) < facts.groups.needed(key, first.pod):
             return False
-        priority = core.groups.priority(group, (attempt.pod for attempt, _ in placed))
+        priority = facts.groups.priority(group, (attempt.pod for attempt, _ in placed))
         try:
             with reading("pod", first.pod):
                 victims = confirmed_victims(
-                    core.cache, core.groups, priority, room.victims, proposals.generation
+                    facts.cache, facts.groups, priority, room.victims, proposals.generation
                 )
                 is_right = victims is not None and fit_without(
-                    core.cache, core.frameworks, placed, victims
+                    facts.cache, facts.frameworks, placed, victims
                 )
         except ObjectError:
-            forget_worked_out(core.cache, core.checker)
+            forget_worked_out(facts.cache, facts.checker)
             return False
         if victims is None or not is_right:
-            scorer.refused_generation = core.cache.generation
-            self._core.counters[Count.PREEMPTIONS_REJECTED] += 1
+            scorer.refused_generation = facts.cache.generation
+            self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
             return False
-        count = core.nominations.commit_group(first, group, victims)
-        self._core.counters[Count.PREEMPTIONS] += 1
+        count = facts.nominations.commit_group(first, group, victims)
+        self._outgoing.counters[Count.PREEMPTIONS] += 1
         if count:
-            self._core.counters.observe("victims", (), count)
+            self._outgoing.counters.observe("victims", (), count)
             told = proposals.group_message or UNSCHEDULABLE
             self._reservations.hold(key, placed, told, now_s, priority)
         return True

@@ -2,16 +2,15 @@
 
 A placement touches most of it: the cache, the queue, a nomination, a binder's orders, a counter. So each
 part (`adapter_links.py`, `scorer_links.py`, `foresight.py`, `committer.py`, `permit_stage.py`,
-`attempt_ends.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given all of
-it: what is so, and what others are to do about it.
+`attempt_ends.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given both:
+what is so, and what others are to do about it.
 """
 
-from collections.abc import Callable
 from functools import partial
 
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
-from daemon.core.counters import Counters, begin_at_zero
+from daemon.core.counters import Counters
 from daemon.core.dispatch import ScorerFleet
 from daemon.core.effects import Effect, Note
 from daemon.core.nominations import Evictions, NominationBook
@@ -37,9 +36,8 @@ from shared.messages.to_binder import Decision
 from shared.plugin_names import DEFAULT_PREEMPTION
 
 
-class Core:
-    """The cluster as it is known and by what it is judged; what other processes have in hand; and what
-    they and people are to be told."""
+class ClusterFacts:
+    """The cluster as it is known, and by what it is judged."""
 
     def __init__(
         self,
@@ -48,22 +46,15 @@ class Core:
         frameworks: dict[str, Framework],
         plugins: OwnerPlugins,
         now_s: float,
-        stopwatch: Callable[[], float],
+        counters: Counters,
     ) -> None:
-        self.epoch, self.settings = epoch, settings
+        self.settings, self.frameworks, self.plugins = settings, frameworks, plugins
         self.is_standby = settings.is_candidate
         """Another leads."""
-        self.frameworks, self.plugins = frameworks, plugins
-        self.counters = Counters(stopwatch)
-        begin_at_zero(self.counters, frameworks)
-        self.effects: list[Effect] = []
-        """What is to be done, in order; whoever changes something adds to it."""
+        self._counters = counters
         self.cache = cache = Cache(settings.assumed_pod_ttl_s)
-        self.snapshots = SnapshotLog(cache, epoch)
         self.checker = Checker(cache.view, plugins.checked(frameworks))
         self.suspects = Suspects()
-        self.patches = StatusPatches()
-        """Of pending pods' statuses, until a binder is told."""
         self.groups = PodGroups(cache, settings.groups)
         self._evictions = Evictions(cache, self.groups, is_async=settings.preempts_async)
         self.queue = queue = SchedulingQueue(
@@ -76,18 +67,13 @@ class Core:
         )
         self.waiting = WaitingPods(plugins.permit, queue)
         self.waiting.introduce(plugins.everyone())
+        self.patches = StatusPatches()
+        """Of pending pods' statuses, until a binder is told."""
         self.nominations = NominationBook(
             cache, queue, frameworks, epoch, self.patches, self.waiting.preempt, self._evictions
         )
         known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
         self.syncs = Syncs(known + [custom_kind(name) for name in settings.custom_kinds])
-        self.scorers = ScorerFleet(epoch, names_pods=settings.logs_attempts)
-        self.binders = BinderPool(
-            epoch,
-            self._described if settings.annotates_decisions else None,
-            announces=settings.announces_nodes,
-            shared_claim_of=self.shared_claim_of,
-        )
 
     def _wakeups(self) -> Wakeups:
         beside: dict[str, tuple[ClusterEventWithHint, ...]] = {}
@@ -96,8 +82,8 @@ class Core:
         if self.settings.preempts_async:
             beside[DEFAULT_PREEMPTION] = GATED_BY_EVICTIONS
         registrations = {name: {**of, **beside} for name, of in self.plugins.registrations.items()}
-        on_hint = partial(self.counters.observe, "hint_s")
-        return Wakeups(registrations, self.cache.view, self.counters.stopwatch, on_hint)
+        on_hint = partial(self._counters.observe, "hint_s")
+        return Wakeups(registrations, self.cache.view, self._counters.stopwatch, on_hint)
 
     def _gate_of(self, pod: QueuedPod) -> str | None:
         """Who keeps the pod out of the active queue, if anybody does; asked whenever it could enter it.
@@ -113,16 +99,16 @@ class Core:
             return PARKED
         gate, victims = None, self._evictions.victims
         if pod_class.may_be_gated or (victims and (record.group or record.uid in victims)):
-            begun_s = self.counters.stopwatch()
+            begun_s = self._counters.stopwatch()
             if pod_class.may_be_gated:
                 gate = self.plugins.gate_of(pod, self.cache.view)
             if gate is None and victims and self._evictions.holds_back(record):
                 gate = DEFAULT_PREEMPTION
             # Success whatever came of it, as upstream (runPreEnqueuePlugins).
-            took_s = self.counters.stopwatch() - begun_s
-            self.counters.took("PreEnqueue", pod_class.profile, took_s)
+            took_s = self._counters.stopwatch() - begun_s
+            self._counters.took("PreEnqueue", pod_class.profile, took_s)
         else:
-            self.counters.passed["PreEnqueue", pod_class.profile] += 1
+            self._counters.passed["PreEnqueue", pod_class.profile] += 1
         if gate is None and record.group:
             gate = self.groups.gate_of(pod)
         return gate
@@ -138,14 +124,32 @@ class Core:
         names = (each.resource_claim_name for each in named if each.resource_claim_name)
         return next((f"{pod_class.namespace}/{name}" for name in names), "")
 
+
+class OutgoingWork:
+    """What other processes have in hand, and what they and people are to be told."""
+
+    def __init__(self, epoch: int, facts: ClusterFacts, counters: Counters) -> None:
+        self.epoch, self.counters = epoch, counters
+        self._facts, settings = facts, facts.settings
+        self.effects: list[Effect] = []
+        """What is to be done, in order; whoever changes something adds to it."""
+        self.snapshots = SnapshotLog(facts.cache, epoch)
+        self.scorers = ScorerFleet(epoch, names_pods=settings.logs_attempts)
+        self.binders = BinderPool(
+            epoch,
+            self._described if settings.annotates_decisions else None,
+            announces=settings.announces_nodes,
+            shared_claim_of=facts.shared_claim_of,
+        )
+
     def _described(self, record: PodRecord) -> Decision:
         """How the placement of a pod came about, for its annotation."""
-        pod = self.queue.get(record.uid)
+        pod = self._facts.queue.get(record.uid)
         assert pod is not None, "what is to be bound is in flight"
         begun_s = pod.added_s if pod.initial_attempt_s is None else pod.initial_attempt_s
         return Decision(
-            generation=self.cache.generation,
-            node_count=self.cache.node_count(),
+            generation=self._facts.cache.generation,
+            node_count=self._facts.cache.node_count(),
             attempts=pod.attempts,
             waited_ms=max(0, round((pod.popped_s - begun_s) * 1000)),
         )
@@ -157,7 +161,7 @@ class Core:
         """A step of an attempt, for people who ask for them (`--log-level debug`). It has the pod and
         its ticket, as have the lines of scorer and binder: one `grep` for the pod tells its story over
         all processes, one for a ticket that of the attempt."""
-        if self.settings.logs_attempts:
+        if self._facts.settings.logs_attempts:
             said: dict[str, object] = {"pod": pod.key, "ticket": pod.ticket, **fields}
             self.effects.append(Note(event, said, is_detail=True))
 

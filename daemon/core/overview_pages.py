@@ -17,7 +17,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.fit_reasons import reason_of, short_resource
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.framework.pod_info import PodInfo
@@ -70,9 +70,11 @@ def node_loads(cache: Cache, start: int) -> NodeLoads:
     )
 
 
-def pending_groups(core: Core, start: int, now_s: float) -> PendingGroups:
+def pending_groups(
+    facts: ClusterFacts, outgoing: OutgoingWork, start: int, now_s: float
+) -> PendingGroups:
     """From the pod at `start` of the queue on."""
-    queue, groups, start = core.queue, core.groups, max(start, 0)
+    queue, groups, start = facts.queue, facts.groups, max(start, 0)
     alike: Counter[tuple[int, Place, str]] = Counter()
     examples: dict[tuple[int, Place, str], QueuedPod] = {}
     gangs: Counter[str] = Counter()
@@ -100,7 +102,7 @@ def pending_groups(core: Core, start: int, now_s: float) -> PendingGroups:
         if start
         else [
             RecentDecision(now_s - begun_s, *outcome)
-            for begun_s, *outcome in reversed(core.counters.recent)
+            for begun_s, *outcome in reversed(outgoing.counters.recent)
         ],
     )
 

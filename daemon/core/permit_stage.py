@@ -9,7 +9,7 @@ from daemon.core.attempt_ends import AttemptEnds, refusal
 from daemon.core.bindings import NO_WORK
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.dispatch import NO_BATCH, Attempt
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.waiting_pods import Waiting
@@ -19,8 +19,15 @@ from shared.framework.status import CODE_NAMES, Code, Status
 
 
 class PermitStage:
-    def __init__(self, core: Core, changes: ClusterChanges, ends: AttemptEnds) -> None:
-        self._core = core
+    def __init__(
+        self,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
+        changes: ClusterChanges,
+        ends: AttemptEnds,
+    ) -> None:
+        self._facts = facts
+        self._outgoing = outgoing
         self._changes = changes
         self._ends = ends
 
@@ -28,43 +35,43 @@ class PermitStage:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all (False): then
         whoever was kept away by it on some copy is to be looked at again."""
         record, info = attempt.pod.record, attempt.pod_class.info
-        begun_s = self._core.counters.stopwatch()
+        begun_s = self._outgoing.counters.stopwatch()
         try:
             with reading("pod", record):
                 work = self._ends.work_for(record, info, node_name)
-                status = self._core.waiting.run_permit(
-                    record, info, node_name, work, self._core.cache.view, now_s
+                status = self._facts.waiting.run_permit(
+                    record, info, node_name, work, self._facts.cache.view, now_s
                 )
         except ObjectError as error:
             work, status = NO_WORK, Status(Code.ERROR, (error.problem,))
-        took_s = self._core.counters.stopwatch() - begun_s
-        self._core.counters.took(
+        took_s = self._outgoing.counters.stopwatch() - begun_s
+        self._outgoing.counters.took(
             "Permit", attempt.pod_class.profile, took_s, status=CODE_NAMES[status.code]
         )
         if status.code is Code.WAIT:
-            self._core.counters[Count.PERMIT_WAITS] += 1
-            self._core.log_step("waits_on_permit", attempt.pod, node=node_name)
-            if self._core.settings.announces_nodes:
-                self._core.nominations.announce(record, node_name)
+            self._outgoing.counters[Count.PERMIT_WAITS] += 1
+            self._outgoing.log_step("waits_on_permit", attempt.pod, node=node_name)
+            if self._facts.settings.announces_nodes:
+                self._facts.nominations.announce(record, node_name)
         elif status.is_success:
             self._ends.order_binding(attempt.pod, record, node_name, work)
         else:
             self._ends.take_off(record, info, node_name)
             self._ends.fail(attempt, refusal(status), now_s)
-            self._core.nominations.not_placed(self._core.queue.get(record.uid))
+            self._facts.nominations.not_placed(self._facts.queue.get(record.uid))
             return False
         return True
 
     def settle(self, now_s: float) -> None:
         """Carries out what was decided about waiting pods; that may decide about others."""
-        waiting = self._core.waiting
-        waiting.review(self._core.cache.view, now_s)
+        waiting = self._facts.waiting
+        waiting.review(self._facts.cache.view, now_s)
         while decided := waiting.take_decided():
             for each in decided:
                 assert each.decision is not None, "decided"
                 result = (CODE_NAMES[each.decision.code],)
-                self._core.counters.observe("permit_wait_s", result, now_s - each.since_s)
-                pod = self._core.queue.get(each.record.uid)
+                self._outgoing.counters.observe("permit_wait_s", result, now_s - each.since_s)
+                pod = self._facts.queue.get(each.record.uid)
                 assert pod is not None, "a waiting pod is in flight"
                 if each.decision.is_success:
                     is_announced = self._is_announced(each)
@@ -73,31 +80,31 @@ class PermitStage:
                     )
                 else:
                     self._reject(each, pod, each.decision, now_s)
-        self._core.queue.activate(waiting.take_activated(), now_s)
+        self._facts.queue.activate(waiting.take_activated(), now_s)
 
     def _reject(self, waiting: Waiting, pod: QueuedPod, status: Status, now_s: float) -> None:
-        self._core.counters[Count.PERMIT_REJECTIONS] += 1
+        self._outgoing.counters[Count.PERMIT_REJECTIONS] += 1
         forgotten = self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
         assert forgotten is not None, "a pod that is not assumed does not wait"
         attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
         self._ends.fail(attempt, refusal(status), now_s)
-        self._core.nominations.not_placed(pod, is_announced=self._is_announced(waiting))
+        self._facts.nominations.not_placed(pod, is_announced=self._is_announced(waiting))
         # Others may have its room; the pod itself has just given it up.
         self._changes.wake_as_deleted(forgotten, now_s, but=pod.uid)
 
     def _is_announced(self, waiting: Waiting) -> bool:
         """Whether a binder knows that the pod's status is to say where the pod is going."""
-        announces = self._core.settings.announces_nodes
-        return announces and not self._core.patches.recall(waiting.record.uid)
+        announces = self._facts.settings.announces_nodes
+        return announces and not self._facts.patches.recall(waiting.record.uid)
 
     def drop_gone(self, uids: Iterable[str]) -> None:
         """Those of the pods that are gone, or were bound by somebody else, wait no more."""
-        core = self._core
-        if not len(core.waiting):
+        facts = self._facts
+        if not len(facts.waiting):
             return
         for uid in uids:
-            waiting = None if core.cache.is_assumed_pod(uid) else core.waiting.drop(uid)
+            waiting = None if facts.cache.is_assumed_pod(uid) else facts.waiting.drop(uid)
             if waiting is not None:
-                self._core.patches.drop(uid)
+                self._facts.patches.drop(uid)
                 self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
-                core.queue.done(uid)
+                facts.queue.done(uid)

@@ -14,7 +14,7 @@ from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.pod_groups import Unit
@@ -41,19 +41,21 @@ a million nodes take about 10 s. One that is silent for so long is stuck; others
 class ScorerLinks:
     def __init__(
         self,
-        core: Core,
+        facts: ClusterFacts,
+        outgoing: OutgoingWork,
         changes: ClusterChanges,
         ends: AttemptEnds,
         committer: Committer,
         foresight: Foresight,
         reservations: GroupReservations,
     ) -> None:
-        self._core = core
+        self._facts = facts
+        self._outgoing = outgoing
         self._changes = changes
         self._ends = ends
         self._committer = committer
         self._reservations = reservations
-        self._group_commits = GroupCommits(core, ends, committer, reservations)
+        self._group_commits = GroupCommits(facts, outgoing, ends, committer, reservations)
         self._foresight = foresight
         self._resyncs: dict[bytes, str] = {}
         """Who needs everything, and why."""
@@ -66,17 +68,17 @@ class ScorerLinks:
         peer, message = event.peer, event.message
         if peer in self._sent_away:
             return
-        if not self._core.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
+        if not self._outgoing.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
             # Given up as stuck, and back: its pods are elsewhere. Or it spoke before it knew that the
             # owner is another.
-            self._core.effects.append(TellScorer(peer, to_scorer.GreetAgain()))
+            self._outgoing.effects.append(TellScorer(peer, to_scorer.GreetAgain()))
             return
-        scorer = self._core.scorers.get(peer)
+        scorer = self._outgoing.scorers.get(peer)
         if scorer is not None and not isinstance(message, ScorerHello):
-            problem = message_problem(message, scorer, self._core.cache)
+            problem = message_problem(message, scorer, self._facts.cache)
             if scorer.key_name != event.key_name:
                 problem = "somebody else speaks in its name"
-            is_current = getattr(message, "epoch", self._core.epoch) == self._core.epoch
+            is_current = getattr(message, "epoch", self._outgoing.epoch) == self._outgoing.epoch
             if problem and is_current:
                 self._send_away(event, scorer.instance, problem, now_s)
                 return
@@ -86,39 +88,41 @@ class ScorerLinks:
             case ResyncRequest():
                 self._resyncs[peer] = message.reason
             case Proposals():
-                if scorer is None or message.epoch != self._core.epoch:
-                    self._core.counters[Count.PROPOSALS_STALE] += len(message.placements.tickets)
+                if scorer is None or message.epoch != self._outgoing.epoch:
+                    self._outgoing.counters[Count.PROPOSALS_STALE] += len(
+                        message.placements.tickets
+                    )
                 else:
-                    in_hand = dict(scorer.attempts) if self._core.suspects.is_careful else {}
+                    in_hand = dict(scorer.attempts) if self._facts.suspects.is_careful else {}
                     if not self._group_commits.commit(scorer, message, now_s):
                         self._committer.commit(scorer, message, now_s)
                     for ticket in in_hand.keys() - scorer.attempts.keys():
-                        self._core.suspects.clear(in_hand[ticket].pod_class.class_id)
+                        self._facts.suspects.clear(in_hand[ticket].pod_class.class_id)
             case Forecast():
-                if scorer is not None and message.epoch == self._core.epoch:
+                if scorer is not None and message.epoch == self._outgoing.epoch:
                     self._foresight.note(scorer, message)
             case AskForPods():
-                self._core.effects.append(TellScorer(peer, self._pods_on(message)))
+                self._outgoing.effects.append(TellScorer(peer, self._pods_on(message)))
             case ScorerHeartbeat():
                 if scorer is not None:
-                    scorer.lag = max(0, self._core.cache.generation - message.generation)
-                self._core.counters.add(message.measured)
+                    scorer.lag = max(0, self._facts.cache.generation - message.generation)
+                self._outgoing.counters.add(message.measured)
             case _:
                 assert_never(message)
 
     def _greet(self, event: ScorerSaid, hello: ScorerHello, now_s: float) -> None:
         peer = event.peer
-        problem = hello_problem(hello, event.key_name, self._core.settings.configuration)
-        if self._core.scorers.key_name_at(hello.worker_index) not in (None, event.key_name):
+        problem = hello_problem(hello, event.key_name, self._facts.settings.configuration)
+        if self._outgoing.scorers.key_name_at(hello.worker_index) not in (None, event.key_name):
             problem = "its number is that of another worker"
         if not problem:
-            _, lost = self._core.scorers.join(
+            _, lost = self._outgoing.scorers.join(
                 peer, hello.worker_index, hello.instance, now_s, event.key_name
             )
             self._take_back(lost, now_s)
             self._resyncs[peer] = "hello"
             return
-        self._core.effects.append(TellScorer(peer, to_scorer.ScorerRefused(problem)))
+        self._outgoing.effects.append(TellScorer(peer, to_scorer.ScorerRefused(problem)))
         self._note_refused(hello.instance, event.key_name, problem)
 
     def _send_away(self, event: ScorerSaid, instance: str, problem: str, now_s: float) -> None:
@@ -129,16 +133,16 @@ class ScorerLinks:
         if event.key_name:
             self._sent_away.append(event.peer)
             answer = to_scorer.ScorerRefused(problem)
-        self._core.effects.append(TellScorer(event.peer, answer))
+        self._outgoing.effects.append(TellScorer(event.peer, answer))
         self._note_refused(instance, event.key_name, problem)
 
     def _note_refused(self, instance: str, key_name: str, problem: str) -> None:
-        self._core.counters[Count.WORKERS_REFUSED] += 1
-        self._core.warn("worker_refused", instance=instance, key=key_name, problem=problem)
+        self._outgoing.counters[Count.WORKERS_REFUSED] += 1
+        self._outgoing.warn("worker_refused", instance=instance, key=key_name, problem=problem)
 
     def _pods_on(self, question: AskForPods) -> to_scorer.PodsOnNodes:
         """Names for a worker whose copy is as old as it says."""
-        cache, epoch = self._core.cache, self._core.epoch
+        cache, epoch = self._facts.cache, self._outgoing.epoch
         pods: list[to_scorer.PodOnNode] = []
         nodes = cache.nodes
         for row in question.node_rows if question.epoch == epoch else ():
@@ -155,19 +159,19 @@ class ScorerLinks:
 
     def lose(self, peer: bytes, now_s: float) -> None:
         """A worker's connection is closed."""
-        self._take_back(self._core.scorers.leave(peer), now_s)
+        self._take_back(self._outgoing.scorers.leave(peer), now_s)
 
     def lose_the_silent(self, now_s: float) -> None:
-        scorers = self._core.scorers
+        scorers = self._outgoing.scorers
         for peer in scorers.silent_since(now_s - SCORER_SILENCE_MAX_S):
             lost = scorers.leave(peer)
-            self._core.warn("scorer_lost", pods=len(lost), reason="silent")
+            self._outgoing.warn("scorer_lost", pods=len(lost), reason="silent")
             self._take_back(lost, now_s)
 
     def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
         """Pods that a lost worker had in hand go to the head of the queue, in order; those of which
         workers are lost are parked."""
-        guilty = self._core.suspects.lose(attempts, now_s)
+        guilty = self._facts.suspects.lose(attempts, now_s)
         for attempt in attempts:
             if attempt.pod_class.class_id in guilty:
                 self._park(attempt, now_s)
@@ -178,69 +182,69 @@ class ScorerLinks:
         self._group_commits.release(groups, now_s)
 
     def _park(self, attempt: Attempt, now_s: float) -> None:
-        self._core.counters[Count.PODS_PARKED] += 1
+        self._outgoing.counters[Count.PODS_PARKED] += 1
         pod, ticket = attempt.pod.key, attempt.ticket
-        self._core.warn("pod_parked", pod=pod, ticket=ticket, reason=suspects.WHY)
+        self._outgoing.warn("pod_parked", pod=pod, ticket=ticket, reason=suspects.WHY)
         self._ends.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
 
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""
-        due = self._core.suspects.due(now_s)
+        due = self._facts.suspects.due(now_s)
         if due:
-            queue = self._core.queue
+            queue = self._facts.queue
             queue.activate([pod.record.uid for pod in queue if pod.class_id in due], now_s)
 
     # What workers are told -----------------------------------------------------------------------
 
     def start_over(self, reason: str) -> None:
         """No copy that is out is of use any more."""
-        self._core.snapshots.start_over(self._core.scorers.settled())
-        self._resyncs |= {scorer.peer: reason for scorer in self._core.scorers.ready()}
+        self._outgoing.snapshots.start_over(self._outgoing.scorers.settled())
+        self._resyncs |= {scorer.peer: reason for scorer in self._outgoing.scorers.ready()}
 
     def publish(self, *, is_synced: bool) -> None:
         """The delta of this turn, unless that can wait; then whole snapshots for those that asked."""
-        scorers = self._core.scorers
-        retired = self._core.cache.classes.retired
+        scorers = self._outgoing.scorers
+        retired = self._facts.cache.classes.retired
         scorers.retire_classes(retired)
-        self._core.suspects.retire(retired)
+        self._facts.suspects.retire(retired)
         for class_id in retired:
-            self._core.checker.forget(class_id)
+            self._facts.checker.forget(class_id)
         settled = scorers.settled()
-        is_needed = self._resyncs or self._core.queue.poppable_count
+        is_needed = self._resyncs or self._facts.queue.poppable_count
         if not is_needed and self._foresight.covers_changes():
             return
         if scorers.ready():
-            snapshot = self._core.snapshots.delta(settled, scorers.next_ticket)
+            snapshot = self._outgoing.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
-                self._core.counters[Count.SNAPSHOTS] += 1
-                self._core.effects.append(snapshot)
+                self._outgoing.counters[Count.SNAPSHOTS] += 1
+                self._outgoing.effects.append(snapshot)
         else:
-            self._core.snapshots.skip(settled)
+            self._outgoing.snapshots.skip(settled)
         if self._resyncs and is_synced:
             self._send_everything(settled)
 
     def _send_everything(self, settled: dict[int, int]) -> None:
-        full = self._core.snapshots.full(settled, self._core.scorers.next_ticket)
+        full = self._outgoing.snapshots.full(settled, self._outgoing.scorers.next_ticket)
         for peer, reason in self._resyncs.items():
-            scorer = self._core.scorers.get(peer)
+            scorer = self._outgoing.scorers.get(peer)
             if scorer is None:
                 continue
             scorer.is_ready = True
-            self._core.counters[Count.RESYNCS] += 1
-            self._core.note("full_snapshot_sent", worker=scorer.index, reason=reason)
-            self._core.effects.append(TellScorer(peer, full.message, full.buffers))
+            self._outgoing.counters[Count.RESYNCS] += 1
+            self._outgoing.note("full_snapshot_sent", worker=scorer.index, reason=reason)
+            self._outgoing.effects.append(TellScorer(peer, full.message, full.buffers))
         self._resyncs.clear()
 
     def hand_out(self, now_s: float) -> None:
         """New work for the workers that have credit."""
-        scorers = self._core.scorers
-        scorers.is_careful = self._core.suspects.is_careful
-        credit = scorers.credit() if self._core.queue.poppable_count else 0
+        scorers = self._outgoing.scorers
+        scorers.is_careful = self._facts.suspects.is_careful
+        credit = scorers.credit() if self._facts.queue.poppable_count else 0
         if credit <= 0:
             return
         pods: list[QueuedPod] = []
-        groups = self._core.groups
-        while popped := self._core.queue.pop_batch(credit - len(pods), now_s):
+        groups = self._facts.groups
+        while popped := self._facts.queue.pop_batch(credit - len(pods), now_s):
             pods += [pod for pod in popped if self._is_tried(pod, now_s)]
         for unit in groups.units(pods) if groups.is_used else [Unit(pods)]:
             if unit.key:
@@ -249,56 +253,56 @@ class ScorerLinks:
                 self._hand_out_pods(unit.pods)
 
     def _hand_out_pods(self, pods: list[QueuedPod]) -> None:
-        scorers = self._core.scorers
+        scorers = self._outgoing.scorers
         tried = pods
-        sequence = self._core.snapshots.sequence
-        nominated = self._core.queue.nominator.node_by_uid
-        extenders = self._core.settings.extenders
+        sequence = self._outgoing.snapshots.sequence
+        nominated = self._facts.queue.nominator.node_by_uid
+        extenders = self._facts.settings.extenders
         if extenders and pods:
             extended = [each for each in pods if asked_of_scorers(extenders, each.info)]
-            self._core.effects.extend(scorers.hand_out_extended(extended, sequence, nominated))
+            self._outgoing.effects.extend(scorers.hand_out_extended(extended, sequence, nominated))
             waiting = {id(pod) for pod in extended}
             pods = [each for each in pods if id(each) not in waiting]
         if pods:
-            self._core.effects.extend(scorers.hand_out(pods, sequence, nominated))
+            self._outgoing.effects.extend(scorers.hand_out(pods, sequence, nominated))
         self._log_handed_out(tried)
 
     def _hand_out_group(self, unit: Unit, now_s: float) -> None:
-        groups, scorers = self._core.groups, self._core.scorers
-        mates = self._core.queue.pop_these(groups.uids(unit.key), now_s)
+        groups, scorers = self._facts.groups, self._outgoing.scorers
+        mates = self._facts.queue.pop_these(groups.uids(unit.key), now_s)
         unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
-        extenders = self._core.settings.extenders
+        extenders = self._facts.settings.extenders
         is_asked = extenders and any(asked_of_scorers(extenders, pod.info) for pod in unit.pods)
         may_hold = self._reservations.is_due(unit, now_s)
         task = NO_EXTENDERS if is_asked else groups.begin(unit, may_hold=may_hold)
         if isinstance(task, str):
             self._group_commits.refuse(unit, task, now_s)
             return
-        sequence = self._core.snapshots.sequence
-        nominated = self._core.queue.nominator.node_by_uid
-        self._core.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, nominated))
+        sequence = self._outgoing.snapshots.sequence
+        nominated = self._facts.queue.nominator.node_by_uid
+        self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, nominated))
         self._log_handed_out(unit.pods)
 
     def _log_handed_out(self, pods: list[QueuedPod]) -> None:
-        for pod in pods if self._core.settings.logs_attempts else ():
-            self._core.log_step("handed_out", pod, attempts=pod.attempts)
+        for pod in pods if self._facts.settings.logs_attempts else ():
+            self._outgoing.log_step("handed_out", pod, attempts=pod.attempts)
 
     def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
-        if not is_wanted(pod, self._core.cache):
+        if not is_wanted(pod, self._facts.cache):
             self._changes.pass_over(pod, now_s)
             return False
-        if pod.class_id in self._core.suspects.parked:
+        if pod.class_id in self._facts.suspects.parked:
             # It was active when another of it was parked.
             self._park(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), now_s)
             return False
         return True
 
     def drain(self) -> None:
-        for scorer in self._core.scorers.ready():
-            self._core.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
+        for scorer in self._outgoing.scorers.ready():
+            self._outgoing.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
 
     def next_wakeup_s(self) -> float:
         """When a worker may have been silent for too long; it counts only if it has pods in hand."""
-        scorers = self._core.scorers
+        scorers = self._outgoing.scorers
         has_work = bool(scorers.attempt_count())
         return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S if has_work else math.inf

@@ -28,6 +28,7 @@ from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.binder_links import BinderLinks
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer
+from daemon.core.counters import Counters, begin_at_zero
 from daemon.core.effects import AnswerAdmin, Effect
 from daemon.core.events import (
     AdapterGone,
@@ -42,7 +43,7 @@ from daemon.core.events import (
 )
 from daemon.core.foresight import Foresight
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.holdings import Core
+from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
@@ -56,7 +57,9 @@ TIDY_S: Final = 1.0
 """How often is looked whether names are of no use any more: in that time few come."""
 
 
-class SchedulerState(Core):
+class SchedulerState:
+    """Everything that the owner knows."""
+
     def __init__(
         self,
         epoch: int,
@@ -69,29 +72,34 @@ class SchedulerState(Core):
     ) -> None:
         """`in_hand`: for an owner that is to take objects one by one, and say which. `stopwatch`: as
         `Counters` has it."""
-        super().__init__(epoch, settings, frameworks, plugins, now_s, stopwatch)
-        self._changes = changes = ClusterChanges(self)
-        self._ends = AttemptEnds(self)
-        self._permit = PermitStage(self, changes, self._ends)
-        committer = Committer(self, self._ends, self._permit)
-        self._foresight = Foresight(self, committer)
-        self._adapter_links = AdapterLinks(self, changes, self._permit, now_s, in_hand)
-        self.reservations = GroupReservations(self)
+        counters = Counters(stopwatch)
+        begin_at_zero(counters, frameworks)
+        self.facts = facts = ClusterFacts(epoch, settings, frameworks, plugins, now_s, counters)
+        self.outgoing = outgoing = OutgoingWork(epoch, facts, counters)
+        self.cache, self.queue, self.nominations = facts.cache, facts.queue, facts.nominations
+        self.counters, self.scorers, self.binders = counters, outgoing.scorers, outgoing.binders
+        self._changes = changes = ClusterChanges(facts, outgoing)
+        self._ends = AttemptEnds(facts, outgoing)
+        self._permit = PermitStage(facts, outgoing, changes, self._ends)
+        committer = Committer(facts, outgoing, self._ends, self._permit)
+        self._foresight = Foresight(facts, outgoing, committer)
+        self._adapter_links = AdapterLinks(facts, outgoing, changes, self._permit, now_s, in_hand)
+        self.reservations = GroupReservations(facts)
         self._scorer_links = ScorerLinks(
-            self, changes, self._ends, committer, self._foresight, self.reservations
+            facts, outgoing, changes, self._ends, committer, self._foresight, self.reservations
         )
-        self._binder_links = BinderLinks(self, changes, self._ends)
+        self._binder_links = BinderLinks(facts, outgoing, changes, self._ends)
         self._tidies_at_s = now_s
         self._is_stopping = False
         self._stop_waiters: list[bytes] = []
 
     @property
     def is_synced(self) -> bool:
-        return self.syncs.is_synced
+        return self.facts.syncs.is_synced
 
     @property
     def _gives_out_work(self) -> bool:
-        return self.is_synced and not self._is_stopping and not self.is_standby
+        return self.is_synced and not self._is_stopping and not self.facts.is_standby
 
     # A turn --------------------------------------------------------------------------------------
 
@@ -109,7 +117,7 @@ class SchedulerState(Core):
         self.nominations.refresh()
         if self._gives_out_work:
             self._foresight.place(now_s)
-        self.effects.extend(self.binders.flush())
+        self.outgoing.effects.extend(self.binders.flush())
         return self._taken()
 
     def spread(self, now_s: float) -> list[Effect]:
@@ -120,20 +128,20 @@ class SchedulerState(Core):
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
             self._scorer_links.hand_out(now_s)
-        self.effects.extend(self.nominations.flush(self.binders))
+        self.outgoing.effects.extend(self.nominations.flush(self.binders))
         self._ends.report()
         self._answer_stop()
         return self._taken()
 
     def _taken(self) -> list[Effect]:
-        effects = list(self.effects)
-        self.effects.clear()
+        effects = list(self.outgoing.effects)
+        self.outgoing.effects.clear()
         return effects
 
     def next_wakeup_s(self) -> float:
         """When there is something to do even if nothing comes; infinite if never."""
         links = (self._adapter_links, self._scorer_links, self._binder_links, self.reservations)
-        held = (self.queue, self.waiting, self.binders)
+        held = (self.queue, self.facts.waiting, self.binders)
         awaited = (each.next_wakeup_s() for each in (*links, *held))
         return min(self.cache.next_deadline_s(), *awaited)
 
@@ -157,8 +165,8 @@ class SchedulerState(Core):
                 self._on_admin(event, now_s)
             case LeaseTaken(term):
                 # Everything else was done all along, so the cache is warm and work begins at once.
-                self.is_standby = False
-                self.note("leading", term=term)
+                self.facts.is_standby = False
+                self.outgoing.note("leading", term=term)
             case _:
                 assert_never(event)
 
@@ -168,7 +176,9 @@ class SchedulerState(Core):
             self._is_stopping = True
             self._stop_waiters.append(event.peer)
             return
-        self.effects.append(AnswerAdmin(event.peer, answer_of(self, request, now_s)))
+        self.outgoing.effects.append(
+            AnswerAdmin(event.peer, answer_of(self.facts, self.outgoing, request, now_s))
+        )
 
     # Time ----------------------------------------------------------------------------------------
 
@@ -178,7 +188,7 @@ class SchedulerState(Core):
         self.binders.pass_time(now_s)
         for pod in self.cache.cleanup_expired(now_s):
             self.counters[Count.ASSUMED_EXPIRED] += 1
-            self.warn("assumed_pod_expired", pod=pod.record.key)
+            self.outgoing.warn("assumed_pod_expired", pod=pod.record.key)
             self._changes.wake_as_deleted(pod, now_s)
             self._changes.requeue(pod, now_s)
         self._scorer_links.lose_the_silent(now_s)
@@ -190,15 +200,15 @@ class SchedulerState(Core):
             self._tidy()
         if self.cache.is_recounted:
             self.cache.is_recounted = False
-            self.checker.forget_all()
+            self.facts.checker.forget_all()
             self._scorer_links.start_over("a node has a resource that pods asked for before")
 
     def _tidy(self) -> None:
         """Takes back what names and sets that nobody has any more take up."""
         if self.cache.compact():
-            self.checker.forget_all()
+            self.facts.checker.forget_all()
         if self.is_synced and self.cache.compact_names():
-            self.checker.forget_all()
+            self.facts.checker.forget_all()
             self._scorer_links.start_over("names compacted")
 
     # The end of a turn ---------------------------------------------------------------------------
@@ -206,14 +216,14 @@ class SchedulerState(Core):
     def _note_disagreements(self) -> None:
         for kind, subject, detail in self.cache.disagreements:
             self.counters[Count.DISAGREEMENTS] += 1
-            self.warn("disagreement_repaired", kind=kind, pod=subject, detail=detail)
+            self.outgoing.warn("disagreement_repaired", kind=kind, pod=subject, detail=detail)
         self.cache.disagreements.clear()
 
     def _answer_stop(self) -> None:
         if not self._stop_waiters or self.scorers.awaited_count() or self.binders.in_flight_count():
             return
         answer = TextAnswer(["nothing in flight"])
-        self.effects.extend(AnswerAdmin(peer, answer) for peer in self._stop_waiters)
+        self.outgoing.effects.extend(AnswerAdmin(peer, answer) for peer in self._stop_waiters)
         self._stop_waiters.clear()
         self._scorer_links.drain()
         self._binder_links.drain()

@@ -156,12 +156,12 @@ def test_a_pod_that_comes_with_more_important_ones_of_another_class_waits_for_th
 
 def test_a_worker_is_told_of_what_it_foresaw_when_it_is_used_up() -> None:
     pipeline = calm(count=4)
-    before = pipeline.state.snapshots.sequence
+    before = pipeline.state.outgoing.snapshots.sequence
     for i in range(3):
         place(pipeline, f"p{i}", is_ahead=False)
-        assert pipeline.state.snapshots.sequence == before
+        assert pipeline.state.outgoing.snapshots.sequence == before
     place(pipeline, "last", is_ahead=False)
-    assert pipeline.state.snapshots.sequence == before + 1
+    assert pipeline.state.outgoing.snapshots.sequence == before + 1
     assert used(pipeline) == 4
     pipeline.check()
 

@@ -124,7 +124,7 @@ def test_a_row_that_is_none_places_nothing(row: int) -> None:
     )
     answers_to(pipeline, placed, FAR, KEY)
     assert not pipeline.state.cache.assumed_pods()
-    forecast = Forecast(EPOCH, pipeline.state.snapshots.sequence, 1, 1, [row], 0.1)
+    forecast = Forecast(EPOCH, pipeline.state.outgoing.snapshots.sequence, 1, 1, [row], 0.1)
     answers_to(pipeline, forecast, FAR, KEY)
     answers_to(pipeline, AskForPods(EPOCH, 1, 1, [row]), FAR, KEY)
     pipeline.check()

@@ -436,7 +436,7 @@ def test_a_group_that_is_gone_leaves_nothing_behind() -> None:
         berth.delete_pod(pod)
     berth.tell(ObjectDeleted("podgroups", "default/pg1"))
     berth.settle()
-    assert not berth.state.groups.is_used
+    assert not berth.state.facts.groups.is_used
     assert len(berth.state.queue) == 0
 
 

@@ -149,6 +149,6 @@ def test_bindings_under_way_are_what_goroutines_are() -> None:
     pipeline.add_pod(make_pod("p"))
     while not pipeline.orders:
         assert pipeline.step_owner() or pipeline.step_scorer(0)
-    status = status_of(pipeline.state)
+    status = status_of(pipeline.state.facts, pipeline.state.outgoing)
     text = metrics_text(metrics_answer(Counters(), status), [], None, now_s=0.0)
     assert 'scheduler_goroutines{operation="binding"} 1\n' in text
