@@ -321,18 +321,11 @@ def _regex(pattern: str) -> Any:
         # A byte, perhaps in the middle of a character; Go's RE2 does not have it.
         raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
     try:
-        return re2.compile(_utf8(pattern), _OPTIONS)
+        return re2.compile(pattern.encode(), _OPTIONS)
     except re2.error as error:
         (told,) = error.args
         text = told.decode(errors="replace") if isinstance(told, bytes) else told
         raise CelError(f"error parsing regexp: {text}") from error
-
-
-def _utf8(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:  # Half a pair of surrogates.
-        raise CelError("invalid UTF-8 in string") from error
 
 
 def regex_work(text: Any, pattern: Any, *_: Any) -> int:
@@ -345,7 +338,7 @@ def regex_work(text: Any, pattern: Any, *_: Any) -> int:
 
 
 def _matches(text: str, pattern: str) -> bool:
-    return _regex(pattern).search(_utf8(text)) is not None
+    return _regex(pattern).search(text.encode()) is not None
 
 
 def _find(text: str, pattern: str) -> str:
@@ -359,7 +352,7 @@ def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 def _found(text: str, pattern: str) -> Iterator[str]:
     """Matches from left to right that do not overlap. One of nothing does not count where the one
     before it ends (FindAll in Go's regexp)."""
-    regex, content = _regex(pattern), _utf8(text)
+    regex, content = _regex(pattern), text.encode()
     at, last_end = 0, -1
     while at <= len(content):
         match = regex.search(content, at)

@@ -95,6 +95,10 @@ class _Token(NamedTuple):
 
 def parse(source: str) -> Node:
     """The tree of an expression; CelCompileError with its position for text that is none."""
+    try:
+        source.encode()  # No text within has halves of characters from here on.
+    except UnicodeEncodeError as error:
+        raise CelCompileError(f"Syntax error: invalid UTF-8 at position {error.start}") from error
     return _Parser(source).whole()
 
 
@@ -325,22 +329,15 @@ def _string(text: str) -> str | bytes:
     if "b" not in prefix:
         return body if is_raw else _ESCAPE.sub(_unescaped, body)
     if is_raw:
-        return _encoded(body)
+        return body.encode()
     # An escaped code is a byte there, and whatever is written out is UTF-8.
     found, at = b"", 0
     for match in _ESCAPE.finditer(body):
         if match["u"] or match["U"]:
             raise CelCompileError(f"Syntax error: invalid escape in bytes {match[0]}")
-        found += _encoded(body[at : match.start()]) + _unescaped(match).encode("latin-1")
+        found += body[at : match.start()].encode() + _unescaped(match).encode("latin-1")
         at = match.end()
-    return found + _encoded(body[at:])
-
-
-def _encoded(text: str) -> bytes:
-    try:
-        return text.encode()
-    except UnicodeEncodeError as error:  # Half a pair of surrogates.
-        raise CelCompileError("Syntax error: invalid UTF-8") from error
+    return found + body[at:].encode()
 
 
 def _unescaped(match: re.Match[str]) -> str:

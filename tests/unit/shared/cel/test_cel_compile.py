@@ -180,6 +180,7 @@ def test_a_runtime_error_says_what_is_wrong(source: str, text: str) -> None:
         ("(" * 300 + "true" + ")" * 300, "recursion limit"),
         ("1" + "+1" * 300 + " == 1", "chain limit"),
         ("'abc", "Syntax error"),
+        ("bytes('\ud800') == b''", "invalid UTF-8 at position 7"),
         ("if", "reserved identifier"),
         ("9" * 5000 + " == 1", "invalid int literal"),
         ("1e400 > 1.0", "invalid double literal"),
