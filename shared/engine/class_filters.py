@@ -163,6 +163,15 @@ class ClassFilters:
         if touched is None:
             return None
         self.moving_ok[row] = fits
+        if not touched and self.wide_ok.item(
+            row
+        ):  # Nearly every pod: as `_concluded` has it, for less.
+            if self.feasible.item(row) is fits:
+                return Refiltered(np.array([row], np.intp), NO_ROWS)
+            self.feasible[row] = fits
+            self.feasible_count += 1 if fits else -1
+            rows = np.array([row], np.intp)
+            return Refiltered(rows, rows)
         return self._concluded(np.array([row], np.intp), np.array([fits]), touched)
 
     def _concluded(self, rows: Rows, passes: Bools, touched: list[Rows]) -> Refiltered:
