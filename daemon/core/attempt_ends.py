@@ -60,8 +60,8 @@ class AttemptEnds:
             extenders = binders_of(facts.settings.extenders, pod.info)
         if facts.settings.logs_attempts:  # Nearly every pod comes by here.
             outgoing.log_step("binding_ordered", pod, node=node_name)
-        if facts.patches.by_uid:
-            facts.patches.drop(record.uid)
+        if outgoing.patches.by_uid:
+            outgoing.patches.drop(record.uid)
         profile = pod.pod_class.profile
         outgoing.binders.order(
             pod.ticket, record, node_name, profile, work, extenders, is_announced=is_announced
@@ -118,12 +118,12 @@ class AttemptEnds:
             return  # Deleted meanwhile.
         ticket = attempt.pod.ticket
         verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
-        self._facts.patches.add(verdict)
+        self._outgoing.patches.add(verdict)
 
     def report(self) -> None:
         """What statuses are to say, and events of the attempts that failed, once there is a binder to
         write them."""
-        binders, waiting = self._outgoing.binders, self._facts.patches
+        binders, waiting = self._outgoing.binders, self._outgoing.patches
         if not len(waiting) or not binders.ready_count():
             return
         by_binder: dict[bytes, list[StatusPatch]] = {}

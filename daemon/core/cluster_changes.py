@@ -226,7 +226,7 @@ class ClusterChanges:
         self._queue.delete(record.uid)
         self._groups.remove(record)
         if profile in self._profiles:
-            self._facts.patches.add(verdict_of(0, record, profile, problem, is_error=True))
+            self._outgoing.patches.add(verdict_of(0, record, profile, problem, is_error=True))
 
     def pass_over(self, pod: QueuedPod, now_s: float) -> None:
         """A pod is not to be tried any more and leaves the queue. One that is being deleted, whatever

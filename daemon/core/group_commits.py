@@ -161,7 +161,7 @@ class GroupCommits:
             group, message, is_scheduled=result == "scheduled", is_error=result == "error"
         )
         if verdict is not None:
-            self._facts.patches.add(verdict)
+            self._outgoing.patches.add(verdict)
 
     # A group that is placed ----------------------------------------------------------------------
 

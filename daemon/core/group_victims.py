@@ -76,6 +76,9 @@ def fit_without(
 @contextmanager
 def in_place(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
     """What if these pods were where they are to go, and whoever has to go for them still there."""
+    if not placed:
+        yield
+        return
     rows = np.array([row for _, row in placed], np.intp)
     with _unnominated(view, placed), WhatIf(view, np.unique(rows), with_pods=True) as what_if:
         what_if.put_on(np.array([attempt.pod_class.class_id for attempt, _ in placed]), rows)

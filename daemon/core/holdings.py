@@ -47,6 +47,7 @@ class ClusterFacts:
         plugins: OwnerPlugins,
         now_s: float,
         counters: Counters,
+        patches: StatusPatches,
     ) -> None:
         self.settings, self.frameworks, self.plugins = settings, frameworks, plugins
         self.is_standby = settings.is_candidate
@@ -67,10 +68,8 @@ class ClusterFacts:
         )
         self.waiting = WaitingPods(plugins.permit, queue)
         self.waiting.introduce(plugins.everyone())
-        self.patches = StatusPatches()
-        """Of pending pods' statuses, until a binder is told."""
         self.nominations = NominationBook(
-            cache, queue, frameworks, epoch, self.patches, self.waiting.preempt, self._evictions
+            cache, queue, frameworks, epoch, patches, self.waiting.preempt, self._evictions
         )
         known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
         self.syncs = Syncs(known + [custom_kind(name) for name in settings.custom_kinds])
@@ -128,8 +127,12 @@ class ClusterFacts:
 class OutgoingWork:
     """What other processes have in hand, and what they and people are to be told."""
 
-    def __init__(self, epoch: int, facts: ClusterFacts, counters: Counters) -> None:
+    def __init__(
+        self, epoch: int, facts: ClusterFacts, counters: Counters, patches: StatusPatches
+    ) -> None:
         self.epoch, self.counters = epoch, counters
+        self.patches = patches
+        """Of pending pods' statuses, until a binder is told."""
         self._facts, settings = facts, facts.settings
         self.effects: list[Effect] = []
         """What is to be done, in order; whoever changes something adds to it."""

@@ -229,9 +229,8 @@ class NominationBook:
         `placed`: others of the pod's group, on top of which that was found; it is added to them."""
         with reading("pod", attempt.pod):
             victims = self._confirmed(attempt, proposal, generation)
-            is_right = victims is not None and self._makes_room(
-                attempt, proposal, searched_at, placed
-            )
+            with in_place(self._cache.view, placed or ()):
+                is_right = victims is not None and self._makes_room(attempt, proposal, searched_at)
         if victims is None or not is_right:
             self._cache.touch_row(proposal.node_row)
             return None
@@ -255,7 +254,7 @@ class NominationBook:
     def commit_group(self, attempt: Attempt, group: PodGroup, victims: Sequence[CachedPod]) -> int:
         """Has these pods go for a group, which `attempt` is of. Returns their number, as `commit`."""
         staying = [victim for victim in victims if not victim.record.deleted]
-        self._evict(staying, attempt, group.metadata, WHOLE_CLUSTER)
+        self._evict(staying, attempt, group.metadata, WHOLE_CLUSTER, group.metadata.key)
         return 0 if self._evictions.is_async and not staying else len(victims)
 
     def _evict(
@@ -264,10 +263,9 @@ class NominationBook:
         attempt: Attempt,
         preemptor: PodRecord | ObjectMeta,
         place: str,
+        group_key: str = "",
     ) -> None:
-        """For a pod, or for a group, which `attempt` is of; `place`: the node."""
-        is_for_group = isinstance(preemptor, ObjectMeta)
-        group_key = f"{preemptor.namespace}/{preemptor.name}" if is_for_group else ""
+        """For a pod, or for the group of this key, which `attempt` is of; `place`: the node."""
         for victim in victims:
             record = victim.record
             # One that waits on Permit is bound nowhere: it goes back to the queue.
@@ -287,7 +285,7 @@ class NominationBook:
                     observed_generation=record.generation,
                     is_given_up=is_given_up,
                     ticket=attempt.ticket,
-                    is_for_group=is_for_group,
+                    is_for_group=bool(group_key),
                 )
                 self._next_order_id += 1
                 self._waiting.append(order)
@@ -321,20 +319,11 @@ class NominationBook:
         )
         return victims if is_right else None
 
-    def _makes_room(
-        self,
-        attempt: Attempt,
-        proposal: PreemptionProposal,
-        searched_at: int,
-        placed: Sequence[Placed] | None,
-    ) -> bool:
+    def _makes_room(self, attempt: Attempt, proposal: PreemptionProposal, searched_at: int) -> bool:
         """Whether the pod fits without the victims; and where what there is to look at has changed
         since that was searched, whether a search on that node comes to the same victims now: none that
         could stay, and with those last whose going a budget forbids."""
         pod_class, cache = attempt.pod_class, self._cache
-        if placed:
-            with in_place(cache.view, placed):
-                return self._makes_room(attempt, proposal, searched_at, None)
         framework = self._frameworks[pod_class.profile]
         pod = prepared(framework, pod_class.info, cache.view, attempt.pod.record.uid)
         row, victims = proposal.node_row, proposal.victims

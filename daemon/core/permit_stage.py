@@ -95,7 +95,7 @@ class PermitStage:
     def _is_announced(self, waiting: Waiting) -> bool:
         """Whether a binder knows that the pod's status is to say where the pod is going."""
         announces = self._facts.settings.announces_nodes
-        return announces and not self._facts.patches.recall(waiting.record.uid)
+        return announces and not self._outgoing.patches.recall(waiting.record.uid)
 
     def drop_gone(self, uids: Iterable[str]) -> None:
         """Those of the pods that are gone, or were bound by somebody else, wait no more."""
@@ -105,6 +105,6 @@ class PermitStage:
         for uid in uids:
             waiting = None if facts.cache.is_assumed_pod(uid) else facts.waiting.drop(uid)
             if waiting is not None:
-                self._facts.patches.drop(uid)
+                self._outgoing.patches.drop(uid)
                 self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
                 facts.queue.done(uid)

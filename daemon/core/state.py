@@ -49,6 +49,7 @@ from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
+from daemon.core.status_patches import StatusPatches
 from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
 from shared.messages.admin import StopRequest, TextAnswer
@@ -72,10 +73,12 @@ class SchedulerState:
     ) -> None:
         """`in_hand`: for an owner that is to take objects one by one, and say which. `stopwatch`: as
         `Counters` has it."""
-        counters = Counters(stopwatch)
+        counters, patches = Counters(stopwatch), StatusPatches()
         begin_at_zero(counters, frameworks)
-        self.facts = facts = ClusterFacts(epoch, settings, frameworks, plugins, now_s, counters)
-        self.outgoing = outgoing = OutgoingWork(epoch, facts, counters)
+        self.facts = facts = ClusterFacts(
+            epoch, settings, frameworks, plugins, now_s, counters, patches
+        )
+        self.outgoing = outgoing = OutgoingWork(epoch, facts, counters, patches)
         self.cache, self.queue, self.nominations = facts.cache, facts.queue, facts.nominations
         self.counters, self.scorers, self.binders = counters, outgoing.scorers, outgoing.binders
         self._changes = changes = ClusterChanges(facts, outgoing)
