@@ -104,11 +104,8 @@ def differences(shown: Shown, held: CacheAnswer) -> Iterable[str]:
     on_node = {pod.uid: node.name for node in held.nodes for pod in node.pods}
     waiting = {pod.uid for pod in held.pending}
     for uid, seen in shown.pods.items():
-        what, name, believed = (
-            f"pod {seen.metadata.key} ({uid})",
-            seen.spec.node_name,
-            on_node.get(uid),
-        )
+        what = f"pod {seen.metadata.key} ({uid})"
+        name, believed = seen.spec.node_name, on_node.get(uid)
         if name and believed != name:
             where = f"on {believed}" if believed is not None else "missing"
             yield f"{what}: on {name}, in the cache {where}"

@@ -163,9 +163,8 @@ class ClassFilters:
         if touched is None:
             return None
         self.moving_ok[row] = fits
-        if not touched and self.wide_ok.item(
-            row
-        ):  # Nearly every pod: as `_concluded` has it, for less.
+        # As `_concluded` has it, for less: what nearly every pod comes to.
+        if not touched and self.wide_ok.item(row):
             if self.feasible.item(row) is fits:
                 return Refiltered(np.array([row], np.intp), NO_ROWS)
             self.feasible[row] = fits

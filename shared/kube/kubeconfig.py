@@ -255,6 +255,14 @@ def _use_client_certificate(certificate: ClientCertificate, user: _Entry) -> Non
 EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
 """Name of the cluster's extension that is handed to exec plugins."""
 
+_TOLD_TO_EXEC: Final = (
+    "server",
+    "tls-server-name",
+    "insecure-skip-tls-verify",
+    "proxy-url",
+    f"{_AUTHORITY}-data",
+    "disable-compression",
+)
 _INTERACTIVE_MODES: Final = ("Never", "IfAvailable", "Always")
 _SAFE_IN_NAMES: Final = "!#$&'*+-.^_`|~"
 
@@ -327,14 +335,7 @@ def _read_env(stated: Any) -> tuple[tuple[tuple[str, str], ...], list[str]]:
 
 def _cluster_info(cluster: _Entry, config: Any) -> dict[str, Any]:
     """As `Cluster` in pkg/apis/clientauthentication/v1/types.go."""
-    info = {
-        name: cluster.body[name]
-        for name in (
-            *("server", "tls-server-name", "insecure-skip-tls-verify", "proxy-url"),
-            *(f"{_AUTHORITY}-data", "disable-compression"),
-        )
-        if cluster.body.get(name)
-    }
+    info = {name: cluster.body[name] for name in _TOLD_TO_EXEC if cluster.body.get(name)}
     if cluster.body.get(_AUTHORITY) and f"{_AUTHORITY}-data" not in info:
         content = cluster.content(_AUTHORITY)
         info[f"{_AUTHORITY}-data"] = base64.b64encode(content).decode()
