@@ -32,7 +32,6 @@ from daemon.core.pod_classes import PodClass
 from shared.columns.schema import Int64s, Rows
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.engine.best_rows import Ties
-from shared.engine.engine import Choice
 from shared.engine.evaluation import Evaluation
 from shared.feature_gates import FeatureGates
 from shared.framework.runtime.diagnosis import node_verdicts
@@ -43,6 +42,7 @@ from shared.kube.pod_record import PodRecord, scheduler_name_of, split_pod
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.devices.dynamic_resources import DynamicResources
 from shared.plugins.in_tree import InTreeRegistry
+from workers.scorer.engine import Choice
 from workers.scorer.evaluator import post_filter
 
 Json = dict[str, Any]

@@ -17,8 +17,8 @@ from bench.conformance.compare_decisions import as_upstream_shows
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario
-from shared.engine import class_filters, kept_rows, row_states
-from workers.scorer import evaluator
+from shared.engine import class_filters, row_states
+from workers.scorer import evaluator, kept_rows
 
 Json = dict[str, Any]
 

@@ -11,13 +11,11 @@ from typing import NamedTuple
 
 import numpy as np
 
+from daemon.core.checker import Checker
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.engine.best_rows import Ties
-from shared.engine.checker import Checker
-from shared.engine.engine import Choice, Engine
 from shared.engine.evaluation import Evaluation
-from shared.engine.lone_pods import LonePods
 from shared.engine.score_range import out_of_range
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import UNRATED
@@ -48,7 +46,9 @@ from shared.framework.runtime.prepared_pod import (
 )
 from shared.framework.status import Status
 from shared.plugins.preemption.victim_selector import VictimSelector
+from workers.scorer.engine import Choice, Engine
 from workers.scorer.evaluator import PreemptionEvaluator, is_above_any, post_filter
+from workers.scorer.lone_pods import LonePods
 
 TieBreak = Callable[[Rows | Ties], int]
 

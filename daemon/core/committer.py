@@ -22,6 +22,7 @@ import numpy as np
 
 from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
 from daemon.core.cache import Cache
+from daemon.core.checker import Checker
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.group_victims import Placed
@@ -32,7 +33,6 @@ from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.stretches import Proposed, Stretch, end_of_stretch, passing
-from shared.engine.checker import Checker
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.faults import reading

@@ -10,6 +10,7 @@ from functools import partial
 
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
+from daemon.core.checker import Checker
 from daemon.core.counters import Counters
 from daemon.core.dispatch import ScorerFleet
 from daemon.core.effects import Effect, Note
@@ -25,7 +26,6 @@ from daemon.core.status_patches import StatusPatches
 from daemon.core.suspects import PARKED, Suspects
 from daemon.core.syncs import Syncs
 from daemon.core.waiting_pods import WaitingPods
-from shared.engine.checker import Checker
 from shared.extenders.extender_config import EXTENDER
 from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime.framework import Framework

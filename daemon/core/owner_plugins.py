@@ -1,6 +1,6 @@
 """The plugins that run in the owner: QueueSort, and PreEnqueue, Reserve and Permit of each profile.
 
-Filter runs here too, but through `shared.engine.checker.Checker`, with the scorers' own code.
+Filter runs here too, but through `daemon.core.checker.Checker`, with the scorers' own code.
 """
 
 from collections.abc import Iterable, Iterator, Mapping

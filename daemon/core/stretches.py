@@ -12,12 +12,12 @@ from itertools import pairwise
 import numpy as np
 
 from daemon.core.cache import Cache
+from daemon.core.checker import Checker
 from daemon.core.dispatch import Attempt
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import Rows
 from shared.columns.topology import NO_DOMAIN
 from shared.dra.device_index import takes_devices
-from shared.engine.checker import Checker
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView

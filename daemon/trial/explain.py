@@ -20,7 +20,6 @@ from daemon.trial.subject import Subject, running_subject
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
 from shared import exit_codes
-from shared.engine.engine import Engine
 from shared.errors import OperationalError
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
@@ -96,9 +95,8 @@ def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node:
     held = trial.state.cache.get_pod(record.uid)
     if held is not None:
         trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
-    engine = Engine(trial.view, trial.frameworks)
     own_uid = record.uid if record.nominated_node_name else ""
-    evaluation = engine.evaluate_alone(info, info.spec.scheduler_name, own_uid)
+    evaluation = trial.new_engine().evaluate_alone(info, info.spec.scheduler_name, own_uid)
     return diagnose_pod(trial.view, evaluation, where, node)
 
 

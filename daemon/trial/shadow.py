@@ -15,7 +15,6 @@ from daemon.core.queue.queued_pod import QueuedPod
 from daemon.trial.explain import Explanation
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import diagnose_pod
-from shared.engine.engine import Engine
 from shared.messages.to_owner import AdapterMessage, PodChanged
 
 EXAMPLES_MAX: Final = 20
@@ -44,7 +43,7 @@ class Shadow:
     def __init__(self, trial: Trial) -> None:
         """`trial` does not decide."""
         self._trial = trial
-        self._engine = Engine(trial.view, trial.frameworks)
+        self._engine = trial.new_engine()
         self.counts: Counter[str] = Counter()
         self.examples: list[Example] = []
 

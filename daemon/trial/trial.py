@@ -37,6 +37,7 @@ from shared.messages.to_scorer import SchedulePods, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from workers.scorer.cycle import Cycle
+from workers.scorer.engine import Engine
 from workers.scorer.replica import Replica
 
 _PEER: Final = b"trial"
@@ -108,6 +109,10 @@ class Trial:
     @property
     def view(self) -> ClusterView:
         return self.state.cache.view
+
+    def new_engine(self) -> Engine:
+        """One that looks at the cluster as it is, whether or not pods are decided here."""
+        return Engine(self.view, self.frameworks)
 
     def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
         """Changes of the cluster, and whatever follows from them at once."""

@@ -8,7 +8,6 @@ time, so that a placement costs about the same at a thousand nodes and at a mill
 
 from array import array
 from bisect import bisect_left
-from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -88,10 +87,6 @@ class RowSet:
 
 Ties = RowSet | Rows
 """Rows with equal totals, ascending."""
-TieBreak = Callable[[Ties], int]
-"""Chooses one of the rows (at least two) that are equally good."""
-RunTieBreak = Callable[[Ties, int], int]
-"""The same for the attempt with this ticket."""
 
 
 class BestRows:

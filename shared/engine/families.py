@@ -17,11 +17,10 @@ import msgspec
 from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Alike, Evaluation, Evaluations
-from shared.engine.kept_rows import looks_at_room_alone
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
-from shared.framework.plugin_api import ClaimsLikener, Scope
+from shared.framework.plugin_api import ClaimsLikener, RoomAsked, RoomFilter, Scope, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import unfollowed_kinds
@@ -49,11 +48,13 @@ class FrameworkParts(NamedTuple):
     """Neither at requests nor at claims."""
     own: Framework
     """At requests."""
+    room_filters: Sequence[RoomFilter] | None
+    """The filters of these, where they look at nothing but room; else None."""
     claims: Framework
     """At claims and not at requests."""
     likeners: Sequence[ClaimsLikener] | None
-    """The latter, where they can tell which claims come to the same, and where those that look at
-    requests look at nothing but room; else None."""
+    """The latter, where they can tell which claims come to the same, and where what those that look at
+    requests say follows from the requests; else None."""
     unfollowed_kinds: frozenset[str] | None
     """Of objects that some filter reads, and nobody follows (`ObjectFollower`); None: all."""
 
@@ -117,9 +118,9 @@ class Families:
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
         self._alone[counted] = count + 1
-        shared, own, claims, *_ = self.parts[profile]
-        evaluation = self.kept.of(family, _without_claims(info), shared)
-        return Family(evaluation, own, claims if _may_have_claims(info) else None)
+        parts = self.parts[profile]
+        evaluation = self.kept.of(family, _without_claims(info), parts.shared)
+        return Family(evaluation, parts.own, parts.claims if _may_have_claims(info) else None)
 
     def alike(self, info: PodInfo, profile: str) -> Alike | None:
         """Which pods with claims this one is like; None for one that is like those of its class alone,
@@ -169,6 +170,19 @@ def passing_part(
     asked = pod.passing_of if states is None else partial(states.passing, pod)
     passes = asked(pod.plan.active, rows)
     return None if pod.has_failed else passes
+
+
+def rooms_asked(
+    filters: Sequence[RoomFilter], pod: PodInfo, cluster: ClusterView
+) -> list[RoomAsked] | None:
+    """What the pod asks for, of each filter; None where some have to be asked about each row."""
+    asked: list[RoomAsked] = []
+    for plugin in filters:
+        room = plugin.room_asked(pod, cluster)
+        if room is None:
+            return None
+        asked.append(room)
+    return asked
 
 
 def likeness_key(info: PodInfo, profile: str) -> bytes:
@@ -237,9 +251,24 @@ def _split(framework: Framework) -> FrameworkParts | None:
     scorers = [entry.plugin for entry in claims.scores]
     readers = dict.fromkeys([*claims.pre_filters, *claims.filters, *scorers])
     likeners = [plugin for plugin in readers if isinstance(plugin, ClaimsLikener)]
-    can_tell = len(likeners) == len(readers) and looks_at_room_alone(own)
+    room_filters = _room_filters(own)
+    can_tell = (
+        len(likeners) == len(readers)
+        and room_filters is not None
+        and all(isinstance(plugin, ScoreKeeper) for plugin, _ in own.scores)
+    )
     kinds = unfollowed_kinds(framework.pre_filters, framework.filters)
-    return FrameworkParts(shared, own, claims, likeners if can_tell else None, kinds)
+    return FrameworkParts(shared, own, room_filters, claims, likeners if can_tell else None, kinds)
+
+
+def _room_filters(framework: Framework) -> list[RoomFilter] | None:
+    """The filters of a framework that looks at nothing but room; None: some plugin looks at more."""
+    filters: list[RoomFilter] = [f for f in framework.filters if isinstance(f, RoomFilter)]
+    names = {plugin.NAME for plugin in filters}
+    has_more = len(filters) < len(framework.filters) or any(
+        plugin.NAME not in names for plugin in framework.pre_filters
+    )
+    return None if has_more else filters
 
 
 def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = False) -> Framework:

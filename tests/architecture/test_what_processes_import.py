@@ -46,9 +46,7 @@ def test_a_binder_imports_little_and_no_numpy() -> None:
 
 def test_the_owner_imports_nothing_of_the_scorers_search() -> None:
     modules = imported("daemon.owner.__main__")
-    assert not [name for name in modules if name.startswith(("workers", *SEARCH))]
+    assert not [name for name in modules if name.startswith("workers")]
 
 
-SEARCH: Final = ("shared.engine.engine", "shared.engine.lone_pods")
-"""What looks at all nodes for the best one."""
 OURS: Final = ("daemon", "workers", "shared", "bench")

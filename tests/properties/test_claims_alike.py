@@ -14,14 +14,12 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
+from daemon.core.checker import Checker
 from daemon.core.pod_classes import PodClass
 from daemon.core.stretches import end_of_stretch, passing
 from shared.engine import families, row_states
-from shared.engine.checker import Checker
-from shared.engine.engine import Engine
 from shared.engine.evaluation import Alike, Evaluations
 from shared.engine.families import Families
-from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
@@ -40,6 +38,8 @@ from tests.support.devices import (
     with_claims_made,
 )
 from tests.support.volumes import ZONE, claim_volumes, put_claim, put_csi_node, put_volume
+from workers.scorer.engine import Engine
+from workers.scorer.lone_pods import LonePods
 
 PROFILE = "default-scheduler"
 BUILT = InTreeRegistry(entry_points=()).build(ProfileConfig())

@@ -29,13 +29,12 @@ from bench.conformance.one_by_one import FastWays, SlowAttempt, disagreements
 from bench.conformance.scenario import ClusterObjects, other_objects
 from bench.conformance.shapes import object_kind
 from daemon.core.cache import Cache
+from daemon.core.checker import Checker
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import Rows
 from shared.engine import row_states
 from shared.engine.best_rows import Ties
-from shared.engine.checker import Checker
-from shared.engine.engine import Engine
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.prepared_pod import prepared
@@ -46,6 +45,7 @@ from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod
 from tests.support.devices import allocated, make_claim
+from workers.scorer.engine import Engine
 from workers.scorer.replica import Replica
 from workers.scorer.tie_break import by_seed
 

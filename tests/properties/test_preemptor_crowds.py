@@ -13,13 +13,13 @@ from hypothesis import strategies as st
 from bench.conformance.one_by_one import said
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
-from shared.engine.engine import Engine
 from shared.framework.runtime.diagnosis import filter_candidates
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
+from workers.scorer.engine import Engine
 from workers.scorer.evaluator import post_filter
 
 NODES = 5

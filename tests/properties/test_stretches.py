@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE, SlowNode, SlowPod
 from daemon.core.cache import Cache
+from daemon.core.checker import Checker
 from daemon.core.stretches import end_of_stretch, passing
 from shared.columns.nomination_columns import Nomination
-from shared.engine.checker import Checker
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.topology_strategies import NODE_NAMES, node_labels, node_object, pod_record

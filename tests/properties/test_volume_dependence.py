@@ -11,8 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.engine.checker import Checker
-from shared.engine.engine import Engine
+from daemon.core.checker import Checker
 from shared.framework.runtime.prepared_pod import passing, prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
@@ -25,6 +24,7 @@ from tests.support.volumes import (
     put_csi_node,
     put_volume,
 )
+from workers.scorer.engine import Engine
 
 BUILT = InTreeRegistry(entry_points=()).build(ProfileConfig())
 FRAMEWORKS = {BUILT.scheduler_name: BUILT.framework}

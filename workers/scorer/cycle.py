@@ -14,9 +14,7 @@ from shared.columns.schema import Rows
 from shared.dra.device_index import takes_devices
 from shared.dra.search_work import BATCH_STEPS_MAX, StepsTried
 from shared.engine.best_rows import Ties
-from shared.engine.engine import Choice, Engine
 from shared.engine.evaluation import Evaluation
-from shared.engine.lone_pods import LonePods
 from shared.errors import ObjectError
 from shared.faults import changing, reading
 from shared.framework.plugin_api import ReservePlugin
@@ -25,7 +23,9 @@ from shared.framework.runtime.node_sample import NodeSample
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
+from workers.scorer.engine import Choice, Engine
 from workers.scorer.group_cycle import BatchAnswers, GroupCycle
+from workers.scorer.lone_pods import LonePods
 from workers.scorer.replica import Replica, ReplicaClass
 from workers.scorer.room_maker import NO_LIMITS, RoomMaker, SearchLimits
 from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name, mix

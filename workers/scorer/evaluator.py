@@ -16,7 +16,6 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Rows
-from shared.engine.best_rows import TieBreak
 from shared.engine.dry_runs import DryRuns
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
@@ -50,6 +49,7 @@ from shared.plugins.preemption.potential_victims import (
 )
 from shared.plugins.preemption.victim_groups import are_spare
 from shared.plugins.preemption.victim_selector import FailedNodes, VictimSelector
+from workers.scorer.tie_break import TieBreak
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 PRIORITY_SHIFT: Final = 1 << 31

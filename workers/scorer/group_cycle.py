@@ -26,7 +26,6 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.topology import Topology, sum_by_domain
 from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
-from shared.engine.engine import Engine
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import RoomFilter
@@ -42,6 +41,7 @@ from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposal
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, PodGroupPodsCount
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
+from workers.scorer.engine import Engine
 from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.replica import Replica
 from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits

@@ -10,7 +10,6 @@ from typing import Final, NamedTuple
 
 from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import NO_ROWS, Rows
-from shared.engine.best_rows import RunTieBreak
 from shared.engine.evaluation import Evaluation
 from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
@@ -20,6 +19,7 @@ from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
 from workers.scorer.evaluator import post_filter
 from workers.scorer.replica import Replica
+from workers.scorer.tie_break import RunTieBreak
 
 SEARCHES_MAX: Final = 64
 """In one batch. A search takes about 1 ms at 5,000 nodes; what more pods find on a copy that is so much

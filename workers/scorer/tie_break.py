@@ -5,6 +5,7 @@ on the attempt's number, so that a recorded run can be replayed, and that differ
 that two of them do not both go for the same node.
 """
 
+from collections.abc import Callable
 from typing import Final
 
 from shared.columns.table import NodeTable
@@ -13,6 +14,11 @@ from shared.engine.best_rows import Ties
 BY_SEED: Final = "seed"
 BY_NAME: Final = "name"
 """For comparisons with recorded decisions: it makes workers meet on the same nodes."""
+
+TieBreak = Callable[[Ties], int]
+"""Chooses one of the rows (at least two) that are equally good."""
+RunTieBreak = Callable[[Ties, int], int]
+"""The same for the attempt with this ticket."""
 
 _MASK: Final = (1 << 64) - 1
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
+from daemon.core.checker import Checker
 from daemon.core.queue.queued_pod import Place
-from shared.engine.checker import Checker
-from shared.engine.engine import Engine
 from shared.errors import ObjectError
 from shared.faults import ObjectFaultError, changing, reading
 from shared.kube.pod_record import PodRecord
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
+from workers.scorer.engine import Engine
 from workers.scorer.room_maker import RoomMaker
 
 BAD = {"is": "bad"}
@@ -136,7 +136,7 @@ def test_an_error_that_names_its_place_is_told_with_it(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Engine, "evaluate", evaluate)
     pipeline = schedule([], [])
-    monkeypatch.setattr("shared.engine.lone_pods.LonePods.choose", lambda *_: None)
+    monkeypatch.setattr("workers.scorer.lone_pods.LonePods.choose", lambda *_: None)
     pipeline.add_pod(make_pod("p", host_port=80))
     pipeline.run_until_quiet()
     told = verdicts_of(pipeline)

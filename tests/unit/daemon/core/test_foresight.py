@@ -6,10 +6,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from daemon.core.checker import Checker
 from daemon.core.effects import TellBinder, TellScorer
 from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
 from daemon.core.owner_counts import Count
-from shared.engine.checker import Checker
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig

@@ -5,10 +5,10 @@ from typing import Any
 import msgspec
 import pytest
 
+from daemon.core.checker import Checker
 from daemon.core.events import BinderSaid, ScorerSaid
 from daemon.core.owner_counts import Count
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
-from shared.engine.checker import Checker
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.kube.api.resource_v1 import ResourceClaimConsumer
 from shared.kube.pod_record import PodRecord

@@ -6,12 +6,12 @@ from collections.abc import Callable
 import msgspec
 import pytest
 
-from shared.engine.engine import Engine
 from shared.framework.post_filter import Candidate
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
-from tests.unit.shared.engine.test_checker import FRAMEWORKS, PROFILE
+from tests.unit.daemon.core.test_checker import FRAMEWORKS, PROFILE
 from tests.unit.workers.scorer.test_replica import Owner, started
+from workers.scorer.engine import Engine
 from workers.scorer.evaluator import post_filter
 from workers.scorer.replica import Replica
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 from shared.columns.schema import Int64s, Rows
-from shared.engine.engine import Engine
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, NormalizeScorePlugin
 from shared.framework.pod_info import PodInfo
@@ -16,6 +15,7 @@ from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of
+from workers.scorer.engine import Engine
 
 PROFILE: Final = "default-scheduler"
 DEFAULT: Final = InTreeRegistry(entry_points=()).build(ProfileConfig()).framework

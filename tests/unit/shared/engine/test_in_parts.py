@@ -6,11 +6,11 @@ import pytest
 from daemon.core.cache import Cache
 from shared.columns import rows
 from shared.config import SchedulerConfiguration
-from shared.engine.engine import Engine
 from shared.feature_gates import parse_feature_gates
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with
+from workers.scorer.engine import Engine
 
 TAINTS = [
     [],

@@ -9,8 +9,6 @@ import pytest
 from daemon.core.cache import Cache
 from shared.columns.schema import CPU, Int64s, Rows
 from shared.columns.usage import usage_of
-from shared.engine.engine import Choice, Engine
-from shared.engine.lone_pods import LonePods
 from shared.engine.score_range import INVALID, weighted
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, ON_USAGE, Dependence
@@ -21,6 +19,8 @@ from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info
 from tests.support.pipeline import Pipeline
+from workers.scorer.engine import Choice, Engine
+from workers.scorer.lone_pods import LonePods
 
 DEFAULT = InTreeRegistry(entry_points=()).build(ProfileConfig()).framework
 PROFILE = "default-scheduler"

@@ -9,9 +9,9 @@ from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_log import PodLog
 from shared.engine import evaluation, row_states
 from shared.engine.class_filters import ClassFilters
-from shared.engine.engine import Engine
 from tests.support.builders import make_node, make_pod
-from tests.unit.shared.engine.test_lone_pods import FRAMEWORKS, PROFILE
+from tests.unit.workers.scorer.test_lone_pods import FRAMEWORKS, PROFILE
+from workers.scorer.engine import Engine
 
 
 def test_a_class_takes_over_what_others_placed(monkeypatch: pytest.MonkeyPatch) -> None:

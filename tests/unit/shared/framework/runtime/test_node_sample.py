@@ -8,7 +8,6 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.engine.engine import Choice, Engine
 from shared.framework.runtime.node_sample import (
     ADAPTIVE,
     NodeSample,
@@ -21,6 +20,7 @@ from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info
+from workers.scorer.engine import Choice, Engine
 
 PROFILE = "default-scheduler"
 

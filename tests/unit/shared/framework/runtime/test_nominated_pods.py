@@ -6,10 +6,10 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
-from shared.engine.engine import Engine
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
+from workers.scorer.engine import Engine
 
 HOST = "kubernetes.io/hostname"
 APP = {"matchLabels": {"app": "web"}}

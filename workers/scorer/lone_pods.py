@@ -12,16 +12,16 @@ import numpy as np
 
 from shared.columns.rows import row_index, rows_between, rows_where
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.engine.best_rows import TieBreak
-from shared.engine.engine import Choice, Engine, row_bytes_of
 from shared.engine.evaluation import Alike
 from shared.engine.families import Families, Family, passing_part
-from shared.engine.kept_rows import KeptRows, kept_rows
 from shared.engine.score_range import INVALID
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import PreScoreError
 from shared.framework.runtime.framework import Framework
+from workers.scorer.engine import Choice, Engine, row_bytes_of
+from workers.scorer.kept_rows import KeptRows, kept_rows
+from workers.scorer.tie_break import TieBreak
 
 KEPT_ROWS_A_FEASIBLE_MAX: Final = 8
 """What is kept is looked at for all rows. Where so few take a pod of the family, asking about these is
@@ -52,8 +52,7 @@ class LonePods:
         row_bytes = row_bytes_of(frameworks.values())
         self._families = Families(cluster, frameworks, row_bytes, self._states)
         self._kept = {
-            profile: kept_rows(cluster, parts.own)
-            for profile, parts in self._families.parts.items()
+            profile: kept_rows(cluster, parts) for profile, parts in self._families.parts.items()
         }
 
     def choose(

@@ -7,10 +7,8 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
-from shared.engine import families, lone_pods, row_states
-from shared.engine.engine import Choice, Engine
+from shared.engine import families, row_states
 from shared.engine.families import ALONE_MAX, Families, Family, family_key
-from shared.engine.lone_pods import LonePods
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node
@@ -19,6 +17,9 @@ from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod
 from tests.support.devices import CLASS, allocated, device, make_claim, make_class, make_slice
 from tests.support.volumes import claim_volumes, put_claim, put_csi_node, put_volume
+from workers.scorer import lone_pods
+from workers.scorer.engine import Choice, Engine
+from workers.scorer.lone_pods import LonePods
 
 PROFILE = "default-scheduler"
 FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}

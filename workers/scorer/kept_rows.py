@@ -20,11 +20,11 @@ from shared.columns.resource_columns import (
 )
 from shared.columns.rows import row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.engine.families import FrameworkParts, rooms_asked
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.plugin_api import KeptScore, RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.framework import Framework
 from shared.plugins.resources.balance import Floats
 from shared.plugins.resources.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
 from shared.plugins.resources.resource_arrays import BLOCK
@@ -108,12 +108,9 @@ class KeptRows:
 
     def asked_by(self, pod: PodInfo) -> Asked | None:
         """None where the plugins have to be asked about each row."""
-        rooms: list[RoomAsked] = []
-        for plugin in self._filters:
-            room = plugin.room_asked(pod, self._cluster)
-            if room is None:
-                return None
-            rooms.append(room)
+        rooms = rooms_asked(self._filters, pod, self._cluster)
+        if rooms is None:
+            return None
         scores: list[_ScoreAsked] = []
         for keeper, weight, kept in self._scores:
             amounts = keeper.amounts_asked(pod)
@@ -159,13 +156,12 @@ class KeptRows:
         return int(best), (total == best).nonzero()[0]
 
 
-def kept_rows(cluster: ClusterView, framework: Framework) -> KeptRows | None:
-    """None where some plugin of the framework has to be asked about each row."""
-    filters = room_filters(framework)
-    if filters is None:
+def kept_rows(cluster: ClusterView, parts: FrameworkParts) -> KeptRows | None:
+    """Of the plugins that look at requests; None where some have to be asked about each row."""
+    if parts.room_filters is None:
         return None
     scores: list[_KeptScore] = []
-    for plugin, weight in framework.scores:
+    for plugin, weight in parts.own.scores:
         if not isinstance(plugin, ScoreKeeper):
             return None
         keeper: ScoreKeeper = plugin
@@ -173,21 +169,4 @@ def kept_rows(cluster: ClusterView, framework: Framework) -> KeptRows | None:
         if score is None:
             return None
         scores.append(_KeptScore(keeper, weight, score))
-    return KeptRows(cluster, filters, scores)
-
-
-def looks_at_room_alone(framework: Framework) -> bool:
-    """Whether what its plugins say of a pod follows from what that asks for."""
-    return room_filters(framework) is not None and all(
-        isinstance(plugin, ScoreKeeper) for plugin, _ in framework.scores
-    )
-
-
-def room_filters(framework: Framework) -> list[RoomFilter] | None:
-    """The filters of a framework that looks at nothing but room; None: some plugin looks at more."""
-    filters: list[RoomFilter] = [f for f in framework.filters if isinstance(f, RoomFilter)]
-    names = {plugin.NAME for plugin in filters}
-    has_more = len(filters) < len(framework.filters) or any(
-        plugin.NAME not in names for plugin in framework.pre_filters
-    )
-    return None if has_more else filters
+    return KeptRows(cluster, parts.room_filters, scores)

@@ -1,6 +1,6 @@
-"""Checker: whether pods pass every filter on the few rows that were proposed for them; for the owner.
+"""Checker: whether pods pass every filter on the few rows that were proposed for them.
 
-Apart from the engine, which looks at all rows and rates them too. Both run the same plugin code on the
+The scorers' engine looks at all rows, and rates them too. Both run the same plugin code on the
 same columns, and keep what comes of it in the same way (`Evaluation`): where a worker and the committer
 disagree on more than freshness, a proposal would loop for ever.
 """
@@ -12,15 +12,15 @@ import numpy as np
 
 from shared.columns.schema import Bools, Rows
 from shared.engine.evaluation import Alike, Evaluation, Evaluations
-from shared.engine.families import Families, Family, passing_part
-from shared.engine.kept_rows import FEW_ROWS, room_filters
+from shared.engine.families import Families, Family, passing_part, rooms_asked
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import RoomAsked, RoomFilter
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 
 ROW_BYTES: Final = 2
 """Two masks."""
+FEW_ROWS: Final = 8
+"""Up to so many are asked about room one by one, in plain numbers, which is quicker."""
 CLASSES_BYTES_MAX: Final = 64 << 20
 """3,600 classes at 5,000 nodes, 33 at a million: to begin anew with one costs less than 0.1 ms."""
 
@@ -37,9 +37,6 @@ class Checker:
         self._frameworks = frameworks
         self._classes = Evaluations(cluster, ROW_BYTES, CLASSES_BYTES_MAX)
         self._families = Families(cluster, frameworks, ROW_BYTES)
-        self._room_filters = {
-            profile: room_filters(parts.own) for profile, parts in self._families.parts.items()
-        }
 
     def passing(
         self, class_id: int, info: PodInfo, profile: str, rows: Rows, own_uid: str = ""
@@ -93,16 +90,13 @@ class Checker:
     def _with_room(self, profile: str, info: PodInfo, rows: Rows) -> Bools | None:
         """Whether the pod passes the filters that do not ignore requests, of a few rows; None where
         these look at more than room."""
-        filters = self._room_filters[profile]
+        filters = self._families.parts[profile].room_filters
         if filters is None or len(rows) > FEW_ROWS:
             return None
-        asked: list[tuple[RoomFilter, RoomAsked]] = []
-        for plugin in filters:
-            room = plugin.room_asked(info, self._cluster)
-            if room is None:
-                return None
-            asked.append((plugin, room))
-        nodes = self._cluster.nodes
+        rooms = rooms_asked(filters, info, self._cluster)
+        if rooms is None:
+            return None
+        asked, nodes = list(zip(filters, rooms, strict=True)), self._cluster.nodes
         has_room = [
             all(plugin.has_room(room, nodes, row) for plugin, room in asked)
             for row in rows.tolist()

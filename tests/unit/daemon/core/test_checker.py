@@ -3,9 +3,9 @@
 import numpy as np
 import pytest
 
+from daemon.core.checker import Checker
 from shared.columns.schema import Rows
 from shared.engine import families
-from shared.engine.checker import Checker
 from shared.engine.class_filters import ROWS_LIKE_ONE_CALL
 from shared.engine.evaluation import Evaluation
 from shared.engine.row_states import RowStates
