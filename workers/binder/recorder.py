@@ -2,8 +2,8 @@
 
 It has connections of its own, and while bindings are queued or under way it writes only a trickle;
 without bindings it writes at a limited rate, so that 10,000 pods that fit nowhere do not fill the API
-server. An event alone waits a little for as many as can be written side by side: each write wakes the
-process once to begin and once to end, and four together hardly more often than one.
+server. An event waits a little, and is then written with all that came meanwhile: the process finds its
+caches cold once for all of them, not once for each.
 A status that says where the pod is nominated (or is no more) is written at once, its condition with it:
 room is kept for the pod by that word alone once the owner is gone, others wait for what is given up, and
 the cluster autoscaler counts by it. There are as many as pods make others go or wait before they are
@@ -206,8 +206,8 @@ class EventRecorder:
         """Writes the Scheduled event; the API server sets the condition itself."""
         self._written.pop(order.uid, None)
         self._wait_for_event(scheduled_event(order), order.ticket)
-        if not self._wakeup.is_to_come or not self._is_binding or self._is_worth_it:
-            # Else the next of the trickle is due at a time that one more event does not change.
+        if not self._wakeup.is_to_come:
+            # Else something is due at a time that one more event does not change.
             self._pump()
 
     def pod_waits_for_devices(self, order: BindPod) -> None:
@@ -355,16 +355,11 @@ class EventRecorder:
         self._tasks.add(task)
         task.add_done_callback(self._on_written)
 
-    @property
-    def _is_worth_it(self) -> bool:
-        """So much waits as is written side by side."""
-        return self.waiting_count >= self._settings.writes_max
-
     def _begin_trickle(self, now_s: float) -> None:
-        """One more is written; as many as may be side by side begin together, at the same rate."""
+        """One more is written; those of the time that they are held begin together, at the same rate."""
         pause_s = 1.0 / self._settings.trickle_per_s
-        together_s = (self._settings.writes_max - 1) * pause_s
-        self._next_trickle_s = max(self._next_trickle_s, now_s - together_s) + pause_s
+        earliest_s = max(self._next_trickle_s, now_s - self._settings.held_s)
+        self._next_trickle_s = earliest_s + pause_s
 
     def _may_write_at_s(self, now_s: float) -> float:
         at_s = max(now_s, self._resume_s)
@@ -372,7 +367,7 @@ class EventRecorder:
             return at_s
         if self._rate is not None:
             at_s = max(at_s, now_s + self._rate.wait_s(now_s))
-        if not (self._patches or self._tasks or self._is_worth_it):
+        if not (self._patches or self._tasks):
             at_s = max(at_s, self._events[0].since_s + self._settings.held_s)
         if self._is_binding:
             return max(at_s, self._next_trickle_s)
