@@ -42,9 +42,7 @@ from shared.messages.to_binder import (
     ToBinder,
     Welcome,
 )
-from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
-from shared.transport.endpoints import Endpoints
 from shared.transport.parent import watch_for_end
 from shared.transport.sockets import Connected
 from workers.binder.bind_call import NotBound, Outcome
@@ -227,10 +225,10 @@ def _write_all(data: bytes) -> None:
 
 def main(arguments: list[str]) -> int:
     """Runs until drained, SIGTERM, or the end of whoever started it."""
-    start = child_start("null-binder", arguments, RuntimeOptions, is_one_of_many=True)
+    start = child_start("null-binder", arguments, is_one_of_many=True)
     instance = f"null-binder-{start.number}-{os.getpid()}-{os.urandom(4).hex()}"
     try:
-        with sync_binder_peer(Endpoints(start.runtime_dir), instance) as peer:
+        with sync_binder_peer(start.runtime_dir, instance) as peer:
             is_stopped = watch_for_end(start.lifeline_fd, peer.watch_fd)
             extenders = load_configuration(start.options.config).extenders
             binder = NullBinder(start.number, instance, _write_all, SystemClock(), extenders)

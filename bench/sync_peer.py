@@ -4,6 +4,7 @@ The synchronous sister of `AsyncPeer`, without an event loop between the socket 
 trip costs half as much. For the measuring and replaying processes of `bench`.
 """
 
+from pathlib import Path
 from typing import Generic, Self, TypeVar
 
 import zmq
@@ -14,7 +15,6 @@ from shared.messages.from_binder import FROM_BINDER, FromBinder
 from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import (
     Connected,
     ConnectionWatch,
@@ -39,14 +39,14 @@ class SyncPeer(Generic[Out, In]):
 
     def __init__(
         self,
-        endpoints: Endpoints,
+        runtime_dir: Path,
         channel: Channel,
         identity: str,
         outgoing: Codec[Out],
         incoming: Codec[In],
     ) -> None:
         """`identity` names this life of this process."""
-        self._address = endpoints.address(channel)
+        self._address = channel.address(runtime_dir)
         self._context: zmq.Context[RawSocket] = zmq.Context()
         self._socket = new_socket(self._context, zmq.DEALER, channel, 0)
         self._socket.setsockopt(zmq.ROUTING_ID, identity.encode())
@@ -103,13 +103,13 @@ class SyncPeer(Generic[Out, In]):
         return None
 
 
-def sync_adapter_peer(endpoints: Endpoints, identity: str) -> SyncPeer[AdapterBatch, ToAdapter]:
+def sync_adapter_peer(runtime_dir: Path, identity: str) -> SyncPeer[AdapterBatch, ToAdapter]:
     """The connection of who plays the watch adapter."""
     codecs = FROM_ADAPTER, TO_ADAPTER
-    return SyncPeer(endpoints, Channel.ADAPTER, identity, *codecs)
+    return SyncPeer(runtime_dir, Channel.ADAPTER, identity, *codecs)
 
 
-def sync_binder_peer(endpoints: Endpoints, identity: str) -> SyncPeer[FromBinder, ToBinder]:
+def sync_binder_peer(runtime_dir: Path, identity: str) -> SyncPeer[FromBinder, ToBinder]:
     """The connection of who plays the binder."""
     codecs = FROM_BINDER, TO_BINDER
-    return SyncPeer(endpoints, Channel.BINDERS, identity, *codecs)
+    return SyncPeer(runtime_dir, Channel.BINDERS, identity, *codecs)

@@ -13,7 +13,6 @@ from pathlib import Path
 from typing import IO, Final
 
 from shared.child_plan import ChildPlan
-from shared.runtime_options import RuntimeOptions
 
 STOP_TIMEOUT_S: Final = 10.0
 LOG_TAIL_LINES: Final = 10
@@ -25,7 +24,7 @@ class UnsupervisedProcesses:
     def __init__(
         self,
         logs: Path,
-        plan: ChildPlan[RuntimeOptions],
+        plan: ChildPlan,
         environment: Mapping[str, str] | None = None,
     ) -> None:
         """`environment`: None for our own."""

@@ -3,43 +3,65 @@
 The supervisor writes it when everything was checked, before it starts anybody and at each reload; every
 child takes what concerns it (`ChildStart`). So each option is declared, and checked, once
 (`RuntimeOptions`). The command line has only what differs between two children or two lives of one.
+
+Binders find in it what the configuration comes to for them (`BindingPlan`), made by who knows all
+plugins: so a binder reads no configuration and makes no in-tree plugin. It knows these by name, and of
+what they do it has its own part.
 """
 
 import argparse
 import asyncio
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import Final, Generic, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from shared import exit_codes
-from shared.child_options import ChildOptions, LeaderElection
-from shared.clock import BootClock
+from shared.clock import Clock
 from shared.errors import ConfigurationError, OperationalError
+from shared.runtime_options import LeaderElection, RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import STOP_SIGNALS, Lifeline, add_options
 
-PLAN_NAME: Final = "children.json"
-PLAN_VERSION: Final = 8
-"""Greater with each change of what is in the file, or in the binding plan: a child of an installation
-that was replaced under a running berth says so, instead of taking a default for what is missing."""
+PLAN_NAME: Final = "children.msgpack"
+"""Not JSON, which has no infinity and no keys but texts."""
+PLAN_VERSION: Final = 9
+"""Greater with each change of what is in the file: a child of an installation that was replaced under a
+running berth says so, instead of taking a default for what is missing."""
 
 log = EventLog("child")
 
-Options = TypeVar("Options", bound=ChildOptions)
-"""Of the options those that are read; all that the supervisor writes are `RuntimeOptions`."""
+
+class ProfileBinding(msgspec.Struct, frozen=True, kw_only=True):
+    """The plugins of one profile that take part in bindings, by name and in order."""
+
+    pre_bind: tuple[str, ...]
+    bind: tuple[str, ...]
+    post_bind: tuple[str, ...]
+    arguments: Mapping[str, dict[str, Any]] = {}
+    """Of those that come from other packages; all others are in-tree."""
 
 
-class ChildPlan(msgspec.Struct, Generic[Options], frozen=True, kw_only=True):
-    """No secrets: those are in files of their own, which are named here."""
+class BindingPlan(msgspec.Struct, frozen=True, kw_only=True):
+    qps: float = 0.0
+    """With `burst` as in `clientConnection`, of all binders together."""
+    burst: int = 0
+    profiles: Mapping[str, ProfileBinding] = {}
+    """By schedulerName; the others bind by DefaultBinder alone."""
+    extenders: Mapping[int, msgspec.Raw] = {}
+    """Those that bind, by their position among all, as orders name them: each an `ExtenderConfig`, for
+    what speaks to extenders."""
+
+
+class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
+    """For who runs berth alone: it may hold the key that an extender asks for."""
 
     version: int = PLAN_VERSION
-    options: Options
+    options: RuntimeOptions
     """With what the configuration says of the same things; `config` is the copy that was checked."""
-    binding: str = ""
-    """Path of the `BindingPlan`; empty: nothing was configured."""
+    binding: BindingPlan = BindingPlan()
     election: LeaderElection | None = None
     """None: nobody is elected."""
     identity: str = ""
@@ -58,24 +80,24 @@ class ChildPlan(msgspec.Struct, Generic[Options], frozen=True, kw_only=True):
         return Path(self.options.runtime_dir) / PLAN_NAME
 
     def encoded(self) -> bytes:
-        return msgspec.json.encode(self)
+        return msgspec.msgpack.encode(self)
 
 
 class _Version(msgspec.Struct):
     version: int
 
 
-def read_plan(path: Path, options: type[Options]) -> ChildPlan[Options]:
+def read_plan(path: Path) -> ChildPlan:
     """ConfigurationError with the remedy where the file cannot be used."""
     try:
         content = path.read_bytes()
-        version = msgspec.json.decode(content, type=_Version).version
+        version = msgspec.msgpack.decode(content, type=_Version).version
         if version != PLAN_VERSION:
             problem = (
                 f"is of version {version}, this program reads {PLAN_VERSION}; start berth anew"
             )
             raise ConfigurationError(str(path), [problem])
-        return msgspec.json.decode(content, type=ChildPlan[options])  # type: ignore[valid-type]  # It is one.
+        return msgspec.msgpack.decode(content, type=ChildPlan)
     except OSError as error:
         problem = f"cannot be read: {error.strerror}; berth run writes it for its processes"
         raise ConfigurationError(str(path), [problem]) from error
@@ -98,8 +120,8 @@ def exit_code_of(role: str, run: Callable[[], int]) -> int:
         return exit_codes.FAILED
 
 
-class ChildStart(NamedTuple, Generic[Options]):
-    plan: ChildPlan[Options]
+class ChildStart(NamedTuple):
+    plan: ChildPlan
     number: int
     """Which of the scorers, or of the binders."""
     lifeline_fd: int | None
@@ -108,7 +130,7 @@ class ChildStart(NamedTuple, Generic[Options]):
     """See `InHand`; None: nothing needs to be said."""
 
     @property
-    def options(self) -> Options:
+    def options(self) -> RuntimeOptions:
         return self.plan.options
 
     @property
@@ -127,17 +149,15 @@ class ChildStart(NamedTuple, Generic[Options]):
         if self.lifeline_fd is not None:
             Lifeline(self.lifeline_fd).call_when_cut(loop, orphaned or stop)
 
-    def gate(self, clock: BootClock) -> LeaseGate | None:
+    def gate(self, clock: Clock) -> LeaseGate | None:
         """Says until when this berth may write; None where nobody is elected."""
         path = self.runtime_dir / GATE_NAME
         return LeaseGate(path, clock) if self.plan.is_candidate else None
 
 
-def child_start(
-    role: str, arguments: list[str], options: type[Options], *, is_one_of_many: bool = False
-) -> ChildStart[Options]:
-    """Reads command line and plan, with these options, and starts the log. Where the plan cannot be
-    used, the process ends with a line of the log."""
+def child_start(role: str, arguments: list[str], *, is_one_of_many: bool = False) -> ChildStart:
+    """Reads command line and plan, and starts the log. Where the plan cannot be used, the process ends
+    with a line of the log."""
     parser = argparse.ArgumentParser(prog=f"berth's {role}")
     parser.add_argument("plan", type=Path, help=f"{PLAN_NAME}, which the supervisor wrote")
     parser.add_argument("--index", type=int, default=0, help="which of the scorers, or binders")
@@ -145,7 +165,7 @@ def child_start(
     parsed = parser.parse_args(arguments)
     name = f"{role}-{parsed.index}" if is_one_of_many else role
     try:
-        plan = read_plan(parsed.plan, options)
+        plan = read_plan(parsed.plan)
     except ConfigurationError as error:
         start_logging(name)
         log.error("unusable_plan", problem=str(error))

@@ -13,8 +13,6 @@ class Clock(Protocol):
 
     def wall_s(self) -> float: ...
 
-
-class BootClock(Protocol):
     def boot_s(self) -> float: ...
 
 

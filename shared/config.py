@@ -22,7 +22,6 @@ from typing import Any, Final
 import msgspec
 import yaml
 
-from shared.child_options import LeaderElection
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_fields import read_extenders
 from shared.feature_gates import OBEYED, FeatureGates
@@ -35,6 +34,7 @@ from shared.framework.runtime.profiles import (
 )
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT
+from shared.runtime_options import LeaderElection
 from shared.yaml_fields import Field, Mapping, Problems, read_document, read_text
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"

@@ -5,13 +5,10 @@ What cannot work among them is found once, before they are written for the child
 """
 
 import ipaddress
-import os
 from collections.abc import Mapping
-from typing import Final
 
 import msgspec
 
-from shared.child_options import ChildOptions
 from shared.limits import DRAIN_S
 
 
@@ -56,7 +53,35 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
         return ipaddress.ip_address(self.bind_address).is_loopback
 
 
-class RuntimeOptions(ChildOptions, frozen=True, kw_only=True):
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
+    """Of several replicas only the leader schedules."""
+
+    leader_elect: bool = True
+    lease_duration_s: float = 15.0
+    renew_deadline_s: float = 10.0
+    retry_period_s: float = 2.0
+    resource_lock: str = "leases"
+    resource_name: str = "kube-scheduler"
+    resource_namespace: str = "kube-system"
+
+
+class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
+    server: str = ""
+    """URL of the API server; overrides that of the kubeconfig file. Alone: of one that asks for no
+    credentials, such as `berth simulate`."""
+    kubeconfig: str = ""
+    """Path of a kubeconfig file: server, certificates and credentials."""
+    runtime_dir: str = ""
+    """Sockets, lock and process list, private to one berth. Empty: as `default_runtime_dir` says."""
+    binders: int = 1
+    """Binding processes. A pod takes one of them 0.13 to 0.17 ms of CPU with its event (`berth demo`),
+    so one is enough for some 5,000 bindings/s, more than an API server takes."""
+    max_in_flight: int = 64
+    """Bindings that each binder has open at the API server at once. A kube-apiserver admits some
+    hundred mutating requests of all its clients together."""
+    observe: bool = False
+    """Nothing is scheduled and nothing written: the lease gate is never opened, whoever leads."""
+    log_level: str = "info"
     config: str = ""
     """Path of a KubeSchedulerConfiguration; empty: kube-scheduler's defaults."""
     workers: int = 1
@@ -106,15 +131,3 @@ class RuntimeOptions(ChildOptions, frozen=True, kw_only=True):
     """`text` or `json`; empty: text for people, JSON where nobody looks."""
     exit_with_parent: bool = False
     """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""
-
-
-SERVICE_RUNTIME_DIR: Final = "/run/berth"
-"""Of root, and of the systemd unit."""
-
-
-def default_runtime_dir() -> str:
-    """/run/berth for root; else below the user's own runtime folder, or in the temporary folder."""
-    if os.geteuid() == 0:
-        return SERVICE_RUNTIME_DIR
-    own = os.environ.get("XDG_RUNTIME_DIR")
-    return f"{own}/berth" if own else f"/tmp/berth-{os.geteuid()}"  # noqa: S108 - made private, owner checked

@@ -47,7 +47,6 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.runtime_options import RuntimeOptions
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 
 A = TypeVar("A", bound=AdminAnswer)
@@ -93,9 +92,8 @@ class PipelineProcesses:
         self._unfinished = b""
         self._sent_batches = 0
         self._epoch = NO_EPOCH
-        endpoints = Endpoints(self._folder)
-        self._adapter = sync_adapter_peer(endpoints, f"replay-{os.getpid()}")
-        self._admin = AdminClient(endpoints)
+        self._adapter = sync_adapter_peer(self._folder, f"replay-{os.getpid()}")
+        self._admin = AdminClient(self._folder)
         try:
             self._start()
             self._sync()

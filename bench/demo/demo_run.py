@@ -51,7 +51,6 @@ from shared.errors import OperationalError
 from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import StreamClient
 from shared.messages.admin import StatusAnswer
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 
 SAMPLE_S: Final = 0.25
@@ -150,7 +149,7 @@ class _Run:
         self._client = StreamClient(access_at(address), timeout_s=60.0)
         runtime_dir = folder / "run"
         self._meter = UseMeter(server.pid, runtime_dir, self._clock)
-        self._owner = OwnerLink(Endpoints(runtime_dir))
+        self._owner = OwnerLink(runtime_dir)
         self._berth: WatchedProcess | None = None
         self._bound_history: deque[tuple[float, int]] = deque(maxlen=RATE_WINDOW)
         self._created_done_s = 0.0

@@ -26,7 +26,6 @@ from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import AdapterMessage, ToAdapter
 from shared.runtime_options import RuntimeOptions
 from shared.transport.adapter_link import NO_EPOCH, AdapterLink, adapter_peer
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 from shared.transport.runtime_dir import prepare_runtime_dir
 
@@ -85,7 +84,7 @@ class DecisionProcesses:
         self._on_output = on_output
         self._runtime_dir = folder / "run"
         self._children: dict[str, subprocess.Popen[bytes]] = {}
-        self._owner = OwnerLink(Endpoints(self._runtime_dir))
+        self._owner = OwnerLink(self._runtime_dir)
         self._lifeline: tuple[int, int] | None = None
         self._link: CountedLink | None = None
         self._failure: OperationalError | None = None
@@ -111,9 +110,7 @@ class DecisionProcesses:
         for index in range(options.binders):
             self._start(plan, f"null-binder-{index}", "bench.null_binder", index)
 
-    def _start(
-        self, plan: ChildPlan[RuntimeOptions], name: str, module: str, index: int = 0
-    ) -> None:
+    def _start(self, plan: ChildPlan, name: str, module: str, index: int = 0) -> None:
         assert self._lifeline is not None
         lifeline_fd = self._lifeline[0]
         run = ["-m", module]
@@ -153,7 +150,7 @@ class DecisionProcesses:
     async def play_adapter(self, source: EventSource) -> None:
         """Is the watch adapter, in this process, until cancelled."""
         instance = f"feeder-{os.getpid()}-{os.urandom(4).hex()}"
-        with AdapterLink(adapter_peer(Endpoints(self._runtime_dir), instance)) as link:
+        with AdapterLink(adapter_peer(self._runtime_dir, instance)) as link:
             self._link = CountedLink(link)
             await Adapter(source, self._link).run()
 

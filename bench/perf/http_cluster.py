@@ -39,7 +39,6 @@ from shared.kube.api_client import MERGE_PATCH
 from shared.kube.api_errors import AlreadyExists, NotFound, ServerError, TooManyRequests
 from shared.kube.http_stream import StreamClient
 from shared.messages.admin import StatusAnswer
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 
 CONNECTIONS: Final = 16
@@ -81,7 +80,7 @@ class HttpCluster:
         self._client = place.client
         self._clock = clock
         self._runtime_dir = place.folder / "run"
-        self._owner = OwnerLink(Endpoints(self._runtime_dir))
+        self._owner = OwnerLink(self._runtime_dir)
         self._berth: WatchedProcess | None = None
         self._watch = PodWatch(self._client, clock, self._take)
         self._controller = ClaimController(self._client)

@@ -41,14 +41,13 @@ from shared.kube.resources import KINDS_BY_PLURAL
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.owner_link import OwnerLink
 
 START_S_MAX: Final = 0.5
 """What a process takes from its start to its first turn."""
-NOWHERE: Final = Endpoints(Path("/simulated"))
+NOWHERE: Final = Path("/simulated")
 SUPERVISOR: Final = "supervisor"
 
 NOT_SERVED: Final = EndpointOptions(secure_port=0)
@@ -256,7 +255,7 @@ class Berth:
         if not self._is_usable(self._current):
             self._current = 0  # Whoever broke the file has seen that berth did not start with it.
 
-        def open_end(_: Endpoints, name: str) -> object:
+        def open_end(_: Path, name: str) -> object:
             del name  # It tells one process of the system from another.
             self._lives += 1
             name = f"{process.name}-{self._lives}"

@@ -28,7 +28,6 @@ from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
 from daemon.supervisor.plan import binding_plan
 from shared import exit_codes
-from shared.child_options import LeaderElection
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
@@ -39,7 +38,7 @@ from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry
-from shared.runtime_options import RuntimeOptions
+from shared.runtime_options import LeaderElection, RuntimeOptions
 from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat

@@ -57,7 +57,6 @@ from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 
 MEMORY_PERIOD_S: Final = 2.0
@@ -388,7 +387,7 @@ class _Soak:
         await self._compare_in_the_end()
 
     async def _owner_counters(self) -> dict[str, int]:
-        owner = OwnerLink(Endpoints(self._runtime_dir))
+        owner = OwnerLink(self._runtime_dir)
         try:
             status = await owner_status(owner)
         finally:

@@ -23,10 +23,8 @@ from shared.errors import OperationalError
 from shared.in_hand import InHand
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.find_access import find_access
-from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.adapter_link import AdapterLink, adapter_peer
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 
 log: Final = EventLog("adapter")
@@ -40,7 +38,7 @@ later ones in its heap, whose holes it never gives back."""
 
 def main(arguments: list[str]) -> int:
     """Run until told to stop; the exit code."""
-    start = child_start("adapter", arguments, RuntimeOptions)
+    start = child_start("adapter", arguments)
     set_option = getattr(ctypes.CDLL(None), "mallopt", None)  # Other libraries of C have none.
     if set_option is not None:
         set_option(_M_MMAP_THRESHOLD, _STREAM_BYTES)
@@ -61,7 +59,7 @@ def _leaves(group: BaseExceptionGroup[OperationalError]) -> list[OperationalErro
     return leaves
 
 
-async def _run(start: ChildStart[RuntimeOptions]) -> None:
+async def _run(start: ChildStart) -> None:
     loop = asyncio.get_running_loop()
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
@@ -80,7 +78,7 @@ async def _run(start: ChildStart[RuntimeOptions]) -> None:
         problems=ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
         in_hand=InHand.asked_for(start.careful, heartbeat.beat),
     )
-    with AdapterLink(adapter_peer(Endpoints(start.runtime_dir), instance)) as link:
+    with AdapterLink(adapter_peer(start.runtime_dir, instance)) as link:
         task = loop.create_task(Adapter(source, link).run())
         start.call_at_end(loop, task.cancel)
         log.info("started", instance=instance)

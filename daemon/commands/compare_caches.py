@@ -24,9 +24,7 @@ from shared.kube.api_errors import read_answer
 from shared.kube.find_access import find_access
 from shared.kube.list_pages import list_pages
 from shared.messages.admin import CacheAnswer, CacheRequest, CompareRequest, TextAnswer
-from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 
 log: Final = EventLog("compare")
@@ -66,9 +64,9 @@ class CacheComparison(NamedTuple):
 def compare(runtime_dir: str) -> CacheComparison:
     """Takes some seconds; NotRunningError if no berth runs there."""
     read_list(Path(runtime_dir))
-    options = read_plan(Path(runtime_dir) / PLAN_NAME, RuntimeOptions).options
+    options = read_plan(Path(runtime_dir) / PLAN_NAME).options
     access = find_access(server=options.server, kubeconfig=options.kubeconfig)
-    return asyncio.run(_compare(ApiClient(access), OwnerLink(Endpoints(Path(runtime_dir)))))
+    return asyncio.run(_compare(ApiClient(access), OwnerLink(Path(runtime_dir))))
 
 
 async def _compare(client: ApiClient, owner: OwnerLink) -> CacheComparison:

@@ -20,13 +20,12 @@ from daemon.commands.option_problems import option_problems
 from daemon.endpoints.tls import server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
-from shared.child_options import LeaderElection
 from shared.config import SchedulerConfiguration, overridden
 from shared.errors import ConfigurationError
 from shared.framework.queueing_hints import custom_resources
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
 from shared.kube.find_access import find_access
-from shared.runtime_options import EndpointOptions, RuntimeOptions
+from shared.runtime_options import EndpointOptions, LeaderElection, RuntimeOptions
 from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
 from shared.transport.remote import WorkersEntrance
 from shared.yaml_fields import read_text

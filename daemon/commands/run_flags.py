@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 from shared.durations import parse_duration
 from shared.feature_gates import BOOLEANS
 from shared.kube.foreign_groups import FOREIGN_GROUPS
-from shared.runtime_options import EndpointOptions, RuntimeOptions, default_runtime_dir
+from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import LEVELS
+from shared.transport.runtime_dir import default_runtime_dir
 
 DEFAULTS: Final = RuntimeOptions()
 DEBUG_VERBOSITY: Final = 4

@@ -24,7 +24,6 @@ from shared.messages.admin import (
     StatusRequest,
     TextAnswer,
 )
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 
 OWNER_TIMEOUT_S: Final = 5.0
@@ -46,7 +45,7 @@ def read_status(runtime_dir: str, sample_s: float = SAMPLE_S) -> BerthStatus:
 def _ask(runtime_dir: str) -> tuple[StatusAnswer | None, str]:
     """The owner's answer, or why there is none."""
     try:
-        with AdminClient(Endpoints(Path(runtime_dir))) as client:
+        with AdminClient(Path(runtime_dir)) as client:
             return client.ask(StatusRequest(), StatusAnswer, OWNER_TIMEOUT_S), ""
     except NoAnswerError as error:
         return None, str(error)
@@ -55,7 +54,7 @@ def _ask(runtime_dir: str) -> tuple[StatusAnswer | None, str]:
 def ask_for_text(runtime_dir: str, *, is_compare: bool) -> list[str]:
     """The owner's dump, or its contradictions; NotRunningError if no berth runs there."""
     read_list(Path(runtime_dir))
-    with AdminClient(Endpoints(Path(runtime_dir))) as client:
+    with AdminClient(Path(runtime_dir)) as client:
         question = CompareRequest() if is_compare else DumpRequest()
         return client.ask(question, TextAnswer, DUMP_TIMEOUT_S).lines
 

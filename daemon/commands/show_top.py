@@ -21,7 +21,6 @@ from daemon.supervisor.process_list import ProcessUse, read_list
 from shared import shown
 from shared.clock import SystemClock
 from shared.messages.admin import RecentDecision
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import OwnerLink
 
 OWNER_TIMEOUT_S: Final = 5.0
@@ -45,7 +44,7 @@ class Watch:
         return asyncio.run(self._looked())
 
     async def _looked(self) -> Overview:
-        with OwnerLink(Endpoints(self._runtime_dir)) as owner:
+        with OwnerLink(self._runtime_dir) as owner:
             return await self._overviews.look(owner, OWNER_TIMEOUT_S)
 
 

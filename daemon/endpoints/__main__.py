@@ -18,7 +18,7 @@ from shared import exit_codes
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
-from shared.runtime_options import EndpointOptions, RuntimeOptions
+from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
 
@@ -30,7 +30,7 @@ RENEWAL_PERIOD_S: Final = 60.0
 
 def main(arguments: list[str]) -> int:
     """Runs until told to stop; the exit code."""
-    start = child_start("endpoints", arguments, RuntimeOptions)
+    start = child_start("endpoints", arguments)
     options = start.options.endpoints
     try:
         asyncio.run(_run(start, options))
@@ -42,7 +42,7 @@ def main(arguments: list[str]) -> int:
     return exit_codes.OK
 
 
-async def _run(start: ChildStart[RuntimeOptions], options: EndpointOptions) -> None:
+async def _run(start: ChildStart, options: EndpointOptions) -> None:
     loop = asyncio.get_running_loop()
     Heartbeat(start.heartbeat_fd).keep(loop)
     clock = SystemClock()

@@ -29,7 +29,6 @@ from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
 )
-from shared.transport.endpoints import Endpoints
 from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_link import NoAnswerError, OwnerLink
 
@@ -46,7 +45,7 @@ class FactSource:
         self._runtime_dir = runtime_dir
         self._gate = gate
         self._clock = clock
-        self._owner = OwnerLink(Endpoints(runtime_dir))
+        self._owner = OwnerLink(runtime_dir)
         self._overviews = Overviews(runtime_dir, clock)
         self._explainer = Explainer(runtime_dir, clock)
         self._looking = asyncio.Lock()

@@ -16,7 +16,6 @@ from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.find_access import find_access
-from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
 
@@ -25,11 +24,11 @@ log: Final = EventLog("leader")
 
 def main(arguments: list[str]) -> int:
     """Runs until told to stop; the exit code."""
-    start = child_start("leader", arguments, RuntimeOptions)
+    start = child_start("leader", arguments)
     return exit_code_of("leader", lambda: asyncio.run(_run(start)))
 
 
-async def _run(start: ChildStart[RuntimeOptions]) -> int:
+async def _run(start: ChildStart) -> int:
     access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
     loop = asyncio.get_running_loop()
     heartbeat = Heartbeat(start.heartbeat_fd)

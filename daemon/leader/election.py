@@ -20,7 +20,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.child_options import LeaderElection
+from shared.runtime_options import LeaderElection
 
 RELEASED_DURATION_S: Final = 1
 """What a berth that gives the lease up writes as its duration, as client-go does."""

@@ -6,18 +6,18 @@ closed before the lease is given up. If this process hangs or dies, the gate clo
 
 import asyncio
 import random
-from typing import Any, Final, Protocol, assert_never
+from typing import Any, Final, assert_never
 
 from daemon.leader.election import Election, Follow, LeaseRecord, Look, Write
 from daemon.leader.lease_object import LeaseObject
 from shared import exit_codes
-from shared.child_options import LeaderElection
-from shared.clock import BootClock
+from shared.clock import Clock
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.timestamps import micro_time
+from shared.runtime_options import LeaderElection
 from shared.telemetry.log import EventLog
 from shared.transport.lease_gate import LeaseGate
 
@@ -31,12 +31,6 @@ STOPPED_LEADING: Final = "stopped leading"
 """In client-go's words (tools/leaderelection/leaderelection.go, v1.36)."""
 
 
-class Clocks(BootClock, Protocol):
-    """For what orders, and for what is written into the lease."""
-
-    def wall_s(self) -> float: ...
-
-
 class Elector:
     """One candidate's life, in a process of its own or in the simulation."""
 
@@ -46,7 +40,7 @@ class Elector:
         times: LeaderElection,
         identity: str,
         gate: LeaseGate,
-        clock: Clocks,
+        clock: Clock,
         rng: random.Random,
         problems: ConnectionProblems | None = None,
     ) -> None:

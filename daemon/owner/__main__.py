@@ -12,9 +12,7 @@ from shared.config import load_configuration
 from shared.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.plugins.in_tree import InTreeRegistry
-from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.parent import watch_for_end
@@ -25,11 +23,11 @@ log = EventLog("owner")
 
 def main(arguments: list[str]) -> int:
     """Runs until SIGTERM, or until the supervisor is gone."""
-    start = child_start("owner", arguments, RuntimeOptions)
+    start = child_start("owner", arguments)
     return exit_code_of("owner", lambda: _run(start))
 
 
-def _run(start: ChildStart[RuntimeOptions]) -> int:
+def _run(start: ChildStart) -> int:
     options = start.options
     config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)
@@ -56,7 +54,7 @@ def _run(start: ChildStart[RuntimeOptions]) -> int:
         stopwatch=time.perf_counter,
         is_candidate=start.plan.is_candidate,
     )
-    with OwnerSockets(Endpoints(start.runtime_dir)) as sockets:
+    with OwnerSockets(start.runtime_dir) as sockets:
         is_stopped = watch_for_end(start.lifeline_fd, sockets.watch_fd)
         profiles = sorted(profile.scheduler_name for profile in config.profiles)
         log.info("owner_started", epoch=epoch, profiles=profiles)

@@ -8,7 +8,6 @@ from typing import NamedTuple
 
 from shared.child_plan import ChildPlan
 from shared.limits import OWNER_SILENCE_S, SILENCE_S
-from shared.runtime_options import RuntimeOptions
 
 
 class ChildSpec(NamedTuple):
@@ -35,7 +34,7 @@ LEADER = "leader"
 ENDPOINTS = "endpoints"
 
 
-def child_specs(plan: ChildPlan[RuntimeOptions], lifeline_fd: int) -> list[ChildSpec]:
+def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
     """The children of one berth."""
     options, election = plan.options, plan.election
     access = (options.server, options.kubeconfig, options.log_level)

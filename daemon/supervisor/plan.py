@@ -13,17 +13,14 @@ import msgspec
 
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.process_list import replace_file
-from shared.binding_plan import BindingPlan, ProfileBinding
-from shared.child_options import LeaderElection
-from shared.child_plan import ChildPlan
+from shared.child_plan import BindingPlan, ChildPlan, ProfileBinding
 from shared.config import SchedulerConfiguration
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.plugins.in_tree import IN_TREE
-from shared.runtime_options import RuntimeOptions
+from shared.runtime_options import LeaderElection, RuntimeOptions
 
 CONFIG_NAME: Final = "config.yaml"
-BINDING_NAME: Final = "binding.msgpack"
 CONFIGZ_NAME: Final = "configz.json"
 FLAGZ_NAME: Final = "flagz.json"
 """For `/flagz`."""
@@ -50,13 +47,11 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
         config_path = runtime_dir / CONFIG_NAME
         replace_file(config_path, plan.config_text.encode())
         options = msgspec.structs.replace(options, config=str(config_path))
-    binding_path = runtime_dir / BINDING_NAME
-    replace_file(binding_path, plan.binding.encoded())
     replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
     replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(flags_of(plan.options)))
     election = plan.election if plan.election.leader_elect else None
     children = ChildPlan(
-        options=options, binding=str(binding_path), election=election, identity=identity
+        options=options, binding=plan.binding, election=election, identity=identity
     )
     replace_file(children.path, children.encoded())
     return child_specs(children, lifeline_fd)

@@ -17,8 +17,7 @@ import psutil
 
 from shared.errors import OperationalError
 from shared.kube.connection_problems import Problem
-from shared.runtime_options import SERVICE_RUNTIME_DIR
-from shared.transport.runtime_dir import RuntimeDirLock
+from shared.transport.runtime_dir import SERVICE_RUNTIME_DIR, RuntimeDirLock
 
 _LIST_NAME: Final = "processes.json"
 

@@ -48,7 +48,6 @@ from shared.messages.admin import (
 )
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
-from shared.transport.endpoints import Endpoints
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.owner_link import NoAnswerError, OwnerLink
 
@@ -118,7 +117,7 @@ async def supervise(
     outside = Outside(
         clock=SystemClock(),
         launch=system_launch(lifeline_fd),
-        owner=OwnerLink(Endpoints(runtime_dir)),
+        owner=OwnerLink(runtime_dir),
         tell_list=partial(write_list, runtime_dir),
     )
     return await Supervisor(options, specs, outside, respecify).run()

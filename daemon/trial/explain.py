@@ -25,7 +25,6 @@ from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages.admin import PodAnswer, PodRequest, QueueFacts
 from shared.messages.to_owner import PodChanged
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient
 
 OWNER_TIMEOUT_S: Final = 5.0
@@ -61,7 +60,7 @@ def explain(runtime_dir: str, key: str, node: str = "") -> Explanation:
     """Of a pod (`namespace/name`) of the berth that runs there; OperationalError if there is none."""
     key = key if "/" in key else f"default/{key}"
     subject = running_subject(runtime_dir)
-    with AdminClient(Endpoints(Path(runtime_dir))) as client:
+    with AdminClient(Path(runtime_dir)) as client:
         answer = client.ask(PodRequest(key), PodAnswer, OWNER_TIMEOUT_S)
     return explain_in(subject, key, node, answer.facts)
 

@@ -33,7 +33,7 @@ def running_subject(runtime_dir: str) -> Subject:
     """What the berth that runs there sees; NotRunningError if none does. The objects are listed from the
     API server: the berth has its own work to do."""
     read_list(Path(runtime_dir))
-    options = read_plan(Path(runtime_dir) / PLAN_NAME, RuntimeOptions).options
+    options = read_plan(Path(runtime_dir) / PLAN_NAME).options
     access = find_access(server=options.server, kubeconfig=options.kubeconfig)
     config = check(options.config, options.feature_gates).configuration
     return Subject(config, options, list_cluster(access, watched_kinds(options)))

@@ -93,7 +93,7 @@ class _BookmarkObject(msgspec.Struct):
 
 
 raw_page_decoder: Final = msgspec.json.Decoder(RawPage)
-_raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
+raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
 _bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
 _status_decoder: Final = msgspec.json.Decoder(ApiStatus)
 
@@ -174,7 +174,7 @@ class KindDecoder:
     def _unusual_line(self, line: bytes) -> WatchEvent:
         """Bookmarks and errors, which are no objects of the kind, and what is malformed."""
         try:
-            event = _raw_event_decoder.decode(line)
+            event = raw_event_decoder.decode(line)
         except UNDECODABLE as error:
             return RejectedObject(f"a watch line of {len(line)} bytes", str(error), "", True)
         match event.type:

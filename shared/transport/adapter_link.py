@@ -8,6 +8,7 @@ ends, is started again, and lists everything anew.
 """
 
 import asyncio
+from pathlib import Path
 from typing import Final
 
 from shared.errors import OperationalError
@@ -21,16 +22,15 @@ from shared.messages.to_owner import (
 )
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import Closing, Connected
 
 NO_EPOCH: Final = 0
 AdapterPeer = AsyncPeer[AdapterBatch, ToAdapter]
 
 
-def adapter_peer(endpoints: Endpoints, instance: str) -> AdapterPeer:
+def adapter_peer(runtime_dir: Path, instance: str) -> AdapterPeer:
     """Of the watch adapter; `instance` names this life of it. To be made inside an event loop."""
-    return AsyncPeer(endpoints, Channel.ADAPTER, f"adapter-{instance}", FROM_ADAPTER, TO_ADAPTER)
+    return AsyncPeer(runtime_dir, Channel.ADAPTER, f"adapter-{instance}", FROM_ADAPTER, TO_ADAPTER)
 
 
 class EventsLostError(OperationalError):

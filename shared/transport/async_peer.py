@@ -9,6 +9,7 @@ while idle and little under load.
 import asyncio
 from collections import deque
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, Generic, TypeVar
 
 import zmq
@@ -16,7 +17,6 @@ import zmq
 from shared.errors import FrameError
 from shared.messages.codec import Codec
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import (
     Closing,
     Connected,
@@ -42,7 +42,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
 
     def __init__(
         self,
-        endpoints: Endpoints,
+        runtime_dir: Path,
         channel: Channel,
         identity: str,
         outgoing: Codec[Out],
@@ -60,7 +60,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
         self._received_max = LIMITS[channel].high_water
         self._reader: asyncio.Future[None] | None = None
         self._writers: deque[asyncio.Future[None]] = deque()
-        self._socket.connect(endpoints.address(channel))
+        self._socket.connect(channel.address(runtime_dir))
         self._fds = (_fd(self._socket), _fd(self._connection.monitor))
         for fd in self._fds:
             self._loop.add_reader(fd, self._pump)

@@ -20,11 +20,17 @@ what the kernel still holds). Epochs, `Hello` and looking first sort both out.
 """
 
 import enum
+from pathlib import Path
 from typing import Final, NamedTuple
 
 
 class Channel(enum.StrEnum):
     """The names, as they appear in socket files, logs and errors."""
+
+    def address(self, runtime_dir: Path) -> str:
+        """On this host. Who may enter the directory (`runtime_dir.py`) may connect; workers of other
+        hosts have an entrance of their own, with keys."""
+        return f"ipc://{runtime_dir.absolute() / self.value}.sock"
 
     ADAPTER = "adapter"
     """Cluster events to the owner; orders to list and watch back (ROUTER/DEALER)."""

@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 from typing import Final
 
-from shared.clock import BootClock
+from shared.clock import Clock
 
 GATE_NAME: Final = "lease.gate"
 
@@ -31,7 +31,7 @@ _SIZE: Final = 8
 class LeaseGate:
     """One process's view of the gate in a runtime directory. Only one process may set it."""
 
-    def __init__(self, path: Path, clock: BootClock) -> None:
+    def __init__(self, path: Path, clock: Clock) -> None:
         """Opens the gate; one that does not exist yet is made, closed."""
         self._clock = clock
         fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)

@@ -4,6 +4,7 @@ import asyncio
 import os
 import secrets
 from collections.abc import Callable
+from pathlib import Path
 from typing import TypeVar
 
 from shared.errors import OperationalError
@@ -18,10 +19,9 @@ from shared.messages.admin import (
 )
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.sockets import Closing, Connected
 
-OpenPeer = Callable[[Endpoints, str], AsyncPeer[AdminRequest, AdminAnswer]]
+OpenPeer = Callable[[Path, str], AsyncPeer[AdminRequest, AdminAnswer]]
 
 A = TypeVar("A", bound=AdminAnswer)
 Page = TypeVar("Page", NodeLoads, PendingGroups, PodResources)
@@ -31,16 +31,16 @@ class NoAnswerError(OperationalError):
     """The owner is not there, or does not answer."""
 
 
-def admin_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[AdminRequest, AdminAnswer]:
+def admin_peer(runtime_dir: Path, identity: str) -> AsyncPeer[AdminRequest, AdminAnswer]:
     """A connection for questions to the owner."""
-    return AsyncPeer(endpoints, Channel.ADMIN, identity, ADMIN_REQUEST, ADMIN_ANSWER)
+    return AsyncPeer(runtime_dir, Channel.ADMIN, identity, ADMIN_REQUEST, ADMIN_ANSWER)
 
 
 class OwnerLink(Closing):
     """One question at a time; belongs to one event loop."""
 
-    def __init__(self, endpoints: Endpoints, open_peer: OpenPeer = admin_peer) -> None:
-        self._endpoints = endpoints
+    def __init__(self, runtime_dir: Path, open_peer: OpenPeer = admin_peer) -> None:
+        self._runtime_dir = runtime_dir
         self._open_peer = open_peer
         self._peer: AsyncPeer[AdminRequest, AdminAnswer] | None = None
         self._is_asked = False
@@ -56,7 +56,7 @@ class OwnerLink(Closing):
         except TimeoutError:
             if self._is_asked:
                 raise NoAnswerError(f"the owner gave no answer in {timeout_s:g} s") from None
-            address = self._endpoints.address(Channel.ADMIN)
+            address = Channel.ADMIN.address(self._runtime_dir)
             raise NoAnswerError(f"no owner at {address}; is berth running there?") from None
         assert isinstance(answer, kind), "the owner answers a question with its answer"
         return answer
@@ -75,7 +75,7 @@ class OwnerLink(Closing):
             peer = self._peer
             if peer is None:
                 name = f"admin-{os.getpid()}-{secrets.token_hex(4)}"
-                peer = self._peer = self._open_peer(self._endpoints, name)
+                peer = self._peer = self._open_peer(self._runtime_dir, name)
             try:
                 while not peer.is_connected:
                     await peer.recv()
@@ -102,9 +102,9 @@ class OwnerLink(Closing):
 class AdminClient(Closing):
     """The same for who has no event loop; any number of them may exist at the same time."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
+    def __init__(self, runtime_dir: Path) -> None:
         self._runner = asyncio.Runner()
-        self._link = OwnerLink(endpoints)
+        self._link = OwnerLink(runtime_dir)
 
     def ask(self, request: AdminRequest, kind: type[A], timeout_s: float) -> A:
         return self._runner.run(self._link.ask(request, kind, timeout_s))

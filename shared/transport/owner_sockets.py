@@ -9,6 +9,7 @@ answers its Hello with a full snapshot knows that it will be sent every delta pu
 """
 
 from collections.abc import Sequence
+from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import zmq
@@ -24,7 +25,6 @@ from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Drain, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
 from shared.transport.sockets import (
@@ -67,8 +67,8 @@ class Received(NamedTuple):
 class OwnerSockets(Closing):
     """Binds all channels. One for each runtime directory, which the lock makes sure of."""
 
-    def __init__(self, endpoints: Endpoints) -> None:
-        self._lock = OwnerLock(endpoints.runtime_dir)
+    def __init__(self, runtime_dir: Path) -> None:
+        self._lock = OwnerLock(runtime_dir)
         self._context: zmq.Context[RawSocket] = zmq.Context()
         self._sockets: dict[Channel, RawSocket] = {}
         self._subscribers: set[bytes] = set()
@@ -78,7 +78,7 @@ class OwnerSockets(Closing):
             for channel in _ORDER:
                 kind = zmq.XPUB if channel is Channel.SNAPSHOTS else zmq.ROUTER
                 self._sockets[channel] = new_socket(self._context, kind, channel, LINGER_MS)
-                self._bind(channel, endpoints.address(channel))
+                self._bind(channel, channel.address(runtime_dir))
         except BaseException:
             self.close()
             raise

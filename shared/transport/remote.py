@@ -133,7 +133,7 @@ def _text(raw: bytes) -> str:
 
 
 class RemoteOwner:
-    """A worker's way to the owner; takes the place of `Endpoints`."""
+    """A worker's way to the owner."""
 
     def __init__(self, address: str, server_key_file: str, key_file: str) -> None:
         """ConfigurationError if the address or a file cannot be used."""

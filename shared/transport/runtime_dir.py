@@ -13,9 +13,24 @@ from pathlib import Path
 from typing import ClassVar, Final
 
 from shared.errors import ConfigurationError, OperationalError
+from shared.transport.channels import Channel
 from shared.transport.sockets import Closing
 
 _PRIVATE_MODE: Final = 0o700
+_IPC_PATH_BYTES_MAX: Final = 107
+"""sockaddr_un.sun_path on Linux, without the closing zero."""
+
+
+SERVICE_RUNTIME_DIR: Final = "/run/berth"
+"""Of root, and of the systemd unit."""
+
+
+def default_runtime_dir() -> str:
+    """/run/berth for root; else below the user's own runtime folder, or in the temporary folder."""
+    if os.geteuid() == 0:
+        return SERVICE_RUNTIME_DIR
+    own = os.environ.get("XDG_RUNTIME_DIR")
+    return f"{own}/berth" if own else f"/tmp/berth-{os.geteuid()}"  # noqa: S108 - made private, owner checked
 
 
 class AddressInUseError(OperationalError):
@@ -67,7 +82,13 @@ class OwnerLock(RuntimeDirLock):
 
 
 def prepare_runtime_dir(runtime_dir: Path) -> None:
-    """Makes the directory, private; refuses one that others can enter or that is not ours."""
+    """Makes the directory, private; refuses one that others can enter, that is not ours, or in which no
+    socket can be."""
+    addresses = (channel.address(runtime_dir).removeprefix("ipc://") for channel in Channel)
+    over = max(len(os.fsencode(path)) for path in addresses) - _IPC_PATH_BYTES_MAX
+    if over > 0:
+        problem = f"socket paths would be {over} byte(s) too long; choose a shorter --runtime-dir"
+        raise ConfigurationError(str(runtime_dir), [problem])
     try:
         runtime_dir.mkdir(mode=_PRIVATE_MODE, parents=True, exist_ok=True)
         status = runtime_dir.stat()

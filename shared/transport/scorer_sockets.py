@@ -10,7 +10,8 @@ frames show in the sequence numbers.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Protocol
+from pathlib import Path
+from typing import Final, NamedTuple
 
 import zmq
 
@@ -20,6 +21,7 @@ from shared.messages.frames import MAGIC, Buffer
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
+from shared.transport.remote import RemoteOwner
 from shared.transport.sockets import (
     COPY_BYTES_MAX,
     Closing,
@@ -41,14 +43,6 @@ class RefusedError(OperationalError):
     """The owner does not want this worker."""
 
 
-class WayToOwner(Protocol):
-    """`Endpoints` on the owner's host, `RemoteOwner` elsewhere."""
-
-    def address(self, channel: Channel) -> str: ...
-
-    def prepare(self, socket: RawSocket) -> None: ...
-
-
 class SnapshotDamaged(NamedTuple):
     """A frame of the snapshot channel could not be used: the copy has a hole from here on."""
 
@@ -65,8 +59,9 @@ class FromOwner(NamedTuple):
 class ScorerSockets(Closing):
     """Connects to the owner, whenever there is one."""
 
-    def __init__(self, endpoints: WayToOwner, identity: str) -> None:
-        """`identity` names this life of this worker: a restarted worker must have another one."""
+    def __init__(self, way: Path | RemoteOwner, identity: str) -> None:
+        """`way`: on the owner's host, the runtime directory. `identity` names this life of this worker:
+        a restarted worker must have another one."""
         self._context: zmq.Context[RawSocket] = zmq.Context()
         name = identity.encode()
         self._snapshots = new_socket(self._context, zmq.SUB, Channel.SNAPSHOTS, 0)
@@ -77,13 +72,14 @@ class ScorerSockets(Closing):
         self._work.setsockopt(zmq.ROUTING_ID, name)
         self._connection = ConnectionWatch(self._work)
         self._is_newly_connected = False
-        self._address = endpoints.address(Channel.SCORERS)
+        self.address = _address(way, Channel.SCORERS)
         for socket, channel in (
             (self._snapshots, Channel.SNAPSHOTS),
             (self._work, Channel.SCORERS),
         ):
-            endpoints.prepare(socket)
-            socket.connect(endpoints.address(channel))
+            if isinstance(way, RemoteOwner):
+                way.prepare(socket)
+            socket.connect(_address(way, channel))
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (self._snapshots, zmq.POLLIN),
             (self._work, zmq.POLLIN),
@@ -117,7 +113,7 @@ class ScorerSockets(Closing):
             self._is_newly_connected = False
             received.append(FromOwner(Connected(), ()))
         if self._connection.is_refused:
-            problem = f"the owner at {self._address} does not allow this worker's key"
+            problem = f"the owner at {self.address} does not allow this worker's key"
             raise RefusedError(f"{problem}; append its .pub file to --workers-allowed-file there")
         if self._snapshots in ready:
             self._take(self._snapshots, Channel.SNAPSHOTS, SNAPSHOTS, received)
@@ -169,6 +165,10 @@ class ScorerSockets(Closing):
                 # snapshot again is right in both cases, and the owner then repeats itself.
                 note_dropped(error)
                 received.append(FromOwner(SnapshotDamaged(str(error)), ()))
+
+
+def _address(way: Path | RemoteOwner, channel: Channel) -> str:
+    return way.address(channel) if isinstance(way, RemoteOwner) else channel.address(way)
 
 
 def _receive_large_now(socket: RawSocket) -> list[Buffer]:

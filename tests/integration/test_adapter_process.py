@@ -30,7 +30,6 @@ from shared.messages.to_owner import (
 )
 from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets
 from tests.support.waiting import HANG_S
 
@@ -66,7 +65,7 @@ class Owner:
     """The owner's end: starts a sync and collects what it is told."""
 
     def __init__(self, runtime_dir: Path, epoch: int) -> None:
-        self.sockets = OwnerSockets(Endpoints(runtime_dir))
+        self.sockets = OwnerSockets(runtime_dir)
         self.epoch = epoch
         self.messages: list[AdapterMessage] = []
 

@@ -141,7 +141,7 @@ def test_a_new_epoch_voids_what_is_queued_and_awaits_what_is_in_flight(
 def test_a_restarted_owner_is_greeted_without_being_asked(stage: Stage, world: World) -> None:
     assert stage.outcome(stage.order("before")) is None
     stage.owner.close()
-    stage.owner = OwnerSockets(stage.endpoints)
+    stage.owner = OwnerSockets(stage.runtime_dir)
     stage.welcome(EPOCH + 1)
     ticket = stage.order("after", epoch=EPOCH + 1)
     assert stage.outcomes(1, EPOCH + 1) == {ticket: None}

@@ -23,12 +23,12 @@ from daemon.leader.election import Election, Follow, Write
 from daemon.leader.lease_object import LeaseObject
 from daemon.overview.berth_status import BerthStatus
 from daemon.supervisor.process_list import NotRunningError
-from shared.child_options import LeaderElection
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectFailed
 from shared.kube.cluster_access import access_at
 from shared.kube.timestamps import micro_time
+from shared.runtime_options import LeaderElection
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration

@@ -18,7 +18,6 @@ from shared.messages.frames import MAGIC, PROTOCOL_VERSION, seal
 from shared.messages.from_scorer import ScorerHello
 from shared.messages.to_scorer import Drain, SnapshotDelta
 from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, SUBSCRIBER_TOPIC, Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.keys import write_keys
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.remote import RemoteOwner, WorkersEntrance
@@ -51,7 +50,7 @@ class Stage:
         self.owner = self.new_owner()
 
     def new_owner(self) -> OwnerSockets:
-        owner = OwnerSockets(Endpoints(self.runtime_dir))
+        owner = OwnerSockets(self.runtime_dir)
         owner.admit_workers(self.entrance)
         return owner
 
@@ -88,7 +87,7 @@ def stage(tmp_path: Path) -> Iterator[Stage]:
 
 
 def test_workers_here_and_there_are_served_by_the_same_sockets(stage: Stage) -> None:
-    here = Endpoints(stage.runtime_dir)
+    here = stage.runtime_dir
     with ScorerSockets(here, "here") as near, ScorerSockets(stage.way(), "there") as far:
         for scorer, name, key_name in ((near, b"here", ""), (far, b"there", "w")):
             met = stage.meet(scorer)
@@ -110,14 +109,12 @@ def test_a_key_that_is_not_allowed_is_refused(stage: Stage) -> None:
         stage.turn_for_ever(scorer)
 
 
-def test_without_keys_nothing_is_sent_or_heard(stage: Stage) -> None:
-    class NoKeys:
-        address = staticmethod(stage.way().address)
-
-        @staticmethod
-        def prepare(socket: "zmq.Socket[bytes]") -> None: ...
-
-    with ScorerSockets(NoKeys, "s") as scorer:
+def test_without_keys_nothing_is_sent_or_heard(
+    stage: Stage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    way = stage.way()
+    monkeypatch.setattr(way, "prepare", lambda _: None)
+    with ScorerSockets(way, "s") as scorer:
         while not scorer.failed_count:
             assert stage.owner.poll(TURN_MS) == []
             scorer.poll(TURN_MS)
@@ -209,10 +206,10 @@ def test_a_worker_of_another_version_learns_it_and_the_owner_tells(
 
 def test_an_owner_of_another_version_ends_the_worker_with_the_remedy(stage: Stage) -> None:
     stage.owner.close()
-    here = Endpoints(stage.runtime_dir)
+    here = stage.runtime_dir
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     publisher = context.socket(zmq.XPUB)
-    publisher.bind(here.address(Channel.SNAPSHOTS))
+    publisher.bind(Channel.SNAPSHOTS.address(here))
     with ScorerSockets(here, "s") as scorer:
         while not publisher.poll(TURN_MS):
             scorer.poll(TURN_MS)

@@ -38,7 +38,6 @@ from shared.messages.to_scorer import SNAPSHOTS, Drain, SnapshotDelta, SnapshotF
 from shared.transport.adapter_link import AdapterLink, EventsLostError, adapter_peer
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
 from shared.transport.parent import Lifeline
@@ -55,20 +54,20 @@ FULL = SnapshotFull(epoch=1, sequence=0, generation=1, settled={}, body=EMPTY, n
 WORK = Drain()
 
 
-def binder_peer(endpoints: Endpoints, identity: str) -> AsyncPeer[FromBinder, ToBinder]:
-    return AsyncPeer(endpoints, Channel.BINDERS, identity, FROM_BINDER, TO_BINDER)
+def binder_peer(runtime_dir: Path, identity: str) -> AsyncPeer[FromBinder, ToBinder]:
+    return AsyncPeer(runtime_dir, Channel.BINDERS, identity, FROM_BINDER, TO_BINDER)
 
 
 @pytest.fixture
-def endpoints() -> Iterator[Endpoints]:
+def runtime_dir() -> Iterator[Path]:
     # Not tmp_path: socket paths may have 107 bytes only.
     with tempfile.TemporaryDirectory(prefix="berth-") as folder:
-        yield Endpoints(Path(folder))
+        yield Path(folder)
 
 
 @pytest.fixture
-def owner(endpoints: Endpoints) -> Iterator[OwnerSockets]:
-    with OwnerSockets(endpoints) as sockets:
+def owner(runtime_dir: Path) -> Iterator[OwnerSockets]:
+    with OwnerSockets(runtime_dir) as sockets:
         yield sockets
 
 
@@ -111,9 +110,9 @@ def delta(sequence: int) -> SnapshotDelta:
 
 class TestScorers:
     def test_full_snapshot_then_every_delta_published_after_it(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
             greeting = hello(scorer)
             got = one(owner)
             assert got == Received(Channel.SCORERS, b"scorer-0-a", greeting, [])
@@ -130,9 +129,9 @@ class TestScorers:
         assert [len(m.buffers[0]) for m in deltas] == list(range(1, 101))
 
     def test_large_buffers_arrive_as_windows_and_small_ones_as_bytes(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
             hello(scorer)
             one(owner)
             owner.publish(delta(1), [bytes(100_000), bytes(10)], handed_over=True)
@@ -140,9 +139,9 @@ class TestScorers:
             assert [type(b) for b in got.buffers] == [memoryview, bytes]
 
     def test_a_buffer_may_be_changed_after_sending_unless_it_was_handed_over(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
             hello(scorer)
             one(owner)
             column = bytearray(b"a" * 1_000_000)
@@ -152,9 +151,9 @@ class TestScorers:
             assert bytes(got.buffers[0]) == b"a" * 1_000_000
 
     def test_the_owner_is_told_that_a_scorer_died(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
             hello(scorer)
             one(owner)
         assert one(owner) == Received(Channel.SCORERS, b"scorer-0-a", PeerGone(), ())
@@ -163,9 +162,9 @@ class TestScorers:
         assert not owner.send(Channel.SCORERS, b"nobody", WORK)
 
     def test_a_send_to_a_peer_that_does_not_read_says_so_when_its_queue_is_full(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
             hello(scorer)
             peer = one(owner).peer
             padding = [bytes(60_000)]
@@ -179,10 +178,10 @@ class TestScorers:
             scorer_receive(scorer, sent)
 
     def test_a_slow_scorer_sees_a_gap_in_the_sequence(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
         count = 4 * LIMITS[Channel.SNAPSHOTS].high_water
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
             hello(scorer)
             one(owner)
             column = memoryview(bytes(60_000))
@@ -200,27 +199,27 @@ class TestScorers:
             assert len(seen) < seen[-1] + 1
 
     def test_a_new_owner_is_noticed_and_hears_nothing_that_was_meant_for_the_old_one(
-        self, endpoints: Endpoints
+        self, runtime_dir: Path
     ) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
-            with OwnerSockets(endpoints) as owner:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
+            with OwnerSockets(runtime_dir) as owner:
                 hello(scorer)
                 one(owner)
             while scorer.send(ScorerHeartbeat(1)):
                 scorer.poll(10)
-            with OwnerSockets(endpoints) as owner:
+            with OwnerSockets(runtime_dir) as owner:
                 greeting = hello(scorer)
                 assert one(owner).message == greeting
 
     def test_damaged_snapshots_and_work_are_told_and_reported_as_a_hole(
-        self, endpoints: Endpoints, caplog: pytest.LogCaptureFixture
+        self, runtime_dir: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         publisher, router = context.socket(zmq.XPUB), context.socket(zmq.ROUTER)
-        publisher.bind(endpoints.address(Channel.SNAPSHOTS))
-        router.bind(endpoints.address(Channel.SCORERS))
+        publisher.bind(Channel.SNAPSHOTS.address(runtime_dir))
+        router.bind(Channel.SCORERS.address(runtime_dir))
         try:
-            with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+            with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
                 publisher.recv()
                 good = SNAPSHOTS.encode(delta(1))
                 publisher.send_multipart([good[0], bytes(good[1]) + b"x"])
@@ -237,17 +236,17 @@ class TestScorers:
             router.close(0)
             context.term()
 
-    def test_send_while_there_is_no_owner_says_no(self, endpoints: Endpoints) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
+    def test_send_while_there_is_no_owner_says_no(self, runtime_dir: Path) -> None:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
             assert not scorer.send(ScorerHeartbeat(1))
             assert not scorer.send(ScorerHeartbeat(1), WAIT_MS)
             assert scorer.poll(0) == []
 
     def test_a_send_that_waits_gives_up_when_the_owner_dies_and_the_next_is_greeted(
-        self, endpoints: Endpoints
+        self, runtime_dir: Path
     ) -> None:
-        with ScorerSockets(endpoints, "scorer-0-a") as scorer:
-            with OwnerSockets(endpoints) as owner:
+        with ScorerSockets(runtime_dir, "scorer-0-a") as scorer:
+            with OwnerSockets(runtime_dir) as owner:
                 hello(scorer)
                 one(owner)
                 message = ResyncRequest("x" * 60_000)
@@ -259,18 +258,18 @@ class TestScorers:
                 while scorer.send(message, -1):
                     pass
                 thread.join()
-            with OwnerSockets(endpoints) as owner:
+            with OwnerSockets(runtime_dir) as owner:
                 greeting = hello(scorer)
                 assert one(owner).message == greeting
 
 
 class TestOwner:
     def test_damaged_messages_are_dropped_and_told_and_the_next_is_read(
-        self, endpoints: Endpoints, owner: OwnerSockets, caplog: pytest.LogCaptureFixture
+        self, runtime_dir: Path, owner: OwnerSockets, caplog: pytest.LogCaptureFixture
     ) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
         dealer = context.socket(zmq.DEALER)
-        dealer.connect(endpoints.address(Channel.BINDERS))
+        dealer.connect(Channel.BINDERS.address(runtime_dir))
         try:
             good = FROM_BINDER.encode(BinderHello(1))
             dealer.send(b"alone")
@@ -288,40 +287,42 @@ class TestOwner:
             context.term()
 
     def test_a_second_owner_is_refused_while_the_first_lives_and_welcome_after(
-        self, endpoints: Endpoints
+        self, runtime_dir: Path
     ) -> None:
         refused = pytest.raises(AddressInUseError, match=f"pid {os.getpid()}")
-        with OwnerSockets(endpoints), refused:
-            OwnerSockets(endpoints)
-        OwnerSockets(endpoints).close()
+        with OwnerSockets(runtime_dir), refused:
+            OwnerSockets(runtime_dir)
+        OwnerSockets(runtime_dir).close()
 
     def test_what_a_killed_owner_left_behind_does_not_stop_the_next(
-        self, endpoints: Endpoints
+        self, runtime_dir: Path
     ) -> None:
         code = (
             "import sys; from pathlib import Path\n"
-            "from shared.transport.endpoints import Endpoints\n"
             "from shared.transport.owner_sockets import OwnerSockets\n"
-            "OwnerSockets(Endpoints(Path(sys.argv[1]))); print('up', flush=True); sys.stdin.read()"
+            "OwnerSockets(Path(sys.argv[1])); print('up', flush=True); sys.stdin.read()"
         )
-        command = [sys.executable, "-c", code, str(endpoints.runtime_dir)]
+        command = [sys.executable, "-c", code, str(runtime_dir)]
         with subprocess.Popen(
             command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, cwd=Path.cwd()
         ) as process:
             assert process.stdout is not None
             assert process.stdout.readline() == b"up\n"
             with pytest.raises(AddressInUseError, match=f"pid {process.pid}"):
-                OwnerSockets(endpoints)
+                OwnerSockets(runtime_dir)
             process.kill()
             process.wait()
-        assert (endpoints.runtime_dir / "binders.sock").exists()
-        OwnerSockets(endpoints).close()
+        assert (runtime_dir / "binders.sock").exists()
+        OwnerSockets(runtime_dir).close()
 
     def test_a_flood_from_the_adapter_does_not_hold_up_the_other_channels(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
         async def flood_then_report() -> None:
-            with adapter_peer(endpoints, "adapter-a") as adapter, binder_peer(endpoints, "b") as b:
+            with (
+                adapter_peer(runtime_dir, "adapter-a") as adapter,
+                binder_peer(runtime_dir, "b") as b,
+            ):
                 assert await adapter.recv() == Connected()
                 assert await b.recv() == Connected()
                 for _ in range(LIMITS[Channel.ADAPTER].high_water):
@@ -348,7 +349,7 @@ class TestOwner:
 
 class TestAdmin:
     def test_several_clients_get_their_own_answers(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
         def answer_two() -> None:
             for got in receive(owner, lambda got: len(got) == 2):
@@ -356,7 +357,7 @@ class TestAdmin:
 
         thread = threading.Thread(target=answer_two)
         answers = []
-        with AdminClient(endpoints) as first, AdminClient(endpoints) as second:
+        with AdminClient(runtime_dir) as first, AdminClient(runtime_dir) as second:
             asking = threading.Thread(
                 target=lambda: answers.append(first.ask(StatusRequest(), TextAnswer, HANG_S))
             )
@@ -369,16 +370,14 @@ class TestAdmin:
         assert len(set(texts)) == 2
         assert all(text.startswith("admin-") for text in texts)
 
-    def test_without_an_owner_the_question_fails_with_the_address(
-        self, endpoints: Endpoints
-    ) -> None:
-        with AdminClient(endpoints) as client, pytest.raises(NoAnswerError, match=r"admin\.sock"):
+    def test_without_an_owner_the_question_fails_with_the_address(self, runtime_dir: Path) -> None:
+        with AdminClient(runtime_dir) as client, pytest.raises(NoAnswerError, match=r"admin\.sock"):
             client.ask(StatusRequest(), TextAnswer, timeout_s=0.05)
 
     def test_a_late_answer_is_not_taken_for_the_next_one(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
-        with AdminClient(endpoints) as client:
+        with AdminClient(runtime_dir) as client:
             with pytest.raises(NoAnswerError, match="no answer"):
                 client.ask(StatusRequest(), TextAnswer, timeout_s=0.2)
             late = one(owner)
@@ -394,11 +393,9 @@ class TestAdmin:
 
 
 class TestAsyncPeer:
-    def test_orders_and_reports_go_both_ways(
-        self, endpoints: Endpoints, owner: OwnerSockets
-    ) -> None:
+    def test_orders_and_reports_go_both_ways(self, runtime_dir: Path, owner: OwnerSockets) -> None:
         async def binder() -> list[object]:
-            with binder_peer(endpoints, "binder-0-a") as peer:
+            with binder_peer(runtime_dir, "binder-0-a") as peer:
                 seen: list[object] = [await peer.recv()]
                 assert await peer.send(BinderHello(0))
                 seen += [await peer.recv(), await peer.recv()]
@@ -418,12 +415,12 @@ class TestAsyncPeer:
         assert one(owner).message == BindReport(1, [1], [])
 
     def test_a_burst_beyond_the_bound_is_taken_in_order_and_nothing_is_lost(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
         count = 3 * LIMITS[Channel.BINDERS].high_water
 
         async def binder() -> list[int]:
-            with binder_peer(endpoints, "binder-0-a") as peer:
+            with binder_peer(runtime_dir, "binder-0-a") as peer:
                 await peer.recv()
                 await peer.send(BinderHello(0))
                 epochs = []
@@ -445,7 +442,7 @@ class TestAsyncPeer:
         thread.join()
 
     def test_sending_waits_while_the_owner_does_not_read_and_loses_nothing(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
         limits = LIMITS[Channel.ADAPTER]
         node = Node(metadata=ObjectMeta(name="n" * 200))
@@ -455,7 +452,7 @@ class TestAsyncPeer:
         is_received = threading.Event()
 
         async def adapter() -> None:
-            with adapter_peer(endpoints, "adapter-a") as peer:
+            with adapter_peer(runtime_dir, "adapter-a") as peer:
                 assert await peer.recv() == Connected()
                 for number in range(count):
                     batch: list[AdapterMessage] = [NodeChanged(node)] * batch_size
@@ -477,7 +474,7 @@ class TestAsyncPeer:
         assert names == [str(number) for number in range(count)]
 
     def test_a_sender_and_a_receiver_at_full_speed_do_not_miss_one_another(
-        self, endpoints: Endpoints, owner: OwnerSockets
+        self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
         # The notice that there is room comes once; whoever looks at the wrong moment swallows it.
         count = 10_000
@@ -485,7 +482,7 @@ class TestAsyncPeer:
 
         async def adapter() -> None:
             batch = AdapterBatch(1, [NodeDeleted("n")])
-            with adapter_peer(endpoints, "adapter-a") as peer:
+            with adapter_peer(runtime_dir, "adapter-a") as peer:
                 assert await peer.recv() == Connected()
                 for _ in range(count):
                     assert await peer.send(batch)
@@ -497,9 +494,9 @@ class TestAsyncPeer:
         is_received.set()
         thread.join()
 
-    def test_a_send_that_waits_gives_up_when_the_owner_dies(self, endpoints: Endpoints) -> None:
+    def test_a_send_that_waits_gives_up_when_the_owner_dies(self, runtime_dir: Path) -> None:
         async def adapter(owner: OwnerSockets) -> bool:
-            with adapter_peer(endpoints, "adapter-a") as peer:
+            with adapter_peer(runtime_dir, "adapter-a") as peer:
                 await peer.recv()
                 node = NodeChanged(Node(metadata=ObjectMeta(name="n" * 200_000)))
                 batch = AdapterBatch(1, [node])
@@ -511,15 +508,15 @@ class TestAsyncPeer:
                 assert not await peer.send(batch)
                 return all(results)
 
-        with OwnerSockets(endpoints) as owner:
+        with OwnerSockets(runtime_dir) as owner:
             assert not asyncio.run(adapter(owner))
 
-    def test_a_second_owner_gets_a_fresh_start(self, endpoints: Endpoints) -> None:
+    def test_a_second_owner_gets_a_fresh_start(self, runtime_dir: Path) -> None:
         async def adapter() -> None:
             hello = AdapterBatch(0, [AdapterHello()])
-            with adapter_peer(endpoints, "adapter-a") as peer:
+            with adapter_peer(runtime_dir, "adapter-a") as peer:
                 for epoch in (1, 2):
-                    with OwnerSockets(endpoints) as owner:
+                    with OwnerSockets(runtime_dir) as owner:
                         assert await peer.recv() == Connected()
                         assert await peer.send(hello)
                         got = await asyncio.to_thread(one, owner)
@@ -536,13 +533,11 @@ class TestAdapterLink:
     HELLO = AdapterHello()
     NODE = NodeDeleted("n")
 
-    def test_a_new_owner_hears_a_hello_and_nothing_of_the_old_sync(
-        self, endpoints: Endpoints
-    ) -> None:
+    def test_a_new_owner_hears_a_hello_and_nothing_of_the_old_sync(self, runtime_dir: Path) -> None:
         async def adapter() -> None:
-            with AdapterLink(adapter_peer(endpoints, "a")) as link:
+            with AdapterLink(adapter_peer(runtime_dir, "a")) as link:
                 first = asyncio.ensure_future(link.next_order())
-                with OwnerSockets(endpoints) as owner:
+                with OwnerSockets(runtime_dir) as owner:
                     await link.send_batch(0, [self.HELLO])
                     got = await asyncio.to_thread(one, owner)
                     assert got.message == AdapterBatch(0, [self.HELLO])
@@ -552,7 +547,7 @@ class TestAdapterLink:
                     got = await asyncio.to_thread(one, owner)
                     assert got.message == AdapterBatch(1, [self.NODE])
                 second = asyncio.ensure_future(link.next_order())
-                with OwnerSockets(endpoints) as owner:
+                with OwnerSockets(runtime_dir) as owner:
                     got = await asyncio.to_thread(one, owner)
                     assert got.message == AdapterBatch(0, [self.HELLO])
                     await link.send_batch(1, [self.NODE])
@@ -565,13 +560,13 @@ class TestAdapterLink:
         asyncio.run(adapter())
 
     def test_a_connection_that_breaks_while_the_owner_lives_on_ends_the_adapter(
-        self, endpoints: Endpoints
+        self, runtime_dir: Path
     ) -> None:
         async def adapter() -> None:
-            with AdapterLink(adapter_peer(endpoints, "a")) as link:
+            with AdapterLink(adapter_peer(runtime_dir, "a")) as link:
                 for _ in range(2):
                     order = asyncio.ensure_future(link.next_order())
-                    with OwnerSockets(endpoints) as owner:
+                    with OwnerSockets(runtime_dir) as owner:
                         await link.send_batch(0, [self.HELLO])
                         got = await asyncio.to_thread(one, owner)
                         assert owner.send(Channel.ADAPTER, got.peer, StartSync(1))
@@ -580,14 +575,14 @@ class TestAdapterLink:
         with pytest.raises(EventsLostError):
             asyncio.run(adapter())
 
-    def test_without_an_owner_batches_wait(self, endpoints: Endpoints) -> None:
+    def test_without_an_owner_batches_wait(self, runtime_dir: Path) -> None:
         async def adapter() -> None:
-            with AdapterLink(adapter_peer(endpoints, "a")) as link:
+            with AdapterLink(adapter_peer(runtime_dir, "a")) as link:
                 order = asyncio.ensure_future(link.next_order())
                 sending = asyncio.ensure_future(link.send_batch(0, [self.HELLO]))
                 await asyncio.sleep(0)
                 assert not sending.done()
-                with OwnerSockets(endpoints) as owner:
+                with OwnerSockets(runtime_dir) as owner:
                     await sending
                     await asyncio.to_thread(one, owner)
                 order.cancel()

@@ -12,7 +12,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from daemon.leader.election import Election, Follow, LeaseRecord, Look, Write
-from shared.child_options import LeaderElection
+from shared.runtime_options import LeaderElection
 
 BERTHS = (0, 1)
 CLIENT_GO = 2

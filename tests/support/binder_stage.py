@@ -24,7 +24,6 @@ from shared.messages.from_binder import (
 from shared.messages.to_binder import BindPod, BindPods, ToBinder, Welcome
 from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_sockets import OwnerSockets, Received
 from tests.support.live_cluster import LiveCluster, pods_path
 
@@ -116,8 +115,8 @@ class Stage:
 
     def __init__(self, world: World, folder: Path) -> None:
         self.world = world
-        self.endpoints = Endpoints(folder)
-        self.owner = OwnerSockets(self.endpoints)
+        self.runtime_dir = folder
+        self.owner = OwnerSockets(self.runtime_dir)
         self.peer = b""
         reading, self.lifeline = os.pipe()
         options = RuntimeOptions(runtime_dir=str(folder), server=world.address, max_in_flight=8)

@@ -5,11 +5,12 @@ plugins."""
 import sys
 from pathlib import Path
 
+import msgspec
+
 from daemon.commands.check_config import check_text
 from daemon.supervisor.plan import binding_plan
 
 if __name__ == "__main__":
     path, gates = sys.argv[1:]
-    sys.stdout.buffer.write(
-        binding_plan(*check_text(Path(path).read_text(), path, gates)).encoded()
-    )
+    plan = binding_plan(*check_text(Path(path).read_text(), path, gates))
+    sys.stdout.buffer.write(msgspec.msgpack.encode(plan))

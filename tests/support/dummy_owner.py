@@ -17,7 +17,6 @@ from shared.messages.admin import (
     TextAnswer,
 )
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.parent import add_options, watch_for_end
@@ -36,7 +35,7 @@ def main(arguments: list[str]) -> int:
     epoch = time.time_ns()
     heartbeat = Heartbeat(parsed.heartbeat_fd)
     stop_askers: list[bytes] = []
-    with OwnerSockets(Endpoints(parsed.runtime_dir)) as sockets:
+    with OwnerSockets(parsed.runtime_dir) as sockets:
         is_stopped = watch_for_end(parsed.lifeline_fd, sockets.watch_fd)
         while True:
             heartbeat.beat()

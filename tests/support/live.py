@@ -43,8 +43,7 @@ import msgspec
 from bench.apiserver.api_faults import FaultPlan
 from bench.conformance.shapes import node_shapes
 from bench.unsupervised import UnsupervisedProcesses
-from daemon.supervisor.plan import BINDING_NAME
-from shared.child_plan import ChildPlan
+from shared.child_plan import BindingPlan, ChildPlan
 from shared.messages.admin import (
     AdminRequest,
     DumpRequest,
@@ -58,7 +57,6 @@ from shared.messages.admin import (
     TextAnswer,
 )
 from shared.runtime_options import RuntimeOptions
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import AdminClient, NoAnswerError
 from tests.support import binding_file
 from tests.support.live_cluster import EVENTS as EVENTS
@@ -130,17 +128,15 @@ MODULES: Final = {
 }
 
 
-def _binding_file(options: RuntimeOptions, environment: Mapping[str, str]) -> str:
-    """Has the binders' part of the configuration written by who can load the plugins; its path."""
+def _binding(options: RuntimeOptions, environment: Mapping[str, str]) -> BindingPlan:
+    """The binders' part of the configuration, made by who can load the plugins."""
     made = subprocess.run(
         [sys.executable, "-P", "-m", binding_file.__name__, options.config, options.feature_gates],
         env=environment,
         stdout=subprocess.PIPE,
         check=True,
     )
-    path = Path(options.runtime_dir) / BINDING_NAME
-    path.write_bytes(made.stdout)
-    return str(path)
+    return msgspec.msgpack.decode(made.stdout, type=BindingPlan)
 
 
 class LiveBerth(LiveCluster):
@@ -186,10 +182,10 @@ class LiveBerth(LiveCluster):
             gang_reservation_s=gang_reservation_s,
             custom_kinds=custom_kinds,
         )
-        binding = _binding_file(options, environment) if config else ""
+        binding = _binding(options, environment) if config else BindingPlan()
         plan = ChildPlan(options=options, binding=binding, breaks_ties_by_name=True)
         self._processes = UnsupervisedProcesses(self._folder, plan, environment)
-        self._admin = AdminClient(Endpoints(runtime_dir))
+        self._admin = AdminClient(runtime_dir)
         try:
             before(self)
             self._made.clear()

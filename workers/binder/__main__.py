@@ -11,8 +11,6 @@ import sys
 
 import uvloop
 
-from shared.binding_plan import read_binding_plan
-from shared.child_options import ChildOptions
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
 from shared.errors import OperationalError
@@ -24,12 +22,11 @@ from shared.messages.to_binder import TO_BINDER
 from shared.telemetry.log import EventLog
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from workers.binder.binder_assembly import BinderLife, Surroundings
 
 
-async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
+async def run(start: ChildStart, access: ClusterAccess) -> int:
     """The process's life; returns its exit status."""
     options = start.options
     loop = asyncio.get_running_loop()
@@ -40,13 +37,12 @@ async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
     gate = start.gate(clock)
     around = Surroundings(access, clock, socket.gethostname(), gate, problems)
     name = f"binder-{start.number}-{secrets.token_hex(4)}"
-    endpoints = Endpoints(start.runtime_dir)
-    with AsyncPeer(endpoints, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:
+    with AsyncPeer(start.runtime_dir, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:
         life = BinderLife(
             start.number,
             peer,
             around,
-            read_binding_plan(start.plan.binding),
+            start.plan.binding,
             options.binders,
             options.max_in_flight,
         )
@@ -58,7 +54,7 @@ async def run(start: ChildStart[ChildOptions], access: ClusterAccess) -> int:
 
 def main(arguments: list[str]) -> int:
     """Runs to the end; errors of the outside become one line and a status."""
-    start = child_start("binder", arguments, ChildOptions, is_one_of_many=True)
+    start = child_start("binder", arguments, is_one_of_many=True)
     try:
         access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
         return uvloop.run(run(start, access))

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from importlib.metadata import EntryPoint
 from typing import Any, Final, NamedTuple
 
-from shared.binding_plan import BindingPlan
+from shared.child_plan import BindingPlan
 from shared.clock import Clock
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import ClusterAccess

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from importlib import metadata
 from typing import Any, assert_never
 
-from shared.binding_plan import ProfileBinding
+from shared.child_plan import ProfileBinding
 from shared.errors import ConfigurationError
 from shared.framework.binding_api import Allowed, ApiUser, BindPlugin, Refused, Skipped
 from shared.framework.out_of_tree import make_out_of_tree, plugin_entry_points

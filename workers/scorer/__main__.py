@@ -5,6 +5,7 @@ import contextlib
 import os
 import socket
 import sys
+from pathlib import Path
 
 from shared import exit_codes
 from shared.child_plan import ChildPlan, ChildStart, child_start, exit_code_of
@@ -17,8 +18,6 @@ from shared.limits import PROCESSES_MAX
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
-from shared.transport.channels import Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.parent import watch_for_end
 from shared.transport.remote import RemoteOwner
@@ -37,19 +36,19 @@ def main(arguments: list[str]) -> int:
     start = (
         _remote_start(remote)
         if remote is not None
-        else child_start("scorer", arguments, RuntimeOptions, is_one_of_many=True)
+        else child_start("scorer", arguments, is_one_of_many=True)
     )
 
     def run() -> int:
         if remote is not None:
             way = RemoteOwner(remote.connect, remote.server_key, remote.key)
             return _run(start, way, socket.gethostname())
-        return _run(start, Endpoints(start.runtime_dir), f"scorer-{start.number}")
+        return _run(start, start.runtime_dir, f"scorer-{start.number}")
 
     return exit_code_of("scorer", run)
 
 
-def _run(start: ChildStart[RuntimeOptions], way: Endpoints | RemoteOwner, name: str) -> int:
+def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:
     options = start.options
     config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)
@@ -77,7 +76,7 @@ def _run(start: ChildStart[RuntimeOptions], way: Endpoints | RemoteOwner, name: 
             configuration=scoring_digest(config, gates) if is_remote else "",
         )
         Collector().settled()
-        log.info("scorer_started", index=start.number, owner=way.address(Channel.SCORERS))
+        log.info("scorer_started", index=start.number, owner=sockets.address)
         loop.run(is_stopped)
     log.info("scorer_stopped")
     return exit_codes.OK
@@ -93,7 +92,7 @@ def _caller(
     return ExtenderCaller(config.extenders, access, heartbeat.write_note)
 
 
-def _remote_start(remote: argparse.Namespace) -> ChildStart[RuntimeOptions]:
+def _remote_start(remote: argparse.Namespace) -> ChildStart:
     """Of a worker that no supervisor starts. Nobody numbers these; 2^48 numbers make it unlikely that
     two have the same."""
     start_logging("worker", remote.log_level)

@@ -12,8 +12,9 @@ from typing import Final
 import msgspec
 
 from shared.errors import OperationalError
-from shared.kube.api.meta_v1 import ApiStruct
+from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import read_answer
+from shared.kube.decode import raw_event_decoder
 from shared.kube.http_stream import LineSplitter, StreamClient
 from shared.kube.list_pages import list_pages
 from shared.telemetry.log import EventLog
@@ -27,22 +28,7 @@ WATCH_S: Final = 300
 log = EventLog("scorer.raw_nodes")
 
 
-class _Meta(ApiStruct):
-    name: str = ""
-    resource_version: str = ""
-
-
-class _Object(ApiStruct):
-    metadata: _Meta = msgspec.field(default_factory=_Meta)
-
-
-class _Event(ApiStruct):
-    type: str
-    object: msgspec.Raw
-
-
-_event_decoder: Final = msgspec.json.Decoder(_Event)
-_object_decoder: Final = msgspec.json.Decoder(_Object)
+_object_decoder: Final = msgspec.json.Decoder(NamedObject)
 
 
 class RawNodes:
@@ -105,7 +91,7 @@ class RawNodes:
 
     def _take(self, line: bytes) -> bool:
         """One event; False: the watch is of no use any more."""
-        event = read_answer(_event_decoder, line)
+        event = read_answer(raw_event_decoder, line)
         if event.type == "ERROR":
             self._version = ""
             return False

@@ -5,10 +5,10 @@ from typing import Final
 import msgspec
 
 from shared.kube.api.core_v1_parts import (
-    ContainerExtendedResourceRequest,
     NodeSelector,
     NodeSelectorTerm,
     PersistentVolumeSource,
+    PresentVolume,
     Toleration,
 )
 from shared.kube.api.meta_v1 import (
@@ -18,7 +18,6 @@ from shared.kube.api.meta_v1 import (
     Int64,
     LabelSelector,
     NamedObject,
-    ObjectTemplateMeta,
     PodMeta,
     ResourceList,
 )
@@ -50,7 +49,6 @@ class NodeCondition(ApiStruct):
 
 
 class NodeStatus(ApiStruct):
-    capacity: ResourceList | None = None
     allocatable: ResourceList | None = None
     conditions: list[NodeCondition] | None = None
     images: list[ContainerImage] | None = None
@@ -65,19 +63,12 @@ class Node(NamedObject):
 # Containers of a pod, with what they ask for ------------------------------------------------------
 
 
-class ContainerResourceClaim(ApiStruct):
-    name: str
-    request: str = ""
-
-
 class ResourceRequirements(ApiStruct):
     requests: ResourceList | None = None
     limits: ResourceList | None = None
-    claims: list[ContainerResourceClaim] | None = None
 
 
 class ContainerPort(ApiStruct):
-    container_port: Int32 = 0
     host_port: Int32 = 0
     host_ip: str = msgspec.field(default="", name="hostIP")
     protocol: str = "TCP"
@@ -123,7 +114,6 @@ class PodAffinityTerm(ApiStruct):
     topology_key: str = ""
     namespace_selector: LabelSelector | None = None
     match_label_keys: list[str] | None = None
-    mismatch_label_keys: list[str] | None = None
 
 
 class WeightedPodAffinityTerm(ApiStruct):
@@ -185,19 +175,8 @@ class PersistentVolumeClaimVolumeSource(ApiStruct):
     read_only: bool = False
 
 
-class PersistentVolumeClaimTemplate(ApiStruct):
-    metadata: ObjectTemplateMeta | None = None
-    spec: PersistentVolumeClaimSpec = msgspec.field(default_factory=PersistentVolumeClaimSpec)
-
-
-class EphemeralVolumeSource(ApiStruct):
-    volume_claim_template: PersistentVolumeClaimTemplate | None = None
-
-
 class Iscsi(ApiStruct):
     iqn: str = ""
-    target_portal: str = ""
-    lun: Int32 = 0
     read_only: bool = False
 
 
@@ -215,7 +194,7 @@ class ImageVolume(ApiStruct):
 class Volume(PersistentVolumeSource):
     name: str = ""
     persistent_volume_claim: PersistentVolumeClaimVolumeSource | None = None
-    ephemeral: EphemeralVolumeSource | None = None
+    ephemeral: PresentVolume | None = None
     iscsi: Iscsi | None = None
     rbd: Rbd | None = None
     image: ImageVolume | None = None
@@ -234,10 +213,6 @@ class PodResourceClaim(ApiStruct):
     resource_claim_template_name: str | None = None
 
 
-class PodOs(ApiStruct):
-    name: str = ""
-
-
 class PodSchedulingGroup(ApiStruct):
     pod_group_name: str | None = None
 
@@ -246,7 +221,6 @@ class PodSpec(ApiStruct):
     node_name: str = ""
     scheduler_name: str = "default-scheduler"
     priority: Int32 | None = None
-    priority_class_name: str = ""
     preemption_policy: str | None = None
     scheduling_gates: list[PodSchedulingGate] | None = None
     containers: list[Container] = msgspec.field(default_factory=list)
@@ -260,11 +234,8 @@ class PodSpec(ApiStruct):
     volumes: list[Volume] | None = None
     host_network: bool = False
     host_users: bool | None = None
-    hostname_override: str | None = None
-    os: PodOs | None = None
     resource_claims: list[PodResourceClaim] | None = None
     restart_policy: str | None = None
-    termination_grace_period_seconds: Int64 | None = None
     scheduling_group: PodSchedulingGroup | None = None
 
 
@@ -274,7 +245,6 @@ class PodResourceClaimStatus(ApiStruct):
 
 
 class PodExtendedResourceClaimStatus(ApiStruct):
-    request_mappings: list[ContainerExtendedResourceRequest] | None = None
     resource_claim_name: str = ""
 
 

@@ -78,12 +78,11 @@ class AwsElasticBlockStore(VolumeById):
 
 
 class AzureDisk(ApiStruct):
-    disk_name: str = ""
     disk_uri: str = msgspec.field(default="", name="diskURI")
 
 
 class PresentVolume(ApiStruct):
-    """Only its being there is read: it is one of the sources that CSI has taken over."""
+    """Only its being there is read."""
 
 
 class CsiVolume(ApiStruct):

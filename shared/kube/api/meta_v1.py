@@ -66,12 +66,7 @@ class ObjectMeta(PodMeta):
     """Metadata of all that are no pods: what a pod's has, and more."""
 
     creation_timestamp: str | None = None
-    deletion_grace_period_seconds: Int64 | None = None
     annotations: dict[str, str] | None = None
-
-
-class ObjectTemplateMeta(ApiStruct):
-    labels: dict[str, str] | None = None
 
 
 class NamedObject(ApiStruct):

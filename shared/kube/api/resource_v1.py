@@ -107,7 +107,6 @@ staging/src/k8s.io/api/resource/v1/types.go, v1.36.2)."""
 
 
 class ResourceClaimConsumer(ApiStruct):
-    api_group: str = ""
     resource: str = ""
     name: str = ""
     uid: str = ""
@@ -121,8 +120,6 @@ class AllocatedDeviceStatus(ApiStruct):
     device: str = ""
     share_id: str | None = msgspec.field(default=None, name="shareID")
     conditions: list[Condition] | None = None
-    data: Any = None
-    network_data: Any = None
 
 
 class ResourceClaimStatus(ApiStruct):

@@ -26,8 +26,6 @@ class VolumeNodeResources(ApiStruct):
 
 class CsiNodeDriver(ApiStruct):
     name: str = ""
-    node_id: str = msgspec.field(default="", name="nodeID")
-    topology_keys: list[str] | None = None
     allocatable: VolumeNodeResources | None = None
 
 
@@ -41,7 +39,6 @@ class CsiNode(NamedObject):
 
 class CsiDriverSpec(ApiStruct):
     storage_capacity: bool | None = None
-    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CsiDriver(NamedObject):

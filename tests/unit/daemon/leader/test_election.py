@@ -7,7 +7,7 @@ from daemon.leader.election import (
     Look,
     Write,
 )
-from shared.child_options import LeaderElection
+from shared.runtime_options import LeaderElection
 
 TIMES = LeaderElection(lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)
 WALL = "2026-01-01T00:00:00.000000Z"

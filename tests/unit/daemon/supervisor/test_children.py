@@ -10,9 +10,8 @@ from daemon.commands.option_problems import option_problems
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import child_environment, limit_threads
 from daemon.supervisor.plan import flags_of
-from shared.child_options import LeaderElection
 from shared.child_plan import PLAN_NAME, ChildPlan
-from shared.runtime_options import EndpointOptions, RuntimeOptions
+from shared.runtime_options import EndpointOptions, LeaderElection, RuntimeOptions
 
 OPTIONS = RuntimeOptions(
     server="http://127.0.0.1:1",
@@ -29,11 +28,11 @@ PLAN = ChildPlan(options=OPTIONS)
 ELECTED = ChildPlan(options=OPTIONS, election=LeaderElection(), identity="me")
 
 
-def with_options(plan: ChildPlan[RuntimeOptions], **changed: str) -> ChildPlan[RuntimeOptions]:
+def with_options(plan: ChildPlan, **changed: str) -> ChildPlan:
     return msgspec.structs.replace(plan, options=msgspec.structs.replace(plan.options, **changed))
 
 
-def named(plan: ChildPlan[RuntimeOptions]) -> dict[str, ChildSpec]:
+def named(plan: ChildPlan) -> dict[str, ChildSpec]:
     return {spec.name: spec for spec in child_specs(plan, 5)}
 
 
@@ -80,7 +79,7 @@ def test_the_endpoints_have_a_process_where_they_have_a_port() -> None:
     ],
 )
 def test_who_reads_no_configuration_is_started_anew_where_what_it_goes_by_changes(
-    plan: ChildPlan[RuntimeOptions], anew: set[str]
+    plan: ChildPlan, anew: set[str]
 ) -> None:
     before, after = named(ELECTED), named(plan)
     assert {name for name, spec in after.items() if spec != before[name]} == anew

@@ -16,11 +16,10 @@ from shared.messages.admin import (
     StopRequest,
     TextAnswer,
 )
-from shared.transport.endpoints import Endpoints
 from shared.transport.owner_link import NoAnswerError, OwnerLink
 from shared.transport.sockets import Connected
 
-NOWHERE: Final = Endpoints(Path("/nowhere"))
+NOWHERE: Final = Path("/nowhere")
 
 
 class Owners:

@@ -9,12 +9,13 @@ import pytest
 from bench.manual_clock import ManualClock
 from daemon.commands.check_config import check
 from daemon.supervisor.plan import binding_plan
-from shared.binding_plan import BindingPlan, ProfileBinding, read_binding_plan
+from shared.child_plan import BindingPlan, ChildPlan, ProfileBinding, read_plan
 from shared.clock import SystemClock
 from shared.config import load_configuration
 from shared.errors import ConfigurationError
 from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.plugins.in_tree import InTreeRegistry
+from shared.runtime_options import RuntimeOptions
 from tests.unit.workers.binder.fake_api import FakeApi
 from workers.binder import foreign_plugins
 from workers.binder.bind_call import DefaultBinder
@@ -123,8 +124,9 @@ def test_a_plugin_of_another_package_is_made_with_its_arguments_and_may_use_the_
     configuration = load_configuration(str(path))
     registry = InTreeRegistry(entry_points=[LISTENER])
     plan = binding_plan(configuration, map(registry.build, configuration.profiles))
-    (tmp_path / "plan").write_bytes(plan.encoded())
-    told, api = read_binding_plan(str(tmp_path / "plan")), FakeApi()
+    written = tmp_path / "plan"
+    written.write_bytes(ChildPlan(options=RuntimeOptions(), binding=plan).encoded())
+    told, api = read_plan(written).binding, FakeApi()
     assert told == plan
     found = plugins_by_profile(told, None, api, DefaultBinder(api, ManualClock()), (), [LISTENER])
     (listener,) = found["default-scheduler"].post_binds
@@ -144,13 +146,3 @@ def test_a_package_that_is_gone_meanwhile_is_named() -> None:
             (),
             [],
         )
-
-
-def test_a_plan_that_cannot_be_used_is_named_with_the_remedy(tmp_path: Path) -> None:
-    assert read_binding_plan("") == BindingPlan()
-    path = tmp_path / "binding"
-    with pytest.raises(ConfigurationError, match=r"cannot be read: No such file.*berth run writes"):
-        read_binding_plan(str(path))
-    path.write_bytes(b"{}")
-    with pytest.raises(ConfigurationError, match="is no plan"):
-        read_binding_plan(str(path))

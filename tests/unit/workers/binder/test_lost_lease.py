@@ -9,14 +9,10 @@ import msgspec
 from shared.messages.to_binder import BindPods, ReportPods, StatusPatch
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from tests.unit.workers.binder.test_loop import Stage, orders, play
+from tests.unit.workers.binder.virtual_time import LoopClock
 from workers.binder.binder_loop import TICK_S
 
 Scene = Callable[[Stage, LeaseGate], Awaitable[None]]
-
-
-class LoopBootClock:
-    def boot_s(self) -> float:
-        return asyncio.get_running_loop().time()
 
 
 def decided_in(term: int, *tickets: int) -> BindPods:
@@ -25,7 +21,7 @@ def decided_in(term: int, *tickets: int) -> BindPods:
 
 def play_with_gate(folder: Path, scene: Scene) -> None:
     async def with_gate(stage: Stage) -> None:
-        gate = LeaseGate(folder / GATE_NAME, LoopBootClock())
+        gate = LeaseGate(folder / GATE_NAME, LoopClock())
         stage.fences._gate = gate
         await stage.welcome()
         await scene(stage, gate)

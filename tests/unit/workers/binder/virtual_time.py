@@ -39,6 +39,9 @@ class LoopClock:
     def monotonic_s(self) -> float:
         return asyncio.get_running_loop().time()
 
+    def boot_s(self) -> float:
+        return self.monotonic_s()
+
     def wall_s(self) -> float:
         return START_WALL_S + self.monotonic_s() - 100.0
 

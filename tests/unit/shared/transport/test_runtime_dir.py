@@ -8,25 +8,25 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.endpoints import Endpoints
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock, prepare_runtime_dir
 
 
 def test_each_channel_has_a_socket_file_in_the_runtime_directory() -> None:
-    endpoints = Endpoints(Path("/run/berth"))
-    assert endpoints.address(Channel.BINDERS) == "ipc:///run/berth/binders.sock"
-    assert len({endpoints.address(channel) for channel in Channel}) == len(Channel)
+    runtime_dir = Path("/run/berth")
+    assert Channel.BINDERS.address(runtime_dir) == "ipc:///run/berth/binders.sock"
+    assert len({channel.address(runtime_dir) for channel in Channel}) == len(Channel)
 
 
 def test_every_channel_has_its_bounds() -> None:
     assert set(LIMITS) == set(Channel)
 
 
-def test_a_runtime_directory_whose_socket_paths_are_too_long_is_refused() -> None:
-    just_fits = "/" + "d" * (107 - len("/") - len("/snapshots.sock"))
-    Endpoints(Path(just_fits))
+def test_a_runtime_directory_whose_socket_paths_are_too_long_is_refused(tmp_path: Path) -> None:
+    folder = tmp_path / ("d" * (107 - len(f"{tmp_path}/") - len("/snapshots.sock")))
+    prepare_runtime_dir(folder)
     with pytest.raises(ConfigurationError, match=r"1 byte\(s\) too long; choose a shorter"):
-        Endpoints(Path(just_fits + "d"))
+        prepare_runtime_dir(Path(f"{folder}d"))
+    assert not Path(f"{folder}d").exists()
 
 
 def test_the_runtime_directory_is_made_private(tmp_path: Path) -> None:
