@@ -49,6 +49,8 @@ class NodeCondition(ApiStruct):
 
 
 class NodeStatus(ApiStruct):
+    capacity: ResourceList | None = None
+    """For plugins of others; no in-tree plugin reads it."""
     allocatable: ResourceList | None = None
     conditions: list[NodeCondition] | None = None
     images: list[ContainerImage] | None = None
@@ -213,6 +215,10 @@ class PodResourceClaim(ApiStruct):
     resource_claim_template_name: str | None = None
 
 
+class PodOs(ApiStruct):
+    name: str = ""
+
+
 class PodSchedulingGroup(ApiStruct):
     pod_group_name: str | None = None
 
@@ -237,6 +243,10 @@ class PodSpec(ApiStruct):
     resource_claims: list[PodResourceClaim] | None = None
     restart_policy: str | None = None
     scheduling_group: PodSchedulingGroup | None = None
+    # For plugins of others; no in-tree plugin reads these.
+    priority_class_name: str = ""
+    os: PodOs | None = None
+    termination_grace_period_seconds: Int64 | None = None
 
 
 class PodResourceClaimStatus(ApiStruct):

@@ -205,3 +205,21 @@ def test_whatever_is_sent_is_an_event_or_a_reason(value: Any) -> None:
 @given(st.binary(max_size=50))
 def test_any_bytes_are_an_event_or_a_reason(line: bytes) -> None:
     assert PODS_DECODER.line(line) is not None
+
+
+def test_plugins_of_others_find_fields_that_no_plugin_of_ours_reads() -> None:
+    spec = {
+        "priorityClassName": "gold",
+        "os": {"name": "linux"},
+        "terminationGracePeriodSeconds": 5,
+    }
+    (found,) = KindDecoder(PODS).page(page_of(pod("p", spec=spec))).items
+    assert isinstance(found, Pod)
+    assert found.spec.priority_class_name == "gold"
+    assert found.spec.os is not None
+    assert found.spec.os.name == "linux"
+    assert found.spec.termination_grace_period_seconds == 5
+    node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}}
+    (found_node,) = KindDecoder(NODES).page(page_of(node)).items
+    assert isinstance(found_node, Node)
+    assert found_node.status.capacity == {"cpu": "4"}
