@@ -34,6 +34,7 @@ from shared.messages.from_binder import (
 )
 from shared.messages.to_binder import TO_BINDER, BindPods, PreemptPods, Welcome
 from shared.messages.to_owner import (
+    NO_EPOCH,
     TO_ADAPTER,
     AdapterBatch,
     AdapterHello,
@@ -42,7 +43,6 @@ from shared.messages.to_owner import (
     PodDeleted,
 )
 from shared.plugins.in_tree import InTreeRegistry
-from shared.transport.adapter_link import NO_EPOCH
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat
 from workers.scorer.extender_calls import ExtenderCaller

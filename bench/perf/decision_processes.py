@@ -17,17 +17,16 @@ from bench.perf.owner_metrics import owner_histogram
 from bench.perf.samples import Buckets
 from bench.watched.owner_status import owner_status
 from bench.watched.watched_processes import ProcessFailedError
-from daemon.adapter.outbox import AdapterOwnerLink
-from daemon.adapter.process import Adapter, EventSource
+from daemon.adapter.process import Adapter, AdapterPeer, EventSource, adapter_peer
 from daemon.supervisor.process_list import ProcessEntry, entry_of
 from shared.child_plan import ChildPlan
 from shared.errors import OperationalError
 from shared.messages.admin import StatusAnswer
-from shared.messages.to_owner import AdapterMessage, ToAdapter
+from shared.messages.to_owner import NO_EPOCH, AdapterBatch, ToAdapter
 from shared.runtime_options import RuntimeOptions
-from shared.transport.adapter_link import NO_EPOCH, AdapterLink, adapter_peer
 from shared.transport.owner_link import OwnerLink
 from shared.transport.runtime_dir import prepare_runtime_dir
+from shared.transport.sockets import Connected
 
 STOP_S: Final = 20.0
 TAKEN_IN_POLL_S: Final = 0.005
@@ -46,24 +45,25 @@ class DecisionOptions(NamedTuple):
     profile_dir: str = ""
 
 
-class CountedLink:
-    """The adapter's link, and what has gone to the owner through it since the sync began."""
+class CountedPeer:
+    """The adapter's connection, and what has gone to the owner through it since the sync began."""
 
-    def __init__(self, link: AdapterOwnerLink) -> None:
-        self._link = link
+    def __init__(self, peer: AdapterPeer) -> None:
+        self._peer = peer
         self._message_count = 0
         self._has_sent = asyncio.Event()
         self.batch_count = 0
 
-    async def send_batch(self, epoch: int, messages: list[AdapterMessage]) -> None:
-        await self._link.send_batch(epoch, messages)
-        if epoch != NO_EPOCH:
-            self._message_count += len(messages)
+    async def send(self, message: AdapterBatch) -> bool:
+        is_sent = await self._peer.send(message)
+        if message.epoch != NO_EPOCH:
+            self._message_count += len(message.messages)
             self.batch_count += 1
             self._has_sent.set()
+        return is_sent
 
-    async def next_order(self) -> ToAdapter:
-        return await self._link.next_order()
+    async def recv(self) -> ToAdapter | Connected:
+        return await self._peer.recv()
 
     async def until_sent(self, message_count: int) -> None:
         """Until the first so many messages have gone."""
@@ -86,7 +86,7 @@ class DecisionProcesses:
         self._children: dict[str, subprocess.Popen[bytes]] = {}
         self._owner = OwnerLink(self._runtime_dir)
         self._lifeline: tuple[int, int] | None = None
-        self._link: CountedLink | None = None
+        self._peer: CountedPeer | None = None
         self._failure: OperationalError | None = None
 
     def start(self) -> None:
@@ -150,17 +150,17 @@ class DecisionProcesses:
     async def play_adapter(self, source: EventSource) -> None:
         """Is the watch adapter, in this process, until cancelled."""
         instance = f"feeder-{os.getpid()}-{os.urandom(4).hex()}"
-        with AdapterLink(adapter_peer(self._runtime_dir, instance)) as link:
-            self._link = CountedLink(link)
-            await Adapter(source, self._link).run()
+        with adapter_peer(self._runtime_dir, instance) as peer:
+            self._peer = CountedPeer(peer)
+            await Adapter(source, self._peer).run()
 
     async def until_taken_in(self, message_count: int) -> None:
         """Until the owner has applied the first so many of the feeder's messages, and told the
         scorers."""
-        link = self._link
-        assert link is not None, "there is an adapter"
-        await link.until_sent(message_count)
-        batch_count, applied = link.batch_count, 0
+        peer = self._peer
+        assert peer is not None, "there is an adapter"
+        await peer.until_sent(message_count)
+        batch_count, applied = peer.batch_count, 0
         while applied < batch_count:
             await asyncio.sleep(TAKEN_IN_POLL_S)
             status = await self.status()

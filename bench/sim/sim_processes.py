@@ -39,7 +39,6 @@ from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import LeaderElection, RuntimeOptions
-from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import LeaseGate
@@ -384,8 +383,8 @@ def start_adapter(machine: Machine, life: Life) -> AsyncProcess:
             kinds=kinds,
             in_hand=life.in_hand,
         )
-        link = AdapterLink(process.open_end(machine.links, Channel.ADAPTER, f"adapter-{instance}"))
-        task = process.create_task(Adapter(SourceOfSome(missing, source), link).run())
+        peer = process.open_end(machine.links, Channel.ADAPTER, f"adapter-{instance}")
+        task = process.create_task(Adapter(SourceOfSome(missing, source), peer).run())
         process.add_signal_handler(signal.SIGTERM, task.cancel)
         try:
             await task

@@ -15,7 +15,7 @@ from typing import Final
 import uvloop
 
 from daemon.adapter.api_source import ApiSource, watched_kinds
-from daemon.adapter.process import Adapter
+from daemon.adapter.process import Adapter, adapter_peer
 from daemon.adapter.recording import Recorder
 from shared.child_plan import ChildStart, child_start
 from shared.clock import SystemClock
@@ -24,7 +24,6 @@ from shared.in_hand import InHand
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.find_access import find_access
 from shared.telemetry.log import EventLog
-from shared.transport.adapter_link import AdapterLink, adapter_peer
 from shared.transport.heartbeat import Heartbeat
 
 log: Final = EventLog("adapter")
@@ -78,8 +77,8 @@ async def _run(start: ChildStart) -> None:
         problems=ConnectionProblems(log, clock.wall_s, heartbeat.write_note),
         in_hand=InHand.asked_for(start.careful, heartbeat.beat),
     )
-    with AdapterLink(adapter_peer(start.runtime_dir, instance)) as link:
-        task = loop.create_task(Adapter(source, link).run())
+    with adapter_peer(start.runtime_dir, instance) as peer:
+        task = loop.create_task(Adapter(source, peer).run())
         start.call_at_end(loop, task.cancel)
         log.info("started", instance=instance)
         try:

@@ -12,11 +12,11 @@ kept, so the owner never hears of a pod to be placed before what was put earlier
 
 import asyncio
 from collections import deque
+from collections.abc import Awaitable, Callable
 from typing import Final, Protocol
 
 from shared.limits import BACKLOG_BYTES_MAX, BATCH_BYTES_MAX, BATCH_COUNT_MAX
-from shared.messages.to_owner import AdapterMessage, PodChanged, ToAdapter
-from shared.transport.adapter_link import NO_EPOCH
+from shared.messages.to_owner import NO_EPOCH, AdapterMessage, PodChanged
 
 HELD_S: Final = 0.05
 """The longest that what is not urgent waits: at 50 pods a second the next one has come by then."""
@@ -35,21 +35,13 @@ class MessageSink(Protocol):
         """Wait while too much is queued. Sources call this between two reads."""
 
 
-class AdapterOwnerLink(Protocol):
-    """The channel to the owner; `shared.transport.adapter_link.AdapterLink` is the real one."""
-
-    async def send_batch(self, epoch: int, messages: list[AdapterMessage]) -> None:
-        """Hand a batch on; returns when the link can take the next one, or will never take this."""
-
-    async def next_order(self) -> ToAdapter:
-        """The next thing that the owner wants; awaited all the time."""
-
-
 class Outbox:
-    """A queue in front of a link. `run` sends; everything else is called from the same loop."""
+    """A queue in front of the way to the owner. `run` sends; everything else is called from the same
+    loop."""
 
-    def __init__(self, link: AdapterOwnerLink) -> None:
-        self._link = link
+    def __init__(self, send: Callable[[int, list[AdapterMessage]], Awaitable[None]]) -> None:
+        """`send` takes a batch of an epoch, and returns when it can take the next."""
+        self._send = send
         self._queue: deque[tuple[AdapterMessage, int]] = deque()
         self._queued_bytes = 0
         self._has_messages = asyncio.Event()
@@ -87,7 +79,7 @@ class Outbox:
             await self._has_messages.wait()
             batch = self._take_batch()
             if batch:
-                await self._link.send_batch(self.epoch, batch)
+                await self._send(self.epoch, batch)
 
     def _take_batch(self) -> list[AdapterMessage]:
         batch: list[AdapterMessage] = []

@@ -1,12 +1,30 @@
-"""The adapter's life: greet the owner, do what it orders, begin anew when the owner does."""
+"""The adapter's life: greet the owner, do what it orders, begin anew when the owner does.
+
+An owner that was restarted has another epoch: it drops what was made for the last one and orders a new
+sync. A connection that broke while the owner lives on (tcp) is worse: batches were lost, nobody knows
+which, and the owner's cluster has a hole. So the adapter asks after each reconnection, and if the epoch
+is still the same it gives up; its process ends, is started again, and lists everything anew.
+"""
 
 import asyncio
+from pathlib import Path
 from typing import Final, Protocol
 
-from daemon.adapter.outbox import AdapterOwnerLink, MessageSink, Outbox
-from shared.messages.to_owner import AdapterHello
+from daemon.adapter.outbox import MessageSink, Outbox
+from shared.errors import OperationalError
+from shared.messages.to_owner import (
+    FROM_ADAPTER,
+    NO_EPOCH,
+    TO_ADAPTER,
+    AdapterBatch,
+    AdapterHello,
+    AdapterMessage,
+    ToAdapter,
+)
 from shared.telemetry.log import EventLog
-from shared.transport.adapter_link import NO_EPOCH
+from shared.transport.async_peer import AsyncPeer
+from shared.transport.channels import Channel
+from shared.transport.sockets import Connected
 
 log: Final = EventLog("adapter")
 
@@ -22,37 +40,73 @@ class EventSource(Protocol):
         or at the source's end. May be run again: a new life of the owner begins with a new list."""
 
 
+class AdapterPeer(Protocol):
+    """The connection to the owner, of an `AsyncPeer`."""
+
+    async def recv(self) -> ToAdapter | Connected: ...
+
+    async def send(self, message: AdapterBatch) -> bool: ...
+
+
+def adapter_peer(runtime_dir: Path, instance: str) -> AsyncPeer[AdapterBatch, ToAdapter]:
+    """Of the watch adapter; `instance` names this life of it. To be made inside an event loop."""
+    return AsyncPeer(runtime_dir, Channel.ADAPTER, f"adapter-{instance}", FROM_ADAPTER, TO_ADAPTER)
+
+
+class EventsLostError(OperationalError):
+    """The connection to a live owner broke; what it did not get cannot be told."""
+
+
 class Adapter:
-    """Runs a source for the owner at the other end of a link."""
+    """Runs a source for the owner at the other end of a connection. To be made inside an event loop."""
 
     def __init__(
-        self,
-        source: EventSource,
-        link: AdapterOwnerLink,
-        *,
-        hello_interval_s: float = HELLO_INTERVAL_S,
+        self, source: EventSource, peer: AdapterPeer, *, hello_interval_s: float = HELLO_INTERVAL_S
     ) -> None:
         self._source = source
-        self._link = link
-        self._outbox = Outbox(link)
+        self._peer = peer
+        self._outbox = Outbox(self._send)
         self._hello_interval_s = hello_interval_s
         self._source_run: asyncio.Task[None] | None = None
+        self._connected = asyncio.Event()
+        self._has_connected = False
+        self._is_rejoining = False
+        """There is a new connection, and whoever is there has not spoken yet."""
 
     async def run(self) -> None:
-        """Serve the owner until cancelled. An exception of the source or the link ends the process."""
+        """Serve the owner until cancelled. An exception of the source or the peer ends the process."""
         async with asyncio.TaskGroup() as tasks:
             greeting = tasks.create_task(self._greet(), name="greeting")
-            epoch = (await self._link.next_order()).epoch
+            epoch = await self._next_epoch()
             greeting.cancel()
             tasks.create_task(self._outbox.run(), name="outbox")
             while True:
                 await self._start(epoch, tasks)
-                epoch = (await self._link.next_order()).epoch
+                epoch = await self._next_epoch()
 
     async def _greet(self) -> None:
         while True:
-            await self._link.send_batch(NO_EPOCH, [AdapterHello()])
+            await self._send(NO_EPOCH, [AdapterHello()])
             await asyncio.sleep(self._hello_interval_s)
+
+    async def _send(self, epoch: int, messages: list[AdapterMessage]) -> None:
+        """Returns when the next batch can be taken. What was made for an owner that is gone, and what
+        comes while a new one has not spoken yet, is dropped: a new sync repeats it."""
+        await self._connected.wait()
+        if not self._is_rejoining and not await self._peer.send(AdapterBatch(epoch, messages)):
+            self._connected.clear()
+
+    async def _next_epoch(self) -> int:
+        """That a sync is ordered for; awaited all the time, since connections are noticed here too."""
+        while isinstance(order := await self._peer.recv(), Connected):
+            self._connected.set()
+            self._is_rejoining, self._has_connected = self._has_connected, True
+            if self._is_rejoining:
+                await self._peer.send(AdapterBatch(NO_EPOCH, [AdapterHello()]))
+        if self._is_rejoining and order.epoch == self._outbox.epoch:
+            raise EventsLostError("the connection to the owner broke; the adapter starts anew")
+        self._is_rejoining = False
+        return order.epoch
 
     async def _start(self, epoch: int, tasks: asyncio.TaskGroup) -> None:
         """Begin with `epoch`, dropping what is unsent of the last one."""

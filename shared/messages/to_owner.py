@@ -14,6 +14,9 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.codec import Codec, Message
 from shared.messages.measured import Measured
 
+NO_EPOCH: Final = 0
+"""Until the adapter has been told to start."""
+
 
 class AdapterHello(Message, frozen=True, tag="ah"):
     """First message of an adapter's life. The owner answers by `StartSync`."""
@@ -114,7 +117,6 @@ class AdapterBatch(Message, frozen=True, tag="aB"):
     """
 
     epoch: int
-    """0 until the adapter has been told to start."""
     messages: list[AdapterMessage]
 
 

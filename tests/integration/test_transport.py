@@ -1,19 +1,22 @@
 """The channels over real sockets: delivery, pressure, loss, restarts, and the supervisor's death."""
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator
 from pathlib import Path
 
 import msgspec
 import pytest
 import zmq
 
+from daemon.adapter.outbox import MessageSink
+from daemon.adapter.process import Adapter, EventsLostError, adapter_peer
 from shared.errors import ConfigurationError
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.meta_v1 import ObjectMeta
@@ -27,6 +30,7 @@ from shared.messages.from_binder import (
 from shared.messages.from_scorer import ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import TO_BINDER, BindPods, ToBinder, Welcome
 from shared.messages.to_owner import (
+    NO_EPOCH,
     AdapterBatch,
     AdapterHello,
     AdapterMessage,
@@ -35,7 +39,6 @@ from shared.messages.to_owner import (
     StartSync,
 )
 from shared.messages.to_scorer import SNAPSHOTS, Drain, SnapshotDelta, SnapshotFull
-from shared.transport.adapter_link import AdapterLink, EventsLostError, adapter_peer
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.owner_link import AdminClient, NoAnswerError
@@ -527,67 +530,81 @@ class TestAsyncPeer:
         asyncio.run(adapter())
 
 
-class TestAdapterLink:
-    """The adapter's channel, from one owner to the next."""
+class OfOneNode:
+    """A source that tells one change, and then what it is told to."""
 
-    HELLO = AdapterHello()
     NODE = NodeDeleted("n")
+    sink: MessageSink
+
+    async def run(self, sink: MessageSink) -> None:
+        self.sink = sink
+        sink.put(self.NODE, 1)
+        await asyncio.Event().wait()
+
+
+class TestAdapterFromOneOwnerToTheNext:
+    GREETING = AdapterBatch(NO_EPOCH, [AdapterHello()])
+
+    @contextlib.asynccontextmanager
+    async def adapter(
+        self, runtime_dir: Path, source: OfOneNode
+    ) -> AsyncIterator[asyncio.Task[None]]:
+        with adapter_peer(runtime_dir, "a") as peer:
+            adapter = Adapter(source, peer, hello_interval_s=HANG_S)
+            task = asyncio.ensure_future(adapter.run())
+            try:
+                yield task
+            finally:
+                task.cancel()
+                await asyncio.wait([task])
+
+    async def greeted(self, owner: OwnerSockets) -> bytes:
+        got = await asyncio.to_thread(one, owner)
+        assert got.message == self.GREETING
+        return got.peer
 
     def test_a_new_owner_hears_a_hello_and_nothing_of_the_old_sync(self, runtime_dir: Path) -> None:
-        async def adapter() -> None:
-            with AdapterLink(adapter_peer(runtime_dir, "a")) as link:
-                first = asyncio.ensure_future(link.next_order())
-                with OwnerSockets(runtime_dir) as owner:
-                    await link.send_batch(0, [self.HELLO])
-                    got = await asyncio.to_thread(one, owner)
-                    assert got.message == AdapterBatch(0, [self.HELLO])
-                    assert owner.send(Channel.ADAPTER, got.peer, StartSync(1))
-                    assert await first == StartSync(1)
-                    await link.send_batch(1, [self.NODE])
-                    got = await asyncio.to_thread(one, owner)
-                    assert got.message == AdapterBatch(1, [self.NODE])
-                second = asyncio.ensure_future(link.next_order())
-                with OwnerSockets(runtime_dir) as owner:
-                    got = await asyncio.to_thread(one, owner)
-                    assert got.message == AdapterBatch(0, [self.HELLO])
-                    await link.send_batch(1, [self.NODE])
-                    assert owner.send(Channel.ADAPTER, got.peer, StartSync(2))
-                    assert await second == StartSync(2)
-                    await link.send_batch(2, [self.NODE])
-                    got = await asyncio.to_thread(one, owner)
-                    assert got.message == AdapterBatch(2, [self.NODE])
+        async def scene() -> None:
+            source = OfOneNode()
+            async with self.adapter(runtime_dir, source):
+                for epoch in (1, 2):
+                    with OwnerSockets(runtime_dir) as owner:
+                        peer = await self.greeted(owner)
+                        if epoch > 1:
+                            source.sink.put(NodeDeleted("of the old sync"), 1)
+                            await asyncio.sleep(0)
+                        assert owner.send(Channel.ADAPTER, peer, StartSync(epoch))
+                        got = await asyncio.to_thread(one, owner)
+                        assert got.message == AdapterBatch(epoch, [OfOneNode.NODE])
 
-        asyncio.run(adapter())
+        asyncio.run(scene())
 
     def test_a_connection_that_breaks_while_the_owner_lives_on_ends_the_adapter(
         self, runtime_dir: Path
     ) -> None:
-        async def adapter() -> None:
-            with AdapterLink(adapter_peer(runtime_dir, "a")) as link:
-                for _ in range(2):
-                    order = asyncio.ensure_future(link.next_order())
-                    with OwnerSockets(runtime_dir) as owner:
-                        await link.send_batch(0, [self.HELLO])
-                        got = await asyncio.to_thread(one, owner)
-                        assert owner.send(Channel.ADAPTER, got.peer, StartSync(1))
-                        await order
-
-        with pytest.raises(EventsLostError):
-            asyncio.run(adapter())
-
-    def test_without_an_owner_batches_wait(self, runtime_dir: Path) -> None:
-        async def adapter() -> None:
-            with AdapterLink(adapter_peer(runtime_dir, "a")) as link:
-                order = asyncio.ensure_future(link.next_order())
-                sending = asyncio.ensure_future(link.send_batch(0, [self.HELLO]))
-                await asyncio.sleep(0)
-                assert not sending.done()
+        async def scene() -> None:
+            async with self.adapter(runtime_dir, OfOneNode()) as task:
                 with OwnerSockets(runtime_dir) as owner:
-                    await sending
+                    peer = await self.greeted(owner)
+                    assert owner.send(Channel.ADAPTER, peer, StartSync(1))
                     await asyncio.to_thread(one, owner)
-                order.cancel()
+                with OwnerSockets(runtime_dir) as owner:
+                    peer = await self.greeted(owner)
+                    assert owner.send(Channel.ADAPTER, peer, StartSync(1))
+                    await task
 
-        asyncio.run(adapter())
+        with pytest.raises(ExceptionGroup) as ended:
+            asyncio.run(scene())
+        assert ended.group_contains(EventsLostError)
+
+    def test_without_an_owner_a_greeting_waits(self, runtime_dir: Path) -> None:
+        async def scene() -> None:
+            async with self.adapter(runtime_dir, OfOneNode()):
+                await asyncio.sleep(0)
+                with OwnerSockets(runtime_dir) as owner:
+                    await self.greeted(owner)
+
+        asyncio.run(scene())
 
 
 class TestLifeline:

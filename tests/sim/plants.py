@@ -73,9 +73,9 @@ PLANTS = {
         found_by=261,
     ),
     "an adapter does not look whose epoch it is after its connection broke": Plant(
-        "shared.transport.adapter_link",
-        "            if self._is_rejoining and message.epoch == self._epoch:\n",
-        "            if False:\n",
+        "daemon.adapter.process",
+        "        if self._is_rejoining and order.epoch == self._outbox.epoch:\n",
+        "        if False:\n",
         found_by=27,
     ),
     "room that is kept for nominated pods is given away": Plant(

@@ -9,7 +9,14 @@ from daemon.adapter.kind_feed import changed, deleted
 from daemon.adapter.outbox import MessageSink
 from shared.kube.api.core_v1 import ApiObject
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, ResourceKind
-from shared.messages.to_owner import AdapterMessage, SyncFinished, SyncStarted, ToAdapter
+from shared.messages.to_owner import (
+    AdapterBatch,
+    AdapterMessage,
+    SyncFinished,
+    SyncStarted,
+    ToAdapter,
+)
+from shared.transport.sockets import Connected
 
 _SIZE_BYTES = 512
 
@@ -66,12 +73,13 @@ def _copy(item: ApiObject) -> ApiObject:
 
 
 class MemoryLink:
-    """A link whose far end is in the same process. Call from one event loop."""
+    """A connection whose far end is in the same process. Call from one event loop."""
 
     def __init__(self, *, batches_waiting_max: int = 1_000_000) -> None:
         self.batches: deque[tuple[int, list[AdapterMessage]]] = deque()
         """What was sent and not yet taken, oldest first, with its epoch."""
-        self._orders: asyncio.Queue[ToAdapter] = asyncio.Queue()
+        self._orders: asyncio.Queue[ToAdapter | Connected] = asyncio.Queue()
+        self._orders.put_nowait(Connected())
         self._waiting_max = batches_waiting_max
         self._changed = asyncio.Condition()
 
@@ -81,7 +89,11 @@ class MemoryLink:
             self.batches.append((epoch, messages))
             self._changed.notify_all()
 
-    async def next_order(self) -> ToAdapter:
+    async def send(self, message: AdapterBatch) -> bool:
+        await self.send_batch(message.epoch, message.messages)
+        return True
+
+    async def recv(self) -> ToAdapter | Connected:
         return await self._orders.get()
 
     # The owner's end ------------------------------------------------------------------------------

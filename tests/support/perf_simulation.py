@@ -18,7 +18,7 @@ from bench.apiserver.api_cluster import DEFAULT_TOLERATIONS_PLUGIN, PRIORITY_PLU
 from bench.apiserver.http_server import ApiServer, ServerOptions
 from bench.null_binder import BEAT_MS, NullBinder
 from bench.perf.config_file import Plan
-from bench.perf.decision_processes import CountedLink, DecisionProcesses
+from bench.perf.decision_processes import CountedPeer, DecisionProcesses
 from bench.perf.executor import Executor
 from bench.perf.http_cluster import HttpCluster, Place
 from bench.perf.memory_cluster import FeederSource, MemoryCluster
@@ -45,7 +45,6 @@ from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import StreamClient
 from shared.messages.admin import StatusAnswer
 from shared.plugins.in_tree import InTreeRegistry
-from shared.transport.adapter_link import AdapterLink
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat
 
@@ -79,13 +78,13 @@ class _SimulatedProcesses(DecisionProcesses):
 
     def __init__(self, owner: OwnerProcess) -> None:
         self.owner = owner
-        self.link: CountedLink | None = None
+        self.peer: CountedPeer | None = None
 
     async def until_taken_in(self, message_count: int) -> None:
-        assert self.link is not None, "there is an adapter"
-        await self.link.until_sent(message_count)
+        assert self.peer is not None, "there is an adapter"
+        await self.peer.until_sent(message_count)
         counters = self.owner.state.counters
-        while counters[Count.ADAPTER_BATCHES] < self.link.batch_count:  # noqa: ASYNC110 # Nothing tells us.
+        while counters[Count.ADAPTER_BATCHES] < self.peer.batch_count:  # noqa: ASYNC110 # Nothing tells us.
             await asyncio.sleep(0.001)  # Of virtual time.
 
     async def status(self) -> StatusAnswer | None:
@@ -124,9 +123,8 @@ def _decisions(plan: Plan, simulation: Simulation) -> Played:
 
     async def beside() -> None:
         end: Any = AsyncEnd(links, feeder, Channel.ADAPTER, "adapter-feeder")
-        link = AdapterLink(end)
-        processes.link = CountedLink(link)
-        await Adapter(source, processes.link).run()
+        processes.peer = CountedPeer(end)
+        await Adapter(source, processes.peer).run()
 
     with _ended_after([feeder, binder, scorer, owner]):
         return _run(plan, simulation, feeder, cluster, beside, source.synced.wait)

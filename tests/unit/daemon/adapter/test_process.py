@@ -160,7 +160,7 @@ def test_a_source_that_fails_ends_the_process() -> None:
 
 @contextlib.asynccontextmanager
 async def sending(link: MemoryLink) -> AsyncIterator[Outbox]:
-    outbox = Outbox(link)
+    outbox = Outbox(link.send_batch)
     outbox.start_epoch(1)
     task = asyncio.create_task(outbox.run())
     try:
