@@ -68,10 +68,7 @@ class _PlayedCaller:
         verdicts = ExtenderVerdicts(names)
         if self.verb == "filter":
             is_capable = len(self.body) % 3 > 0
-            found = filter_answer(self.body, names, "http://e", is_cache_capable=is_capable)
-            verdicts.take_filter_answer(
-                found.node_names, found.failed, found.unresolvable, are_bare=found.are_bare
-            )
+            verdicts.take(filter_answer(self.body, names, "http://e", is_cache_capable=is_capable))
         elif self.verb == "prioritize":
             verdicts.scores.update(priorities(self.body, _CAPABLE.weight))
         return ExtenderAnswer(question.number, verdicts=verdicts)

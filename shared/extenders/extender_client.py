@@ -7,6 +7,7 @@ A question may be asked twice where a kept connection turns out to be dead; a bi
 
 import asyncio
 import ssl
+from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -20,6 +21,7 @@ from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
 from shared.kube.client_certificate import written_for_a_moment
 from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.connection_problems import ConnectionProblems
+from shared.kube.http_connection import Answer
 from shared.limits import LIST_BYTES_MAX
 
 REMEDY: Final = "check that the extender runs there, and its urlPrefix, tlsConfig and httpTimeout"
@@ -50,47 +52,33 @@ class ExtenderClient:
         await self._client.close()
 
     async def _within_time(self, verb: str, body: bytes, tries: int) -> bytes:
-        if self._problems is None:
-            return await self._answered(verb, body, tries)
-        concern = f"ask extender {self.config.url_prefix}/{verb}"
-        try:
-            answer = await self._answered(verb, body, tries)
-        except ExtenderError as error:
-            key = f"extender {self.config.url_prefix}"
-            self._problems.add(key, concern, error.args[0], REMEDY)
-            raise
-        self._problems.end(concern)
-        return answer
-
-    async def _answered(self, verb: str, body: bytes, tries: int) -> bytes:
-        timeout_s = self.config.http_timeout_s
+        prefix, timeout_s = self.config.url_prefix, self.config.http_timeout_s
+        concern = f"ask extender {prefix}/{verb}"
         try:
             async with asyncio.timeout(timeout_s):
-                return await self._post(verb, body, tries)
+                answer = await self._posted(verb, body, tries)
         except TimeoutError:
-            raise self._error(verb, f"no answer within {timeout_s:g} s") from None
+            problem = f"no answer within {timeout_s:g} s"
         except TransportError as error:
-            raise self._error(verb, str(error)) from error
+            problem = str(error)
         except ApiError as error:
-            raise self._error(verb, f"code {error.http_status}") from error
+            problem = f"code {error.http_status}"
+        else:
+            if answer.status == 200:
+                if self._problems is not None:
+                    self._problems.end(concern)
+                return answer.body
+            problem = f"code {answer.status}"
+        told = f"failed {verb} with extender at URL {prefix}/{verb}, {problem}"
+        if self._problems is not None:
+            self._problems.add(f"extender {prefix}", concern, told, REMEDY)
+        raise ExtenderError(told)
 
-    async def _post(self, verb: str, body: bytes, tries: int) -> bytes:
-        while True:
-            tries -= 1
-            try:
-                answer = await self._client.request("POST", f"/{verb}", body)
-            except ConnectionLost:
-                if not tries:
-                    raise
-                continue
-            if answer.status != 200:
-                raise self._error(verb, f"code {answer.status}")
-            return answer.body
-
-    def _error(self, verb: str, problem: str) -> ExtenderError:
-        return ExtenderError(
-            f"failed {verb} with extender at URL {self.config.url_prefix}/{verb}, {problem}"
-        )
+    async def _posted(self, verb: str, body: bytes, tries: int) -> Answer:
+        for _ in range(1, tries):
+            with suppress(ConnectionLost):
+                return await self._client.request("POST", f"/{verb}", body)
+        return await self._client.request("POST", f"/{verb}", body)
 
 
 def _access(config: ExtenderConfig) -> ClusterAccess:

@@ -11,6 +11,7 @@ from collections.abc import Sequence
 import msgspec
 
 from shared.extenders.extender_config import ExtenderConfig
+from shared.extenders.extender_wire import FilterAnswer
 from shared.framework.pod_info import PodInfo
 
 
@@ -48,24 +49,17 @@ class ExtenderVerdicts(msgspec.Struct):
     are_bare: bool = False
     """The last to filter answered with Node objects: they are scored without pods and images."""
 
-    def take_filter_answer(
-        self,
-        passing: list[str],
-        refused: dict[str, str],
-        unresolvable: dict[str, str],
-        *,
-        are_bare: bool = False,
-    ) -> None:
+    def take(self, answer: FilterAnswer) -> None:
         """One more extender has filtered. What it calls unresolvable is not merely refused."""
-        for name, reason in unresolvable.items():
+        for name, reason in answer.unresolvable.items():
             self.unresolvable[name] = reason
             self.refused.pop(name, None)
-        for name, reason in refused.items():
-            if name not in unresolvable:
+        for name, reason in answer.failed.items():
+            if name not in answer.unresolvable:
                 self.refused[name] = reason
                 self.unresolvable.pop(name, None)
-        self.passing = passing
-        self.are_bare |= are_bare
+        self.passing = answer.node_names
+        self.are_bare |= answer.are_bare
 
     def reasons(self) -> Counter[str]:
         """How often each reason was given, each for another node."""

@@ -116,7 +116,7 @@ class FilterAnswer(NamedTuple):
     node_names: list[str]
     failed: dict[str, str]
     unresolvable: dict[str, str]
-    are_bare: bool
+    are_bare: bool = False
     """It answered with Node objects: what follows knows of no pods on them (`HTTPExtender.Filter` in
     pkg/scheduler/extender.go, v1.36.2)."""
 

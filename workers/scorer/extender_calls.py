@@ -227,9 +227,7 @@ class ExtenderDesk:
                     config.url_prefix,
                     is_cache_capable=config.node_cache_capable,
                 )
-                verdicts.take_filter_answer(
-                    answer.node_names, answer.failed, answer.unresolvable, are_bare=answer.are_bare
-                )
+                verdicts.take(answer)
 
     async def _prioritize(
         self, question: FilterQuestion, pod: bytes, verdicts: ExtenderVerdicts

@@ -12,6 +12,7 @@ from shared.extenders.extender_verdicts import (
     binders_of,
     is_interested,
 )
+from shared.extenders.extender_wire import FilterAnswer
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
 from tests.support.builders import make_pod
@@ -56,9 +57,9 @@ def test_who_only_binds_is_not_asked_before() -> None:
 
 def test_what_is_unresolvable_is_not_merely_refused() -> None:
     verdicts = ExtenderVerdicts(["a", "b", "c"])
-    verdicts.take_filter_answer(["a", "b"], {"c": "full"}, {"c": "never"})
+    verdicts.take(FilterAnswer(["a", "b"], {"c": "full"}, {"c": "never"}))
     assert (verdicts.refused, verdicts.unresolvable) == ({}, {"c": "never"})
-    verdicts.take_filter_answer([], {"a": "full", "b": "full"}, {})
+    verdicts.take(FilterAnswer([], {"a": "full", "b": "full"}, {}))
     assert verdicts.passing == []
     assert verdicts.refused == {"a": "full", "b": "full"}
     assert verdicts.reasons() == Counter({"full": 2, "never": 1})
