@@ -26,7 +26,6 @@ from shared.messages.from_binder import (
     BinderHello,
     BinderReady,
     BindFailed,
-    BindFailureReason,
     BindReport,
     VictimDone,
 )
@@ -195,9 +194,8 @@ def _lines(patches: Sequence[StatusPatch]) -> list[Line]:
     return lines
 
 
-async def _nobody_bound(_: BindPod, if_unbound: str) -> Outcome:
+async def _nobody_bound(_: BindPod) -> None:
     """Stands for an API server that has seen no binding of an extender that failed."""
-    return NotBound(BindFailureReason.REJECTED, if_unbound)
 
 
 async def _asked(extenders: Sequence[ExtenderConfig], order: BindPod) -> Outcome | Skipped:

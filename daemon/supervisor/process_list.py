@@ -10,7 +10,7 @@ import fcntl
 import os
 from contextlib import suppress
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 import msgspec
 import psutil
@@ -20,6 +20,7 @@ from shared.kube.connection_problems import Problem
 from shared.transport.runtime_dir import SERVICE_RUNTIME_DIR, RuntimeDirLock
 
 _LIST_NAME: Final = "processes.json"
+_LOCK_NAME: Final = "supervisor.lock"
 
 
 class AlreadyRunningError(OperationalError):
@@ -74,9 +75,8 @@ class ProcessUse(ProcessEntry, frozen=True, kw_only=True):
 class SupervisorLock(RuntimeDirLock):
     """Held by the one live supervisor of a runtime directory."""
 
-    NAME = "supervisor.lock"
-    HELD: ClassVar[type[OperationalError]] = AlreadyRunningError
-    HOLDER = "a berth is running there"
+    def __init__(self, runtime_dir: Path) -> None:
+        super().__init__(runtime_dir, _LOCK_NAME, AlreadyRunningError, "a berth is running there")
 
 
 def entry_of(name: str, pid: int) -> ProcessEntry:
@@ -116,7 +116,7 @@ def read_list(runtime_dir: Path) -> ProcessList:
     if os.geteuid() and runtime_dir != service and service.is_dir():
         problem = f"{problem}; for the service on {service} use sudo"
     try:
-        with (runtime_dir / SupervisorLock.NAME).open("rb") as lock:
+        with (runtime_dir / _LOCK_NAME).open("rb") as lock:
             fcntl.flock(lock, fcntl.LOCK_SH | fcntl.LOCK_NB)
     except BlockingIOError:
         pass  # Held: there is a live supervisor.

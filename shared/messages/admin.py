@@ -43,22 +43,23 @@ class MetricsRequest(Message, frozen=True, tag="qm"):
     """Everything that is counted, for `/metrics`."""
 
 
-class PodResourcesRequest(Message, frozen=True, tag="qr"):
-    """What each pod asks for and may use, a page at a time; the first starts at 0."""
+class PageRequest(Message, frozen=True):
+    """A page of what is told a page at a time."""
 
     start: int
+    """0: the first."""
 
 
-class NodeLoadsRequest(Message, frozen=True, tag="ql"):
-    """How full each node is, a page at a time; the first starts at 0."""
-
-    start: int
+class PodResourcesRequest(PageRequest, frozen=True, tag="qr"):
+    """What each pod asks for and may use."""
 
 
-class PendingGroupsRequest(Message, frozen=True, tag="qp"):
-    """What pending pods wait for, summed up, a page at a time; the first starts at 0."""
+class NodeLoadsRequest(PageRequest, frozen=True, tag="ql"):
+    """How full each node is."""
 
-    start: int
+
+class PendingGroupsRequest(PageRequest, frozen=True, tag="qp"):
+    """What pending pods wait for, summed up."""
 
 
 Question = (
@@ -233,19 +234,20 @@ class ResourcesOfPod(msgspec.Struct, array_like=True, frozen=True):
     """Which of the page's templates."""
 
 
-class PodResources(Message, frozen=True, tag="ar"):
+class Page(Message, frozen=True):
     next_start: int
     """Of the next page; below 0: this is the last."""
+
+
+class PodResources(Page, frozen=True, tag="ar"):
     templates: list[ResourcesOfTemplate]
     pods: list[ResourcesOfPod]
 
 
-class NodeLoads(Message, frozen=True, tag="al"):
+class NodeLoads(Page, frozen=True, tag="al"):
     """Nodes that the API server shows. Amounts are int64, little-endian: all nodes' of the first
     resource, then all nodes' of the second."""
 
-    next_start: int
-    """Of the next page; below 0: this is the last."""
     resources: list[str]
     """cpu in thousandths; `pods` is one of them."""
     names: list[str]
@@ -299,9 +301,7 @@ class RecentDecision(msgspec.Struct, frozen=True):
     message: str
 
 
-class PendingGroups(Message, frozen=True, tag="ag"):
-    next_start: int
-    """Of the next page; below 0: this is the last."""
+class PendingGroups(Page, frozen=True, tag="ag"):
     groups: list[PendingGroup]
     gangs: list[GangProgress]
     recent: list[RecentDecision]

@@ -13,18 +13,17 @@ from shared.messages.admin import (
     ADMIN_REQUEST,
     AdminAnswer,
     AdminRequest,
-    NodeLoads,
-    PendingGroups,
-    PodResources,
+    Page,
 )
+from shared.messages.codec import Message
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
 from shared.transport.sockets import Closing, Connected
 
 OpenPeer = Callable[[Path, str], AsyncPeer[AdminRequest, AdminAnswer]]
 
-A = TypeVar("A", bound=AdminAnswer)
-Page = TypeVar("Page", NodeLoads, PendingGroups, PodResources)
+A = TypeVar("A", bound=Message)
+P = TypeVar("P", bound=Page)
 
 
 class NoAnswerError(OperationalError):
@@ -62,8 +61,8 @@ class OwnerLink(Closing):
         return answer
 
     async def ask_pages(
-        self, request: Callable[[int], AdminRequest], kind: type[Page], timeout_s: float
-    ) -> list[Page]:
+        self, request: Callable[[int], AdminRequest], kind: type[P], timeout_s: float
+    ) -> list[P]:
         """All pages of an answer that is told in pages; `timeout_s` is for each."""
         pages = [await self.ask(request(0), kind, timeout_s)]
         while pages[-1].next_start >= 0:

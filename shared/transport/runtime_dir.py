@@ -10,7 +10,7 @@ import fcntl
 import os
 import stat
 from pathlib import Path
-from typing import ClassVar, Final
+from typing import Final
 
 from shared.errors import ConfigurationError, OperationalError
 from shared.transport.channels import Channel
@@ -40,15 +40,12 @@ class AddressInUseError(OperationalError):
 class RuntimeDirLock(Closing):
     """A role on a runtime directory that only one live process can have."""
 
-    NAME: ClassVar[str]
-    HELD: ClassVar[type[OperationalError]]
-    """Is raised if another process has the role."""
-    HOLDER: ClassVar[str]
-    """What that says of it."""
-
-    def __init__(self, runtime_dir: Path) -> None:
+    def __init__(
+        self, runtime_dir: Path, name: str, held: type[OperationalError], holder: str
+    ) -> None:
+        """`held` is raised if another process has the role; `holder` is what that says of it."""
         prepare_runtime_dir(runtime_dir)
-        path = runtime_dir / self.NAME
+        path = runtime_dir / name
         try:
             self._fd = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         except OSError as error:
@@ -59,8 +56,8 @@ class RuntimeDirLock(Closing):
         except BlockingIOError as error:
             pid = os.pread(self._fd, 32, 0).decode("ascii", "replace").strip() or "unknown"
             os.close(self._fd)
-            told = f"{self.HOLDER} (pid {pid}); stop it, or choose another --runtime-dir"
-            raise self.HELD(f"{runtime_dir}: {told}") from error
+            told = f"{holder} (pid {pid}); stop it, or choose another --runtime-dir"
+            raise held(f"{runtime_dir}: {told}") from error
         # The number is for the message only: on a full disk it is left out, and the lock holds.
         with contextlib.suppress(OSError):
             os.ftruncate(self._fd, 0)
@@ -76,9 +73,8 @@ class RuntimeDirLock(Closing):
 class OwnerLock(RuntimeDirLock):
     """Held by the one live owner of a runtime directory."""
 
-    NAME = "owner.lock"
-    HELD: ClassVar[type[OperationalError]] = AddressInUseError
-    HOLDER = "an owner is alive there"
+    def __init__(self, runtime_dir: Path) -> None:
+        super().__init__(runtime_dir, "owner.lock", AddressInUseError, "an owner is alive there")
 
 
 def prepare_runtime_dir(runtime_dir: Path) -> None:

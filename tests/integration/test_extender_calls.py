@@ -23,7 +23,7 @@ from shared.messages.to_binder import BindPod
 from tests.support.binder_stage import World
 from tests.support.fake_extender import FakeExtender, keeping, preferring
 from tests.support.waiting import HANG_S
-from workers.binder.bind_call import BOUND, NotBound, Outcome
+from workers.binder.bind_call import BOUND, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 from workers.scorer.extended_pods import (
     ExtenderAnswer,
@@ -235,10 +235,9 @@ class FakeLooker:
         self.seen = seen
         self.look_count = 0
 
-    async def look(self, order: BindPod, if_unbound: str) -> Outcome:
+    async def look(self, order: BindPod) -> Outcome | None:
         self.look_count += 1
-        unbound = NotBound(BindFailureReason.REJECTED, if_unbound)
-        return unbound if self.seen is None else self.seen
+        return self.seen
 
 
 ORDER = BindPod(1, "default-scheduler", "default", "p", "u", "a", False, extenders=[0])

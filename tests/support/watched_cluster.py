@@ -24,12 +24,13 @@ from shared.messages.admin import (
     StatusAnswer,
     StatusRequest,
 )
+from shared.messages.codec import Message
 from shared.messages.to_owner import AdapterMessage, NodeChanged
 from shared.transport.owner_link import OwnerLink
 from tests.support.subjects import openb_subject
 from tests.unit.daemon.endpoints.test_pages import FixedSource
 
-A = TypeVar("A", bound=AdminAnswer)
+A = TypeVar("A", bound=Message)
 
 PROCESSES: Final = ("supervisor", "owner", "scorer-0", "binder-0", "adapter", "endpoints")
 ZONES: Final = ("north-a", "north-b", "south-a")

@@ -56,7 +56,7 @@ class NotBound(NamedTuple):
 
 Outcome = Bound | NotBound
 BOUND: Final = Bound()
-Look = Callable[[BindPod, str], Awaitable[Outcome]]
+Look = Callable[[BindPod], Awaitable[Outcome | None]]
 """As `DefaultBinder.look`."""
 
 DECISION_ANNOTATION: Final = "berth.dev/decision"
@@ -122,10 +122,10 @@ class DefaultBinder:
             return await self._attempt(order).run(error)
         return BOUND
 
-    async def look(self, order: BindPod, if_unbound: str) -> Outcome:
-        """What the API server knows of a pod that somebody else may have bound; nothing is sent.
-        `if_unbound` is the message for one that nobody has bound."""
-        return await self._attempt(order).look(if_unbound)
+    async def look(self, order: BindPod) -> Outcome | None:
+        """What the API server knows of a pod that somebody else may have bound; nothing is sent. None:
+        nobody has bound it."""
+        return await self._attempt(order).look()
 
     def _attempt(self, order: BindPod) -> "_Attempt":
         # Orders that failed together come back apart; without a dice, so that tests repeat.
@@ -157,11 +157,11 @@ class _Attempt:
             step = await step()
         return step
 
-    async def look(self, if_unbound: str) -> Outcome:
+    async def look(self) -> Outcome | None:
         step: _Step = self._look
         while not isinstance(step, Outcome):
             if step == self._post:
-                return NotBound(BindFailureReason.REJECTED, if_unbound)
+                return None
             step = await step()
         return step
 

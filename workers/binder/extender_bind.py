@@ -55,8 +55,8 @@ class ExtenderBinder:
     async def bind(self, order: BindPod) -> Outcome | Skipped:
         """What became of the pod; Skipped if no extender binds it."""
         if order.extenders and order.look_first:
-            seen = await self._look(order, "")
-            if not _is_unbound(seen, ""):
+            seen = await self._look(order)
+            if seen is not None:
                 return seen
         for position in order.extenders:
             client = self._clients[position]
@@ -66,9 +66,11 @@ class ExtenderBinder:
                 check_bind_result(await client.order(client.config.bind_verb, args))
             except OperationalError as error:
                 message = str(error)
-                seen = await self._look(order, message)
-                if not (client.config.ignorable and _is_unbound(seen, message)):
+                seen = await self._look(order)
+                if seen is not None:
                     return seen
+                if not client.config.ignorable:
+                    return NotBound(BindFailureReason.REJECTED, message)
                 log.warning("extender_ignored", extender=client.config.url_prefix, problem=message)
             else:
                 return BOUND
@@ -77,8 +79,3 @@ class ExtenderBinder:
     async def close(self) -> None:
         for client in self._clients.values():
             await client.close()
-
-
-def _is_unbound(seen: Outcome, message: str) -> bool:
-    """Whether the API server said that nobody has bound the pod."""
-    return seen == NotBound(BindFailureReason.REJECTED, message)

@@ -19,7 +19,6 @@ from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
 from workers.binder.bind_call import (
     BOUND,
-    Bound,
     DefaultBinder,
     Look,
     NotBound,
@@ -71,26 +70,27 @@ class CustomBind:
 
     async def bind(self, order: BindPod) -> Outcome | Skipped:
         if order.look_first:
-            seen = await self._look(order, "")
             # Bound by the binder that was lost, or gone, or unknown; else it is still to be bound.
-            if isinstance(seen, Bound) or seen.message:
+            seen = await self._look(order)
+            if seen is not None:
                 return seen
         try:
             answer = await self._plugin.bind(order)
         except Exception as error:  # A plugin's bug must not cost the other bindings.
             whose = {"pod": order.pod, "ticket": order.ticket}
             log.exception("plugin_failed", point="Bind", plugin=self._plugin.NAME, **whose)
-            message = self._named(f"internal error: {type(error).__name__}: {error}")
-            return await self._look(order, message)
+            seen = await self._look(order)
+            refused = self._refused(f"internal error: {type(error).__name__}: {error}")
+            return refused if seen is None else seen
         match answer:
             case Allowed():
                 return BOUND
             case Refused(message):
-                return NotBound(BindFailureReason.REJECTED, self._named(message))
+                return self._refused(message)
             case Skipped():
                 return answer
             case _:
                 assert_never(answer)
 
-    def _named(self, message: str) -> str:
-        return bind_problem(self._plugin.NAME, message)
+    def _refused(self, message: str) -> NotBound:
+        return NotBound(BindFailureReason.REJECTED, bind_problem(self._plugin.NAME, message))

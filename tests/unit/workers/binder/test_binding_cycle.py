@@ -170,9 +170,7 @@ class Seen:
     def __init__(self, outcome: Outcome | None) -> None:
         self._outcome = outcome
 
-    async def look(self, order: BindPod, if_unbound: str) -> Outcome:
-        if self._outcome is None:
-            return NotBound(BindFailureReason.REJECTED, if_unbound)
+    async def look(self, order: BindPod) -> Outcome | None:
         return self._outcome
 
 
