@@ -234,17 +234,17 @@ class ResourcesOfPod(msgspec.Struct, array_like=True, frozen=True):
     """Which of the page's templates."""
 
 
-class Page(Message, frozen=True):
+class AnswerPage(Message, frozen=True):
     next_start: int
     """Of the next page; below 0: this is the last."""
 
 
-class PodResources(Page, frozen=True, tag="ar"):
+class PodResources(AnswerPage, frozen=True, tag="ar"):
     templates: list[ResourcesOfTemplate]
     pods: list[ResourcesOfPod]
 
 
-class NodeLoads(Page, frozen=True, tag="al"):
+class NodeLoads(AnswerPage, frozen=True, tag="al"):
     """Nodes that the API server shows. Amounts are int64, little-endian: all nodes' of the first
     resource, then all nodes' of the second."""
 
@@ -301,7 +301,7 @@ class RecentDecision(msgspec.Struct, frozen=True):
     message: str
 
 
-class PendingGroups(Page, frozen=True, tag="ag"):
+class PendingGroups(AnswerPage, frozen=True, tag="ag"):
     groups: list[PendingGroup]
     gangs: list[GangProgress]
     recent: list[RecentDecision]

@@ -13,7 +13,7 @@ from shared.messages.admin import (
     ADMIN_REQUEST,
     AdminAnswer,
     AdminRequest,
-    Page,
+    AnswerPage,
 )
 from shared.messages.codec import Message
 from shared.transport.async_peer import AsyncPeer
@@ -23,7 +23,7 @@ from shared.transport.sockets import Closing, Connected
 OpenPeer = Callable[[Path, str], AsyncPeer[AdminRequest, AdminAnswer]]
 
 A = TypeVar("A", bound=Message)
-P = TypeVar("P", bound=Page)
+P = TypeVar("P", bound=AnswerPage)
 
 
 class NoAnswerError(OperationalError):
