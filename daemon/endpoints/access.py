@@ -11,12 +11,11 @@ import hashlib
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from http import HTTPStatus
 from typing import Final
 
 import msgspec
 
-from daemon.endpoints.zpages import JSON, Page
+from daemon.endpoints.zpages import Page, failed
 from shared.clock import Clock
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.api_client import ApiClient
@@ -212,18 +211,9 @@ class _Reviews:
 
 
 def refused(status: int, message: str) -> Page:
-    """As the API server says it: a Status."""
-    body = {
-        "kind": "Status",
-        "apiVersion": "v1",
-        "metadata": {},
-        "status": "Failure",
-        "message": message,
-        "reason": HTTPStatus(status).phrase,
-        "code": status,
-    }
+    """Why somebody may not read it."""
     challenge = (("WWW-Authenticate", "Bearer"),) if status == UNAUTHORIZED else ()
-    return Page(status, msgspec.json.encode(body), JSON, challenge)
+    return failed(status, message, challenge)
 
 
 # The API servers that are asked -------------------------------------------------------------------

@@ -60,7 +60,7 @@ class Pages:
             parts = urlsplit(request.target)
         except ValueError:
             return Page(400, b"not a path\n")
-        path = parts.path.rstrip("/")
+        path = parts.path
         refusal = None
         if self._access is not None:
             refusal = await self._access.refusal(path, request.headers, request.certificate)
@@ -69,9 +69,9 @@ class Pages:
                 # Without a word of the cluster: it asks for a token, which browsers do not have.
                 return live_page(refusal.status, refusal.headers)
             return refusal
-        root = "/" + path.lstrip("/").partition("/")[0]
-        if root in HEALTH_PATHS:
-            return await self._health(root, path.removeprefix(root).lstrip("/"), parts.query)
+        root, slash, name = path[1:].partition("/")
+        if f"/{root}" in HEALTH_PATHS:
+            return await self._health(f"/{root}", name if slash else None, parts.query)
         if path not in GUARDED_PATHS:
             return NOT_FOUND
         if path.startswith(UI):
@@ -117,9 +117,10 @@ class Pages:
                 configz = source.configz()
                 return NOT_FOUND if configz is None else Page(200, configz, JSON)
 
-    async def _health(self, root: str, name: str, query: str) -> Page:
+    async def _health(self, root: str, name: str | None, query: str) -> Page:
+        """Of all checks, or of the one of that name."""
         checks = checks_for(root, await self._source.facts())
-        if name:
+        if name is not None:
             answer = one_check_answer(checks, name)
         else:
             asked = parse_qs(query, keep_blank_values=True)

@@ -9,6 +9,7 @@ at random, so that nobody parses the text; here it is always the same, which pro
 import platform
 from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
+from http import HTTPStatus
 from importlib import metadata
 from typing import Any, Final, NamedTuple
 
@@ -91,7 +92,20 @@ def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, A
             text = (
                 yaml.safe_dump(body).encode() if media_type == YAML else msgspec.json.encode(body)
             )
-            return Page(200, text, media_type, headers)
-    asked_as = [f"g=config.k8s.io;v={version};as={kind}" for version in VERSIONS]
-    forms = ", ".join(f"{form};{each}" for form in (JSON, YAML) for each in asked_as)
-    return Page(406, f"only the following media types are accepted: text/plain, {forms}\n".encode())
+            form = f"{media_type};g=config.k8s.io;v={version};as={kind}"
+            return Page(200, text, form, headers)
+    return failed(406, f"only the following media types are accepted: {JSON}, {YAML}, text/plain")
+
+
+def failed(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Page:
+    """As the API server says it: a Status."""
+    body = {
+        "kind": "Status",
+        "apiVersion": "v1",
+        "metadata": {},
+        "status": "Failure",
+        "message": message,
+        "reason": HTTPStatus(status).phrase.replace(" ", ""),
+        "code": status,
+    }
+    return Page(status, msgspec.json.encode(body), JSON, headers)

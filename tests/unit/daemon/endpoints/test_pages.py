@@ -70,7 +70,7 @@ def ask(
     return asyncio.run(pages.answer(Request(method, target, headers)))
 
 
-@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/readyz/", "/livez/ping"])
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/livez/ping"])
 def test_health_is_told_to_everybody(path: str) -> None:
     assert ask(path, token=lambda: "secret").body == b"ok"
 
@@ -133,6 +133,12 @@ def test_other_paths_and_methods_are_refused() -> None:
     assert ask("/metrics", method="POST").status == 405
 
 
+@pytest.mark.parametrize("path", ["/livez/", "/readyz/ping/", "/metrics/", "/configz/", "/ui/"])
+def test_a_path_with_a_slash_more_is_another_one(path: str) -> None:
+    assert ask(path[:-1]).status == 200
+    assert ask(path).status == 404
+
+
 def test_a_target_that_is_no_url_is_refused() -> None:
     assert ask("http://[::1").status == 400
 
@@ -164,7 +170,8 @@ def test_statusz_and_flagz_have_a_structured_form(
     for kind in ("Statusz", "Flagz"):
         wish = f"{form};v={version};g=config.k8s.io;as={kind}"
         page = ask(f"/{kind.lower()}", accept=wish)
-        assert (page.status, page.content_type) == (200, form)
+        asked = f"{form};g=config.k8s.io;v={version};as={kind}"
+        assert (page.status, page.content_type) == (200, asked)
         assert [name for name, _ in page.headers] == ["Warning"] * is_deprecated
         found[kind] = (json.loads if form.endswith("json") else yaml.safe_load)(page.body)
         head = {"kind": kind, "apiVersion": f"config.k8s.io/{version}"}
@@ -182,7 +189,9 @@ def test_statusz_and_flagz_have_a_structured_form(
 def test_other_forms_are_refused_with_those_that_there_are(accept: str) -> None:
     page = ask("/statusz", accept=accept)
     assert page.status == 406
-    assert b"application/json;g=config.k8s.io;v=v1beta1;as=Statusz" in page.body
+    told = json.loads(page.body)
+    assert (told["kind"], told["reason"], told["code"]) == ("Status", "NotAcceptable", 406)
+    assert told["message"].endswith(": application/json, application/yaml, text/plain")
 
 
 def test_a_browser_without_a_token_gets_the_page_that_asks_for_it_and_no_facts() -> None:
