@@ -136,6 +136,7 @@ def volume_work(
             is_found=BOUND_BY_CONTROLLER in (volume.metadata.annotations or {}),
             claim_namespace=claim.metadata.namespace,
             claim_name=claim.metadata.name,
+            claim_version=claim.metadata.resource_version,
             claim_uid=claim.metadata.uid,
         )
         for claim, volume in found.bindings

@@ -19,6 +19,7 @@ class TakeVolume(msgspec.Struct, array_like=True, frozen=True):
     """Nobody had asked for this very volume."""
     claim_namespace: str
     claim_name: str
+    claim_version: str
     claim_uid: str
 
 

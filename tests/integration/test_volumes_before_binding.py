@@ -55,7 +55,7 @@ def work_for(world: World) -> VolumeWork:
     volume, taking = add_volume(world, "pv"), add_claim(world, "taking")
     making = add_claim(world, "making")
     uid = taking["metadata"]["uid"]
-    take = TakeVolume("pv", version_of(volume), True, "default", "taking", uid)
+    take = TakeVolume("pv", version_of(volume), True, "default", "taking", version_of(taking), uid)
     make = MakeVolume("default", "making", version_of(making), making["metadata"]["uid"])
     return VolumeWork([take], [make], HANG_S)
 

@@ -101,6 +101,7 @@ class VolumeBinder:
             "namespace": take.claim_namespace,
             "name": take.claim_name,
             "uid": take.claim_uid,
+            "resourceVersion": take.claim_version,
         }
         meta: dict[str, Any] = {"resourceVersion": take.volume_version}
         if take.is_found:

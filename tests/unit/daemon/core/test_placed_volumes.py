@@ -222,7 +222,7 @@ def test_the_binder_is_told_which_volume_goes_to_which_claim() -> None:
     put_volume(pipeline, "v0", "n0")
     for pod in claim_pods(2, "shared"):
         pipeline.add_pod(pod)
-    take = TakeVolume("v0", "1", True, "default", "shared", "uid-shared")
+    take = TakeVolume("v0", "1", True, "default", "shared", "1", "uid-shared")
     # The second assumes nothing, and has to wait for the volume all the same.
     assert ordered(pipeline, 2) == [VolumeWork([take], [], 600.0, LABELS)] * 2
 

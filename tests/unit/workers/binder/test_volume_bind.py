@@ -17,7 +17,7 @@ from workers.binder.api_paths import volume_claim_path, volume_path
 from workers.binder.volume_bind import VolumeBinder
 
 POD = "/api/v1/namespaces/ns/pods/pod-u1"
-TAKE = TakeVolume("pv", "1", True, "ns", "taking", "uid-taking")
+TAKE = TakeVolume("pv", "1", True, "ns", "taking", "7", "uid-taking")
 MAKE = MakeVolume("ns", "making", "1", "uid-making")
 
 
@@ -106,7 +106,7 @@ def test_volumes_are_given_and_asked_for_and_then_awaited() -> None:
     assert bind(cluster, TAKE, MAKE) == ""
     reference = {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "taking",
-        "uid": "uid-taking",
+        "uid": "uid-taking", "resourceVersion": "7",
     }  # fmt: skip
     marked = {"annotations": {"pv.kubernetes.io/bound-by-controller": "yes"}}
     selected = {"annotations": {"volume.kubernetes.io/selected-node": "n1"}}
@@ -119,7 +119,7 @@ def test_volumes_are_given_and_asked_for_and_then_awaited() -> None:
 def test_a_volume_that_was_asked_for_is_not_marked() -> None:
     cluster = FakeCluster()
     cluster.bind("taking")
-    assert bind(cluster, TakeVolume("pv", "1", False, "ns", "taking", "uid-taking")) == ""
+    assert bind(cluster, TakeVolume("pv", "1", False, "ns", "taking", "7", "uid-taking")) == ""
     ((_, patch),) = cluster.patches
     assert "annotations" not in patch["metadata"]
 
