@@ -116,6 +116,7 @@ def disruption_patch(order: DeleteVictim, wall_s: float) -> bytes:
         "status": "True",
         "reason": PREEMPTION_BY_SCHEDULER,
         "message": f"{order.profile}: preempting to accommodate a higher priority {whom}",
+        "lastProbeTime": None,
         "lastTransitionTime": second_time(wall_s),
     }
     return pod_patch(order.uid, {"conditions": [_seen(condition, order.observed_generation)]})
@@ -188,6 +189,8 @@ def status_patch(patch: StatusPatch, transition_s: float | None) -> bytes:
             "reason": patch.reason,
             "message": patch.message,
         }
+        if not patch.is_group:
+            condition["lastProbeTime"] = None  # Whoever wrote the condition before may have set one.
         if transition_s is not None:
             condition["lastTransitionTime"] = second_time(transition_s)
         status["conditions"] = [_seen(condition, patch.observed_generation)]
