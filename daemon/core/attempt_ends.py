@@ -35,9 +35,8 @@ class AttemptEnds:
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
         cache = self._facts.cache
-        view, row, held = cache.view, cache.nodes.row_of(node_name), cache.node_info(node_name)
-        node = None if held is None else held.node
-        volumes = volume_work(self._facts.plugins, info, view, row, node)
+        view, row = cache.view, cache.nodes.row_of(node_name)
+        volumes = volume_work(self._facts.plugins, info, view, row)
         claims = claim_work(self._facts.plugins, record, info, view, row)
         return BindingWork(volumes, tuple(claims))
 

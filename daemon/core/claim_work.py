@@ -19,7 +19,6 @@ from shared.dra.extended import pod_uid_of
 from shared.dra.pod_claims import is_used_by_none_but
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.kube.api.core_v1 import Node
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodRecord
 from shared.kube.well_known import BOUND_BY_CONTROLLER
@@ -119,10 +118,9 @@ def claim_releases(
 
 
 def volume_work(
-    plugins: OwnerPlugins, pod: PodInfo, cluster: ClusterView, row: int, node: Node | None
+    plugins: OwnerPlugins, pod: PodInfo, cluster: ClusterView, row: int
 ) -> VolumeWork | None:
-    """For a pod that was reserved a place on the row, which is the node's; None where all volumes are
-    bound."""
+    """For a pod that was reserved a place on the row; None where all volumes are bound."""
     if not pod.claim_uses:
         return None
     plugin = plugins.reserving(pod, VolumeBinding)
@@ -145,5 +143,4 @@ def volume_work(
         MakeVolume(meta.namespace, meta.name, meta.resource_version, meta.uid)
         for meta in (claim.metadata for claim in found.provisions)
     ]
-    labels = {} if node is None else node.metadata.labels or {}
-    return VolumeWork(take, make, plugin.bind_timeout_s, labels)
+    return VolumeWork(take, make, plugin.bind_timeout_s)

@@ -39,8 +39,6 @@ class VolumeWork(msgspec.Struct, array_like=True, frozen=True):
     take: list[TakeVolume]
     make: list[MakeVolume]
     timeout_s: float
-    node_labels: dict[str, str] = {}
-    """Of the pod's node, when this was decided."""
 
 
 class GeneratedClaim(msgspec.Struct, array_like=True, frozen=True):

@@ -85,6 +85,13 @@ LINES: Final[dict[str, str]] = {
         "unit/bench/conformance/test_engine_evaluator.py"
         "::test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_class"
     ),
+    "DRA: opaque parameters of a claim that were made with spaces": (
+        "it is the API server that refuses, and the simulated one keeps no such spaces"
+    ),
+    "DRA: name of the claim that is made for extended resources": (
+        "unit/workers/binder/test_claim_bind.py"
+        "::test_the_claim_for_extended_resources_is_made_and_named_in_the_pod"
+    ),
     "DRA: an extended resource that a node states as 0": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_an_extended_resource_that_a_node_states_as_0_counts_as_not_stated"
@@ -113,7 +120,15 @@ LINES: Final[dict[str, str]] = {
     ),
     "a `%` in a message": THEIRS,
     "`nominatedNodeName` of pods of a gang that are about to be bound": THEIRS,
-    'events on the Lease ("became leader")': THEIRS,
+    'events on the Lease ("became leader")': "integration/test_leader.py",
+    "a condition that a pod did not have": (
+        "unit/workers/binder/test_api_bodies.py"
+        "::test_the_condition_has_the_fields_and_values_that_kube_scheduler_writes"
+    ),
+    "volumes, and claims for one that are to be provisioned": (
+        "unit/workers/binder/test_volume_bind.py"
+        "::test_volumes_are_given_and_asked_for_and_then_awaited"
+    ),
     "events that cannot be written as fast as they come": ("unit/workers/binder/test_recorder.py"),
     "pods that a gate held for more than five minutes": (
         "unit/daemon/core/queue/test_scheduling_queue.py::test_the_flush_of_leftovers_does_not_open_gates"
@@ -201,7 +216,7 @@ LINES: Final[dict[str, str]] = {
     "one of several victims that cannot be deleted": (
         "unit/workers/binder/test_evictions.py::test_one_victim_that_fails_keeps_no_other"
     ),
-    "deletion of a victim": (
+    "deletion of a victim, status of a pod": (
         "unit/workers/binder/test_evictions.py::test_a_victim_is_marked_first_and_deleted_by_uid"
     ),
     "a pod of more than 256 resource names; a node of more than 256 resources or 1,024 labels": (

@@ -52,6 +52,8 @@ def version_of(made: dict[str, Any]) -> str:
 
 
 def work_for(world: World) -> VolumeWork:
+    node = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": "n1"}}
+    world.ask("POST", "/api/v1/nodes", node)
     volume, taking = add_volume(world, "pv"), add_claim(world, "taking")
     making = add_claim(world, "making")
     uid = taking["metadata"]["uid"]

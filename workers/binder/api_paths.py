@@ -25,6 +25,11 @@ def pod_group_path(namespace: str, name: str) -> str:
     return f"/apis/{POD_GROUPS_VERSION}/namespaces/{namespace}/podgroups/{name}"
 
 
+def node_path(name: str) -> str:
+    """Of a node."""
+    return f"/api/v1/nodes/{name}"
+
+
 def volume_path(name: str) -> str:
     """Of a persistent volume."""
     return f"/api/v1/persistentvolumes/{name}"

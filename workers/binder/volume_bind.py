@@ -12,7 +12,7 @@ the node can reach volumes of in-tree plugins is not looked at; their drivers na
 """
 
 import asyncio
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar, Final, TypeVar
 
 import msgspec
 
@@ -25,7 +25,9 @@ from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.well_known import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
 from shared.plugin_names import VOLUME_BINDING
-from workers.binder.api_paths import pod_path, volume_claim_path, volume_path
+from workers.binder.api_paths import node_path, pod_path, volume_claim_path, volume_path
+
+T = TypeVar("T")
 
 POLL_S: Final = 1.0
 """As kube-scheduler looks."""
@@ -33,6 +35,7 @@ POLL_S: Final = 1.0
 _OUT_OF_REACH: Final = (
     'pv "{}" node affinity doesn\'t match node "{}": no matching NodeSelectorTerms'
 )
+_GONE: Final = 'persistentvolumeclaims "{}/{}" not found'
 _REPLACED: Final = 'PVC "{}" was deleted and made again in the meantime'
 
 
@@ -48,6 +51,7 @@ class _Claim(NamedObject):
 
 _encoder: Final = msgspec.json.Encoder()
 _volume_decoder: Final = msgspec.json.Decoder(PersistentVolume)
+_object_decoder: Final = msgspec.json.Decoder(NamedObject)
 _claim_decoder: Final = msgspec.json.Decoder(_Claim)
 
 
@@ -71,7 +75,7 @@ class VolumeBinder:
             async with asyncio.timeout(work.timeout_s):
                 return await self._bind(order, work)
         except TimeoutError:
-            return Refused(f"binding volumes: not done after {work.timeout_s:g} s")
+            return Refused("binding volumes: context deadline exceeded")
 
     async def _bind(self, order: BindPod, work: VolumeWork) -> Allowed | Refused:
         try:
@@ -84,8 +88,6 @@ class VolumeBinder:
         while True:
             try:
                 problem = await self._look(order, work)
-            except NotFound as error:
-                problem = error.message
             except (ApiError, TransportError):
                 problem = None  # Time will tell, or run out.
             if problem is not None:
@@ -134,43 +136,65 @@ class VolumeBinder:
 
     async def _look(self, order: BindPod, work: VolumeWork) -> str | None:
         """What went wrong for good; empty: all is done. None: not yet."""
-        await self._api.get(pod_path(order.namespace, order.name))
-        node = ObjectMeta(labels=work.node_labels)
+        node = await self._found(node_path(order.node_name), _object_decoder)
+        if node is None:
+            return f'failed to get node "{order.node_name}": node "{order.node_name}" not found'
+        if await self._found(pod_path(order.namespace, order.name), _object_decoder) is None:
+            return f'pod does not exist any more: pod "{order.name}" not found'
         for take in work.take:
-            volume = await self._volume(take.volume_name)
-            if not _is_within_reach(volume, node):
-                return _OUT_OF_REACH.format(take.volume_name, order.node_name)
-            reference = volume.spec.claim_ref
-            if reference is None or not reference.uid:
-                return f'ClaimRef got reset for pv "{take.volume_name}"'
-            claim = await self._claim(take.claim_namespace, take.claim_name)
-            if claim.metadata.uid != take.claim_uid:
-                return _REPLACED.format(take.claim_name)
-            if not _is_bound(claim):
-                return None
+            problem = await self._see_taken(take, order.node_name, node.metadata)
+            if problem != "":
+                return problem
         for make in work.make:
-            claim = await self._claim(make.claim_namespace, make.claim_name)
-            if claim.metadata.uid != make.claim_uid:
-                return _REPLACED.format(make.claim_name)
-            if (claim.metadata.annotations or {}).get(SELECTED_NODE) != order.node_name:
-                # The provisioner takes the node back when it cannot make a volume there.
-                return f'provisioning failed for PVC "{make.claim_name}"'
-            if not _is_bound(claim):
-                return None
-            try:
-                made = await self._volume(claim.spec.volume_name)
-            except NotFound:
-                # The claim will not be bound for long, or the volume is seen soon.
-                return None
-            if not _is_within_reach(made, node):
-                return _OUT_OF_REACH.format(claim.spec.volume_name, order.node_name)
+            problem = await self._see_made(make, order.node_name, node.metadata)
+            if problem != "":
+                return problem
         return ""
 
-    async def _volume(self, name: str) -> PersistentVolume:
-        return read_answer(_volume_decoder, await self._api.get(volume_path(name)))
+    async def _see_taken(self, take: TakeVolume, node_name: str, node: ObjectMeta) -> str | None:
+        volume = await self._found(volume_path(take.volume_name), _volume_decoder)
+        if volume is None:
+            return f'failed to check binding: persistentvolumes "{take.volume_name}" not found'
+        path = volume_claim_path(take.claim_namespace, take.claim_name)
+        claim = await self._found(path, _claim_decoder)
+        if claim is None:
+            return "failed to check binding: " + _GONE.format(take.claim_namespace, take.claim_name)
+        if not _is_within_reach(volume, node):
+            return _OUT_OF_REACH.format(take.volume_name, node_name)
+        reference = volume.spec.claim_ref
+        if reference is None or not reference.uid:
+            return f'ClaimRef got reset for pv "{take.volume_name}"'
+        if claim.metadata.uid != take.claim_uid:
+            return _REPLACED.format(take.claim_name)
+        return "" if _is_bound(claim) else None
 
-    async def _claim(self, namespace: str, name: str) -> _Claim:
-        return read_answer(_claim_decoder, await self._api.get(volume_claim_path(namespace, name)))
+    async def _see_made(self, make: MakeVolume, node_name: str, node: ObjectMeta) -> str | None:
+        path = volume_claim_path(make.claim_namespace, make.claim_name)
+        claim = await self._found(path, _claim_decoder)
+        if claim is None:
+            gone = _GONE.format(make.claim_namespace, make.claim_name)
+            return f"failed to check provisioning pvc: {gone}"
+        annotations = claim.metadata.annotations
+        if not annotations:
+            return f'selectedNode annotation reset for PVC "{make.claim_name}"'
+        if annotations.get(SELECTED_NODE) != node_name:
+            # The provisioner takes the node back when it cannot make a volume there.
+            return f'provisioning failed for PVC "{make.claim_name}"'
+        if claim.metadata.uid != make.claim_uid:
+            return _REPLACED.format(make.claim_name)
+        if claim.spec.volume_name:
+            made = await self._found(volume_path(claim.spec.volume_name), _volume_decoder)
+            if made is None:
+                return None  # The claim will not be bound for long, or the volume is seen soon.
+            if not _is_within_reach(made, node):
+                return _OUT_OF_REACH.format(claim.spec.volume_name, node_name)
+        return "" if _is_bound(claim) else None
+
+    async def _found(self, path: str, decoder: msgspec.json.Decoder[T]) -> T | None:
+        try:
+            return read_answer(decoder, await self._api.get(path))
+        except NotFound:
+            return None
 
 
 def _is_bound(claim: _Claim) -> bool:

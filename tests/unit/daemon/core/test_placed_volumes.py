@@ -212,9 +212,6 @@ def ordered(pipeline: Pipeline, count: int) -> list[VolumeWork | None]:
     return [order.volumes for order in pipeline.orders]
 
 
-LABELS = {"kubernetes.io/hostname": "n0"}
-
-
 def test_the_binder_is_told_which_volume_goes_to_which_claim() -> None:
     pipeline = pipeline_of(1)
     put_class(pipeline, "kubernetes.io/no-provisioner")
@@ -224,7 +221,7 @@ def test_the_binder_is_told_which_volume_goes_to_which_claim() -> None:
         pipeline.add_pod(pod)
     take = TakeVolume("v0", "1", True, "default", "shared", "1", "uid-shared")
     # The second assumes nothing, and has to wait for the volume all the same.
-    assert ordered(pipeline, 2) == [VolumeWork([take], [], 600.0, LABELS)] * 2
+    assert ordered(pipeline, 2) == [VolumeWork([take], [], 600.0)] * 2
 
 
 def test_the_binder_is_told_for_which_claims_to_make_volumes() -> None:
@@ -237,5 +234,5 @@ def test_the_binder_is_told_for_which_claims_to_make_volumes() -> None:
         pipeline.add_pod(pod)
     make = MakeVolume("default", "c0", "1", "uid-c0")
     works = ordered(pipeline, 2)
-    expected = [VolumeWork([], [make], 600.0, LABELS), None]
+    expected = [VolumeWork([], [make], 600.0), None]
     assert sorted(works, key=lambda work: work is None) == expected

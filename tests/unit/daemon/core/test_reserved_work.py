@@ -114,8 +114,7 @@ def test_the_volume_that_was_reserved_is_ordered(change: str) -> None:
     world, waiting = with_volume()
     VOLUME_CHANGES[change](world)
     take = TakeVolume("pv", "1", True, "default", "c0", "1", "uid-c0")
-    labels = {"kubernetes.io/hostname": "n0"}
-    assert world.order_of(waiting).volumes == VolumeWork([take], [], 600.0, labels)
+    assert world.order_of(waiting).volumes == VolumeWork([take], [], 600.0)
 
 
 @pytest.mark.parametrize(

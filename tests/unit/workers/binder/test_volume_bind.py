@@ -13,7 +13,7 @@ from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
 from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from tests.unit.workers.binder.fake_api import FakeApi, make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
-from workers.binder.api_paths import volume_claim_path, volume_path
+from workers.binder.api_paths import node_path, volume_claim_path, volume_path
 from workers.binder.volume_bind import VolumeBinder
 
 POD = "/api/v1/namespaces/ns/pods/pod-u1"
@@ -38,6 +38,7 @@ class FakeCluster(FakeApi):
         ):
             meta = {"resourceVersion": "1", "uid": "uid-" + path.rpartition("/")[2]}
             self.objects[path] = {"metadata": meta, "spec": {}}
+        self.objects[node_path("n1")] = {"metadata": {"name": "n1", "labels": {"zone": "a"}}}
 
     async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
         self.gets += 1
@@ -81,7 +82,7 @@ def bind(cluster: FakeCluster, *parts: TakeVolume | MakeVolume, timeout_s: float
     """The problem, or nothing."""
     take = [part for part in parts if isinstance(part, TakeVolume)]
     make = [part for part in parts if isinstance(part, MakeVolume)]
-    work = VolumeWork(take, make, timeout_s, {"zone": "a"})
+    work = VolumeWork(take, make, timeout_s)
     order = msgspec.structs.replace(make_order(), volumes=work)
     answer = run_virtual(VolumeBinder(cluster).pre_bind(order))
     return "" if isinstance(answer, Allowed) else answer.message
@@ -102,7 +103,7 @@ def test_volumes_are_given_and_asked_for_and_then_awaited() -> None:
         cluster.bind("taking")
         cluster.bind("making")
 
-    cluster.on_get = after(7, controllers)
+    cluster.on_get = after(9, controllers)
     assert bind(cluster, TAKE, MAKE) == ""
     reference = {
         "apiVersion": "v1", "kind": "PersistentVolumeClaim", "namespace": "ns", "name": "taking",
@@ -142,14 +143,18 @@ def test_somebody_elses_word_is_not_overwritten() -> None:
     assert cluster.patches == []
 
 
-def test_a_node_that_is_taken_back_ends_it() -> None:
+@pytest.mark.parametrize(
+    ("left", "problem"),
+    [({}, "selectedNode annotation reset"), ({"another": "one"}, "provisioning failed")],
+)
+def test_a_node_that_is_taken_back_ends_it(left: dict[str, str], problem: str) -> None:
     cluster = FakeCluster()
 
     def give_up(cluster: FakeCluster) -> None:
-        cluster.objects[volume_claim_path("ns", "making")]["metadata"]["annotations"] = {}
+        cluster.objects[volume_claim_path("ns", "making")]["metadata"]["annotations"] = left
 
-    cluster.on_get = after(4, give_up)
-    assert bind(cluster, MAKE) == 'binding volumes: provisioning failed for PVC "making"'
+    cluster.on_get = after(5, give_up)
+    assert bind(cluster, MAKE) == f'binding volumes: {problem} for PVC "making"'
 
 
 def test_a_volume_that_is_taken_back_ends_it() -> None:
@@ -158,7 +163,7 @@ def test_a_volume_that_is_taken_back_ends_it() -> None:
     def reset(cluster: FakeCluster) -> None:
         cluster.objects[volume_path("pv")]["spec"]["claimRef"] = None
 
-    cluster.on_get = after(4, reset)
+    cluster.on_get = after(5, reset)
     assert bind(cluster, TAKE) == 'binding volumes: ClaimRef got reset for pv "pv"'
 
 
@@ -172,7 +177,7 @@ def test_a_claim_that_is_another_one_by_now_is_not_bound_in_place_of_the_reserve
     assert "modified" in bind(cluster, MAKE)
     cluster = FakeCluster()
     selected = {"volume.kubernetes.io/selected-node": "n1"}
-    cluster.on_get = after(4, lambda c: c.replace("making", **selected))
+    cluster.on_get = after(5, lambda c: c.replace("making", **selected))
     assert bind(cluster, MAKE) == told.format("making")
 
 
@@ -221,14 +226,39 @@ def test_a_new_volume_that_cannot_be_seen_yet_is_waited_for() -> None:
     assert cluster.gets >= 6
 
 
-def test_a_pod_that_is_gone_is_not_waited_for() -> None:
+@pytest.mark.parametrize(
+    ("path", "problem"),
+    [
+        (node_path("n1"), 'failed to get node "n1": node "n1" not found'),
+        (POD, 'pod does not exist any more: pod "pod-u1" not found'),
+        (volume_path("pv"), 'failed to check binding: persistentvolumes "pv" not found'),
+        (
+            volume_claim_path("ns", "taking"),
+            'failed to check binding: persistentvolumeclaims "ns/taking" not found',
+        ),
+        (
+            volume_claim_path("ns", "making"),
+            'failed to check provisioning pvc: persistentvolumeclaims "ns/making" not found',
+        ),
+    ],
+)
+def test_what_is_gone_is_not_waited_for(path: str, problem: str) -> None:
     cluster = FakeCluster()
-    cluster.on_get = after(3, lambda c: c.objects.pop(POD, None))
-    assert bind(cluster, MAKE) == f"binding volumes: {POD} not found"
+    cluster.on_get = after(5, lambda c: c.objects.pop(path, None))
+    part = MAKE if path == volume_claim_path("ns", "making") else TAKE
+    assert bind(cluster, part) == f"binding volumes: {problem}"
+
+
+def test_by_the_labels_that_the_node_has_now_a_volume_is_reached() -> None:
+    cluster = FakeCluster()
+    cluster.objects[volume_path("pv")]["spec"].update(reached_from("b"))
+    cluster.objects[node_path("n1")]["metadata"]["labels"]["zone"] = "b"
+    cluster.bind("taking")
+    assert bind(cluster, TAKE) == ""
 
 
 def test_it_does_not_wait_for_ever() -> None:
-    assert bind(FakeCluster(), MAKE, timeout_s=30) == "binding volumes: not done after 30 s"
+    assert bind(FakeCluster(), MAKE, timeout_s=30) == "binding volumes: context deadline exceeded"
 
 
 def test_a_server_in_trouble_is_asked_again() -> None:
