@@ -43,6 +43,7 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_group_claims.py"
         "::test_what_one_was_given_is_allocated_once_and_held_for_all"
     ),
+    "pod groups: which member of one priority is tried first": GROUPS,
     "pod groups: victims that are alike": "unit/workers/scorer/test_group_preemption.py",
     "pod groups: which of two victims that are groups of one size": (
         "unit/workers/scorer/test_group_preemption.py"

@@ -19,8 +19,12 @@ from shared.plugin_names import (
 )
 
 UNSCHEDULABLE: Final = "pod group is unschedulable"
-WAITING_FOR_OTHERS: Final = "waiting for minCount pods from a gang to be scheduled"
-"""Of a pod that found a place in a group that did not."""
+WAITING_FOR_OTHERS: Final = (
+    "waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
+)
+"""Of a pod that found a place in a group that did not: what Permit says, with what is added there to
+any plugin that waits (RunPermitPlugins in pkg/scheduler/framework/runtime/framework.go, v1.36.2)."""
 
 
 class GangScheduling:

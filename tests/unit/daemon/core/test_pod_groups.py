@@ -31,7 +31,8 @@ from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
 NO_QUORUM: Final = (
-    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled"
+    "pod group is unschedulable, waiting for minCount pods from a gang to be scheduled, "
+    "one or more plugins asked to wait and no plugin rejected pod"
 )
 
 
