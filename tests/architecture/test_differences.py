@@ -126,6 +126,9 @@ LINES: Final[dict[str, str]] = {
         "unit/workers/binder/test_api_bodies.py"
         "::test_the_condition_has_the_fields_and_values_that_kube_scheduler_writes"
     ),
+    "a victim that is marked as one already": (
+        "unit/workers/binder/test_evictions.py::test_a_victim_is_marked_first_and_deleted_by_uid"
+    ),
     "volumes, and claims for one that are to be provisioned": (
         "unit/workers/binder/test_volume_bind.py"
         "::test_volumes_are_given_and_asked_for_and_then_awaited"
@@ -149,6 +152,9 @@ LINES: Final[dict[str, str]] = {
         "architecture/test_differences.py::test_plugins_take_part_here_where_they_do_not_upstream"
     ),
     "metrics of Go, of the process and of client-go's inside": THEIRS,
+    "endpoints: methods other than GET and HEAD": (
+        "unit/daemon/endpoints/test_pages.py::test_other_paths_and_methods_are_refused"
+    ),
     "`/debug/pprof`, `/debug/flags/v`": (
         "unit/daemon/endpoints/test_pages.py::test_other_paths_and_methods_are_refused"
     ),
