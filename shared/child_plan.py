@@ -102,7 +102,7 @@ def read_plan(path: Path) -> ChildPlan:
         problem = f"cannot be read: {error.strerror}; berth run writes it for its processes"
         raise ConfigurationError(str(path), [problem]) from error
     except msgspec.DecodeError as error:
-        problem = f"is no plan: {error}; berth run writes it for its processes"
+        problem = f"is no plan: {error}; berth run writes it for its processes: start it anew"
         raise ConfigurationError(str(path), [problem]) from error
 
 
