@@ -123,7 +123,7 @@ class AtRest:
             (is_trying and state.cache.node_count())
             or state.cache.assumed_pods()
             or state.binders.in_flight_count()
-            or state.nominations.in_flight_count()
+            or state.binders.victims_in_flight_count()
             or state.reservations.held  # For so long others are kept away.
             or not state.scorers.ready()
             or any(pod["metadata"].get("deletionTimestamp") for pod in self._world.pods())
@@ -139,7 +139,7 @@ class AtRest:
             f"{pod.record.key} assumed on {pod.node_name}" for pod in state.cache.assumed_pods()
         ]
         told.append(f"bindings {state.binders.in_flight_count()}")
-        told.append(f"victims {state.nominations.in_flight_count()}")
+        told.append(f"victims {state.binders.victims_in_flight_count()}")
         told.append(f"workers {len(state.scorers.ready())}")
         return "; ".join(told)
 

@@ -40,7 +40,7 @@ def judge_nothing_is_kept(berth: Berth, gone: Collection[str]) -> None:
         "attempts": state.scorers.attempt_count(),
         "bindings": state.binders.in_flight_count(),
         "nominations": len(state.cache.view.nominations),
-        "victims": state.nominations.in_flight_count(),
+        "victims": state.binders.victims_in_flight_count(),
         "assumptions": sum(
             len(state.cache.objects.assumed(kind)) for kind in state.cache.objects.assumed_kinds()
         ),

@@ -33,7 +33,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "People ask for it, or an option has it written down": (
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.events_that_wake",
         "daemon/core/administration.py:*",
-        "daemon/core/holdings.py:OutgoingWork._described",
+        "daemon/core/attempt_ends.py:AttemptEnds._decision",
         "daemon/core/holdings.py:OutgoingWork.log_step",
         "daemon/core/cache.py:Cache.asked_in_vain",
         "daemon/core/counters.py:*",
@@ -267,7 +267,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/group_commits.py:GroupCommits._have_gone:return False",
         "daemon/core/group_victims.py:confirmed_victims:return None",
         "daemon/core/nominations.py:NominationBook.not_placed:return",
-        "daemon/core/nominations.py:NominationBook.settle:return None",
+        "daemon/core/binder_links.py:BinderLinks._on_victim:return",
         "daemon/core/syncs.py:Syncs.unsee:*discard(key)",
         "workers/binder/claim_free.py:ClaimFreer._free:await asyncio.sleep(PAUSE_S)",
         "workers/binder/claim_free.py:ClaimFreer._free_once:freed*= others",

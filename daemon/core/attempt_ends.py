@@ -5,7 +5,7 @@ Permit plugin decides and what a binder reports all end in one of these.
 """
 
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection
 
 from daemon.core.bindings import NO_WORK, BindingWork
 from daemon.core.cached_nodes import CachedPod
@@ -24,7 +24,7 @@ from shared.framework.runtime.diagnosis import FitError
 from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure
-from shared.messages.to_binder import ReportPods, StatusPatch
+from shared.messages.to_binder import BindPod, Decision, ReportPods, StatusPatch
 
 
 class AttemptEnds:
@@ -51,22 +51,37 @@ class AttemptEnds:
     ) -> None:
         """`record` is as it was when it was assumed. NO_WORK: nothing is to be done before the binding,
         as for nearly all pods. `is_announced`: as `BinderPool.order` has it."""
-        facts, outgoing = self._facts, self._outgoing
-        extenders: Sequence[int] = ()
+        facts, outgoing, settings = self._facts, self._outgoing, self._facts.settings
+        extenders: list[int] = []
         if work is not NO_WORK:
-            releases = claim_releases(pod.ticket, record, pod.info, facts.cache.view)
-            facts.nominations.release(releases)
-            extenders = binders_of(facts.settings.extenders, pod.info)
-        if facts.settings.logs_attempts:  # Nearly every pod comes by here.
+            facts.nominations.releases += claim_releases(
+                pod.ticket, record, pod.info, facts.cache.view
+            )
+            extenders = binders_of(settings.extenders, pod.info)
+        if settings.logs_attempts:  # Nearly every pod comes by here.
             outgoing.log_step("binding_ordered", pod, node=node_name)
         if outgoing.patches.by_uid:
             outgoing.patches.drop(record.uid)
-        profile = pod.pod_class.profile
-        outgoing.binders.order(
-            pod.ticket, record, node_name, profile, work, extenders, is_announced=is_announced
-        )
+        is_news = not is_announced and record.nominated_node_name != node_name
+        bind = BindPod(
+            pod.ticket, pod.pod_class.profile, record.namespace, record.name, record.uid, node_name,
+            False, record.resource_version, work.volumes, list(work.claims), extenders,
+            self._decision(pod) if settings.annotates_decisions else None,
+            settings.announces_nodes and is_news,
+        )  # fmt: skip
+        outgoing.binders.order(bind, record, is_announced=is_announced)
         outgoing.counters[Count.SCHEDULED] += 1
         outgoing.counters.recent.append((pod.popped_s, record.key, node_name, ""))
+
+    def _decision(self, pod: QueuedPod) -> Decision:
+        """How the placement of a pod came about, for its annotation."""
+        begun_s = pod.added_s if pod.initial_attempt_s is None else pod.initial_attempt_s
+        return Decision(
+            generation=self._facts.cache.generation,
+            node_count=self._facts.cache.node_count(),
+            attempts=pod.attempts,
+            waited_ms=max(0, round((pod.popped_s - begun_s) * 1000)),
+        )
 
     def take_off(
         self, record: PodRecord, info: PodInfo, node_name: str, claims_left: Collection[str] = ()

@@ -65,8 +65,6 @@ class BinderLinks:
     def _welcome(self, peer: bytes, binder_index: int, now_s: float) -> None:
         binders = self._outgoing.binders
         self._outgoing.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, now_s)
-        self._facts.nominations.lose_binder(peer)
-        self._facts.nominations.keep_binders(binders.peers())
         self._outgoing.effects.append(TellBinder(peer, to_binder.Welcome(self._outgoing.epoch)))
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
@@ -89,7 +87,7 @@ class BinderLinks:
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
         for done in report.victims:
-            self._on_victim(done, now_s)
+            self._on_victim(peer, done, now_s)
 
     def _on_bind_failed(self, peer: bytes, failed: BindFailed, now_s: float) -> None:
         order = self._outgoing.binders.settle(peer, failed.ticket)
@@ -134,9 +132,12 @@ class BinderLinks:
                 self._outgoing.log_step("pod_bound", pod)
             self._outgoing.counters.bound(pod, pod.pod_class.profile, held_s)
 
-    def _on_victim(self, done: VictimDone, now_s: float) -> None:
-        order = self._facts.nominations.settle(done.order_id, done.problem, now_s)
-        if order is not None and done.problem:
+    def _on_victim(self, peer: bytes, done: VictimDone, now_s: float) -> None:
+        order = self._outgoing.binders.settle_victim(peer, done.order_id)
+        if order is None:
+            return
+        self._facts.nominations.settle(order, done.problem, now_s)
+        if done.problem:
             self._outgoing.warn(
                 "victim_not_deleted",
                 pod=f"{order.namespace}/{order.name}",
@@ -147,7 +148,6 @@ class BinderLinks:
 
     def lose(self, peer: bytes, reason: str) -> None:
         """Its orders go to others."""
-        self._facts.nominations.lose_binder(peer)
         lost = self._outgoing.binders.leave(peer)
         self._outgoing.counters[Count.BINDS_REPEATED] += lost
         self._outgoing.warn("binder_lost", orders=lost, reason=reason)

@@ -1,4 +1,4 @@
-"""Binds in flight: which binder has which order, and what becomes of it.
+"""What is in flight with binders: which of them has which order, and what becomes of it.
 
 An order is answered exactly once. When a binder is lost, its orders go to another one with
 `look_first`: whether the lost one had already bound the pod is for the API server to say, and a
@@ -10,7 +10,7 @@ import heapq
 import math
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator
 from typing import Final, NamedTuple
 
 import msgspec
@@ -19,7 +19,15 @@ from daemon.core.effects import Effect, TellBinder
 from daemon.core.peers import Peer, Peers
 from shared.kube.pod_record import PodRecord
 from shared.limits import ORDERS_PER_BINDER_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
-from shared.messages.to_binder import BindPod, BindPods, ClaimWork, Decision, VolumeWork
+from shared.messages.to_binder import (
+    BindPod,
+    BindPods,
+    ClaimWork,
+    DeleteVictim,
+    PreemptPods,
+    ReleaseClaim,
+    VolumeWork,
+)
 
 PAUSE_DOUBLINGS_MAX: Final = 10
 """Of what may be doubled further, the maximum is reached by then."""
@@ -57,32 +65,25 @@ class Binder(Peer):
     """By ticket."""
     waiting: deque[Order] = msgspec.field(default_factory=deque)
     """Beyond what it may have at a time."""
+    victims: dict[int, DeleteVictim] = msgspec.field(default_factory=dict)
+    """By order id: deletions that it has not answered."""
 
 
 class BinderPool(Peers[Binder]):
-    def __init__(
-        self,
-        epoch: int,
-        describe: Callable[[PodRecord], Decision] | None = None,
-        *,
-        announces: bool = False,
-        shared_claim_of: Callable[[str], str] | None = None,
-    ) -> None:
-        """`describe`: what is to be written on each pod about its placement. `announces`: pods whose
-        binding takes time are to say where they are going (bindingCycle in
-        pkg/scheduler/schedule_one.go, v1.36). `shared_claim_of`: by the uid of a pod, the resource claim
-        that others may name too; who shares one is with one binder, as it has one writer at a time."""
+    def __init__(self, epoch: int, shared_claim_of: Callable[[str], str] = lambda _: "") -> None:
+        """`shared_claim_of`: by the uid of a pod, the resource claim that others may name too. Who shares
+        one is with one binder, as it has one writer at a time."""
         super().__init__()
         self._shared_claim_of = shared_claim_of
-        self._announces = announces
         self._epoch = epoch
-        self._describe = describe
         self._ready: list[Binder] = []
         """In the order of their index."""
         self._unassigned: list[Order] = []
         """Of which it is not said yet which binder gets them."""
         self._paused: list[tuple[float, int, Order]] = []
         """A heap of (when its pause is over, its number, order)."""
+        self._victims: list[DeleteVictim] = []
+        """Deletions that no binder has."""
         self._next_number = 1
 
     # Who is there --------------------------------------------------------------------------------
@@ -99,6 +100,7 @@ class BinderPool(Peers[Binder]):
         binder = self._by_peer.pop(peer, None)
         if binder is None:
             return 0
+        self._victims += binder.victims.values()  # A deletion by uid does no harm twice.
         again = [_with_a_look(order) for order in binder.orders.values()]
         self._unassigned += [*again, *binder.waiting]
         self._line_up()
@@ -124,26 +126,9 @@ class BinderPool(Peers[Binder]):
 
     # Orders --------------------------------------------------------------------------------------
 
-    def order(
-        self,
-        ticket: int,
-        record: PodRecord,
-        node_name: str,
-        profile: str,
-        work: BindingWork = NO_WORK,
-        extenders: Sequence[int] = (),
-        *,
-        is_announced: bool = False,
-    ) -> None:
+    def order(self, bind: BindPod, record: PodRecord, *, is_announced: bool = False) -> None:
         """Asks for a binding; it leaves with the next `flush`. `is_announced`: the pod's status says
         the node already, or is about to, whatever the record says."""
-        decision = None if self._describe is None else self._describe(record)
-        announces = self._announces and not is_announced and record.nominated_node_name != node_name
-        bind = BindPod(
-            ticket, profile, record.namespace, record.name, record.uid, node_name, False,
-            record.resource_version, work.volumes, list(work.claims), list(extenders), decision,
-            announces,
-        )  # fmt: skip
         self._unassigned.append(Order(bind, self._next_number, record, is_announced))
         self._next_number += 1
 
@@ -199,13 +184,47 @@ class BinderPool(Peers[Binder]):
                 effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
         return effects
 
+    # Victims -------------------------------------------------------------------------------------
+
+    def preempt(self, victims: list[DeleteVictim], releases: list[ReleaseClaim]) -> list[Effect]:
+        """Has these pods deleted, as soon as a binder is there, and resource claims freed, if one is:
+        the pods' next attempts find those again. Both lists are empty then."""
+        if not (victims or releases or self._victims):
+            return []
+        self._victims += victims
+        messages: dict[bytes, PreemptPods] = {}
+
+        def to(binder: Binder) -> PreemptPods:
+            return messages.setdefault(binder.peer, PreemptPods(self._epoch, [], []))
+
+        if self._ready:
+            for victim in self._victims:
+                binder = self._home(victim.uid)
+                binder.victims[victim.order_id] = victim
+                to(binder).victims.append(victim)
+            self._victims.clear()
+            for release in releases:
+                to(self._home(release.pod_uid)).releases.append(release)
+        victims.clear()
+        releases.clear()
+        return [TellBinder(peer, message) for peer, message in messages.items()]
+
+    def settle_victim(self, peer: bytes, order_id: int) -> DeleteVictim | None:
+        """What became of a deletion came in; None for one that is not out with this binder."""
+        binder = self._by_peer.get(peer)
+        return None if binder is None else binder.victims.pop(order_id, None)
+
+    def victims_in_flight_count(self) -> int:
+        return len(self._victims) + sum(len(b.victims) for b in self._by_peer.values())
+
+    # Inside --------------------------------------------------------------------------------------
+
     def _home(self, uid: str) -> Binder:
         """Of those that are ready: an even choice, always the same for a pod and all that share its
         claim."""
         if len(self._ready) == 1:
             return self._ready[0]
-        shared = "" if self._shared_claim_of is None else self._shared_claim_of(uid)
-        name = shared or uid
+        name = self._shared_claim_of(uid) or uid
         return self._ready[zlib.crc32(name.encode()) % len(self._ready)]
 
     def _line_up(self) -> None:

@@ -303,10 +303,8 @@ class Committer:
     ) -> bool:
         """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
         pod, info = attempt.pod, attempt.pod_class.info
-        self._facts.nominations.release(
-            claim_releases(
-                attempt.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
-            )
+        self._facts.nominations.releases += claim_releases(
+            attempt.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
         )
         if failure.was_room_sought:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1

@@ -30,9 +30,7 @@ from shared.extenders.extender_config import EXTENDER
 from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime.framework import Framework
 from shared.kube.custom_resources import custom_kind
-from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
-from shared.messages.to_binder import Decision
 from shared.plugin_names import DEFAULT_PREEMPTION
 
 
@@ -41,7 +39,6 @@ class ClusterFacts:
 
     def __init__(
         self,
-        epoch: int,
         settings: Settings,
         frameworks: dict[str, Framework],
         plugins: OwnerPlugins,
@@ -69,7 +66,7 @@ class ClusterFacts:
         self.waiting = WaitingPods(plugins.permit, queue)
         self.waiting.introduce(plugins.everyone())
         self.nominations = NominationBook(
-            cache, queue, frameworks, epoch, patches, self.waiting.preempt, self._evictions
+            cache, queue, frameworks, patches, self.waiting.preempt, self._evictions
         )
         known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
         self.syncs = Syncs(known + [custom_kind(name) for name in settings.custom_kinds])
@@ -138,24 +135,7 @@ class OutgoingWork:
         """What is to be done, in order; whoever changes something adds to it."""
         self.snapshots = SnapshotLog(facts.cache, epoch)
         self.scorers = ScorerFleet(epoch, names_pods=settings.logs_attempts)
-        self.binders = BinderPool(
-            epoch,
-            self._described if settings.annotates_decisions else None,
-            announces=settings.announces_nodes,
-            shared_claim_of=facts.shared_claim_of,
-        )
-
-    def _described(self, record: PodRecord) -> Decision:
-        """How the placement of a pod came about, for its annotation."""
-        pod = self._facts.queue.get(record.uid)
-        assert pod is not None, "what is to be bound is in flight"
-        begun_s = pod.added_s if pod.initial_attempt_s is None else pod.initial_attempt_s
-        return Decision(
-            generation=self._facts.cache.generation,
-            node_count=self._facts.cache.node_count(),
-            attempts=pod.attempts,
-            waited_ms=max(0, round((pod.popped_s - begun_s) * 1000)),
-        )
+        self.binders = BinderPool(epoch, facts.shared_claim_of)
 
     def note(self, event: str, **fields: object) -> None:
         self.effects.append(Note(event, fields))

@@ -12,16 +12,14 @@ pods' own status says who is nominated where, victims that are still there are f
 Rules: pkg/scheduler/framework/preemption/preemption.go `prepareCandidateAsync`, v1.36.2.
 """
 
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
 
-from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
 from daemon.core.dispatch import Attempt
-from daemon.core.effects import Effect, TellBinder
 from daemon.core.group_victims import Placed, in_place
 from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -36,7 +34,7 @@ from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import PreemptionProposal
-from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
+from shared.messages.to_binder import DeleteVictim, ReleaseClaim
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import NEVER
 from shared.plugins.preemption.victim_selector import fits_without, victims_on
@@ -101,7 +99,6 @@ class NominationBook:
         cache: Cache,
         queue: SchedulingQueue,
         frameworks: dict[str, Framework],
-        epoch: int,
         patches: StatusPatches,
         preempt_waiting: Callable[[str], bool],
         evictions: Evictions,
@@ -113,16 +110,13 @@ class NominationBook:
         self._cache = cache
         self._queue = queue
         self._frameworks = frameworks
-        self._epoch = epoch
         self._patches = patches
         self._topology_version = -1
-        self._given: dict[int, tuple[DeleteVictim, bytes]] = {}
-        """By order id: deletions that a binder has and has not answered, and which one."""
-        self._waiting: list[DeleteVictim] = []
-        """Deletions that no binder has."""
         self._next_order_id = 1
-        self._releases: list[ReleaseClaim] = []
-        """Resource claims to be freed that no binder was told of."""
+        self.victims: list[DeleteVictim] = []
+        self.releases: list[ReleaseClaim] = []
+        """Resource claims to be freed that a pod which fits nowhere could use otherwise. Both until they
+        are handed over to the binders."""
         self._victims_of: dict[str, list[str]] = {}
         """Uid of a nominated pod -> uids of all that its preemption chose, for `awaited_victims`."""
 
@@ -183,6 +177,10 @@ class NominationBook:
         elif pod.uid in self._victims_of:
             self._patch(pod.record, "")
             self._queue.wake_after_nomination(pod.view, now_s, node_name)
+
+    def _patch(self, record: PodRecord, node_name: str) -> None:
+        pod = self._queue.get(record.uid)
+        self._patches.add(nomination_of(0 if pod is None else pod.ticket, record, node_name))
 
     def _show(self, uid: str) -> None:
         """Writes one pod's nomination into the view, or takes it out."""
@@ -288,7 +286,7 @@ class NominationBook:
                     is_for_group=bool(group_key),
                 )
                 self._next_order_id += 1
-                self._waiting.append(order)
+                self.victims.append(order)
                 self._evictions.begin(record.uid)
                 if not is_given_up:
                     self._cache.mark_evicted(record.uid, is_evicted=True)
@@ -332,22 +330,9 @@ class NominationBook:
             return set(victims_on(pod, row).tolist()) == set(victims)
         return fits_without(pod, row, np.array(victims, np.intp))
 
-    def release(self, claims: Iterable[ReleaseClaim]) -> None:
-        """Has resource claims freed that a pod which fits nowhere could use otherwise."""
-        self._releases += claims
-
-    def _patch(self, record: PodRecord, node_name: str) -> None:
-        pod = self._queue.get(record.uid)
-        self._patches.add(nomination_of(0 if pod is None else pod.ticket, record, node_name))
-
-    # Binders -------------------------------------------------------------------------------------
-
-    def settle(self, order_id: int, problem: str, now_s: float) -> DeleteVictim | None:
+    def settle(self, order: DeleteVictim, problem: str, now_s: float) -> None:
         """A deletion was carried out, or failed for good: then whoever waits for it is tried again. So
         is who was kept out while something happened that helps: who goes last need not help him."""
-        order, _ = self._given.pop(order_id, (None, b""))
-        if order is None:
-            return None
         if problem:
             self._cache.mark_evicted(order.uid, is_evicted=False)
         for uid, is_failed in self._evictions.end(order.uid, is_failed=bool(problem)).items():
@@ -356,39 +341,3 @@ class NominationBook:
             else:
                 label = ASSIGNED_POD_DELETE.label
                 self._queue.let_in((uid,), DEFAULT_PREEMPTION, label, now_s)
-        return order
-
-    def lose_binder(self, peer: bytes) -> None:
-        """Its orders are given again: a deletion by uid does no harm twice."""
-        lost = [order_id for order_id, (_, given_to) in self._given.items() if given_to == peer]
-        self._waiting += [self._given.pop(order_id)[0] for order_id in lost]
-
-    def keep_binders(self, peers: Collection[bytes]) -> None:
-        """Every other binder is lost."""
-        for peer in {peer for _, peer in self._given.values()}.difference(peers):
-            self.lose_binder(peer)
-
-    def in_flight_count(self) -> int:
-        return len(self._given) + len(self._waiting)
-
-    def flush(self, binders: BinderPool) -> list[Effect]:
-        """What there is to be told to the binders, if any is ready."""
-        if not (self._waiting or self._releases):
-            return []
-        if not binders.ready_count():
-            self._releases = []  # The pods' next attempts find them again.
-            return []
-        messages: dict[bytes, PreemptPods] = {}
-
-        def to(peer: bytes) -> PreemptPods:
-            return messages.setdefault(peer, PreemptPods(self._epoch, [], []))
-
-        waiting, self._waiting = self._waiting, []
-        for order in waiting:
-            peer = binders.for_pod(order.uid)
-            self._given[order.order_id] = order, peer
-            to(peer).victims.append(order)
-        releases, self._releases = self._releases, []
-        for release in releases:
-            to(binders.for_pod(release.pod_uid)).releases.append(release)
-        return [TellBinder(peer, message) for peer, message in messages.items()]

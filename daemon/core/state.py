@@ -75,9 +75,7 @@ class SchedulerState:
         `Counters` has it."""
         counters, patches = Counters(stopwatch), StatusPatches()
         begin_at_zero(counters, frameworks)
-        self.facts = facts = ClusterFacts(
-            epoch, settings, frameworks, plugins, now_s, counters, patches
-        )
+        self.facts = facts = ClusterFacts(settings, frameworks, plugins, now_s, counters, patches)
         self.outgoing = outgoing = OutgoingWork(epoch, facts, counters, patches)
         self.cache, self.queue, self.nominations = facts.cache, facts.queue, facts.nominations
         self.counters, self.scorers, self.binders = counters, outgoing.scorers, outgoing.binders
@@ -131,7 +129,8 @@ class SchedulerState:
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
             self._scorer_links.hand_out(now_s)
-        self.outgoing.effects.extend(self.nominations.flush(self.binders))
+        told = self.binders.preempt(self.nominations.victims, self.nominations.releases)
+        self.outgoing.effects.extend(told)
         self._ends.report()
         self._answer_stop()
         return self._taken()

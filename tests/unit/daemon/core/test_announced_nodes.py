@@ -1,11 +1,8 @@
 """Pods that wait for Permit plugins or binders tell where they are going, and take it back."""
 
-import itertools
-
 import msgspec
 import pytest
 
-from daemon.core.bindings import BinderPool
 from daemon.core.effects import TellBinder
 from daemon.core.events import BinderSaid
 from daemon.core.status_patches import StatusPatches, nomination_of, verdict_of
@@ -16,8 +13,6 @@ from shared.messages.to_binder import BindPod, BindPods
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.test_waiting_pods import Asks
-
-TICKETS = itertools.count(1)
 
 
 class Announced(Pipeline):
@@ -103,18 +98,18 @@ def test_what_no_binder_knows_yet_is_recalled_and_what_was_said_before_is_not() 
 def test_orders_say_whether_the_node_is_to_be_told(
     was_nominated: str, is_announced: bool, expected: bool
 ) -> None:
-    def ordered(binders: BinderPool) -> BindPod:
-        binders.join(b"a", 0, now_s=0.0)
-        binders.ready(b"a")
-        pod = msgspec.structs.replace(make_pod("p"), nominated_node_name=was_nominated)
-        binders.order(next(TICKETS), pod, "n1", "default-scheduler", is_announced=is_announced)
-        (effect,) = binders.flush()
+    def ordered(world: Announced) -> BindPod:
+        pod = world.state.queue.get(world.pod.uid)
+        assert pod is not None
+        record = msgspec.structs.replace(world.pod, nominated_node_name=was_nominated)
+        world.state._ends.order_binding(pod, record, "n1", is_announced=is_announced)
+        (effect,) = world.state.binders.flush()
         assert isinstance(effect, TellBinder)
         assert isinstance(effect.message, BindPods)
         return effect.message.orders[0]
 
-    assert ordered(BinderPool(1, announces=True)).announces is expected
-    assert not ordered(BinderPool(1)).announces
+    assert ordered(Announced()).announces is expected
+    assert not ordered(Announced(announces_nodes=False)).announces
 
 
 def test_failures_carry_what_the_binder_told_the_world() -> None:

@@ -8,6 +8,7 @@ import pytest
 from daemon.core import bindings
 from daemon.core.bindings import BinderPool
 from daemon.core.effects import Effect, TellBinder
+from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import BindPod, BindPods
 from tests.support.builders import make_pod
 
@@ -23,6 +24,13 @@ def sent(effects: list[Effect]) -> dict[bytes, list[BindPod]]:
     return found
 
 
+def ask_for(binders: BinderPool, pod: PodRecord) -> None:
+    bind = BindPod(
+        next(TICKETS), "default-scheduler", pod.namespace, pod.name, pod.uid, "n0", look_first=False
+    )
+    binders.order(bind, pod)
+
+
 def pool(*peers: bytes) -> BinderPool:
     made = BinderPool(epoch=1)
     for index, peer in enumerate(peers):
@@ -33,19 +41,19 @@ def pool(*peers: bytes) -> BinderPool:
 
 def test_orders_wait_until_a_binder_is_ready() -> None:
     binders = BinderPool(epoch=1)
-    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
+    ask_for(binders, make_pod("p"))
     assert binders.flush() == []
     binders.join(b"a", 0, now_s=0.0)
     assert binders.flush() == [], "it has said Hello, but may still bind for an earlier owner"
     binders.ready(b"a")
-    assert [order.name for order in sent(binders.flush())[b"a"]] == ["p"]
+    assert [one.name for one in sent(binders.flush())[b"a"]] == ["p"]
     assert binders.in_flight_count() == 1
 
 
 def test_orders_are_spread_over_the_binders() -> None:
     binders = pool(b"a", b"b")
     for i in range(200):
-        binders.order(next(TICKETS), make_pod(f"p{i}"), "n0", "default-scheduler")
+        ask_for(binders, make_pod(f"p{i}"))
     counts = {peer: len(orders) for peer, orders in sent(binders.flush()).items()}
     assert sum(counts.values()) == 200
     assert min(counts.values()) > 60
@@ -55,14 +63,14 @@ def test_one_binder_writes_all_about_a_pod() -> None:
     binders = pool(b"a", b"b", b"c")
     for i in range(20):
         pod = make_pod(f"p{i}")
-        binders.order(next(TICKETS), pod, "n0", "default-scheduler")
+        ask_for(binders, pod)
         (peer,) = sent(binders.flush())
         assert binders.for_pod(pod.uid) == peer
 
 
 def test_a_binder_that_says_hello_again_has_forgotten_its_orders() -> None:
     binders = pool(b"a")
-    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
+    ask_for(binders, make_pod("p"))
     binders.flush()
     assert binders.join(b"a", 0, now_s=1.0) == 1
     binders.ready(b"a")
@@ -72,7 +80,7 @@ def test_a_binder_that_says_hello_again_has_forgotten_its_orders() -> None:
 
 def test_the_orders_of_a_lost_binder_go_to_another_that_looks_first() -> None:
     binders = pool(b"a")
-    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
+    ask_for(binders, make_pod("p"))
     (first,) = sent(binders.flush())[b"a"]
     assert not first.look_first
     assert binders.join(b"a2", 0, now_s=1.0) == 1
@@ -100,7 +108,7 @@ def test_orders_beyond_what_a_binder_may_have_follow_in_their_turn(
     monkeypatch.setattr(bindings, "ORDERS_PER_BINDER_MAX", 2)
     binders = pool(b"a")
     for i in range(5):
-        binders.order(next(TICKETS), make_pod(f"p{i}"), "n0", "default-scheduler")
+        ask_for(binders, make_pod(f"p{i}"))
     names: list[str] = []
     while effects := binders.flush():
         (orders,) = sent(effects).values()
@@ -118,7 +126,7 @@ def test_orders_that_wait_for_a_binder_are_spread_anew_when_another_comes_or_one
     monkeypatch.setattr(bindings, "ORDERS_PER_BINDER_MAX", 2)
     binders = pool(b"a")
     for i in range(40):
-        binders.order(next(TICKETS), make_pod(f"p{i}"), "n0", "default-scheduler")
+        ask_for(binders, make_pod(f"p{i}"))
     assert len(sent(binders.flush())[b"a"]) == 2
     binders.join(b"b", 1, now_s=0.0)
     assert binders.flush() == []
@@ -143,7 +151,7 @@ def test_pods_that_share_a_claim_are_with_one_binder() -> None:
         binders.ready(peer)
     shared = [make_pod(f"shared{i}") for i in range(50)]
     for pod in shared:
-        binders.order(next(TICKETS), pod, "n0", "default-scheduler")
+        ask_for(binders, pod)
     ((peer, orders),) = sent(binders.flush()).items()
     assert len(orders) == 50
     assert {binders.for_pod(pod.uid) for pod in shared} == {peer}
@@ -152,7 +160,7 @@ def test_pods_that_share_a_claim_are_with_one_binder() -> None:
 
 def test_an_order_of_unknown_outcome_is_looked_up_after_pauses_that_grow() -> None:
     binders = pool(b"a")
-    binders.order(next(TICKETS), make_pod("p"), "n0", "default-scheduler")
+    ask_for(binders, make_pod("p"))
     now_s, pauses = 100.0, []
     for _ in range(6):
         (order,) = sent(binders.flush())[b"a"]
