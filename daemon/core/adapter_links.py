@@ -17,7 +17,7 @@ from daemon.core.claim_work import forget_written, written_claims
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.effects import TellAdapter
 from daemon.core.events import AdapterSaid
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.permit_stage import PermitStage
 from shared.dra.device_index import CLAIMS
@@ -49,27 +49,17 @@ the list of pods that follows shows every binding ever ordered; but not longer t
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 
-class AdapterLinks:
-    def __init__(
-        self,
-        facts: ClusterFacts,
-        outgoing: OutgoingWork,
-        changes: ClusterChanges,
-        permit: PermitStage,
-        now_s: float,
-        in_hand: InHand | None,
-    ) -> None:
-        """`in_hand`: for an owner that is to take objects one by one, and say which."""
-        self._facts = facts
-        self._outgoing = outgoing
-        self._changes = changes
-        self._permit = permit
-        self._lists_at_s = now_s + BINDERS_AWAITED_S
-        self._in_hand = in_hand
-        self._peer: bytes | None = None
-        self._is_sync_asked = False
-        self._written_claims: dict[str, str] = {}
-        """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
+class AdapterLinks(Part):
+    _changes: ClusterChanges
+    _permit: PermitStage
+    _lists_at_s: float
+    """At the latest, whatever binders have in flight."""
+    _in_hand: InHand | None
+    """For an owner that is to take objects one by one, and say which."""
+    _peer: bytes | None = None
+    _is_sync_asked: bool = False
+    _written_claims: dict[str, str] = msgspec.field(default_factory=dict)
+    """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
 
     def hear(self, event: AdapterSaid, now_s: float) -> None:
         outgoing, counters = self._outgoing, self._outgoing.counters

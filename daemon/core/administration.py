@@ -211,7 +211,7 @@ def cache_answer(facts: ClusterFacts) -> CacheAnswer:
         for pod in facts.queue
         if cache.get_pod(pod.record.uid) is None
     ]
-    return CacheAnswer(nodes, pending, sorted(facts.settings.profiles))
+    return CacheAnswer(nodes, pending, sorted(facts.frameworks))
 
 
 def metrics_answer(facts: ClusterFacts, outgoing: OutgoingWork) -> MetricsAnswer:

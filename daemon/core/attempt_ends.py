@@ -10,9 +10,8 @@ from collections.abc import Collection
 from daemon.core.bindings import NO_WORK, BindingWork
 from daemon.core.cached_nodes import CachedPod
 from daemon.core.claim_work import claim_releases, claim_work, volume_work
-from daemon.core.dispatch import Attempt
 from daemon.core.effects import TellBinder
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.status_patches import verdict_of
@@ -27,11 +26,7 @@ from shared.messages.from_scorer import Failure
 from shared.messages.to_binder import BindPod, Decision, ReportPods, StatusPatch
 
 
-class AttemptEnds:
-    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-
+class AttemptEnds(Part):
     def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
         """What the volumes and claims need of a pod that has just been reserved a place."""
         cache = self._facts.cache
@@ -106,18 +101,17 @@ class AttemptEnds:
         return forgotten
 
     def fail(
-        self, attempt: Attempt, failure: Failure, now_s: float, *, is_reported: bool = True
+        self, pod: QueuedPod, failure: Failure, now_s: float, *, is_reported: bool = True
     ) -> None:
         """The pod waits for what may help it; the world is told why, unless not `is_reported`."""
-        record = attempt.pod.record
-        profile = attempt.pod_class.profile
-        pod_class, message = attempt.pod_class, failure.message
+        record, pod_class, message = pod.record, pod.pod_class, failure.message
+        profile = pod_class.profile
         if pod_class.last_message == message:
             message = pod_class.last_message  # One text for all that were told it.
         pod_class.last_message = message
-        attempt.pod.past = (*attempt.pod.past[1 - PAST_MAX :], (now_s, message))
-        self._outgoing.counters.recent.append((attempt.pod.popped_s, record.key, "", message))
-        self._outgoing.counters.refused(attempt.pod, profile, is_error=failure.is_error)
+        pod.past = (*pod.past[1 - PAST_MAX :], (now_s, message))
+        self._outgoing.counters.recent.append((pod.popped_s, record.key, "", message))
+        self._outgoing.counters.refused(pod, profile, is_error=failure.is_error)
         if failure.is_error:
             self._outgoing.counters[Count.ERRORS] += 1
             self._outgoing.counters.last_error = f"pod {record.key}: {message}"
@@ -127,11 +121,10 @@ class AttemptEnds:
             place = self._facts.queue.requeue_unschedulable(
                 record.uid, failure.plugins, failure.pending_plugins, now_s
             )
-        self._outgoing.log_step("attempt_failed", attempt.pod, message=message)
+        self._outgoing.log_step("attempt_failed", pod, message=message)
         if place is None or not is_reported:
             return  # Deleted meanwhile.
-        ticket = attempt.pod.ticket
-        verdict = verdict_of(ticket, record, profile, message, is_error=failure.is_error)
+        verdict = verdict_of(pod.ticket, record, profile, message, is_error=failure.is_error)
         self._outgoing.patches.add(verdict)
 
     def report(self) -> None:

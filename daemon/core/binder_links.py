@@ -4,10 +4,9 @@ from typing import Final, assert_never
 
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.cluster_changes import ClusterChanges
-from daemon.core.dispatch import NO_BATCH, Attempt
 from daemon.core.effects import TellBinder
 from daemon.core.events import BinderSaid
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
@@ -29,18 +28,9 @@ BINDER_SILENCE_MAX_S: Final = 15.0
 gone; its orders go to another, which looks first."""
 
 
-class BinderLinks:
-    def __init__(
-        self,
-        facts: ClusterFacts,
-        outgoing: OutgoingWork,
-        changes: ClusterChanges,
-        ends: AttemptEnds,
-    ) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-        self._changes = changes
-        self._ends = ends
+class BinderLinks(Part):
+    _changes: ClusterChanges
+    _ends: AttemptEnds
 
     def hear(self, event: BinderSaid, now_s: float) -> None:
         peer, message = event.peer, event.message
@@ -116,9 +106,8 @@ class BinderLinks:
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_reported = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
-            attempt = Attempt(ticket, NO_BATCH, pod, pod.pod_class)
             failure = Failure([], failed.message, [], [], is_error=True)
-            self._ends.fail(attempt, failure, now_s, is_reported=is_reported)
+            self._ends.fail(pod, failure, now_s, is_reported=is_reported)
             is_announced = failed.was_announced or order.is_announced
             self._facts.nominations.not_placed(pod, is_announced=is_announced)
         self._changes.wake_as_removed(PodView(record, info), node_name, now_s)

@@ -71,8 +71,8 @@ class Binder(Peer):
 
 class BinderPool(Peers[Binder]):
     def __init__(self, epoch: int, shared_claim_of: Callable[[str], str] = lambda _: "") -> None:
-        """`shared_claim_of`: by the uid of a pod, the resource claim that others may name too. Who shares
-        one is with one binder, as it has one writer at a time."""
+        """`shared_claim_of`: by the uid of a pod, the resource claim that others may name too. Who
+        shares one is with one binder, as it has one writer at a time."""
         super().__init__()
         self._shared_claim_of = shared_claim_of
         self._epoch = epoch

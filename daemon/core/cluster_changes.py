@@ -61,7 +61,7 @@ class ClusterChanges:
         self._facts = facts
         self._outgoing = outgoing
         self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
-        self._profiles = facts.settings.profiles
+        self._profiles = facts.frameworks.keys()
         self._events: Counter[ClusterEvent | str] = Counter()
         """Those of the cluster, and labels of others, since `take_events`."""
 

@@ -14,25 +14,21 @@ that does not fit would be a matter of truth.
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator, Sequence
-from itertools import takewhile
+from collections.abc import Iterable, Iterator
 from typing import NamedTuple
-
-import numpy as np
 
 from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
 from daemon.core.claim_work import claim_releases
-from daemon.core.dispatch import Attempt, Scorer
-from daemon.core.group_victims import Placed
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.dispatch import Attempt, Placed, Scorer
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.stretches import Proposed, Stretch, end_of_stretch, passing
+from daemon.core.stretches import end_of_stretch, passing
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.faults import reading
@@ -40,18 +36,14 @@ from shared.framework.status import CODE_NAMES, Status
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 
 
-class Accepted(NamedTuple):
-    attempt: Attempt
-    node_name: str
-
-
 class Judgement(NamedTuple):
-    accepted: list[Accepted]
-    rejected: list[Attempt]
+    accepted: list[tuple[QueuedPod, str]]
+    """Assumed on the node of that name."""
+    rejected: list[QueuedPod]
     """The node does not take the pod any more; it is to be tried again at once."""
-    not_reserved: list[tuple[Attempt, Status]]
+    not_reserved: list[tuple[QueuedPod, Status]]
     """A Reserve plugin refused the placement; the pod is unschedulable by it."""
-    unreadable: list[tuple[Attempt, ObjectError]]
+    unreadable: list[tuple[QueuedPod, ObjectError]]
     """Pods that the owner does not know how to check."""
     stale_count: int
     """Answers for attempts that are not out with this worker (any more)."""
@@ -66,14 +58,9 @@ class Beside(NamedTuple):
     """Those that have it."""
 
 
-class Committer:
-    def __init__(
-        self, facts: ClusterFacts, outgoing: OutgoingWork, ends: AttemptEnds, permit: PermitStage
-    ) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-        self._ends = ends
-        self._permit = permit
+class Committer(Part):
+    _ends: AttemptEnds
+    _permit: PermitStage
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
         """Settles all answers of one message, as far as they change something in the order in which
@@ -102,7 +89,7 @@ class Committer:
             skipped = scorer.settle(ticket)
             if skipped is not None:
                 # The worker did as much as it should at once: each answer settles at least one pod.
-                self.try_again(skipped, now_s, is_refused=False)
+                self.try_again(skipped.pod, now_s, is_refused=False)
         for failure in proposals.failures:
             if failure.preemption is None:
                 self.settle_failure(scorer, failure, proposals.generation, now_s)
@@ -115,14 +102,14 @@ class Committer:
         pairs = zip(placements.tickets, placements.node_rows, strict=True)
         return [Placements([ticket], [row]) for ticket, row in pairs]
 
-    def commit_checked(self, attempt: Attempt, node_row: int, now_s: float) -> None:
+    def commit_checked(self, pod: QueuedPod, node_row: int, now_s: float) -> None:
         """Settles a placement that nothing has happened since its check."""
         counters, cache = self._outgoing.counters, self._facts.cache
         begun_s = counters.stopwatch()
         node_name = cache.nodes.name_of(node_row)
-        cache.assume_pod(attempt.pod.record, node_name, attempt.pod_class)
-        counters.took("Reserve", attempt.pod_class.profile, counters.stopwatch() - begun_s)
-        self._bind(attempt, node_name, now_s)
+        cache.assume_pod(pod.record, node_name, pod.pod_class)
+        counters.took("Reserve", pod.pod_class.profile, counters.stopwatch() - begun_s)
+        self._bind(pod, node_name, now_s)
 
     def judge(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
         """Checks placements that nothing else came between; what passes is assumed."""
@@ -141,11 +128,11 @@ class Committer:
         that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
         cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
         nominations = self._facts.nominations
-        accepted: list[Accepted] = []
-        rejected: list[Attempt] = []
-        not_reserved: list[tuple[Attempt, Status]] = []
-        unreadable: list[tuple[Attempt, ObjectError]] = []
-        known: list[Proposed] = []
+        accepted: list[tuple[QueuedPod, str]] = []
+        rejected: list[QueuedPod] = []
+        not_reserved: list[tuple[QueuedPod, Status]] = []
+        unreadable: list[tuple[QueuedPod, ObjectError]] = []
+        known: list[Placed] = []
         stale_count = 0
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
             attempt = scorer.settle(ticket)
@@ -166,49 +153,47 @@ class Committer:
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
                 forget_worked_out(cache, checker)
-                unreadable += [(attempt, error) for attempt, _ in run]
+                unreadable += [(attempt.pod, error) for attempt, _ in run]
                 for _, row in run:
                     cache.touch_row(row)
                 continue
             begin -= len(run) - len(passes)
             takes_more = pod_class.is_reserved or pod_class.info.takes_claims
             is_simple = not takes_more and not len(cache.view.nominations)
-            chosen: list[tuple[Attempt, int]] = []
+            chosen: list[tuple[QueuedPod, int]] = []
             for (attempt, row), is_ok in zip(run, passes, strict=False):
+                pod = attempt.pod
                 if not (is_ok and is_awaited(attempt, cache)):
-                    rejected.append(attempt)
+                    rejected.append(pod)
                     cache.touch_row(row)
                     continue
                 if is_simple:
-                    chosen.append((attempt, row))
+                    chosen.append((pod, row))
                     continue
-                record, info = attempt.pod.record, attempt.pod_class.info
+                record, info = pod.record, pod.info
                 status = plugins.run_reserve(record, info, cache.view, row)
                 if status.is_success:
                     node_name = cache.nodes.name_of(row)
-                    cache.assume_pod(record, node_name, attempt.pod_class)
+                    cache.assume_pod(record, node_name, pod.pod_class)
                     if cache.view.nominations.get(record.uid) is not None:
                         nominations.placed(record.uid)
-                    accepted.append(Accepted(attempt, node_name))
+                    accepted.append((pod, node_name))
                     continue
                 cache.touch_row(row)
                 if status is FITS_NO_MORE:
-                    rejected.append(attempt)
+                    rejected.append(pod)
                 else:
-                    nominations.not_placed(attempt.pod)
-                    not_reserved.append((attempt, status))
+                    nominations.not_placed(pod)
+                    not_reserved.append((pod, status))
             if chosen:
-                records = [attempt.pod.record for attempt, _ in chosen]
+                records = [pod.record for pod, _ in chosen]
                 names = cache.assume_pods(records, [row for _, row in chosen], pod_class)
-                accepted += [
-                    Accepted(attempt, name)
-                    for (attempt, _), name in zip(chosen, names, strict=True)
-                ]
+                accepted += zip((pod for pod, _ in chosen), names, strict=True)
         return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
 
     def carry_out(self, scorer: Scorer, judgement: Judgement, now_s: float) -> None:
-        for attempt, node_name in judgement.accepted:
-            if not self._bind(attempt, node_name, now_s):
+        for pod, node_name in judgement.accepted:
+            if not self._bind(pod, node_name, now_s):
                 scorer.refused_generation = self._facts.cache.generation
         for rejected in judgement.rejected:
             self.try_again(rejected, now_s)
@@ -221,11 +206,11 @@ class Committer:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
         took = self._outgoing.counters.took
         each_s = took_s / max(1, len(judgement.accepted) + len(judgement.not_reserved))
-        profiles = Counter([each.attempt.pod_class.profile for each in judgement.accepted])
+        profiles = Counter([pod.pod_class.profile for pod, _ in judgement.accepted])
         for profile, count in profiles.items():
             took("Reserve", profile, each_s * count, count)
-        for attempt, status in judgement.not_reserved:
-            took("Reserve", attempt.pod_class.profile, each_s, status=CODE_NAMES[status.code])
+        for pod, status in judgement.not_reserved:
+            took("Reserve", pod.pod_class.profile, each_s, status=CODE_NAMES[status.code])
 
     def settle_failure(
         self,
@@ -250,38 +235,35 @@ class Committer:
             if failed is None:
                 continue
             if is_too_old:
-                self.try_again(failed, now_s, is_refused=proposal is not None)
+                self.try_again(failed.pod, now_s, is_refused=proposal is not None)
             else:
                 is_made = self._refuse(scorer, failed, failure, generation, now_s, beside)
         if proposal is not None and not is_made:
             self._facts.cache.touch_row(proposal.node_row)
             scorer.refused_generation = self._facts.cache.generation
 
-    def try_again(self, attempt: Attempt, now_s: float, *, is_refused: bool = True) -> None:
+    def try_again(self, pod: QueuedPod, now_s: float, *, is_refused: bool = True) -> None:
         """The pod is tried at once, with the state as it is then, because its answer cannot be used or
         there is none; one that `is_refused` too often in a row, later."""
-        pod, uid = attempt.pod, attempt.pod.record.uid
         step = "placement_refused" if is_refused else "attempt_taken_back"
         self._outgoing.log_step(step, pod)
-        place = self._facts.queue.requeue_head(uid, now_s, is_refused=is_refused)
+        place = self._facts.queue.requeue_head(pod.uid, now_s, is_refused=is_refused)
         self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
         if place is Place.BACKOFF:
             self._outgoing.counters[Count.REFUSED_TOO_OFTEN] += 1
             times = pod.refused_count
-            self._outgoing.warn(
-                "refused_too_often", pod=pod.key, ticket=attempt.ticket, times=times
-            )
+            self._outgoing.warn("refused_too_often", pod=pod.key, ticket=pod.ticket, times=times)
 
-    def _bind(self, attempt: Attempt, node_name: str, now_s: float) -> bool:
+    def _bind(self, pod: QueuedPod, node_name: str, now_s: float) -> bool:
         """What follows for a pod that is assumed; False where it loses its place at once."""
-        pod_class = attempt.pod_class
+        pod_class = pod.pod_class
         if pod_class.is_bound_plainly is None:
             pod_class.is_bound_plainly = self._is_bound_plainly(pod_class)
         if pod_class.is_bound_plainly:
             self._outgoing.counters.passed["Permit", pod_class.profile] += 1
-            self._ends.order_binding(attempt.pod, attempt.pod.record, node_name)
+            self._ends.order_binding(pod, pod.record, node_name)
             return True
-        return self._permit.enter(attempt, node_name, now_s)
+        return self._permit.enter(pod, node_name, now_s)
 
     def _is_bound_plainly(self, pod_class: PodClass) -> bool:
         """Nobody is asked whether pods of the class may be bound, there is nothing to write before, and
@@ -304,7 +286,7 @@ class Committer:
         """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
         pod, info = attempt.pod, attempt.pod_class.info
         self._facts.nominations.releases += claim_releases(
-            attempt.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
+            pod.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
         )
         if failure.was_room_sought:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
@@ -320,21 +302,21 @@ class Committer:
                 )
             except ObjectError as error:
                 forget_worked_out(self._facts.cache, self._facts.checker)
-                self._ends.fail(attempt, left_out(error), now_s)
+                self._ends.fail(pod, left_out(error), now_s)
                 return False
             if victim_count is None:
                 self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
                 if beside is None:
-                    self.try_again(attempt, now_s)
+                    self.try_again(pod, now_s)
                 else:
-                    self._ends.fail(attempt, beside.told, now_s)
+                    self._ends.fail(pod, beside.told, now_s)
                 return False
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
                 self._outgoing.counters.observe("victims", (), victim_count)
         elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
             self._facts.nominations.end(pod, now_s)
-        self._ends.fail(attempt, failure, now_s)
+        self._ends.fail(pod, failure, now_s)
         return True
 
     def nominate(
@@ -367,25 +349,6 @@ def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]
             yield Placements(tickets[first:end], rows[first:end]), failure
             first = end
     yield Placements(tickets[first:], rows[first:]), None
-
-
-def taken_count(cache: Cache, checker: Checker, class_id: int, rows: Sequence[int]) -> int:
-    """How many of the next pods of a class the nodes take in the newest state, one after the other: of
-    the first, as far as none keeps another away. 0, where that cannot be told."""
-    info = cache.classes.infos[class_id]
-    rows = list(takewhile(lambda row: 0 <= row < cache.nodes.row_count, rows))
-    if not rows:
-        return 0
-    stretch = Stretch(class_id, info, checker, cache.view, rows[0])
-    count = 1 + sum(1 for _ in takewhile(stretch.takes, rows[1:]))
-    try:
-        with reading("class", class_id):
-            asked = np.array(rows[:count], np.intp)
-            passes = checker.passing(class_id, info, info.spec.scheduler_name, asked)
-    except ObjectError:
-        forget_worked_out(cache, checker)  # The next pod of the class is told.
-        return 0
-    return count if passes.all() else int(passes.argmin())
 
 
 def forget_worked_out(cache: Cache, checker: Checker) -> None:

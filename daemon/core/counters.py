@@ -9,11 +9,12 @@ from collections import Counter, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from daemon.core.owner_counts import Count, add_to, owner_tally
+from daemon.core.owner_counts import ALL_METRICS, Count, add_to
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.measured import Measured, measured_by
+from shared.telemetry.tally import Tally
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -69,7 +70,7 @@ class Counters(dict[Count, int]):
         self.recent: deque[tuple[float, str, str, str]] = deque(maxlen=RECENT_MAX)
         """How the last attempts ended: when they began, the pod's key, node, and the message of those
         without."""
-        self._tally = owner_tally()
+        self._tally = Tally(ALL_METRICS)
         self.count, self.observe = self._tally.count, self._tally.observe
         """What is told apart by labels, and what is measured."""
 

@@ -23,6 +23,7 @@ from daemon.core.effects import Effect, TellScorer
 from daemon.core.peers import Peer, Peers
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Position
 from shared.limits import RUN_PODS_MAX
 from shared.messages.from_scorer import Forecast
@@ -47,19 +48,21 @@ REFUSED_SHARE_MAX: Final = 1 / 8
 the window would lose."""
 
 
-NO_BATCH: Final = 0
-"""Of pods that are answered one by one."""
-
-
 class Attempt(msgspec.Struct, eq=False, gc=False):
-    ticket: int
-    batch_id: int
+    """A pod that is out with a worker, under its ticket."""
+
     pod: QueuedPod
     pod_class: PodClass
+    """As it was handed out."""
+
+
+Placed = tuple[Attempt, int]
+"""A pod and the row of its node."""
 
 
 class GroupInHand(NamedTuple):
     key: str
+    tickets: range
     needed: int
     """So many of its pods had to find a place when it went out."""
 
@@ -131,10 +134,19 @@ class Scorer(Peer):
 
 
 class ScorerFleet(Peers[Scorer]):
-    def __init__(self, epoch: int, *, names_pods: bool = False) -> None:
-        """`names_pods`: workers log what they do with each."""
+    def __init__(
+        self,
+        epoch: int,
+        snapshots: SnapshotLog,
+        nominated: Container[str],
+        *,
+        names_pods: bool = False,
+    ) -> None:
+        """`nominated`: uids, as they are then. `names_pods`: workers log what they do with each."""
         super().__init__()
         self._epoch = epoch
+        self._snapshots = snapshots
+        self._nominated = nominated
         self._names_pods = names_pods
         self._by_class: dict[int, Scorer] = {}
         self.next_ticket = 1
@@ -214,15 +226,13 @@ class ScorerFleet(Peers[Scorer]):
     def hand_out(
         self,
         pods: list[QueuedPod],
-        min_sequence: int,
-        nominated: Container[str],
     ) -> list[Effect]:
-        """Gives pods (at most `credit()`, in queue order) to the workers. `nominated`: uids."""
+        """Gives pods (at most `credit()`, in queue order) to the workers."""
         effects: list[Effect] = []
         for scorer, share in self._shares(pods).items():
             for start in range(0, len(share), BATCH_PODS_MAX):
                 batch = share[start : start + BATCH_PODS_MAX]
-                work = self._work(scorer, batch, min_sequence, nominated)
+                work = self._work(scorer, batch)
                 effects.append(TellScorer(scorer.peer, work))
         return effects
 
@@ -230,22 +240,20 @@ class ScorerFleet(Peers[Scorer]):
         self,
         pods: list[QueuedPod],
         group: GroupTask,
-        min_sequence: int,
-        nominated: Container[str],
     ) -> list[Effect]:
         """Gives all pods of a group, however many, to one worker."""
         scorer = self._by_class.get(pods[0].class_id)
         if scorer is None or self._credit(scorer) <= 0:
             scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.index))
-        work = self._work(scorer, pods, min_sequence, nominated, group)
-        scorer.groups[work.batch_id] = GroupInHand(pods[0].record.group_key, group.needed)
+        work = self._work(scorer, pods, group)
+        tickets = range(work.first_ticket, self.next_ticket)
+        key = pods[0].record.group_key
+        scorer.groups[work.batch_id] = GroupInHand(key, tickets, group.needed)
         return [TellScorer(scorer.peer, work)]
 
     def hand_out_extended(
         self,
         pods: list[QueuedPod],
-        min_sequence: int,
-        nominated: Container[str],
     ) -> list[Effect]:
         """Gives pods that extenders are asked about to the workers that have the fewest of them."""
         shares: dict[bytes, list[ExtendedTask]] = {}
@@ -255,15 +263,15 @@ class ScorerFleet(Peers[Scorer]):
             load[scorer] += 1
             ticket, record = self.take_ticket(), pod.record
             pod.ticket = ticket
-            scorer.attempts[ticket] = Attempt(ticket, NO_BATCH, pod, pod.pod_class)
+            scorer.attempts[ticket] = Attempt(pod, pod.pod_class)
             scorer.extended.add(ticket)
             task = ExtendedTask(
-                ticket, pod.class_id, record.uid in nominated,
+                ticket, pod.class_id, record.uid in self._nominated,
                 record.namespace, record.name, record.uid,
             )  # fmt: skip
             shares.setdefault(scorer.peer, []).append(task)
         return [
-            TellScorer(peer, ScheduleExtended(self._epoch, min_sequence, tasks))
+            TellScorer(peer, ScheduleExtended(self._epoch, self._snapshots.sequence, tasks))
             for peer, tasks in shares.items()
         ]
 
@@ -290,19 +298,18 @@ class ScorerFleet(Peers[Scorer]):
         self,
         scorer: Scorer,
         batch: list[QueuedPod],
-        min_sequence: int,
-        nominated: Container[str],
         group: GroupTask | None = None,
     ) -> SchedulePods:
         batch_id = self._next_batch_id
         self._next_batch_id += 1
         scorer.last_batch_id = batch_id
-        first_ticket = ticket = self.next_ticket
+        first_ticket, nominated = self.next_ticket, self._nominated
+        ticket = first_ticket
         runs: list[TaskRun] = []
         run_class_id, run_length = 0, 0
         for pod in batch:
             pod_class = pod.pod_class
-            scorer.attempts[ticket] = Attempt(ticket, batch_id, pod, pod_class)
+            scorer.attempts[ticket] = Attempt(pod, pod_class)
             pod.ticket = ticket
             ticket += 1
             class_id, uid = pod_class.class_id, pod.record.uid
@@ -318,4 +325,5 @@ class ScorerFleet(Peers[Scorer]):
             runs.append(TaskRun(run_class_id, run_length))
         self.next_ticket = ticket
         names = [pod.key for pod in batch] if self._names_pods else []
-        return SchedulePods(self._epoch, batch_id, min_sequence, first_ticket, runs, group, names)
+        sequence = self._snapshots.sequence
+        return SchedulePods(self._epoch, batch_id, sequence, first_ticket, runs, group, names)

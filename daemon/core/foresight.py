@@ -12,22 +12,26 @@ happens, or somebody needs it (`covers_changes`). Pods that need more than a nod
 (something reserved, nominations) go the usual way.
 """
 
-from daemon.core.committer import Committer, is_wanted, taken_count
-from daemon.core.dispatch import NO_BATCH, Attempt, Foreseen, Scorer
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from itertools import takewhile
+
+import numpy as np
+
+from daemon.core.committer import Committer, forget_worked_out, is_wanted
+from daemon.core.dispatch import Foreseen, Scorer
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.stretches import Stretch
 from shared.columns.journal import Position
+from shared.errors import ObjectError
+from shared.faults import reading
 from shared.messages.from_scorer import Forecast
 
 
-class Foresight:
-    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork, committer: Committer) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-        self._committer = committer
-        self._followed: Scorer | None = None
-        """A pod was placed where this worker had foreseen it, and what follows is not checked yet."""
+class Foresight(Part):
+    _committer: Committer
+    _followed: Scorer | None = None
+    """A pod was placed where this worker had foreseen it, and what follows is not checked yet."""
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a worker says, if it is of this moment and passes every check."""
@@ -43,10 +47,28 @@ class Foresight:
         self._check(scorer, scorer.foreseen)
 
     def _check(self, scorer: Scorer, foreseen: Foreseen) -> None:
-        """As many as can be at once, in the newest state; all is void if the next does not pass."""
-        cache, checker, forecast = self._facts.cache, self._facts.checker, foreseen.forecast
-        rows = forecast.node_rows[foreseen.used_count :]
-        foreseen.checked_count = taken_count(cache, checker, forecast.class_id, rows)
+        """As many as can be at once, in the newest state: as far as none keeps another away. All is void
+        if the next does not pass."""
+        cache, checker, class_id = (
+            self._facts.cache,
+            self._facts.checker,
+            foreseen.forecast.class_id,
+        )
+        info, told = (
+            cache.classes.infos[class_id],
+            foreseen.forecast.node_rows[foreseen.used_count :],
+        )
+        rows = list(takewhile(lambda row: 0 <= row < cache.nodes.row_count, told))
+        foreseen.checked_count = 0
+        if rows:
+            stretch = Stretch(class_id, info, checker, cache.view, rows[0])
+            asked = np.array([rows[0], *takewhile(stretch.takes, rows[1:])], np.intp)
+            try:
+                with reading("class", class_id):
+                    passes = checker.passing(class_id, info, info.spec.scheduler_name, asked)
+                foreseen.checked_count = len(asked) if passes.all() else int(passes.argmin())
+            except ObjectError:
+                forget_worked_out(cache, checker)  # The next pod of the class is told.
         if not foreseen.checked_count:
             scorer.foreseen = None
 
@@ -67,9 +89,8 @@ class Foresight:
             return False
         self._facts.queue.pop_batch(1, now_s)
         pod.ticket = self._outgoing.scorers.take_ticket()
-        attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
         row = foreseen.forecast.node_rows[foreseen.used_count]
-        self._committer.commit_checked(attempt, row, now_s)
+        self._committer.commit_checked(pod, row, now_s)
         self._outgoing.counters[Count.FORECASTS_USED] += 1
         self._outgoing.log_step("placed_as_foreseen", pod)
         self._outgoing.counters.observe("algorithm_s", (), foreseen.forecast.took_s)

@@ -22,12 +22,13 @@ import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.committer import Beside, Committer, forget_worked_out
-from daemon.core.dispatch import NO_BATCH, Attempt, Scorer
+from daemon.core.dispatch import Placed, Scorer
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.group_victims import Placed, confirmed_victims, fit_without
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.group_victims import confirmed_victims, fit_without
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import Unit
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.status_patches import group_verdict
 from shared.errors import ObjectError
 from shared.faults import reading
@@ -38,20 +39,10 @@ WAITING_FOR_PREEMPTION: Final = f"{UNSCHEDULABLE}, pod group is waiting for pree
 OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "
 
 
-class GroupCommits:
-    def __init__(
-        self,
-        facts: ClusterFacts,
-        outgoing: OutgoingWork,
-        ends: AttemptEnds,
-        committer: Committer,
-        reservations: GroupReservations,
-    ) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-        self._ends = ends
-        self._committer = committer
-        self._reservations = reservations
+class GroupCommits(Part):
+    _ends: AttemptEnds
+    _committer: Committer
+    _reservations: GroupReservations
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
         """Whether the answer was one about a group; then it is settled."""
@@ -60,8 +51,8 @@ class GroupCommits:
             return False
         self._facts.nominations.refresh()
         scorer.proposal_sequence = proposals.proposal_sequence
-        of_batch = (a for a in scorer.attempts.values() if a.batch_id == proposals.batch_id)
-        first = next(of_batch, None)
+        in_hand = (scorer.attempts[t].pod for t in group.tickets if t in scorer.attempts)
+        first = next(in_hand, None)
         is_judged = first is not None and self._settle(group.key, first, scorer, proposals, now_s)
         if not is_judged and len(proposals.placements.tickets) >= group.needed:
             # The worker has all of it on its copy; what it found on top of that is no verdict.
@@ -74,25 +65,23 @@ class GroupCommits:
     def refuse(self, unit: Unit, problem: str, now_s: float) -> None:
         """A group that cannot be tried (`PodGroups.begin`)."""
         failure = Failure([], problem, [], [], True)
-        attempts = [Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class) for pod in unit.pods]
-        for attempt in attempts:
-            self._fail(attempt, failure, now_s)
-        if len({attempt.pod_class.profile for attempt in attempts}) == 1:
+        for pod in unit.pods:
+            self._fail(pod, failure, now_s)
+        if len({pod.pod_class.profile for pod in unit.pods}) == 1:
             # Else there is nobody whose attempt it was, and its condition is let be (as upstream).
-            self._tell(unit.key, attempts[0], "error", problem, now_s)
+            self._tell(unit.key, unit.pods[0], "error", problem, now_s)
 
     def release(self, keys: Iterable[str], now_s: float) -> None:
         """Groups are not out with a worker any more: pods of them that came since are tried."""
         for key in keys:
             for pod in self._facts.groups.settled(key):
-                late = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
-                self._committer.try_again(late, now_s, is_refused=False)
+                self._committer.try_again(pod, now_s, is_refused=False)
 
     def _settle(
-        self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
+        self, key: str, first: QueuedPod, scorer: Scorer, proposals: Proposals, now_s: float
     ) -> bool:
         """Whether the placements were checked."""
-        needed = self._facts.groups.needed(key, first.pod)
+        needed = self._facts.groups.needed(key, first)
         found = _found(proposals)
         found_count = len(found)
         proposals = self._permitted(key, first, proposals, found)
@@ -140,20 +129,20 @@ class GroupCommits:
         return is_judged
 
     def _permitted(
-        self, key: str, first: Attempt, proposals: Proposals, found: list[int]
+        self, key: str, first: QueuedPod, proposals: Proposals, found: list[int]
     ) -> Proposals:
         """With what Permit says to the first pod that found a place, where the group's object is gone:
         how many pods it wanted is not known any more."""
-        problem = self._facts.groups.permit_problem(key, first.pod)
+        problem = self._facts.groups.permit_problem(key, first)
         if not problem or not found:
             return proposals
         failure = Failure([min(found)], problem, [], [], is_error=True)
         return msgspec.structs.replace(proposals, failures=[failure, *proposals.failures])
 
-    def _tell(self, key: str, first: Attempt, result: str, message: str, now_s: float) -> None:
+    def _tell(self, key: str, first: QueuedPod, result: str, message: str, now_s: float) -> None:
         labels = (result, first.pod_class.profile)
         self._outgoing.counters.count("podgroup_attempts", labels)
-        self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.pod.popped_s)
+        self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.popped_s)
         group = self._facts.groups.of(key)
         if group is None or self._facts.settings.groups.are_foreign:
             return  # Gone meanwhile, and with it who could be told; or another scheduler's.
@@ -182,13 +171,13 @@ class GroupCommits:
             for failure in proposals.failures:
                 self._committer.settle_failure(scorer, failure, generation, now_s)
             return True
-        for attempt, node_name in judgement.accepted:
-            self._ends.take_off(attempt.pod.record, attempt.pod_class.info, node_name)
-            if attempt.pod.uid in nominated:
-                self._facts.queue.nominator.nominate(attempt.pod.uid, nominated[attempt.pod.uid])
+        for pod, node_name in judgement.accepted:
+            self._ends.take_off(pod.record, pod.info, node_name)
+            if pod.uid in nominated:
+                self._facts.queue.nominator.nominate(pod.uid, nominated[pod.uid])
         scorer.refused_generation = self._facts.cache.generation
-        for attempt in [*(attempt for attempt, _ in judgement.accepted), *judgement.rejected]:
-            self._committer.try_again(attempt, now_s)
+        for pod in [*(pod for pod, _ in judgement.accepted), *judgement.rejected]:
+            self._committer.try_again(pod, now_s)
         nothing = judgement._replace(accepted=[], rejected=[])
         self._committer.carry_out(scorer, nothing, now_s)
         self._try_again(scorer, _tickets(proposals), now_s, is_refused=True)
@@ -202,7 +191,7 @@ class GroupCommits:
         for ticket in tickets:
             attempt = scorer.settle(ticket)
             if attempt is not None:
-                self._committer.try_again(attempt, now_s, is_refused=is_refused)
+                self._committer.try_again(attempt.pod, now_s, is_refused=is_refused)
 
     def _refuse_all(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
         """Pods that have a place, and pods for which one could be made, wait for the others."""
@@ -221,27 +210,27 @@ class GroupCommits:
     ) -> None:
         attempt = scorer.settle(ticket)
         if attempt is not None:
-            self._fail(attempt, Failure([], told, [], [], is_error), now_s)
+            self._fail(attempt.pod, Failure([], told, [], [], is_error), now_s)
 
-    def _fail(self, attempt: Attempt, failure: Failure, now_s: float) -> None:
+    def _fail(self, pod: QueuedPod, failure: Failure, now_s: float) -> None:
         """A pod keeps no claim to what was found for it earlier."""
-        if attempt.pod.uid in self._facts.queue.nominator.node_by_uid:
-            self._facts.nominations.end(attempt.pod, now_s)
-        self._ends.fail(attempt, failure, now_s)
+        if pod.uid in self._facts.queue.nominator.node_by_uid:
+            self._facts.nominations.end(pod, now_s)
+        self._ends.fail(pod, failure, now_s)
 
     def _have_gone(
-        self, key: str, first: Attempt, scorer: Scorer, proposals: Proposals, now_s: float
+        self, key: str, first: QueuedPod, scorer: Scorer, proposals: Proposals, now_s: float
     ) -> bool:
         """Has all go who are in a group's way; no, where that would not help any more."""
         facts, room = self._facts, proposals.group_room
         assert room is not None, "asked before"
         group = facts.groups.of(key)
         placed = _placed(scorer, room)
-        if group is None or len(placed) < facts.groups.needed(key, first.pod):
+        if group is None or len(placed) < facts.groups.needed(key, first):
             return False
         priority = facts.groups.priority(group, (attempt.pod for attempt, _ in placed))
         try:
-            with reading("pod", first.pod):
+            with reading("pod", first):
                 victims = confirmed_victims(
                     facts.cache, facts.groups, priority, room.victims, proposals.generation
                 )
@@ -292,7 +281,7 @@ class GroupCommits:
                     self._committer.nominate(
                         scorer, attempt, place, generation, now_s, placed=beside.placed
                     )
-                self._ends.fail(attempt, beside.told, now_s)
+                self._ends.fail(attempt.pod, beside.told, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 
 

@@ -16,7 +16,7 @@ import math
 
 import msgspec
 
-from daemon.core.dispatch import Attempt
+from daemon.core.dispatch import Placed
 from daemon.core.holdings import ClusterFacts
 from daemon.core.pod_groups import Unit
 from daemon.core.queue.queued_pod import QueuedPod
@@ -53,7 +53,7 @@ class GroupReservations:
     def hold(
         self,
         key: str,
-        placed: list[tuple[Attempt, int]],
+        placed: list[Placed],
         message: str,
         now_s: float,
         priority: int | None = None,

@@ -14,16 +14,13 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.dispatch import Attempt
+from daemon.core.dispatch import Placed
 from daemon.core.pod_groups import PodGroups
 from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime.what_if import WhatIf
 from shared.kube.pod_group_rules import goes_as_a_whole, priority_of
-
-Placed = tuple[Attempt, int]
-"""A pod of the group, and the row of its node."""
 
 
 def confirmed_victims(

@@ -1,12 +1,12 @@
 """Everything that the owner holds, for the parts that change it.
 
 A placement touches most of it: the cache, the queue, a nomination, a binder's orders, a counter. So each
-part (`adapter_links.py`, `scorer_links.py`, `foresight.py`, `committer.py`, `permit_stage.py`,
-`attempt_ends.py`, `binder_links.py`, `administration.py`) is one thing that happens, and is given both:
-what is so, and what others are to do about it.
+part (`Part`) is given both: what is so, and what others are to do about it.
 """
 
 from functools import partial
+
+import msgspec
 
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
@@ -54,7 +54,7 @@ class ClusterFacts:
         self.checker = Checker(cache.view, plugins.checked(frameworks))
         self.suspects = Suspects()
         self.groups = PodGroups(cache, settings.groups)
-        self._evictions = Evictions(cache, self.groups, is_async=settings.preempts_async)
+        self._evictions = Evictions(cache, self.groups, settings.preempts_async)
         self.queue = queue = SchedulingQueue(
             self._wakeups(),
             start_s=now_s,
@@ -134,7 +134,10 @@ class OutgoingWork:
         self.effects: list[Effect] = []
         """What is to be done, in order; whoever changes something adds to it."""
         self.snapshots = SnapshotLog(facts.cache, epoch)
-        self.scorers = ScorerFleet(epoch, names_pods=settings.logs_attempts)
+        nominated = facts.queue.nominator.node_by_uid
+        self.scorers = ScorerFleet(
+            epoch, self.snapshots, nominated, names_pods=settings.logs_attempts
+        )
         self.binders = BinderPool(epoch, facts.shared_claim_of)
 
     def note(self, event: str, **fields: object) -> None:
@@ -151,3 +154,11 @@ class OutgoingWork:
     def warn(self, event: str, **fields: object) -> None:
         """The same of what should not be so."""
         self.effects.append(Note(event, fields, is_warning=True))
+
+
+class Part(msgspec.Struct, eq=False, dict=True):
+    """One thing that happens to the owner: what it needs of the others is named by each. `dict`: who
+    judges the owner listens to what its parts are told."""
+
+    _facts: ClusterFacts
+    _outgoing: OutgoingWork

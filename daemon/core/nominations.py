@@ -15,12 +15,13 @@ Rules: pkg/scheduler/framework/preemption/preemption.go `prepareCandidateAsync`,
 from collections.abc import Callable, Sequence
 from typing import Final
 
+import msgspec
 import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.dispatch import Attempt
-from daemon.core.group_victims import Placed, in_place
+from daemon.core.dispatch import Attempt, Placed
+from daemon.core.group_victims import in_place
 from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
@@ -44,21 +45,20 @@ WHOLE_CLUSTER: Final = "cluster"
 """Where room is made for a group, as events name it."""
 
 
-class Evictions:
+class Evictions(msgspec.Struct, eq=False):
     """Which pods wait for victims that a binder is to delete: they are not tried meanwhile, as the
     events of each victim would have them tried in vain (PreEnqueue of DefaultPreemption)."""
 
-    def __init__(self, cache: Cache, groups: PodGroups, *, is_async: bool) -> None:
-        """`is_async`: of preemptions (`Settings.preempts_async`); else nobody is held back."""
-        self.is_async = is_async
-        self._cache = cache
-        self._groups = groups
-        self.victims: dict[str, set[str]] = {}
-        """By uid of a preemptor: the uids of those that are to go for it."""
-        self._preemptors: dict[str, dict[str, str]] = {}
-        """By uid of a victim: the uid of each preemptor that chose it -> the group's key, or nothing
-        for a pod. More than one, as a more important pod may want the same room."""
-        self._failed: set[str] = set()
+    _cache: Cache
+    _groups: PodGroups
+    is_async: bool
+    """Of preemptions (`Settings.preempts_async`); else nobody is held back."""
+    victims: dict[str, set[str]] = {}
+    """By uid of a preemptor: the uids of those that are to go for it."""
+    _preemptors: dict[str, dict[str, str]] = {}
+    """By uid of a victim: the uid of each preemptor that chose it -> the group's key, or nothing for a
+    pod. More than one, as a more important pod may want the same room."""
+    _failed: set[str] = set()
 
     def begin(self, victim_uid: str) -> None:
         """The victim is ordered to go."""
@@ -242,28 +242,28 @@ class NominationBook:
             self._clear_lower(pod, proposal.node_row, now_s)
         self._queue.nominator.nominate(pod.uid, node_name)
         self._patch(pod.record, node_name)
-        self._evict(staying, attempt, pod.record, node_name)
+        self._evict(staying, pod, pod.record, node_name)
         self.refresh()
         self._victims_of[pod.record.uid] = [victim.record.uid for victim in victims]
         if placed is not None:
             placed.append((attempt, proposal.node_row))
         return 0 if does_nothing else len(victims)
 
-    def commit_group(self, attempt: Attempt, group: PodGroup, victims: Sequence[CachedPod]) -> int:
-        """Has these pods go for a group, which `attempt` is of. Returns their number, as `commit`."""
+    def commit_group(self, pod: QueuedPod, group: PodGroup, victims: Sequence[CachedPod]) -> int:
+        """Has these pods go for a group, which `pod` is of. Returns their number, as `commit`."""
         staying = [victim for victim in victims if not victim.record.deleted]
-        self._evict(staying, attempt, group.metadata, WHOLE_CLUSTER, group.metadata.key)
+        self._evict(staying, pod, group.metadata, WHOLE_CLUSTER, group.metadata.key)
         return 0 if self._evictions.is_async and not staying else len(victims)
 
     def _evict(
         self,
         victims: Sequence[CachedPod],
-        attempt: Attempt,
+        pod: QueuedPod,
         preemptor: PodRecord | ObjectMeta,
         place: str,
         group_key: str = "",
     ) -> None:
-        """For a pod, or for the group of this key, which `attempt` is of; `place`: the node."""
+        """For a pod, or for the group of this key, which `pod` is of; `place`: the node."""
         for victim in victims:
             record = victim.record
             # One that waits on Permit is bound nowhere: it goes back to the queue.
@@ -271,7 +271,7 @@ class NominationBook:
             if is_given_up or not victim.is_evicted:
                 order = DeleteVictim(
                     order_id=self._next_order_id,
-                    profile=attempt.pod_class.profile,
+                    profile=pod.pod_class.profile,
                     namespace=record.namespace,
                     name=record.name,
                     uid=record.uid,
@@ -282,7 +282,7 @@ class NominationBook:
                     preemptor_uid=preemptor.uid,
                     observed_generation=record.generation,
                     is_given_up=is_given_up,
-                    ticket=attempt.ticket,
+                    ticket=pod.ticket,
                     is_for_group=bool(group_key),
                 )
                 self._next_order_id += 1

@@ -6,6 +6,7 @@ labels and sentences as in `shared/telemetry/metrics.py`, which has what other p
 
 import enum
 import math
+from functools import partial
 from typing import Final, NamedTuple
 
 from shared.messages.measured import Measured
@@ -27,21 +28,14 @@ class Metric(NamedTuple):
     sentence: str
 
 
-def _attempts(result: str, sentence: str) -> Metric:
-    labels = (("result", result),)
-    return Metric("scheduler_schedule_attempts_total", Kind.COUNTER, labels, sentence)
+def _one_of(name: str, kind: Kind, label: str, value: str, sentence: str) -> Metric:
+    return Metric(name, kind, ((label, value),), sentence)
 
 
-def _binds(result: str, sentence: str) -> Metric:
-    return Metric("berth_binds_total", Kind.COUNTER, (("result", result),), sentence)
-
-
-def _proposals(result: str, sentence: str) -> Metric:
-    return Metric("berth_proposals_total", Kind.COUNTER, (("result", result),), sentence)
-
-
-def _pending(queue: str, sentence: str) -> Metric:
-    return Metric("scheduler_pending_pods", Kind.GAUGE, (("queue", queue),), sentence)
+_attempts = partial(_one_of, "scheduler_schedule_attempts_total", Kind.COUNTER, "result")
+_binds = partial(_one_of, "berth_binds_total", Kind.COUNTER, "result")
+_proposals = partial(_one_of, "berth_proposals_total", Kind.COUNTER, "result")
+_pending = partial(_one_of, "scheduler_pending_pods", Kind.GAUGE, "queue")
 
 
 @enum.unique
@@ -213,11 +207,6 @@ ALL_METRICS: Final[dict[str, MetricFamily]] = {
     ),
     **METRICS,
 }
-
-
-def owner_tally() -> Tally:
-    """Of all of them."""
-    return Tally(ALL_METRICS)
 
 
 def add_to(tally: Tally, measured: Measured) -> None:

@@ -8,8 +8,7 @@ from collections.abc import Iterable
 from daemon.core.attempt_ends import AttemptEnds, refusal
 from daemon.core.bindings import NO_WORK
 from daemon.core.cluster_changes import ClusterChanges
-from daemon.core.dispatch import NO_BATCH, Attempt
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.waiting_pods import Waiting
@@ -18,23 +17,14 @@ from shared.faults import reading
 from shared.framework.status import CODE_NAMES, Code, Status
 
 
-class PermitStage:
-    def __init__(
-        self,
-        facts: ClusterFacts,
-        outgoing: OutgoingWork,
-        changes: ClusterChanges,
-        ends: AttemptEnds,
-    ) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-        self._changes = changes
-        self._ends = ends
+class PermitStage(Part):
+    _changes: ClusterChanges
+    _ends: AttemptEnds
 
-    def enter(self, attempt: Attempt, node_name: str, now_s: float) -> bool:
+    def enter(self, pod: QueuedPod, node_name: str, now_s: float) -> bool:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all (False): then
         whoever was kept away by it on some copy is to be looked at again."""
-        record, info = attempt.pod.record, attempt.pod_class.info
+        record, info = pod.record, pod.info
         begun_s = self._outgoing.counters.stopwatch()
         try:
             with reading("pod", record):
@@ -46,18 +36,18 @@ class PermitStage:
             work, status = NO_WORK, Status(Code.ERROR, (error.problem,))
         took_s = self._outgoing.counters.stopwatch() - begun_s
         self._outgoing.counters.took(
-            "Permit", attempt.pod_class.profile, took_s, status=CODE_NAMES[status.code]
+            "Permit", pod.pod_class.profile, took_s, status=CODE_NAMES[status.code]
         )
         if status.code is Code.WAIT:
             self._outgoing.counters[Count.PERMIT_WAITS] += 1
-            self._outgoing.log_step("waits_on_permit", attempt.pod, node=node_name)
+            self._outgoing.log_step("waits_on_permit", pod, node=node_name)
             if self._facts.settings.announces_nodes:
                 self._facts.nominations.announce(record, node_name)
         elif status.is_success:
-            self._ends.order_binding(attempt.pod, record, node_name, work)
+            self._ends.order_binding(pod, record, node_name, work)
         else:
             self._ends.take_off(record, info, node_name)
-            self._ends.fail(attempt, refusal(status), now_s)
+            self._ends.fail(pod, refusal(status), now_s)
             self._facts.nominations.not_placed(self._facts.queue.get(record.uid))
             return False
         return True
@@ -86,8 +76,7 @@ class PermitStage:
         self._outgoing.counters[Count.PERMIT_REJECTIONS] += 1
         forgotten = self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
         assert forgotten is not None, "a pod that is not assumed does not wait"
-        attempt = Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class)
-        self._ends.fail(attempt, refusal(status), now_s)
+        self._ends.fail(pod, refusal(status), now_s)
         self._facts.nominations.not_placed(pod, is_announced=self._is_announced(waiting))
         # Others may have its room; the pod itself has just given it up.
         self._changes.wake_as_deleted(forgotten, now_s, but=pod.uid)

@@ -2,19 +2,22 @@
 
 import math
 from collections import deque
+from functools import partial
 from typing import Final, assert_never
+
+import msgspec
 
 from daemon.core import suspects
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer, is_wanted
-from daemon.core.dispatch import NO_BATCH, Attempt
+from daemon.core.dispatch import Attempt
 from daemon.core.effects import TellScorer
 from daemon.core.events import ScorerSaid
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.pod_groups import Unit
@@ -38,29 +41,17 @@ SCORER_SILENCE_MAX_S: Final = 60.0
 a million nodes take about 10 s. One that is silent for so long is stuck; others get its pods."""
 
 
-class ScorerLinks:
-    def __init__(
-        self,
-        facts: ClusterFacts,
-        outgoing: OutgoingWork,
-        changes: ClusterChanges,
-        ends: AttemptEnds,
-        committer: Committer,
-        foresight: Foresight,
-        reservations: GroupReservations,
-    ) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-        self._changes = changes
-        self._ends = ends
-        self._committer = committer
-        self._reservations = reservations
-        self._group_commits = GroupCommits(facts, outgoing, ends, committer, reservations)
-        self._foresight = foresight
-        self._resyncs: dict[bytes, str] = {}
-        """Who needs everything, and why."""
-        self._sent_away: deque[bytes] = deque(maxlen=SENT_AWAY_MAX)
-        """Connections of other hosts that are not listened to any more."""
+class ScorerLinks(Part):
+    _changes: ClusterChanges
+    _ends: AttemptEnds
+    _committer: Committer
+    _group_commits: GroupCommits
+    _reservations: GroupReservations
+    _foresight: Foresight
+    _resyncs: dict[bytes, str] = msgspec.field(default_factory=dict)
+    """Who needs everything, and why."""
+    _sent_away: deque[bytes] = msgspec.field(default_factory=partial(deque, maxlen=SENT_AWAY_MAX))
+    """Connections of other hosts that are not listened to any more."""
 
     # What workers say ----------------------------------------------------------------------------
 
@@ -174,18 +165,17 @@ class ScorerLinks:
         guilty = self._facts.suspects.lose(attempts, now_s)
         for attempt in attempts:
             if attempt.pod_class.class_id in guilty:
-                self._park(attempt, now_s)
+                self._park(attempt.pod, now_s)
             else:
-                self._committer.try_again(attempt, now_s, is_refused=False)
+                self._committer.try_again(attempt.pod, now_s, is_refused=False)
         records = [attempt.pod.record for attempt in attempts]
         groups = dict.fromkeys(record.group_key for record in records if record.group)
         self._group_commits.release(groups, now_s)
 
-    def _park(self, attempt: Attempt, now_s: float) -> None:
+    def _park(self, pod: QueuedPod, now_s: float) -> None:
         self._outgoing.counters[Count.PODS_PARKED] += 1
-        pod, ticket = attempt.pod.key, attempt.ticket
-        self._outgoing.warn("pod_parked", pod=pod, ticket=ticket, reason=suspects.WHY)
-        self._ends.fail(attempt, Failure([], suspects.WHY, [], [], True), now_s)
+        self._outgoing.warn("pod_parked", pod=pod.key, ticket=pod.ticket, reason=suspects.WHY)
+        self._ends.fail(pod, Failure([], suspects.WHY, [], [], True), now_s)
 
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""
@@ -255,16 +245,14 @@ class ScorerLinks:
     def _hand_out_pods(self, pods: list[QueuedPod]) -> None:
         scorers = self._outgoing.scorers
         tried = pods
-        sequence = self._outgoing.snapshots.sequence
-        nominated = self._facts.queue.nominator.node_by_uid
         extenders = self._facts.settings.extenders
         if extenders and pods:
             extended = [each for each in pods if asked_of_scorers(extenders, each.info)]
-            self._outgoing.effects.extend(scorers.hand_out_extended(extended, sequence, nominated))
+            self._outgoing.effects.extend(scorers.hand_out_extended(extended))
             waiting = {id(pod) for pod in extended}
             pods = [each for each in pods if id(each) not in waiting]
         if pods:
-            self._outgoing.effects.extend(scorers.hand_out(pods, sequence, nominated))
+            self._outgoing.effects.extend(scorers.hand_out(pods))
         self._log_handed_out(tried)
 
     def _hand_out_group(self, unit: Unit, now_s: float) -> None:
@@ -278,9 +266,7 @@ class ScorerLinks:
         if isinstance(task, str):
             self._group_commits.refuse(unit, task, now_s)
             return
-        sequence = self._outgoing.snapshots.sequence
-        nominated = self._facts.queue.nominator.node_by_uid
-        self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task, sequence, nominated))
+        self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task))
         self._log_handed_out(unit.pods)
 
     def _log_handed_out(self, pods: list[QueuedPod]) -> None:
@@ -293,7 +279,7 @@ class ScorerLinks:
             return False
         if pod.class_id in self._facts.suspects.parked:
             # It was active when another of it was parked.
-            self._park(Attempt(pod.ticket, NO_BATCH, pod, pod.pod_class), now_s)
+            self._park(pod, now_s)
             return False
         return True
 

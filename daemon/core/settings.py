@@ -10,7 +10,6 @@ from shared.extenders.extender_config import ExtenderConfig
 class Settings(msgspec.Struct, frozen=True):
     """They do not change during the owner's life."""
 
-    profiles: frozenset[str]
     binder_count: int = 1
     is_candidate: bool = False
     """There is leader election: nothing is scheduled before `LeaseTaken`."""

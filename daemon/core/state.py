@@ -22,7 +22,7 @@ Each part of the work has a file, and what is held is handed down, never up (`ho
 from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
-from daemon.core.adapter_links import AdapterLinks
+from daemon.core.adapter_links import BINDERS_AWAITED_S, AdapterLinks
 from daemon.core.administration import answer_of
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.binder_links import BinderLinks
@@ -42,6 +42,7 @@ from daemon.core.events import (
     ScorerSaid,
 )
 from daemon.core.foresight import Foresight
+from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
@@ -84,10 +85,20 @@ class SchedulerState:
         self._permit = PermitStage(facts, outgoing, changes, self._ends)
         committer = Committer(facts, outgoing, self._ends, self._permit)
         self._foresight = Foresight(facts, outgoing, committer)
-        self._adapter_links = AdapterLinks(facts, outgoing, changes, self._permit, now_s, in_hand)
+        self._adapter_links = AdapterLinks(
+            facts, outgoing, changes, self._permit, now_s + BINDERS_AWAITED_S, in_hand
+        )
         self.reservations = GroupReservations(facts)
+        groups = GroupCommits(facts, outgoing, self._ends, committer, self.reservations)
         self._scorer_links = ScorerLinks(
-            facts, outgoing, changes, self._ends, committer, self._foresight, self.reservations
+            facts,
+            outgoing,
+            changes,
+            self._ends,
+            committer,
+            groups,
+            self.reservations,
+            self._foresight,
         )
         self._binder_links = BinderLinks(facts, outgoing, changes, self._ends)
         self._tidies_at_s = now_s

@@ -13,7 +13,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
-from daemon.core.dispatch import Attempt
+from daemon.core.dispatch import Placed
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import Rows
 from shared.columns.topology import NO_DOMAIN
@@ -22,9 +22,6 @@ from shared.errors import ObjectError
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-
-Proposed = tuple[Attempt, int]
-"""A pod and the row of its node."""
 
 
 class Stretch:
@@ -88,9 +85,7 @@ class Stretch:
         return None if crowded is None else [(domain_of_row, set()) for domain_of_row in crowded]
 
 
-def end_of_stretch(
-    known: Sequence[Proposed], begin: int, checker: Checker, view: ClusterView
-) -> int:
+def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: ClusterView) -> int:
     """Where the stretch ends that begins there. It is looked for when the one before is dealt with:
     which pods are the same may have changed by it."""
     nominations = view.nominations if len(view.nominations) else None
@@ -122,7 +117,7 @@ def end_of_stretch(
     return len(known)
 
 
-def passing(cache: Cache, checker: Checker, run: Sequence[Proposed], generation: int) -> list[bool]:
+def passing(cache: Cache, checker: Checker, run: Sequence[Placed], generation: int) -> list[bool]:
     """Whether each pod of a stretch may go where a copy at `generation` had it go, on the state of now;
     of fewer pods, where those before may let in the ones that are left."""
     nodes = cache.nodes

@@ -52,7 +52,6 @@ def make_state(
     `is_candidate`: with leader election."""
     built = [registry.build(profile) for profile in config.profiles]
     settings = Settings(
-        profiles=frozenset(profile.scheduler_name for profile in built),
         binder_count=options.binders,
         is_candidate=is_candidate,
         assumed_pod_ttl_s=options.assume_ttl_s,

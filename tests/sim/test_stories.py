@@ -463,7 +463,7 @@ def test_who_was_kept_away_by_a_pod_that_permit_refuses_at_once_is_tried_again()
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 1
-    looks = "if not self._bind(attempt, node_name, now_s):"
+    looks = "if not self._bind(pod, node_name, now_s):"
     kind = kind_of_failure(plan, "daemon.core.committer", looks, f"{looks[:-1]} and False:")
     assert kind == "waits though it fits"
 

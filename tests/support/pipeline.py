@@ -124,7 +124,6 @@ class Pipeline:
             registrations=dict.fromkeys(schedulers, built.registrations),
         )
         settings = Settings(
-            profiles=frozenset(self.frameworks),
             binder_count=1,
             is_candidate=is_candidate,
             extenders=extenders,

@@ -11,12 +11,12 @@ groups: whatever happens they come back here (upstream tries them on and on whil
 Rules: pkg/scheduler/backend/queue/backoff_queue.go, v1.36.
 """
 
-import heapq
 import math
 from collections.abc import Iterator
 from typing import Final
 
 from daemon.core.queue.active import QueueKey
+from daemon.core.queue.pod_line import PodLine
 from daemon.core.queue.queued_pod import Place, QueuedPod
 
 WINDOW_S: Final = 1.0
@@ -25,11 +25,9 @@ WINDOW_S: Final = 1.0
 _SHIFT_MAX: Final = 64
 """2**64 s is longer than any maximum; more doublings would only overflow the float."""
 
-_Entry = tuple[float, tuple[float, ...], int, QueuedPod]
-
 
 class BackoffQueue:
-    """Two heaps by the end of the back-off, then in the order of the active queue."""
+    """Two lines by the end of the back-off, then in the order of the active queue."""
 
     def __init__(self, initial_s: float, max_s: float, queue_key: QueueKey) -> None:
         assert initial_s >= 0, "a back-off cannot end before it begins"
@@ -37,8 +35,8 @@ class BackoffQueue:
         self._initial_s = initial_s
         self._max_s = max_s
         self._queue_key = queue_key
-        self._rejected = _Waiting()
-        self._errors = _Waiting()
+        self._rejected = PodLine(Place.BACKOFF)
+        self._errors = PodLine(Place.BACKOFF)
 
     def __len__(self) -> int:
         return self._rejected.count + self._errors.count
@@ -66,70 +64,30 @@ class BackoffQueue:
         return self._initial_s * factor
 
     def push(self, pod: QueuedPod) -> None:
-        pod.place = Place.BACKOFF
         key = self._queue_key(pod.priority, pod.timestamp_s)
-        self._of(pod).push((pod.backoff_until_s, key, pod.arrival, pod))
+        self._of(pod).put(pod, (pod.backoff_until_s, *key))
 
     def remove(self, pod: QueuedPod) -> None:
         """Takes a pod out; the caller gives it its next place."""
-        assert pod.place is Place.BACKOFF, "only a pod in back-off leaves the back-off queue"
-        pod.place = Place.GONE
-        self._of(pod).discard()
+        self._of(pod).remove(pod)
 
     def pop_early(self) -> QueuedPod | None:
         """The rejected pod whose back-off ends first, taken out before it does."""
-        return None if self._rejected.first() is None else self._rejected.pop()
+        return self._rejected.pop()
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
         window_s = math.floor(now_s)
         done: list[QueuedPod] = []
         for waiting in (self._rejected, self._errors):
-            while (first := waiting.first()) is not None and first[0] < window_s:
-                done.append(waiting.pop())
+            while (first := waiting.first()) is not None and first[0][0] < window_s:
+                waiting.pop()
+                done.append(first[2])
         return done
 
     def next_completion_s(self) -> float:
         """When the next pod leaves; infinity when none is here."""
         firsts = (self._rejected.first(), self._errors.first())
-        return min((each[0] for each in firsts if each is not None), default=math.inf) + WINDOW_S
+        return min((each[0][0] for each in firsts if each is not None), default=math.inf) + WINDOW_S
 
-    def _of(self, pod: QueuedPod) -> "_Waiting":
+    def _of(self, pod: QueuedPod) -> PodLine:
         return self._errors if pod.waits_in_full else self._rejected
-
-
-class _Waiting:
-    """Pods by the end of their back-off. One that is taken out leaves its entry, which is skipped."""
-
-    def __init__(self) -> None:
-        self._heap: list[_Entry] = []
-        self.count = 0
-
-    def __iter__(self) -> Iterator[QueuedPod]:
-        return (entry[3] for entry in self._heap if _is_alive(entry))
-
-    def push(self, entry: _Entry) -> None:
-        heapq.heappush(self._heap, entry)
-        self.count += 1
-
-    def first(self) -> _Entry | None:
-        while self._heap and not _is_alive(self._heap[0]):
-            heapq.heappop(self._heap)
-        return self._heap[0] if self._heap else None
-
-    def pop(self) -> QueuedPod:
-        """The pod that `first` has shown."""
-        self.count -= 1
-        return heapq.heappop(self._heap)[3]
-
-    def discard(self) -> None:
-        """One of the pods is elsewhere by now. Once dead entries are more than the others, they go."""
-        self.count -= 1
-        if len(self._heap) > 2 * self.count + 16:
-            self._heap = [entry for entry in self._heap if _is_alive(entry)]
-            heapq.heapify(self._heap)
-
-
-def _is_alive(entry: _Entry) -> bool:
-    """A pod that left and came back has another arrival number than its old entry."""
-    pod = entry[3]
-    return pod.place is Place.BACKOFF and pod.arrival == entry[2]

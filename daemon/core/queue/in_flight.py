@@ -65,15 +65,15 @@ class InFlight:
         pod.first_event = self._events_start + len(self._events)
         self._pods[uid] = pod
 
-    def finish(self, uid: str) -> QueuedPod:
+    def remove(self, pod: QueuedPod) -> None:
         """Ends an attempt; the caller gives the pod its next place."""
+        uid = pod.record.uid
         is_oldest = next(iter(self._pods)) == uid
-        pod = self._pods.pop(uid)
+        del self._pods[uid]
         pod.place = Place.GONE
         pod.own_events = ()
         if is_oldest and self._events:
             self._trim()
-        return pod
 
     def record(self, change: Change) -> None:
         """Notes an event for every attempt under way."""

@@ -102,6 +102,12 @@ class SchedulingQueue:
         self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s, queue_key)
         self._parked = UnschedulablePods(start_s, settings.leftover_after_s)
         self._in_flight = InFlight(wakeups)
+        self._places: dict[Place, ActiveQueue | BackoffQueue | UnschedulablePods | InFlight] = {
+            Place.ACTIVE: self._active,
+            Place.BACKOFF: self._backoff,
+            Place.UNSCHEDULABLE: self._parked,
+            Place.IN_FLIGHT: self._in_flight,
+        }
         self._arrivals = 0
 
     # What is here ---------------------------------------------------------------------------------
@@ -115,7 +121,7 @@ class SchedulingQueue:
     @property
     def poppable_count(self) -> int:
         """How many pods `pop_batch` could give out at this moment."""
-        return len(self._active) + self._backoff.poppable_count
+        return self._active.count + self._backoff.poppable_count
 
     def first_in_line(self) -> QueuedPod | None:
         """The pod that `pop_batch` would give out first, in the usual case that pods came in order."""
@@ -132,7 +138,7 @@ class SchedulingQueue:
     def pending_lengths(self) -> QueueLengths:
         """Pods by place; gated ones are not counted as unschedulable."""
         return QueueLengths(
-            active=len(self._active),
+            active=self._active.count,
             backoff=len(self._backoff),
             unschedulable=len(self._parked) - self._parked.gated_count,
             gated=self._parked.gated_count,
@@ -207,17 +213,7 @@ class SchedulingQueue:
         if pod is None:
             return None
         self.nominator.clear(pod.uid)
-        match pod.place:
-            case Place.ACTIVE:
-                self._active.remove(pod)
-            case Place.BACKOFF:
-                self._backoff.remove(pod)
-            case Place.UNSCHEDULABLE:
-                self._parked.remove(pod)
-            case Place.IN_FLIGHT:
-                self._in_flight.finish(uid)
-            case Place.GONE:
-                raise AssertionError(f"pod {uid} is known but nowhere")
+        self._places[pod.place].remove(pod)
         self._release(pod.pod_class)
         return pod
 
@@ -297,7 +293,7 @@ class SchedulingQueue:
         pod.refused_count += is_refused
         if pod.refused_count > REFUSALS_IN_A_ROW_MAX:
             return self._requeue_failed(pod, now_s, PROPOSAL_REJECTED)
-        self._in_flight.finish(uid)
+        self._in_flight.remove(pod)
         pod.attempts -= 1
         assert pod.initial_attempt_s is not None, f"pod {uid} was tried, so it was active"
         return self._admit(pod, self._active.push_head, PROPOSAL_REJECTED)
@@ -319,9 +315,10 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> QueuedPod | None:
         """Ends an attempt that succeeded: the pod is bound and leaves. None if it is not in flight."""
-        if self._in_flight.get(uid) is None:
+        pod = self._in_flight.get(uid)
+        if pod is None:
             return None
-        pod = self._in_flight.finish(uid)
+        self._in_flight.remove(pod)
         del self._pods[uid]
         if self.nominator.node_by_uid:
             self.nominator.clear(pod.uid)
@@ -426,12 +423,7 @@ class SchedulingQueue:
     def check_invariants(self) -> None:
         """Raises AssertionError unless every pod is in exactly the place that it claims."""
         found: dict[str, Place] = {}
-        for place, pods in (
-            (Place.ACTIVE, self._active),
-            (Place.BACKOFF, self._backoff),
-            (Place.UNSCHEDULABLE, self._parked),
-            (Place.IN_FLIGHT, self._in_flight),
-        ):
+        for place, pods in self._places.items():
             listed = list(pods)
             counted = f"{place.name} counts {len(pods)} pods, holds {len(listed)}"
             assert len(listed) == len(pods), counted
@@ -490,7 +482,7 @@ class SchedulingQueue:
         # Events are of pods: what may help a group, none says (determineSchedulingHintForInFlightPod).
         is_member = bool(pod.record.group)
         strategy = Strategy.AFTER_BACKOFF if is_member else self._in_flight.strategy(pod)
-        self._in_flight.finish(pod.uid)
+        self._in_flight.remove(pod)
         return self._requeue(pod, strategy, now_s, label)
 
     def _begin_attempt(self, pod: QueuedPod, now_s: float) -> None:

@@ -149,7 +149,7 @@ def looks_at_the_clock(count: int, spec: dict[str, object]) -> float:
     """In a turn in which so many pods come, and no single call of a plugin is looked at."""
     pipeline = Pipeline()
     clock = itertools.count(0.0, 1.0)
-    settings = Settings(profiles=frozenset(pipeline.frameworks), binder_count=1)
+    settings = Settings()
     pipeline.state = SchedulerState(
         EPOCH, settings, pipeline.frameworks, pipeline.plugins, 1000.0, None, clock.__next__
     )

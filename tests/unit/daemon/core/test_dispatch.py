@@ -3,6 +3,7 @@
 import pytest
 
 from daemon.core import dispatch
+from daemon.core.cache import Cache
 from daemon.core.dispatch import (
     BATCH_PODS_MAX,
     CREDIT_PODS,
@@ -14,14 +15,21 @@ from daemon.core.dispatch import (
 from daemon.core.effects import TellScorer
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.table import NodeTable
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
 from tests.support.builders import make_pod
 from tests.support.tasks import tasks_of
 
 
-def fleet() -> ScorerFleet:
-    scorers = ScorerFleet(epoch=1)
+def empty_fleet(*nominated: str) -> ScorerFleet:
+    snapshots = SnapshotLog(Cache(), epoch=1)
+    snapshots.sequence = 5
+    return ScorerFleet(1, snapshots, nominated)
+
+
+def fleet(*nominated: str) -> ScorerFleet:
+    scorers = empty_fleet(*nominated)
     scorer, _ = scorers.join(b"s", 0, "i", now_s=0.0)
     scorer.is_ready = True
     return scorers
@@ -41,8 +49,8 @@ def pods_of(cpus: list[str]) -> list[QueuedPod]:
     return pods
 
 
-def work_of(scorers: ScorerFleet, cpus: list[str], nominated: str = "") -> list[SchedulePods]:
-    effects = scorers.hand_out(pods_of(cpus), 5, {nominated})
+def work_of(scorers: ScorerFleet, cpus: list[str]) -> list[SchedulePods]:
+    effects = scorers.hand_out(pods_of(cpus))
     found = []
     for effect in effects:
         assert isinstance(effect, TellScorer)
@@ -67,7 +75,7 @@ def test_a_run_is_no_longer_than_workers_believe(monkeypatch: pytest.MonkeyPatch
 
 
 def test_a_nominated_pod_is_a_run_of_its_own() -> None:
-    (work,) = work_of(fleet(), ["1"] * 4, nominated="uid-default-p2")
+    (work,) = work_of(fleet("uid-default-p2"), ["1"] * 4)
     assert work.runs == [TaskRun(1, 2), TaskRun(1, 1, "uid-default-p2"), TaskRun(1, 1)]
     assert tasks_of(work)[2] == PodTask(3, 1, "uid-default-p2")
 
@@ -88,7 +96,7 @@ def test_tickets_go_on_from_batch_to_batch() -> None:
 
 
 def fleet_of(count: int) -> tuple[ScorerFleet, list[Scorer]]:
-    scorers = ScorerFleet(epoch=1)
+    scorers = empty_fleet()
     joined = [scorers.join(b"s%d" % i, i, "i", now_s=0.0)[0] for i in range(count)]
     for scorer in joined:
         scorer.is_ready = True
@@ -97,7 +105,7 @@ def fleet_of(count: int) -> tuple[ScorerFleet, list[Scorer]]:
 
 def counts_by_worker(scorers: ScorerFleet, cpus: list[str]) -> dict[bytes, int]:
     counts: dict[bytes, int] = {}
-    for effect in scorers.hand_out(pods_of(cpus), 5, ()):
+    for effect in scorers.hand_out(pods_of(cpus)):
         assert isinstance(effect, TellScorer)
         assert isinstance(effect.message, SchedulePods)
         counts[effect.peer] = counts.get(effect.peer, 0) + effect.message.pod_count

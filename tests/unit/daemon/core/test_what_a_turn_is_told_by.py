@@ -76,7 +76,7 @@ def test_points_of_the_owner_are_told_once_a_pod() -> None:
 def test_times_are_those_of_the_stopwatch_and_no_decision_reads_it() -> None:
     pipeline = Pipeline()
     built = default_profile()
-    settings = Settings(profiles=frozenset(pipeline.frameworks), binder_count=1)
+    settings = Settings()
     pipeline.state = SchedulerState(
         7, settings, pipeline.frameworks, pipeline.plugins, 1000.0, None, ticking()
     )

@@ -3,7 +3,7 @@
 import msgspec
 import pytest
 
-from daemon.core.owner_counts import add_to, owner_tally
+from daemon.core.owner_counts import ALL_METRICS, add_to
 from shared.limits import METRIC_SERIES_MAX
 from shared.messages.from_binder import BinderHeartbeat
 from shared.messages.measured import (
@@ -18,7 +18,7 @@ from shared.telemetry.tally import OTHER, Tally, request_observer
 
 
 def test_what_is_told_is_added() -> None:
-    owner, binder = owner_tally(), Tally()
+    owner, binder = Tally(ALL_METRICS), Tally()
     owner.observe("request_s", ("POST", "h"), 2**-8)
     observe = request_observer(binder, "h")
     observe("POST", "201", 2**-8)
@@ -42,7 +42,7 @@ def test_after_it_was_told_it_counts_anew() -> None:
 
 
 def test_what_this_version_does_not_know_is_left_out() -> None:
-    owner = owner_tally()
+    owner = Tally(ALL_METRICS)
     bounds = len(METRICS["request_s"].bounds) + 1
     add_to(
         owner,
@@ -59,7 +59,7 @@ def test_what_this_version_does_not_know_is_left_out() -> None:
 
 
 def test_what_no_number_can_hold_is_told_as_far_as_one_can() -> None:
-    owner = owner_tally()
+    owner = Tally(ALL_METRICS)
     bounds = len(METRICS["request_s"].bounds) + 1
     most = HistogramState("request_s", ["GET", "h"], [2**64 - 1] * bounds, 1.0)
     said = Measured([LabelledCount("requests", ["200", "GET", "h"], 2**64 - 1)], [most])
@@ -78,7 +78,7 @@ def test_it_travels_with_a_heartbeat() -> None:
 
 
 def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None:
-    owner = owner_tally()
+    owner = Tally(ALL_METRICS)
     owner.count("requests", ("200", "GET", "h"))
     bounds = len(METRICS["request_s"].bounds) + 1
     for round_ in range(3):
@@ -102,7 +102,7 @@ def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None
 
 @pytest.mark.parametrize("total", [float("nan"), float("inf"), -float("inf")])
 def test_figures_that_nobody_counts_are_left_out(total: float) -> None:
-    owner = owner_tally()
+    owner = Tally(ALL_METRICS)
     bounds = len(METRICS["request_s"].bounds) + 1
     state = HistogramState("request_s", ["GET", "h"], [1] * bounds, total)
     less = HistogramState("request_s", ["GET", "h"], [-1] * bounds, 1.0)

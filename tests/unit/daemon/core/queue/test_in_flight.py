@@ -57,6 +57,12 @@ def strategy(in_flight: InFlight, uid: str) -> Strategy:
     return in_flight.strategy(pod)
 
 
+def end(in_flight: InFlight, uid: str) -> None:
+    pod = in_flight.get(uid)
+    assert pod is not None
+    in_flight.remove(pod)
+
+
 def test_no_events_are_kept_for_nobody() -> None:
     in_flight = InFlight(WAKEUPS)
     in_flight.record(Change(NODE_ADD, None, NODE))
@@ -64,7 +70,7 @@ def test_no_events_are_kept_for_nobody() -> None:
     in_flight.start(queued("p"))
     in_flight.record(Change(NODE_ADD, None, NODE))
     assert logged(in_flight) == 1
-    in_flight.finish("p")
+    end(in_flight, "p")
     assert logged(in_flight) == 0
     in_flight.check_invariants()
 
@@ -75,7 +81,7 @@ def test_events_go_when_the_attempts_that_need_them_end() -> None:
         in_flight.start(queued(f"p{i}"))
         in_flight.record(Change(NODE_ADD, None, NODE))
     for i in (5, 3, 9, 0, 1, 2, 4, 6, 7):
-        in_flight.finish(f"p{i}")
+        end(in_flight, f"p{i}")
         in_flight.check_invariants()
     # Only p8 is left; it started after the eighth event.
     assert logged(in_flight) <= 4
@@ -111,7 +117,7 @@ def test_an_attempt_whose_events_were_dropped_is_treated_as_helped(
     in_flight.record(Change(NODE_ADD, None, NODE))
     assert strategy(in_flight, "short") is Strategy.SKIP
     for uid in ("long", "short"):
-        in_flight.finish(uid)
+        end(in_flight, uid)
         in_flight.check_invariants()
     assert logged(in_flight) == 0
 
@@ -125,7 +131,7 @@ def test_the_log_stays_bounded_however_long_an_attempt_lasts(
     for i in range(1000):
         in_flight.start(queued(f"p{i}"))
         in_flight.record(Change(NODE_ADD, None, NODE))
-        in_flight.finish(f"p{i}")
+        end(in_flight, f"p{i}")
         assert logged(in_flight) <= 10
     in_flight.check_invariants()
     assert strategy(in_flight, "hangs") is Strategy.AFTER_BACKOFF
@@ -141,7 +147,7 @@ def test_more_updates_of_one_pod_than_can_be_kept_are_treated_as_help() -> None:
     in_flight.record_own(pod, Change(REMOVED, pod.view, pod.view))
     assert strategy(in_flight, "p") is Strategy.AFTER_BACKOFF
     assert len(pod.own_events) == OWN_EVENT_COUNT_MAX
-    in_flight.finish("p")
+    end(in_flight, "p")
     assert not pod.own_events
 
 
@@ -154,8 +160,8 @@ def test_events_are_counted_by_label_with_the_attempts_that_keep_them() -> None:
         in_flight.record(Change(NODE_ADD, None, NODE))
     in_flight.record(Change(REMOVED, NODE, None))
     assert in_flight.events_by_label() == {"PodPopped": 2, "NodeAdd": 3, "NodeDelete": 1}
-    in_flight.finish("a")
-    in_flight.finish("b")
+    end(in_flight, "a")
+    end(in_flight, "b")
     assert in_flight.events_by_label() == {"PodPopped": 0}
 
 
@@ -166,5 +172,5 @@ def test_nothing_is_kept_of_attempts_that_ended_during_a_longer_one() -> None:
     references = sys.getrefcount(pod)
     for _ in range(100):
         in_flight.start(pod)
-        in_flight.finish("p")
+        end(in_flight, "p")
     assert sys.getrefcount(pod) == references
