@@ -178,7 +178,7 @@ class QueueReplay:
 
     def _put(self, op: Json, now_s: float) -> None:
         record = split_pod(msgspec.convert(op["new"], Pod))
-        put = self.queue.add if op["op"] == "add" else self.queue.update
+        put = self.queue.add if self.queue.get(record.uid) is None else self.queue.update
         put(record, self._classes.acquire(record), now_s)
 
     def _pop(self, now_s: float) -> Json:

@@ -291,7 +291,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Only a bug of ours would lead there": (
         "daemon/core/adapter_links.py:AdapterLinks._apply:case AdapterHello():",
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.*:case Place.GONE:",
-        "daemon/core/queue/scheduling_queue.py:SchedulingQueue.update:return self.add(*",
     ),
     "Workers can read what the owner reads: they have evaluated the pod with the same code": (
         "daemon/core/attempt_ends.py:left_out",

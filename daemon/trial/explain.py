@@ -17,7 +17,6 @@ from daemon.cli import add_output, as_json, show
 from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
 from daemon.trial.subject import Subject, running_subject
-from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
 from shared import exit_codes
 from shared.errors import OperationalError
@@ -79,8 +78,12 @@ def explain_in(
         mine = ", ".join(trial.frameworks)
         raise OperationalError(f"{key} is for the scheduler {profile}; this berth is {mine}")
     where = record.node_name or ("" if queue is None else queue.assumed_node)
-    diagnosis = _diagnosed(trial, record, info, where, node)
-    return Explanation(key, where, profile, queue, diagnosis)
+    trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
+    own_uid = record.uid if record.nominated_node_name else ""
+    evaluation = trial.new_engine().evaluate_alone(info, profile, own_uid)
+    return Explanation(
+        key, where, profile, queue, diagnose_pod(trial.view, evaluation, where, node)
+    )
 
 
 def _pod(subject: Subject, key: str) -> PodRecord:
@@ -88,15 +91,6 @@ def _pod(subject: Subject, key: str) -> PodRecord:
         if isinstance(message, PodChanged) and message.pod.key == key:
             return message.pod
     raise OperationalError(f"there is no pod {key}, or it has ended")
-
-
-def _diagnosed(trial: Trial, record: PodRecord, info: PodInfo, where: str, node: str) -> Diagnosis:
-    held = trial.state.cache.get_pod(record.uid)
-    if held is not None:
-        trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
-    own_uid = record.uid if record.nominated_node_name else ""
-    evaluation = trial.new_engine().evaluate_alone(info, info.spec.scheduler_name, own_uid)
-    return diagnose_pod(trial.view, evaluation, where, node)
 
 
 # For people ------------------------------------------------------------------------------------------

@@ -15,13 +15,14 @@ from concurrent.futures import ProcessPoolExecutor
 from contextlib import suppress
 from itertools import groupby
 from multiprocessing import get_context
+from operator import attrgetter
 from pathlib import Path
 from typing import Final
 
 import msgspec
 
 from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
-from daemon.adapter.recording import RecordedInput, read_recording, tell_feed
+from daemon.adapter.recording import read_recording, tell_feed
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
 from daemon.commands.option_problems import option_problems
@@ -123,10 +124,7 @@ def moments(recording: Path, pod_groups: str = "") -> Iterator[tuple[float, list
             feeds[plural] = KindFeed(kind, lambda message, _: messages.append(message))
         return feeds[plural]
 
-    def moment(entry: RecordedInput) -> float:
-        return entry.at_s
-
-    for at_s, entries in groupby(read_recording(recording), moment):
+    for at_s, entries in groupby(read_recording(recording), attrgetter("at_s")):
         for entry in entries:
             if entry.kind not in kinds and not is_custom_name(entry.kind):
                 continue  # Of a berth that watches more than this one.

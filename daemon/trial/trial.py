@@ -137,9 +137,7 @@ class Trial:
         """Until nobody has anything to say any more."""
         alive: list[Event] = [BinderSaid(_PEER, BinderHeartbeat(0))]
         if self._decides:
-            copy = self._replica
-            heartbeat = ScorerHeartbeat(copy.generation)
-            alive.append(ScorerSaid(_PEER, heartbeat))
+            alive.append(ScorerSaid(_PEER, ScorerHeartbeat(self._replica.generation)))
         said = [*events, *alive]
         while said:
             said = [

@@ -253,7 +253,8 @@ class QueueMachine(RuleBasedStateMachine):
     def put(self, uid: str, priority: int, *, is_gated: bool) -> None:
         self.version += 1
         record = record_of(uid, self.version, priority, is_gated=is_gated)
-        pod = self.queue.update(record, self.classes.acquire(record), self.now_s)
+        put = self.queue.add if self.queue.get(uid) is None else self.queue.update
+        pod = put(record, self.classes.acquire(record), self.now_s)
         assert pod.record is record
 
     @rule(

@@ -48,7 +48,6 @@ from shared.framework.cluster_event import (
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_TIMEOUT,
     UNSCHEDULED_POD_ADD,
-    UNSCHEDULED_POD_UPDATE,
     ClusterEvent,
 )
 from shared.framework.queueing_hints import Change, ChangedObject, PodView
@@ -151,13 +150,7 @@ class SchedulingQueue:
 
     # The cluster's pods come, change and go -------------------------------------------------------
 
-    def add(
-        self,
-        record: PodRecord,
-        pod_class: PodClass,
-        now_s: float,
-        label: str = UNSCHEDULED_POD_ADD,
-    ) -> QueuedPod:
+    def add(self, record: PodRecord, pod_class: PodClass, now_s: float) -> QueuedPod:
         """Takes in a pod without a node that is not here yet, and the caller's share of its class."""
         assert record.uid not in self._pods, f"pod {record.uid} is here already"
         self._arrivals += 1
@@ -170,22 +163,19 @@ class SchedulingQueue:
             added_s=now_s,
         )
         self._pods[record.uid] = pod
-        self._move_to_active(pod, now_s, label)
+        self._move_to_active(pod, now_s, UNSCHEDULED_POD_ADD)
         return pod
 
     def update(
         self, record: PodRecord, pod_class: PodClass, now_s: float, *, is_assumed: bool = False
     ) -> QueuedPod:
-        """Takes in the newest state of a pod, and the caller's share of its class; an unknown pod is
-        added.
+        """Takes in the newest state of a pod that is here, and the caller's share of its class.
 
         A parked pod is woken if a plugin that rejected it says that the change may help. A pod in
         flight stays so: the change counts when it comes back. One that `is_assumed` takes its room
         itself, whatever its status says of a nomination.
         """
-        known = self._pods.get(record.uid)
-        if known is None:
-            return self.add(record, pod_class, now_s, UNSCHEDULED_POD_UPDATE)
+        known = self._pods[record.uid]
         if not is_assumed:
             self.nominator.update(known.record, record)
         old = known.view

@@ -481,12 +481,6 @@ def test_an_update_of_nothing_that_matters_leaves_a_pod_parked_and_is_kept() -> 
     assert pod.record.resource_version == "5"
 
 
-def test_an_update_of_an_unknown_pod_adds_it() -> None:
-    bench = Bench()
-    bench.update("p", 1.0)
-    assert bench.pop(1.0) == ["p"]
-
-
 def test_a_gated_pod_waits_until_its_last_gate_is_gone() -> None:
     bench = Bench()
     pod = bench.add("p", 1.0, spec=GATED)
