@@ -19,7 +19,6 @@ from typing import NamedTuple
 
 from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
 from daemon.core.cache import Cache
-from daemon.core.checker import Checker
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Placed, Scorer
 from daemon.core.holdings import Part
@@ -152,7 +151,7 @@ class Committer(Part):
                     if pod_class.is_reserved is None:
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
-                forget_worked_out(cache, checker)
+                self._facts.forget_worked_out()
                 unreadable += [(attempt.pod, error) for attempt, _ in run]
                 for _, row in run:
                     cache.touch_row(row)
@@ -301,7 +300,7 @@ class Committer(Part):
                     placed=beside and beside.placed,
                 )
             except ObjectError as error:
-                forget_worked_out(self._facts.cache, self._facts.checker)
+                self._facts.forget_worked_out()
                 self._ends.fail(pod, left_out(error), now_s)
                 return False
             if victim_count is None:
@@ -349,12 +348,6 @@ def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]
             yield Placements(tickets[first:end], rows[first:end]), failure
             first = end
     yield Placements(tickets[first:], rows[first:]), None
-
-
-def forget_worked_out(cache: Cache, checker: Checker) -> None:
-    """What was worked out before a check failed: half of it may be of the pod that it failed for."""
-    checker.forget_all()
-    cache.view.forget_derived()
 
 
 def is_wanted(pod: QueuedPod, cache: Cache) -> bool:

@@ -16,7 +16,7 @@ from itertools import takewhile
 
 import numpy as np
 
-from daemon.core.committer import Committer, forget_worked_out, is_wanted
+from daemon.core.committer import Committer, is_wanted
 from daemon.core.dispatch import Foreseen, Scorer
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
@@ -68,7 +68,7 @@ class Foresight(Part):
                     passes = checker.passing(class_id, info, info.spec.scheduler_name, asked)
                 foreseen.checked_count = len(asked) if passes.all() else int(passes.argmin())
             except ObjectError:
-                forget_worked_out(cache, checker)  # The next pod of the class is told.
+                self._facts.forget_worked_out()  # The next pod of the class is told.
         if not foreseen.checked_count:
             scorer.foreseen = None
 

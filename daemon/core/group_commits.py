@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Beside, Committer, forget_worked_out
+from daemon.core.committer import Beside, Committer
 from daemon.core.dispatch import Placed, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
@@ -238,7 +238,7 @@ class GroupCommits(Part):
                     facts.cache, facts.frameworks, placed, victims
                 )
         except ObjectError:
-            forget_worked_out(facts.cache, facts.checker)
+            facts.forget_worked_out()
             return False
         if victims is None or not is_right:
             scorer.refused_generation = facts.cache.generation

@@ -63,8 +63,7 @@ class ClusterFacts:
             queue_key=plugins.queue_sort.queue_key,
             release=cache.classes.release,
         )
-        self.waiting = WaitingPods(plugins.permit, queue)
-        self.waiting.introduce(plugins.everyone())
+        self.waiting = WaitingPods(plugins, queue, cache.view)
         self.nominations = NominationBook(
             cache, queue, frameworks, patches, self.waiting.preempt, self._evictions
         )
@@ -108,6 +107,11 @@ class ClusterFacts:
         if gate is None and record.group:
             gate = self.groups.gate_of(pod)
         return gate
+
+    def forget_worked_out(self) -> None:
+        """What was worked out before a check failed: half of it may be of the pod that it failed for."""
+        self.checker.forget_all()
+        self.cache.view.forget_derived()
 
     def shared_claim_of(self, uid: str) -> str:
         """The first resource claim that a pod names itself, so that others may name it as well; empty

@@ -29,9 +29,7 @@ class PermitStage(Part):
         try:
             with reading("pod", record):
                 work = self._ends.work_for(record, info, node_name)
-                status = self._facts.waiting.run_permit(
-                    record, info, node_name, work, self._facts.cache.view, now_s
-                )
+                status = self._facts.waiting.run_permit(record, info, node_name, work, now_s)
         except ObjectError as error:
             work, status = NO_WORK, Status(Code.ERROR, (error.problem,))
         took_s = self._outgoing.counters.stopwatch() - begun_s
@@ -55,7 +53,7 @@ class PermitStage(Part):
     def settle(self, now_s: float) -> None:
         """Carries out what was decided about waiting pods; that may decide about others."""
         waiting = self._facts.waiting
-        waiting.review(self._facts.cache.view, now_s)
+        waiting.review(now_s)
         while decided := waiting.take_decided():
             for each in decided:
                 assert each.decision is not None, "decided"

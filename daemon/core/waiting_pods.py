@@ -13,19 +13,19 @@ waiting_pods_map.go, v1.36.
 """
 
 import math
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from daemon.core.bindings import BindingWork
+from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.durations import duration_text
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     PERMIT_TIMEOUT_MAX_S,
     HandleUser,
-    PermitPlugin,
     WaitingReviewer,
 )
 from shared.framework.pod_info import PodInfo
@@ -87,12 +87,11 @@ class Waiting(msgspec.Struct, eq=False):
 class WaitingPods:
     """All of them. Is the `Handle` of the plugins, too."""
 
-    def __init__(
-        self, plugins: Mapping[str, tuple[PermitPlugin, ...]], queue: SchedulingQueue
-    ) -> None:
-        """`plugins` by profile (schedulerName), in the order in which they run."""
-        self._plugins = {profile: each for profile, each in plugins.items() if each}
+    def __init__(self, plugins: OwnerPlugins, queue: SchedulingQueue, cluster: ClusterView) -> None:
+        """Whoever of the plugins wants a handle is given it."""
+        self._plugins = {profile: each for profile, each in plugins.permit.items() if each}
         self._queue = queue
+        self._cluster = cluster
         self._waiting: dict[str, Waiting] = {}
         self._decided: dict[str, Waiting] = {}
         self._to_activate: dict[str, None] = {}
@@ -104,11 +103,9 @@ class WaitingPods:
             for plugin in each
             if isinstance(plugin, WaitingReviewer)
         }
-
-    def introduce(self, plugins: Iterable[object]) -> None:
-        for plugin in {id(plugin): plugin for plugin in plugins}.values():
-            if isinstance(plugin, HandleUser):
-                plugin.use_handle(self)
+        for user in {id(plugin): plugin for plugin in plugins.everyone()}.values():
+            if isinstance(user, HandleUser):
+                user.use_handle(self)
 
     def __len__(self) -> int:
         return len(self._waiting)
@@ -131,19 +128,13 @@ class WaitingPods:
     # The owner's side ----------------------------------------------------------------------------
 
     def run_permit(
-        self,
-        record: PodRecord,
-        pod: PodInfo,
-        node_name: str,
-        work: BindingWork,
-        cluster: ClusterView,
-        now_s: float,
+        self, record: PodRecord, pod: PodInfo, node_name: str, work: BindingWork, now_s: float
     ) -> Status:
         """SUCCESS: bind it. WAIT: it is kept here. Else the rejection or error, with its plugin."""
-        row = cluster.nodes.row_of(node_name)
+        row = self._cluster.nodes.row_of(node_name)
         ends: dict[str, tuple[float, float]] = {}
         for plugin in self._plugins.get(pod.spec.scheduler_name, ()):
-            status, timeout_s = plugin.permit(record, pod, cluster, row)
+            status, timeout_s = plugin.permit(record, pod, self._cluster, row)
             if status.code is Code.WAIT:
                 span_s = min(timeout_s, PERMIT_TIMEOUT_MAX_S)
                 ends[plugin.NAME] = (now_s + span_s, span_s)
@@ -185,7 +176,7 @@ class WaitingPods:
     def uids(self) -> list[str]:
         return list(self._waiting)
 
-    def review(self, cluster: ClusterView, now_s: float) -> None:
+    def review(self, now_s: float) -> None:
         """Lets the clock decide, and the plugins that look at the cluster."""
         if not self._waiting:
             return
@@ -193,7 +184,7 @@ class WaitingPods:
             pending = {name for each in self.waiting_pods() for name in each.pending_plugins}
             for name, plugin in self._reviewers.items():
                 if name in pending:
-                    plugin.review_waiting(cluster)
+                    plugin.review_waiting(self._cluster)
         if now_s >= self._next_end_s:
             for each in self.waiting_pods():
                 each.expire(now_s)
