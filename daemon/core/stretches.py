@@ -27,33 +27,22 @@ from shared.framework.pod_info import PodInfo
 class Stretch:
     """Rows that pods of a class come to without keeping each other away."""
 
-    __slots__ = ("_checker", "_class_id", "_crowded", "_first_row", "_info", "_is_known", "_view",
-                 "is_plain", "rows")  # fmt: skip
+    __slots__ = ("_crowded", "is_plain", "rows")
 
     def __init__(
         self, class_id: int, info: PodInfo, checker: Checker, view: ClusterView, first_row: int
     ) -> None:
-        self._class_id, self._info = class_id, info
-        self._checker, self._view = checker, view
-        self._first_row = first_row
         self.rows = {first_row}
-        self.is_plain = False
-        """It is known that pods on other rows do not matter."""
-        self._is_known = False
-        self._crowded: list[tuple[Rows, set[int]]] | None = None
+        self._crowded = _crowded_domains(class_id, info, checker, view)
         """Domains by row, and those that somebody has come to; None: no other pod comes in."""
+        if not self._is_apart(first_row):
+            self._crowded = None
+        self.is_plain = self._crowded == []
+        """It is known that pods on other rows do not matter."""
 
     def takes(self, row: int) -> bool:
         """Whether a pod that comes to the row goes on with the stretch."""
-        if row in self.rows:
-            return False
-        if not self._is_known:
-            self._is_known = True
-            self._crowded = self._found_out()
-            self.is_plain = self._crowded == []
-            if self._crowded and not self._is_apart(self._first_row):
-                return False
-        if self._crowded is None or (self._crowded and not self._is_apart(row)):
+        if row in self.rows or self._crowded is None or not self._is_apart(row):
             return False
         self.rows.add(row)
         return True
@@ -69,20 +58,6 @@ class Stretch:
             if domain != NO_DOMAIN:
                 taken.add(domain)
         return True
-
-    def _found_out(self) -> list[tuple[Rows, set[int]]] | None:
-        class_id, info, checker = self._class_id, self._info, self._checker
-        profile = info.spec.scheduler_name
-        try:
-            with reading("class", class_id):
-                if takes_devices(info, self._view):
-                    return None
-                if info.takes_claims and checker.key_of(class_id, info, profile) == class_id:
-                    return None
-                crowded = checker.known(class_id, info, profile).crowded_domains(class_id)
-        except ObjectError:
-            return None  # And comes out where it is checked.
-        return None if crowded is None else [(domain_of_row, set()) for domain_of_row in crowded]
 
 
 def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: ClusterView) -> int:
@@ -146,3 +121,19 @@ def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:
             return checker.key_of(pod_class.class_id, pod_class.info, pod_class.profile)
     except ObjectError:
         return pod_class.class_id  # And comes out where it is checked.
+
+
+def _crowded_domains(
+    class_id: int, info: PodInfo, checker: Checker, view: ClusterView
+) -> list[tuple[Rows, set[int]]] | None:
+    profile = info.spec.scheduler_name
+    try:
+        with reading("class", class_id):
+            if takes_devices(info, view):
+                return None
+            if info.takes_claims and checker.key_of(class_id, info, profile) == class_id:
+                return None
+            crowded = checker.known(class_id, info, profile).crowded_domains(class_id)
+    except ObjectError:
+        return None  # And comes out where it is checked.
+    return None if crowded is None else [(domain_of_row, set()) for domain_of_row in crowded]
