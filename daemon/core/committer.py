@@ -72,8 +72,6 @@ class Committer(Part):
         whatever refuses another is a change that settled a pod, or came from outside: as long as
         nothing comes from there, the pods that are not settled become fewer with each round.
         """
-        self._facts.nominations.refresh()
-        scorer.proposal_sequence = proposals.proposal_sequence
         accepted_count = refused_count = 0
         for placements, preemption in in_order(proposals):
             for placed in self._in_turn(placements):
@@ -162,7 +160,7 @@ class Committer(Part):
             chosen: list[tuple[QueuedPod, int]] = []
             for (attempt, row), is_ok in zip(run, passes, strict=False):
                 pod = attempt.pod
-                if not (is_ok and is_awaited(attempt, cache)):
+                if not (is_ok and attempt.is_awaited and is_wanted(pod, cache)):
                     rejected.append(pod)
                     cache.touch_row(row)
                     continue
@@ -354,10 +352,3 @@ def is_wanted(pod: QueuedPod, cache: Cache) -> bool:
     """To be scheduled at all: not being deleted, and on no node (skipPodSchedule in
     pkg/scheduler/schedule_one.go, v1.36.2)."""
     return not pod.record.deleted and cache.get_pod(pod.record.uid) is None
-
-
-def is_awaited(attempt: Attempt, cache: Cache) -> bool:
-    """The pod still waits for this answer: it has neither left nor changed since."""
-    pod = attempt.pod
-    is_same = pod.place is Place.IN_FLIGHT and pod.pod_class is attempt.pod_class
-    return is_same and is_wanted(pod, cache)

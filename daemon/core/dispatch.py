@@ -22,7 +22,7 @@ import msgspec
 from daemon.core.effects import Effect, TellScorer
 from daemon.core.peers import Peer, Peers
 from daemon.core.pod_classes import PodClass
-from daemon.core.queue.queued_pod import QueuedPod
+from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.journal import Position
 from shared.limits import RUN_PODS_MAX
@@ -54,6 +54,11 @@ class Attempt(msgspec.Struct, eq=False, gc=False):
     pod: QueuedPod
     pod_class: PodClass
     """As it was handed out."""
+
+    @property
+    def is_awaited(self) -> bool:
+        """The pod still waits for this answer: it has neither left nor changed since."""
+        return self.pod.place is Place.IN_FLIGHT and self.pod.pod_class is self.pod_class
 
 
 Placed = tuple[Attempt, int]

@@ -49,8 +49,6 @@ class GroupCommits(Part):
         group = scorer.groups.pop(proposals.batch_id, None)
         if group is None:
             return False
-        self._facts.nominations.refresh()
-        scorer.proposal_sequence = proposals.proposal_sequence
         in_hand = (scorer.attempts[t].pod for t in group.tickets if t in scorer.attempts)
         first = next(in_hand, None)
         is_judged = first is not None and self._settle(group.key, first, scorer, proposals, now_s)

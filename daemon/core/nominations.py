@@ -23,7 +23,7 @@ from daemon.core.cached_nodes import CachedPod
 from daemon.core.dispatch import Attempt, Placed
 from daemon.core.group_victims import in_place
 from daemon.core.pod_groups import PodGroups
-from daemon.core.queue.queued_pod import Place, QueuedPod
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.status_patches import StatusPatches, nomination_of
 from shared.columns.nomination_columns import Nomination
@@ -303,16 +303,16 @@ class NominationBook:
         self, attempt: Attempt, proposal: PreemptionProposal, generation: int
     ) -> list[CachedPod] | None:
         """The victims, if all are still what the worker took them for, and the pod still waits."""
-        nodes, row, pod = self._cache.nodes, proposal.node_row, attempt.pod
+        nodes, row = self._cache.nodes, proposal.node_row
         if not 0 <= row < nodes.row_count or not nodes.present[row]:
             return None
-        if pod.place is not Place.IN_FLIGHT or pod.class_id != attempt.pod_class.class_id:
+        if not attempt.is_awaited:
             return None
         if attempt.pod_class.info.spec.preemption_policy == NEVER:
             return None
         node_name, victims = nodes.name_of(row), self._cache.pods_in(proposal.victims, generation)
         is_right = all(
-            victim.node_name == node_name and victim.pod_class.info.priority < pod.priority
+            victim.node_name == node_name and victim.pod_class.info.priority < attempt.pod.priority
             for victim in victims or ()
         )
         return victims if is_right else None

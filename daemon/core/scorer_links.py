@@ -85,6 +85,8 @@ class ScorerLinks(Part):
                     )
                 else:
                     in_hand = dict(scorer.attempts) if self._facts.suspects.is_careful else {}
+                    self._facts.nominations.refresh()
+                    scorer.proposal_sequence = message.proposal_sequence
                     if not self._group_commits.commit(scorer, message, now_s):
                         self._committer.commit(scorer, message, now_s)
                     for ticket in in_hand.keys() - scorer.attempts.keys():
