@@ -189,7 +189,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:uids = *",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:return (",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:f*claims to preempt pods*",
-        "daemon/core/committer.py:Committer._judged:stale_count += 1",
+        "daemon/core/committer.py:Committer._judged:*PROPOSALS_STALE*",
         "daemon/core/committer.py:Committer._judged:cache.touch_row(row)",
         "daemon/core/binder_links.py:BinderLinks.hear",
         "daemon/core/peer_checks.py:*",

@@ -44,8 +44,6 @@ class Judgement(NamedTuple):
     """A Reserve plugin refused the placement; the pod is unschedulable by it."""
     unreadable: list[tuple[QueuedPod, ObjectError]]
     """Pods that the owner does not know how to check."""
-    stale_count: int
-    """Answers for attempts that are not out with this worker (any more)."""
 
 
 class Beside(NamedTuple):
@@ -117,7 +115,6 @@ class Committer(Part):
         if len(judgement.accepted) < len(placements.tickets):
             scorer.refused_generation = self._facts.cache.generation
         self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
-        self._outgoing.counters[Count.PROPOSALS_STALE] += judgement.stale_count
         return judgement
 
     def _judged(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
@@ -125,16 +122,12 @@ class Committer(Part):
         that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
         cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
         nominations = self._facts.nominations
-        accepted: list[tuple[QueuedPod, str]] = []
-        rejected: list[QueuedPod] = []
-        not_reserved: list[tuple[QueuedPod, Status]] = []
-        unreadable: list[tuple[QueuedPod, ObjectError]] = []
+        judgement = Judgement([], [], [], [])
         known: list[Placed] = []
-        stale_count = 0
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
             attempt = scorer.settle(ticket)
-            if attempt is None:
-                stale_count += 1
+            if attempt is None:  # Not out with this worker (any more).
+                self._outgoing.counters[Count.PROPOSALS_STALE] += 1
                 cache.touch_row(row)
             else:
                 known.append((attempt, row))
@@ -150,7 +143,7 @@ class Committer(Part):
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
                 self._facts.forget_worked_out()
-                unreadable += [(attempt.pod, error) for attempt, _ in run]
+                judgement.unreadable.extend((attempt.pod, error) for attempt, _ in run)
                 for _, row in run:
                     cache.touch_row(row)
                 continue
@@ -161,7 +154,7 @@ class Committer(Part):
             for (attempt, row), is_ok in zip(run, passes, strict=False):
                 pod = attempt.pod
                 if not (is_ok and attempt.is_awaited and is_wanted(pod, cache)):
-                    rejected.append(pod)
+                    judgement.rejected.append(pod)
                     cache.touch_row(row)
                     continue
                 if is_simple:
@@ -174,19 +167,19 @@ class Committer(Part):
                     cache.assume_pod(record, node_name, pod.pod_class)
                     if cache.view.nominations.get(record.uid) is not None:
                         nominations.placed(record.uid)
-                    accepted.append((pod, node_name))
+                    judgement.accepted.append((pod, node_name))
                     continue
                 cache.touch_row(row)
                 if status is FITS_NO_MORE:
-                    rejected.append(pod)
+                    judgement.rejected.append(pod)
                 else:
                     nominations.not_placed(pod)
-                    not_reserved.append((pod, status))
+                    judgement.not_reserved.append((pod, status))
             if chosen:
                 records = [pod.record for pod, _ in chosen]
                 names = cache.assume_pods(records, [row for _, row in chosen], pod_class)
-                accepted += zip((pod for pod, _ in chosen), names, strict=True)
-        return Judgement(accepted, rejected, not_reserved, unreadable, stale_count)
+                judgement.accepted.extend(zip((pod for pod, _ in chosen), names, strict=True))
+        return judgement
 
     def carry_out(self, scorer: Scorer, judgement: Judgement, now_s: float) -> None:
         for pod, node_name in judgement.accepted:

@@ -49,16 +49,10 @@ class Foresight(Part):
     def _check(self, scorer: Scorer, foreseen: Foreseen) -> None:
         """As many as can be at once, in the newest state: as far as none keeps another away. All is void
         if the next does not pass."""
-        cache, checker, class_id = (
-            self._facts.cache,
-            self._facts.checker,
-            foreseen.forecast.class_id,
-        )
-        info, told = (
-            cache.classes.infos[class_id],
-            foreseen.forecast.node_rows[foreseen.used_count :],
-        )
-        rows = list(takewhile(lambda row: 0 <= row < cache.nodes.row_count, told))
+        cache, checker, forecast = self._facts.cache, self._facts.checker, foreseen.forecast
+        class_id = forecast.class_id
+        info, left = cache.classes.infos[class_id], forecast.node_rows[foreseen.used_count :]
+        rows = list(takewhile(lambda row: 0 <= row < cache.nodes.row_count, left))
         foreseen.checked_count = 0
         if rows:
             stretch = Stretch(class_id, info, checker, cache.view, rows[0])
