@@ -83,7 +83,9 @@ class VolumeBinder:
                 await self._take(take)
             for make in work.make:
                 await self._make(make, order.node_name)
-        except (ApiError, TransportError) as error:
+        except ApiError as error:
+            return Refused(error.message)
+        except TransportError as error:
             return Refused(str(error))
         while True:
             try:
