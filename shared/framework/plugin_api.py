@@ -164,19 +164,6 @@ class PreFilterPlugin(HasName, Protocol):
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult: ...
 
 
-@runtime_checkable
-class WhatIfPlugin(HasName, Protocol):
-    """A PreFilter plugin that adds and subtracts where others count again.
-
-    For preemption and nominations pods are taken off a node or put there to see what would be then.
-    PreFilter runs again for that, unless a plugin has this method (AddPod and RemovePod upstream,
-    which may come to another result than counting again).
-    """
-
-    def pre_filter_what_if(self, state: Any, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        """`state` is PreFilter's, of before the pods in the view were changed."""
-
-
 class GonePods(NamedTuple):
     """Pods that are thought to be gone; arrays of shape (n,)."""
 
@@ -273,7 +260,8 @@ class Delta(NamedTuple):
     pods: Sequence[PodChange]
     """Pods that came to nodes and left them."""
     is_what_if: bool = False
-    """They are only thought to (AddPod and RemovePod upstream)."""
+    """They are only thought to, for preemption and nominations (AddPod and RemovePod upstream, which
+    may come to another result than counting again). Which rows may change nobody asks then."""
 
 
 @runtime_checkable

@@ -23,7 +23,6 @@ from shared.framework.plugin_api import (
     GonePods,
     PreFilterPlugin,
     UpdatableFilter,
-    WhatIfPlugin,
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
@@ -150,10 +149,8 @@ class PreFilterExtensions:
         """Those that cannot follow; their state is made again after each change."""
         self._is_stale = False
         """Of `_repeating`."""
-        plugins = pod.plan.pod_counting.values()
-        self._what_ifs = {each.NAME: each for each in plugins if isinstance(each, WhatIfPlugin)}
-        for plugin in plugins:
-            if isinstance(plugin, _FollowingFilter) and plugin.NAME not in self._what_ifs:
+        for plugin in pod.plan.pod_counting.values():
+            if isinstance(plugin, _FollowingFilter):
                 self._following.append(plugin)
                 self._ask_again(plugin)  # A state of its own: the given one is others' as well.
             else:
@@ -179,13 +176,7 @@ class PreFilterExtensions:
         return self._outcome
 
     def _ask_again(self, plugin: PreFilterPlugin) -> None:
-        pod = self._pod
-        what_if = self._what_ifs.get(plugin.NAME)
-        if what_if is not None:
-            state = pod.outcome.states[plugin.NAME]
-            result = what_if.pre_filter_what_if(state, pod.info, pod.cluster)
-        else:
-            result = plugin.pre_filter(pod.info, pod.cluster)
+        result = plugin.pre_filter(self._pod.info, self._pod.cluster)
         each = {**self._outcome.each, plugin.NAME: result.status}
         states = {**self._outcome.states, plugin.NAME: result.state}
         rejection = SUCCESS

@@ -4,8 +4,9 @@ Rules: pkg/scheduler/framework/plugins/volumerestrictions/volume_restrictions.go
 """
 
 from collections.abc import Hashable, Iterable
-from typing import ClassVar, Final, NamedTuple
+from typing import ClassVar, Final
 
+import msgspec
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Rows
@@ -35,20 +36,17 @@ REASON_CLAIM: Final = (
 TEXTS: Final = (REASON_DISK, REASON_CLAIM)
 
 
-class Restrictions(NamedTuple):
+class Restrictions(msgspec.Struct, eq=False):
     """What the pod must not share."""
 
-    disks: tuple[Disk, ...]
-    exclusive: frozenset[str]
+    disks: tuple[Disk, ...] = ()
+    exclusive: frozenset[str] = frozenset()
     """The claims that are for a single pod."""
-    used_count: int
+    used_count: int = 0
     """How many of these are in use. Above 0, no node will do."""
-    use_count: int
+    use_count: int = 0
     """Volumes of pods with claims of these names: pods that only come or go in thought count by name
     alone, as upstream, whatever their namespace."""
-
-
-_NONE: Final = Restrictions((), frozenset(), 0, 0)
 
 
 class VolumeRestrictions:
@@ -89,14 +87,14 @@ class VolumeRestrictions:
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """Claims for a single pod are looked at by who has them."""
         result = self.pre_filter(pod, cluster)
-        is_free = not result.status.is_rejected and not (result.state or _NONE).exclusive
+        is_free = not result.status.is_rejected and not (result.state or Restrictions()).exclusive
         return () if is_free else None
 
     def filter(
         self, state: Restrictions | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         if state is None:
-            state = self.pre_filter(pod, cluster).state or _NONE
+            state = self.pre_filter(pod, cluster).state or Restrictions()
         reasons = np.full(len(rows), 2 if state.used_count > 0 else 0, np.int64)
         if state.disks:
             index = cluster.derived(VolumeIndex)
@@ -106,30 +104,18 @@ class VolumeRestrictions:
         codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE)
         return Verdicts(codes, reasons, TEXTS)
 
-    def pre_filter_what_if(
-        self,
-        state: Restrictions,
-        pod: PodInfo,  # The extension point's signature.
-        cluster: ClusterView,
-    ) -> PreFilterResult:
-        """A claim counts once however many pods have it, but each pod that goes or comes counts."""
-        if not state.exclusive:
-            return PreFilterResult(state=state)
-        _, uses = _count(state.exclusive, cluster)
-        return PreFilterResult(
-            state=state._replace(used_count=state.used_count + uses - state.use_count)
-        )
-
     def update_filter(
-        self,
-        state: Restrictions,
-        pod: PodInfo,  # The extension point's signature.
-        cluster: ClusterView,
-        delta: Delta,
+        self, state: Restrictions, pod: PodInfo, cluster: ClusterView, delta: Delta
     ) -> Rows | None:
         """Nothing changes beyond the changed rows, unless an exclusive claim was taken or freed."""
-        counts = state.used_count, state.use_count
-        if state.exclusive and _count(state.exclusive, cluster) != counts:
+        if not state.exclusive:
+            return NO_ROWS
+        used, uses = _count(state.exclusive, cluster)
+        if delta.is_what_if:
+            # A claim counts once however many pods have it, but each pod that goes or comes counts.
+            state.used_count += uses - state.use_count
+            state.use_count = uses
+        elif (used, uses) != (state.used_count, state.use_count):
             return None
         return NO_ROWS
 

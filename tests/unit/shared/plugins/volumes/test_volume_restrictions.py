@@ -89,12 +89,13 @@ def test_without_one_of_two_users_the_claim_counts_as_free() -> None:
     """As upstream, which counts a used claim once and every pod that goes."""
     cache = cluster(p0=claim_volumes("single"), q1=claim_volumes("single"))
     plugin, wanted = VolumeRestrictions(), pod_with(claim_volumes("single"))
-    before = plugin.pre_filter(wanted, cache.view).state
+    before, state = (plugin.pre_filter(wanted, cache.view).state for _ in range(2))
     victim = cache.get_pod("uid-default-q1")
     assert victim is not None
     with WhatIf(cache.view, rows_of(1), with_pods=True) as what_if:
         what_if.take_off(np.array([victim.row]))
-        state = plugin.pre_filter_what_if(before, wanted, cache.view).state
+        delta = Delta(rows_of(), [], is_what_if=True)
+        assert plugin.update_filter(state, wanted, cache.view, delta) is not None
         assert plugin.filter(state, wanted, cache.view, rows_of(1)).passes.all()
     assert not plugin.filter(before, wanted, cache.view, rows_of(1)).passes.any()
 
