@@ -23,7 +23,8 @@ from shared.kube.pod_resources import (
 )
 from shared.kube.pod_volumes import ClaimUse, claim_uses
 from shared.kube.term_counts import TermCounts, term_counts
-from shared.selectors.node_selector import RequiredNodeAffinity, required_node_affinity
+from shared.selectors.node_selector import required_nodes
+from shared.selectors.node_terms import Terms
 from shared.selectors.pod_terms import PodTerms, TermsAbout, index_of, parse_pod_terms
 
 Found = TypeVar("Found")
@@ -144,9 +145,9 @@ class PodInfo:
         )
 
     @_OfKin
-    def required_nodes(self) -> RequiredNodeAffinity:
-        """What it demands of its node: nodeSelector and required node affinity."""
-        return required_node_affinity(self.spec)
+    def required_nodes(self) -> tuple[Terms, ...]:
+        """What it demands of its node: of each of these, one term has to match."""
+        return required_nodes(self.spec)
 
     @_OfKin
     def term_counts(self) -> TermCounts:

@@ -4,21 +4,17 @@ select them by (`node_terms.py`).
 A column holds the value id of one label key for each node; 0 stands for "no such label". Ids that
 nobody has interned are -1 and match nothing.
 
-Rules: staging/src/k8s.io/apimachinery/pkg/labels/selector.go `Requirement.Matches`; of what a topology
-spread constraint looks at (nodeAffinityPolicy and nodeTaintsPolicy), `matchNodeInclusionPolicies` in
-pkg/scheduler/framework/plugins/podtopologyspread/common.go, v1.36.2. Node affinity terms that cannot
-be parsed match no node there, and nobody is told.
+Rules: staging/src/k8s.io/apimachinery/pkg/labels/selector.go `Requirement.Matches`, v1.36.2.
 """
 
-from collections.abc import Callable, Sequence
-from typing import Final, NamedTuple, assert_never
+from collections.abc import Callable, Iterable, Sequence
+from typing import Final, assert_never
 
 import numpy as np
 
-from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s, Int64s
-from shared.columns.table import NodeTable, TaintTuple
+from shared.columns.table import NodeTable
 from shared.kube.api.core_v1 import PodSpec
 from shared.selectors.node_terms import (
     LabelRequirement,
@@ -82,18 +78,20 @@ def numbers_in(column: Int32s, number_of: Callable[[int], int | None]) -> Number
 def match_any(terms: Terms, nodes: NodeTable, index: RowIndex, count: int) -> Bools:
     """Rows that one of the terms matches, shape (count,); without terms none."""
     columns = SelectedColumns(nodes, index, count)
-    found = np.zeros(count, np.bool_)
+    found: Bools | None = None
     for term in terms:
         matched = columns.matched(term)
         if matched is not None:
-            found |= matched
+            found = matched if found is None else found | matched
+    return np.zeros(count, np.bool_) if found is None else found
+
+
+def match_all(each: Iterable[Terms], nodes: NodeTable, index: RowIndex, count: int) -> Bools:
+    """Rows that one of the terms of each matches, shape (count,)."""
+    found = np.ones(count, np.bool_)
+    for terms in each:
+        found &= match_any(terms, nodes, index, count)
     return found
-
-
-def match_term(term: Term, nodes: NodeTable, index: RowIndex, count: int) -> Bools:
-    """Rows for which every requirement of the term holds, shape (count,)."""
-    matched = SelectedColumns(nodes, index, count).matched(term)
-    return np.zeros(count, np.bool_) if matched is None else matched
 
 
 class SelectedColumns:
@@ -169,45 +167,15 @@ class SelectedColumns:
         return found
 
 
-# What a pod demands of its node -------------------------------------------------------------------
-
-
-class RequiredNodeAffinity(NamedTuple):
-    labels: Term | None
-    terms: Terms | None
-
-    @property
-    def is_empty(self) -> bool:
-        return self.labels is None and self.terms is None
-
-
-def required_node_affinity(spec: PodSpec) -> RequiredNodeAffinity:
-    """nodeSelector and required node affinity."""
-    labels = terms = None
+def required_nodes(spec: PodSpec) -> tuple[Terms, ...]:
+    """What a pod demands of its node: by nodeSelector, and by required node affinity."""
+    found: list[Terms] = []
     if spec.node_selector:  # Every label must be there with exactly this value.
         equal = (LabelRequirement(k, Operator.IN, (v,)) for k, v in spec.node_selector.items())
-        labels = Term(tuple(equal), (), ())
+        found.append((Term(tuple(equal), (), ()),))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is not None:
         selector = affinity.required_during_scheduling_ignored_during_execution
-        terms = None if selector is None else parse_selector(selector)
-    return RequiredNodeAffinity(labels, terms)
-
-
-def included_rows(
-    nodes: NodeTable,
-    index: RowIndex,
-    count: int,
-    affinity: RequiredNodeAffinity | None,
-    repelled: AnswerTable[tuple[TaintTuple, ...]] | None,
-) -> Bools:
-    """Rows that count, shape (count,). `affinity` and `repelled` are None where not honoured."""
-    included = np.ones(count, np.bool_)
-    if affinity is not None:
-        if affinity.labels is not None:
-            included &= match_term(affinity.labels, nodes, index, count)
-        if affinity.terms is not None:
-            included &= match_any(affinity.terms, nodes, index, count)
-    if repelled is not None:
-        included &= ~repelled.covering(nodes.taints.values)[nodes.taints_id[index]]
-    return included
+        if selector is not None:
+            found.append(parse_selector(selector))
+    return tuple(found)

@@ -36,10 +36,9 @@ from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm
 from shared.plugin_names import NODE_AFFINITY
 from shared.selectors.node_selector import (
-    RequiredNodeAffinity,
     SelectedColumns,
+    match_all,
     match_any,
-    match_term,
 )
 from shared.selectors.node_terms import (
     NAME_FIELD,
@@ -123,21 +122,13 @@ class NodeAffinity(DefaultNormalizeScore):
         if names is not None and not names:
             conflict = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_CONFLICT,))
             return PreFilterResult(conflict)
-        return PreFilterResult(node_names=names, state=pod.required_nodes)
+        return PreFilterResult(node_names=names)
 
-    def filter(
-        self, state: RequiredNodeAffinity | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
+    def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         nodes = cluster.nodes
-        required = state or pod.required_nodes
         index, count = row_index(rows), len(rows)
         reasons = np.zeros(count, np.int64)
-        fits = np.ones(count, np.bool_)
-        if required.labels is not None:
-            fits &= match_term(required.labels, nodes, index, count)
-        if required.terms is not None:
-            fits &= match_any(required.terms, nodes, index, count)
-        reasons[~fits] = 2
+        reasons[~match_all(pod.required_nodes, nodes, index, count)] = 2
         if self._added_terms is not None:
             enforced = match_any(self._added_terms, nodes, index, count)
             reasons[~enforced] = 1
@@ -189,16 +180,13 @@ class NodeAffinity(DefaultNormalizeScore):
 
 def _wants(pod: PodInfo, node: Node) -> bool:
     """Whether nodeSelector and required node affinity let the pod on the node."""
-    required = pod.required_nodes
-    if required.labels is not None and not selects_node((required.labels,), node.metadata):
-        return False
-    terms = required.terms
-    if terms is None or selects_node(terms, node.metadata):
-        return True
-    problems = [problem for term in terms for problem in term.errors]
-    if problems:
-        raise ObjectError("required node affinity", "; ".join(problems))
-    return False
+    for terms in pod.required_nodes:
+        if not selects_node(terms, node.metadata):
+            problems = [problem for term in terms for problem in term.errors]
+            if problems:
+                raise ObjectError("required node affinity", "; ".join(problems))
+            return False
+    return True
 
 
 def _node_affinity(pod: PodInfo) -> NodeAffinitySpec:

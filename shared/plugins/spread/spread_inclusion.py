@@ -1,6 +1,8 @@
 """Which nodes count for each topology spread constraint of a pod.
 
-Rules: pkg/scheduler/framework/plugins/podtopologyspread/{common,filtering,scoring}.go, v1.36.2.
+Rules: pkg/scheduler/framework/plugins/podtopologyspread/{common,filtering,scoring}.go, v1.36.2;
+`matchNodeInclusionPolicies` of the first for nodeAffinityPolicy and nodeTaintsPolicy. Node affinity
+terms that cannot be parsed match no node there, and nobody is told.
 """
 
 import numpy as np
@@ -12,7 +14,8 @@ from shared.columns.table import NodeTable, TaintTuple
 from shared.columns.topology import NO_DOMAIN, Topology
 from shared.framework.cluster_view import ClusterView
 from shared.plugins.spread.spread_constraints import SpreadConstraints
-from shared.selectors.node_selector import RequiredNodeAffinity, included_rows
+from shared.selectors.node_selector import match_all
+from shared.selectors.node_terms import Terms
 
 Taints = tuple[TaintTuple, ...]
 
@@ -27,7 +30,7 @@ class Inclusion:
         self,
         constraints: SpreadConstraints,
         cluster: ClusterView,
-        affinity: RequiredNodeAffinity,
+        affinity: tuple[Terms, ...],
         repelled: AnswerTable[Taints],
         *,
         requires_all_keys: bool,
@@ -79,14 +82,14 @@ class Inclusion:
         """By constraint, which of `rows` its policies let in."""
         found: dict[tuple[bool, bool], Bools] = {}
         index = row_index(rows)
-        for c in self._constraints:
-            policies = (c.honors_affinity, c.honors_taints)
-            if policies not in found:
-                found[policies] = included_rows(
-                    nodes,
-                    index,
-                    len(rows),
-                    self._affinity if c.honors_affinity else None,
-                    self._repelled if c.honors_taints else None,
-                )
-        return [found[c.honors_affinity, c.honors_taints] for c in self._constraints]
+        policies = [(c.honors_affinity, c.honors_taints) for c in self._constraints]
+        for honors_affinity, honors_taints in policies:
+            if (honors_affinity, honors_taints) not in found:
+                affinity = self._affinity if honors_affinity else ()
+                included = match_all(affinity, nodes, index, len(rows))
+                if honors_taints:
+                    included &= ~self._repelled.covering(nodes.taints.values)[
+                        nodes.taints_id[index]
+                    ]
+                found[honors_affinity, honors_taints] = included
+        return [found[each] for each in policies]

@@ -93,17 +93,17 @@ def test_many_nodes_with_many_values_compare_as_numbers() -> None:
     labels = [{"disk": str(i)} for i in range(40)] + [{"disk": "many"}, {}]
     nodes = table_of(labels)
     term = node_terms.parse_term(term_of([("disk", "Gt", ["36"])], []), "t")
-    got = node_selector.match_term(term, nodes, slice(0, 42), 42)
+    got = node_selector.match_any((term,), nodes, slice(0, 42), 42)
     assert np.flatnonzero(got).tolist() == [37, 38, 39]
 
 
 def test_a_parsed_selector_sees_values_that_come_later() -> None:
     nodes = table_of([{"zone": "a"}])
     parsed = node_terms.parse_term(term_of([("zone", "In", ["new"])], []), "t")
-    assert node_selector.match_term(parsed, nodes, slice(0, 1), 1).tolist() == [False]
+    assert node_selector.match_any((parsed,), nodes, slice(0, 1), 1).tolist() == [False]
     nodes.reserve(2)
     nodes.write_labels(np.array([1]), [{"zone": "new"}])
-    assert node_selector.match_term(parsed, nodes, slice(0, 2), 2).tolist() == [False, True]
+    assert node_selector.match_any((parsed,), nodes, slice(0, 2), 2).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -129,7 +129,6 @@ def test_a_term_that_makes_no_sense_matches_nothing_and_says_why(
     assert parsed[0].errors[0].startswith("required.nodeSelectorTerms[0].matchExpressions[1].")
     assert problem in parsed[0].errors[0]
     assert not node_selector.match_any(parsed, nodes, slice(0, 1), 1).any()
-    assert not node_selector.match_term(parsed[0], nodes, slice(0, 1), 1).any()
 
 
 @pytest.mark.parametrize(
