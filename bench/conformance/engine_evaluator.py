@@ -392,9 +392,9 @@ class _Session:
 def _requests(pod_class: PodClass) -> Json:
     requests = pod_class.info.requests
     shape: Json = {
-        "milli_cpu": requests.milli_cpu,
-        "memory": requests.memory_bytes,
-        "ephemeral_storage": requests.ephemeral_storage_bytes,
+        "milli_cpu": requests.of("cpu"),
+        "memory": requests.of("memory"),
+        "ephemeral_storage": requests.of("ephemeral-storage"),
         "nonzero_milli_cpu": requests.nonzero_milli_cpu,
         "nonzero_memory": requests.nonzero_memory_bytes,
     }

@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Rows
+from shared.columns.schema import BASE_RESOURCES, Rows
 from shared.columns.table import NodeTable, TaintTuple
 from shared.errors import ObjectError
 from shared.faults import reading
@@ -77,7 +77,8 @@ def _shape(node: Node, status: NodeStatus) -> NodeShape:
     except QuantityError as error:
         where = f"node {node.metadata.name}: status.allocatable"
         raise ObjectError(where, f"{error}; write a quantity such as 4, 500m or 16Gi") from error
-    _check_count(node, "status.allocatable", len(allocatable.scalars), RESOURCES_MAX)
+    count = len(allocatable.amounts) - len(BASE_RESOURCES)
+    _check_count(node, "status.allocatable", count, RESOURCES_MAX)
     taints = tuple((t.key, t.value, t.effect) for t in node.spec.taints or ())
     features = frozenset(status.declared_features or ())
     return NodeShape(node.spec, status, allocatable, taints, features)
@@ -94,7 +95,7 @@ def write_node_columns(table: NodeTable, rows: Rows, nodes: Sequence[ShapedNode]
     numbers: dict[int, int] = {}
     at = [numbers.setdefault(id(node.shape), len(numbers)) for node in nodes]
     shapes = list({id(node.shape): node.shape for node in nodes}.values())
-    table.add_resources(name for shape in shapes for name in shape.allocatable.scalars)
+    table.add_resources(name for shape in shapes for name in shape.allocatable.amounts)
     table.allocatable[:, rows] = np.array([_amounts(table, s) for s in shapes], np.int64).T[:, at]
     table.allowed_pod_count[rows] = np.array([s.allocatable.pods for s in shapes], np.int64)[at]
     table.unschedulable[rows] = np.array([s.spec.unschedulable for s in shapes])[at]
@@ -108,11 +109,7 @@ def write_node_columns(table: NodeTable, rows: Rows, nodes: Sequence[ShapedNode]
 
 
 def _amounts(table: NodeTable, shape: NodeShape) -> list[int]:
-    allocatable = shape.allocatable
     amounts = [0] * len(table.allocatable)
-    amounts[CPU] = allocatable.milli_cpu
-    amounts[MEMORY] = allocatable.memory_bytes
-    amounts[EPHEMERAL_STORAGE] = allocatable.ephemeral_storage_bytes
-    for name, amount in allocatable.scalars.items():
+    for name, amount in shape.allocatable.amounts.items():
         amounts[table.resources.find(name)] = amount
     return amounts

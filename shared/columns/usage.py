@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Int64s, Rows, wrap_int64
+from shared.columns.schema import EPHEMERAL_STORAGE, Int64s, Rows, wrap_int64
 from shared.columns.table import NodeTable, PortTuple
 from shared.kube.pod_resources import PodRequests
 
@@ -27,10 +27,7 @@ def usage_of(table: NodeTable, requests: PodRequests, host_ports: frozenset[Port
     nothing to be had, what is taken is of no interest. Whoever keeps usages makes them anew when a node
     brings such a resource."""
     amounts = np.zeros(max(len(table.resources), EPHEMERAL_STORAGE + 1), np.int64)
-    amounts[CPU] = requests.milli_cpu
-    amounts[MEMORY] = requests.memory_bytes
-    amounts[EPHEMERAL_STORAGE] = requests.ephemeral_storage_bytes
-    for name, amount in requests.scalars.items():
+    for name, amount in requests.amounts.items():
         row = table.resources.find(name)
         if row >= 0:
             amounts[row] = amount

@@ -11,24 +11,21 @@ from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, PODS, is_
 
 
 class NodeAllocatable(msgspec.Struct, frozen=True):
-    """`status.allocatable` of a node; what it does not state is 0."""
+    """`status.allocatable` of a node."""
 
-    milli_cpu: int
-    memory_bytes: int
-    ephemeral_storage_bytes: int
     pods: int
-    scalars: dict[str, int]
+    amounts: dict[str, int]
+    """By resource, cpu in milli units; cpu, memory and ephemeral storage are always there."""
 
 
 def node_allocatable(node: Node) -> NodeAllocatable:
     """The node's allocatable amounts; raises `QuantityError` for an unreadable quantity."""
     stated = node.status.allocatable or {}
-    return NodeAllocatable(
-        milli_cpu=quantity.milli_value(stated.get(CPU, 0)),
-        memory_bytes=quantity.value(stated.get(MEMORY, 0)),
-        ephemeral_storage_bytes=quantity.value(stated.get(EPHEMERAL_STORAGE, 0)),
-        pods=quantity.value(stated.get(PODS, 0)),
-        scalars={
-            name: quantity.value(amount) for name, amount in stated.items() if is_scalar(name)
-        },
-    )
+    scalars = {name: quantity.value(amount) for name, amount in stated.items() if is_scalar(name)}
+    amounts = {
+        CPU: quantity.milli_value(stated.get(CPU, 0)),
+        MEMORY: quantity.value(stated.get(MEMORY, 0)),
+        EPHEMERAL_STORAGE: quantity.value(stated.get(EPHEMERAL_STORAGE, 0)),
+        **scalars,
+    }
+    return NodeAllocatable(quantity.value(stated.get(PODS, 0)), amounts)

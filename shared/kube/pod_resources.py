@@ -48,27 +48,19 @@ _DEFAULT_NANOS: Final[Nanos] = {
 class PodRequests(msgspec.Struct, frozen=True):
     """Requests of a whole pod, in the integers of the columns."""
 
-    milli_cpu: int
-    memory_bytes: int
-    ephemeral_storage_bytes: int
+    amounts: dict[str, int]
+    """By resource, cpu in milli units, without defaults: of cpu, memory and ephemeral storage always,
+    of others where they are stated, if only as 0."""
     scalars: dict[str, int]
-    """Extended resources, huge pages and the like. Requests of 0 are kept."""
+    """Those of the others: extended resources, huge pages and the like."""
     nonzero_milli_cpu: int
     """With 100m for each container that states none; an explicit 0 stays 0."""
     nonzero_memory_bytes: int
     """With 200 MiB for each container that states none; an explicit 0 stays 0."""
 
     def of(self, resource: str) -> int:
-        """The request for one resource, without defaults; 0 when it is not asked for."""
-        match resource:
-            case "cpu":
-                return self.milli_cpu
-            case "memory":
-                return self.memory_bytes
-            case "ephemeral-storage":
-                return self.ephemeral_storage_bytes
-            case _:
-                return self.scalars.get(resource, 0)
+        """The request for one resource; 0 when it is not asked for."""
+        return self.amounts.get(resource, 0)
 
 
 def pod_requests(template: PodTemplate) -> PodRequests:
@@ -96,12 +88,8 @@ def fit_score_requests(template: PodTemplate) -> dict[str, int]:
 
 def plain_score_requests(requests: PodRequests) -> dict[str, int]:
     """The same of a plain pod (`is_plain`), whose requests have been added up before."""
-    return {
-        CPU: requests.nonzero_milli_cpu,
-        MEMORY: requests.nonzero_memory_bytes,
-        EPHEMERAL_STORAGE: requests.ephemeral_storage_bytes,
-        **requests.scalars,
-    }
+    defaulted = {CPU: requests.nonzero_milli_cpu, MEMORY: requests.nonzero_memory_bytes}
+    return {**requests.amounts, **defaulted}
 
 
 def exact_requests(template: PodTemplate) -> Nanos:
@@ -155,15 +143,15 @@ def _requests(template: PodTemplate, status: PodStatus | None) -> PodRequests:
         if pod_level:  # Then they are for what nobody states.
             defaults = {name: n for name, n in defaults.items() if name not in total}
         nonzero = _total(template, status, defaults, pod_level)
+    scalars = {name: quantity.value_of_nanos(n) for name, n in total.items() if is_scalar(name)}
     return PodRequests(
-        milli_cpu=quantity.milli_value_of_nanos(total.get(CPU, 0)),
-        memory_bytes=quantity.value_of_nanos(total.get(MEMORY, 0)),
-        ephemeral_storage_bytes=quantity.value_of_nanos(total.get(EPHEMERAL_STORAGE, 0)),
-        scalars={
-            name: quantity.value_of_nanos(amount)
-            for name, amount in total.items()
-            if is_scalar(name)
+        amounts={
+            CPU: quantity.milli_value_of_nanos(total.get(CPU, 0)),
+            MEMORY: quantity.value_of_nanos(total.get(MEMORY, 0)),
+            EPHEMERAL_STORAGE: quantity.value_of_nanos(total.get(EPHEMERAL_STORAGE, 0)),
+            **scalars,
         },
+        scalars=scalars,
         nonzero_milli_cpu=quantity.milli_value_of_nanos(nonzero.get(CPU, 0)),
         nonzero_memory_bytes=quantity.value_of_nanos(nonzero.get(MEMORY, 0)),
     )

@@ -45,12 +45,7 @@ def pod_update_events(old: PodView, new: PodView) -> list[ClusterEvent]:
 
 def is_scaled_down(old: PodRequests, new: PodRequests) -> bool:
     """Whether a pod asks for less of anything than before."""
-    return (
-        old.milli_cpu > new.milli_cpu
-        or old.memory_bytes > new.memory_bytes
-        or old.ephemeral_storage_bytes > new.ephemeral_storage_bytes
-        or any(amount > new.scalars.get(name, -1) for name, amount in old.scalars.items())
-    )
+    return any(amount > new.amounts.get(name, -1) for name, amount in old.amounts.items())
 
 
 def _template_changes(old: PodView, new: PodView) -> list[Action]:

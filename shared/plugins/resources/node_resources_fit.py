@@ -5,7 +5,7 @@ Extended resources that a DeviceClass stands for are left to DynamicResources on
 of them allocatable.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from functools import lru_cache, partial
 from typing import ClassVar, Final, NamedTuple
 
@@ -23,7 +23,8 @@ from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, sum_by_domain
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
 from shared.dra.device_index import count_devices, device_index, may_be_devices
-from shared.dra.extended import can_be_backed
+from shared.dra.extended import IMPLICIT_PREFIX, can_be_backed
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import SCORE_MAX, SHAPE_SCORE_MAX, ratio_table
 from shared.framework.plugin_api import (
@@ -37,12 +38,21 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    queue_if,
+)
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
+from shared.kube.api.core_v1 import Node
+from shared.kube.api.resource_v1_devices import DeviceClass
+from shared.kube.node_resources import NodeAllocatable, node_allocatable
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as kernel
-from shared.plugins.resources.fit_hints import FitHints
 from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
 from shared.plugins.resources.resource_args import (
     NodeResourcesFitArgs,
@@ -87,7 +97,7 @@ class ScoringRule(NamedTuple):
     """The same by weights, for pods that each ask for another amount; None: that is not known how."""
 
 
-class NodeResourcesFit(FitHints):
+class NodeResourcesFit:
     """Filter and score by requests."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_FIT
@@ -98,13 +108,14 @@ class NodeResourcesFit(FitHints):
     score_depends: ClassVar[Dependence] = ON_USAGE
 
     def __init__(self, args: NodeResourcesFitArgs) -> None:
-        super().__init__()
         strategy = args.scoring_strategy or ScoringStrategy(type="LeastAllocated")
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
         self._resources = _resources_or_default(strategy.resources)
         self._rule = _scoring_rule(strategy)
         self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
+        self._parsed: tuple[Node, NodeAllocatable] | None = None
+        """What the last node has: one event asks about it for many pods."""
 
     def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
         """See `Promises`. Not where devices may count: which there are on a node is no column.
@@ -153,16 +164,10 @@ class NodeResourcesFit(FitHints):
 
     def _fit_state(self, pod: PodInfo, cluster: ClusterView) -> FitState:
         requests = pod.fit_filter_requests
-        asked = {
-            resource_names.CPU: requests.milli_cpu,
-            resource_names.MEMORY: requests.memory_bytes,
-            resource_names.EPHEMERAL_STORAGE: requests.ephemeral_storage_bytes,
-        }
-        for name in sorted(requests.scalars):
-            if not self._is_ignored(name):
-                asked[name] = requests.scalars[name]
-        names = tuple([name for name, amount in asked.items() if amount > 0])
-        amounts = tuple([amount for amount in asked.values() if amount > 0])
+        scalars = [name for name in sorted(requests.scalars) if not self._is_ignored(name)]
+        named = [(name, requests.of(name)) for name in (*COUNTED_FOR_ALL, *scalars)]
+        names = tuple([name for name, amount in named if amount > 0])
+        amounts = tuple([amount for _, amount in named if amount > 0])
         if not requests.scalars:
             return FitState(names, amounts, _texts(names))
         backable = [name for name in names if can_be_backed(name)]
@@ -249,6 +254,32 @@ class NodeResourcesFit(FitHints):
         names, amounts, weights = zip(*counted, strict=True) if counted else ((), (), ())
         return ScoredRequests(names, amounts, weights)
 
+    # Events ----------------------------------------------------------------------------------------
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        of_pods = Action.DELETE, Action.UPDATE_POD_SCALE_DOWN
+        of_nodes = Action.ADD, Action.UPDATE_NODE_ALLOCATABLE
+        of_classes = Action.ADD, Action.UPDATE
+        return (
+            ClusterEventWithHint(Resource.POD, of_pods, _after_pod_change),
+            ClusterEventWithHint(Resource.NODE, of_nodes, self._after_node_change),
+            ClusterEventWithHint(Resource.DEVICE_CLASS, of_classes, _after_device_class_change),
+        )
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """The node, if it were empty, has room for the pod, and more of something than before."""
+        was, now = change.both(Node)
+        if now is None:
+            return QueueingHint.SKIP
+        if self._parsed is None or self._parsed[0] is not now:
+            self._parsed = (now, node_allocatable(now))
+        has = self._parsed[1]
+        if not _fits(pod.info, has, cluster):
+            return QueueingHint.SKIP
+        return queue_if(was is None or _has_grown(pod.info, node_allocatable(was), has, cluster))
+
 
 @lru_cache(maxsize=1024)
 def _texts(names: tuple[str, ...]) -> tuple[str, ...]:
@@ -302,3 +333,66 @@ def _scoring_rule(strategy: ScoringStrategy) -> ScoringRule:
                 partial(kernel.requested_to_capacity_ratio, table=table),
                 partial(one_node.requested_to_capacity_ratio, table=table),
             )
+
+
+# Events that help pods that it rejected ---------------------------------------------------------------
+
+
+def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A pod that held a node went, or asks for less of what this one needs."""
+    was, now = change.both(PodView)
+    if now is None:
+        return queue_if(was is not None and was.holds_node)
+    if change.is_of(pod):
+        return QueueingHint.QUEUE
+    if was is None or not now.record.node_name:
+        return QueueingHint.SKIP
+    had, has = was.info.requests.amounts, now.info.requests.amounts
+    return queue_if(_is_more(had, has, pod.info.requests.amounts))
+
+
+def _after_device_class_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    """A device class now stands for an extended resource that the pod asks for."""
+    was, now = change.both(DeviceClass)
+    if now is None:
+        return QueueingHint.SKIP
+    scalars = pod.info.requests.scalars
+    if was is None:
+        if IMPLICIT_PREFIX + now.metadata.name in scalars:
+            return QueueingHint.QUEUE
+    elif was.spec.extended_resource_name == now.spec.extended_resource_name:
+        return QueueingHint.SKIP
+    return queue_if(now.spec.extended_resource_name in scalars)
+
+
+def _fits(pod: PodInfo, has: NodeAllocatable, cluster: ClusterView) -> bool:
+    return has.pods >= 1 and all(
+        amount <= has.amounts.get(name, 0) or _is_left_to_devices(name, has, cluster)
+        for name, amount in pod.fit_filter_requests.amounts.items()
+        if amount > 0
+    )
+
+
+def _has_grown(
+    pod: PodInfo, had: NodeAllocatable, has: NodeAllocatable, cluster: ClusterView
+) -> bool:
+    wants = pod.fit_filter_requests.amounts
+    return (
+        has.pods > had.pods
+        or _is_more(has.amounts, had.amounts, wants)
+        or any(a > 0 and _is_left_to_devices(name, has, cluster) for name, a in wants.items())
+    )
+
+
+def _is_left_to_devices(name: str, has: NodeAllocatable, cluster: ClusterView) -> bool:
+    """Whether a device class provides the resource where the node itself does not."""
+    if has.amounts.get(name, 0) > 0 or not cluster.objects.all(DEVICE_CLASSES):
+        return False
+    return name in device_index(cluster).by_resource
+
+
+def _is_more(new: Mapping[str, int], old: Mapping[str, int], wanted: Mapping[str, int]) -> bool:
+    """Whether there is more than before of something that is wanted."""
+    return any(
+        amount > 0 and new.get(name, 0) > old.get(name, 0) for name, amount in wanted.items()
+    )

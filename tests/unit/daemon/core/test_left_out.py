@@ -68,7 +68,7 @@ def test_an_update_that_cannot_be_read_leaves_the_pod_as_it_was() -> None:
     assert len(left_out(pipeline)) == 3
     held = pipeline.state.cache.get_pod(pod.uid)
     assert held is not None
-    assert held.pod_class.info.requests.milli_cpu == 1000
+    assert held.pod_class.info.requests.amounts["cpu"] == 1000
     better = msgspec.structs.replace(make_pod("p", cpu="2", node_name="n0"), uid=pod.uid)
     pipeline.tell(PodChanged(better))
     pipeline.check()

@@ -58,7 +58,7 @@ def test_pods_of_another_namespace_or_template_share_nothing() -> None:
 def test_nothing_is_kept_of_pods_that_are_gone() -> None:
     infos = PodInfos()
     info = infos.of("default", raw("a", spec=CLAIM))
-    assert info.requests.milli_cpu == 100
+    assert info.requests.amounts["cpu"] == 100
     assert len(infos._kin) == 1
     del info
     gc.collect()

@@ -64,9 +64,12 @@ def test_requests_of_pods_are_those_of_kube_scheduler() -> None:
         by_key = templates(scenario)
         for key, stated in scenario["requests"].items():
             expected = PodRequests(
-                milli_cpu=stated.get("milli_cpu", 0),
-                memory_bytes=stated.get("memory", 0),
-                ephemeral_storage_bytes=stated.get("ephemeral_storage", 0),
+                amounts={
+                    "cpu": stated.get("milli_cpu", 0),
+                    "memory": stated.get("memory", 0),
+                    "ephemeral-storage": stated.get("ephemeral_storage", 0),
+                    **stated.get("scalar", {}),
+                },
                 scalars=stated.get("scalar", {}),
                 nonzero_milli_cpu=stated.get("nonzero_milli_cpu", 0),
                 nonzero_memory_bytes=stated.get("nonzero_memory", 0),
@@ -84,9 +87,9 @@ def test_totals_of_nodes_are_those_of_kube_scheduler() -> None:
             on_node = [pod_requests(by_key[key]) for key in stated.get("pods", [])]
             where = scenario["name"], node_name
             requested, nonzero = stated["requested"], stated["nonzero_requested"]
-            assert sum(r.milli_cpu for r in on_node) == requested.get("milli_cpu", 0), where
-            assert sum(r.memory_bytes for r in on_node) == requested.get("memory", 0), where
-            storage = sum(r.ephemeral_storage_bytes for r in on_node)
+            assert sum(r.amounts["cpu"] for r in on_node) == requested.get("milli_cpu", 0), where
+            assert sum(r.amounts["memory"] for r in on_node) == requested.get("memory", 0), where
+            storage = sum(r.amounts["ephemeral-storage"] for r in on_node)
             assert storage == requested.get("ephemeral_storage", 0), where
             assert sum(r.nonzero_milli_cpu for r in on_node) == nonzero.get("milli_cpu", 0), where
             assert sum(r.nonzero_memory_bytes for r in on_node) == nonzero.get("memory", 0), where
@@ -115,11 +118,12 @@ def test_ports_claims_and_allocatable_of_nodes_are_those_of_kube_scheduler() -> 
             assert ports == set(stated.get("used_ports", [])), where
             assert claims == Counter(stated.get("pvc_refs", {})), where
             allocatable, expected = node_allocatable(nodes[node_name]), stated["allocatable"]
-            assert allocatable.milli_cpu == expected.get("milli_cpu", 0), where
-            assert allocatable.memory_bytes == expected.get("memory", 0), where
-            storage = allocatable.ephemeral_storage_bytes
-            assert storage == expected.get("ephemeral_storage", 0), where
-            assert allocatable.scalars == expected.get("scalar", {}), where
+            assert allocatable.amounts == {
+                "cpu": expected.get("milli_cpu", 0),
+                "memory": expected.get("memory", 0),
+                "ephemeral-storage": expected.get("ephemeral_storage", 0),
+                **expected.get("scalar", {}),
+            }, where
             assert allocatable.pods == stated.get("allowed_pods", 0), where
 
 
@@ -128,7 +132,7 @@ def test_ports_claims_and_allocatable_of_nodes_are_those_of_kube_scheduler() -> 
 
 def test_containers_are_added_and_rounded_once_at_the_end() -> None:
     requests = pod_requests(pod_of(asking("a", cpu="100u"), asking("b", cpu="100u")))
-    assert requests.milli_cpu == 1
+    assert requests.amounts["cpu"] == 1
 
 
 def test_the_largest_init_container_is_a_floor() -> None:
@@ -137,8 +141,8 @@ def test_the_largest_init_container_is_a_floor() -> None:
         initContainers=[asking("i", cpu="2", memory="10Mi"), asking("j", cpu="1500m")],
     )
     requests = pod_requests(template)
-    assert requests.milli_cpu == 2000
-    assert requests.memory_bytes == 2**30
+    assert requests.amounts["cpu"] == 2000
+    assert requests.amounts["memory"] == 2**30
 
 
 def test_sidecars_run_beside_containers_and_beside_later_init_containers() -> None:
@@ -146,13 +150,13 @@ def test_sidecars_run_beside_containers_and_beside_later_init_containers() -> No
     early, late = asking("early", cpu="3"), asking("late", cpu="3")
     beside = pod_of(asking(cpu="1"), initContainers=[sidecar, late])
     before = pod_of(asking(cpu="1"), initContainers=[early, sidecar])
-    assert pod_requests(beside).milli_cpu == 4000
-    assert pod_requests(before).milli_cpu == 3000
+    assert pod_requests(beside).amounts["cpu"] == 4000
+    assert pod_requests(before).amounts["cpu"] == 3000
 
 
 def test_missing_requests_have_defaults_per_container_and_an_explicit_zero_has_none() -> None:
     requests = pod_requests(pod_of(asking("a"), asking("b", cpu="0", memory="0"), asking("c")))
-    assert (requests.milli_cpu, requests.memory_bytes) == (0, 0)
+    assert (requests.amounts["cpu"], requests.amounts["memory"]) == (0, 0)
     assert requests.nonzero_milli_cpu == 200
     assert requests.nonzero_memory_bytes == 2 * DEFAULT_MEMORY_BYTES
 
@@ -160,17 +164,17 @@ def test_missing_requests_have_defaults_per_container_and_an_explicit_zero_has_n
 def test_overhead_is_added_to_everything() -> None:
     template = pod_of(asking(cpu="1"), overhead={"cpu": "250m", "memory": "1Mi"})
     requests = pod_requests(template)
-    assert requests.milli_cpu == 1250
-    assert requests.memory_bytes == 2**20
+    assert requests.amounts["cpu"] == 1250
+    assert requests.amounts["memory"] == 2**20
     assert requests.nonzero_memory_bytes == DEFAULT_MEMORY_BYTES + 2**20
     assert fit_score_requests(template)["cpu"] == 1250
 
 
 def test_pod_level_requests_replace_the_sum_except_in_the_fit_score() -> None:
     template = pod_of(asking(cpu="1"), resources={"requests": {"cpu": "3", "example.com/gpu": "7"}})
-    assert pod_requests(template).milli_cpu == 3000
+    assert pod_requests(template).amounts["cpu"] == 3000
     assert pod_requests(template).of("example.com/gpu") == 0
-    assert fit_filter_requests(template).milli_cpu == 3000
+    assert fit_filter_requests(template).amounts["cpu"] == 3000
     assert fit_score_requests(template)["cpu"] == 1000
 
 
@@ -194,20 +198,20 @@ IN_FORCE = {"resources": {"requests": {"cpu": "1"}}, "allocatedResources": {"cpu
 
 def test_a_resize_counts_the_most_of_wanted_allocated_and_in_force() -> None:
     template = resized(**IN_FORCE)
-    assert pod_requests(template).milli_cpu == 4000
-    assert pod_requests(resized("Deferred", **IN_FORCE)).milli_cpu == 4000
+    assert pod_requests(template).amounts["cpu"] == 4000
+    assert pod_requests(resized("Deferred", **IN_FORCE)).amounts["cpu"] == 4000
 
 
 def test_an_infeasible_resize_leaves_the_wish_out() -> None:
     template = resized("Infeasible", **IN_FORCE)
-    assert pod_requests(template).milli_cpu == 2000
+    assert pod_requests(template).amounts["cpu"] == 2000
     # A pod that is to be scheduled is judged by what it wants.
-    assert fit_filter_requests(template).milli_cpu == 4000
+    assert fit_filter_requests(template).amounts["cpu"] == 4000
     assert fit_score_requests(template)["cpu"] == 4000
 
 
 def test_allocated_resources_alone_do_not_count() -> None:
-    assert pod_requests(resized(allocatedResources={"cpu": "9"})).milli_cpu == 4000
+    assert pod_requests(resized(allocatedResources={"cpu": "9"})).amounts["cpu"] == 4000
 
 
 def test_the_status_of_ordinary_init_containers_does_not_count() -> None:
@@ -217,7 +221,7 @@ def test_the_status_of_ordinary_init_containers_does_not_count() -> None:
         template = pod_of(
             {"name": "c"}, initContainers=[init], status={"initContainerStatuses": [status]}
         )
-        assert pod_requests(template).milli_cpu == expected
+        assert pod_requests(template).amounts["cpu"] == expected
 
 
 def test_scalars_are_extended_resources_and_huge_pages_only() -> None:
