@@ -9,6 +9,7 @@ from daemon.core.cache import Cache
 from shared.dra.allocated import results_of
 from shared.dra.device_index import CLAIMS
 from shared.dra.pod_claims import is_reserved_for
+from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import ObjectMeta, OwnerReference
 from shared.kube.api.resource_v1 import (
@@ -32,13 +33,27 @@ def bind_claims(
 ) -> Json:
     """Writes the claims of a reserved pod as allocated and reserved for it; returns the field
     `claims` of the decision, which shows those that the pod names directly."""
-    bound = plugin.bound_claims(record, pod, cache.view)
+    bound = bound_claims(plugin, record, pod, cache.view)
     plugin.unreserve(record, pod, cache.view, row)
     for key, claim in bound:
         cache.objects.put(CLAIMS, key, claim)
     held = cache.objects.all(CLAIMS)
     named = [c.resource_claim_name for c in pod.spec.resource_claims or ()]
     return shown_claims(record.namespace, named, held)
+
+
+def bound_claims(
+    plugin: DynamicResources, record: PodRecord, pod: PodInfo, cluster: ClusterView
+) -> list[tuple[str, ResourceClaim]]:
+    """Keys and claims as PreBind leaves them for a reserved pod: allocated, and reserved for it."""
+    consumer = ResourceClaimConsumer(resource="pods", name=record.name, uid=record.uid)
+    found = []
+    for key, claim in plugin.used_claims(record, pod, cluster).items():
+        if not is_reserved_for(claim, record.uid):
+            users = [*(claim.status.reserved_for or ()), consumer]
+            status = msgspec.structs.replace(claim.status, reserved_for=users)
+            found.append((key, msgspec.structs.replace(claim, status=status)))
+    return found
 
 
 def shown_claims(

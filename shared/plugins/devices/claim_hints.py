@@ -64,8 +64,7 @@ EVENTS: Final = (
 
 def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim] | None:
     """The pod's claims; None while one is missing, on its way out, or another pod's."""
-    objects = cluster.objects
     try:
-        return claims_of(pod.namespace, pod.template, lambda key: objects.get(CLAIMS, key))
+        return claims_of(pod.namespace, pod.template, cluster.objects.all(CLAIMS).get)
     except ClaimError:
         return None

@@ -60,7 +60,7 @@ from shared.framework.status import (
     all_pass,
     as_one_error,
 )
-from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimConsumer
+from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim
 from shared.kube.pod_record import OwnFacts, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.claim_hints import EVENTS
@@ -377,17 +377,6 @@ class DynamicResources(DefaultNormalizeScore):
         own: dict[str, ResourceClaim] = cluster.objects.assumed_for(CLAIMS, record.uid)
         return {c.metadata.key: c for c in _claims_of(pod, cluster)} | own
 
-    def bound_claims(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
-    ) -> list[tuple[str, ResourceClaim]]:
-        """Keys and claims as PreBind leaves them for a reserved pod: allocated, and reserved for it."""
-        consumer = ResourceClaimConsumer(resource="pods", name=record.name, uid=record.uid)
-        return [
-            (key, _reserved(claim, consumer))
-            for key, claim in self.used_claims(record, pod, cluster).items()
-            if not is_reserved_for(claim, record.uid)
-        ]
-
     def is_ready_for(self, claim: ResourceClaim, record: PodRecord) -> bool:
         """Whether PreBind has nothing to do about an allocated claim."""
         return is_reserved_for(claim, record.uid) and preparation(claim.status).is_done
@@ -405,8 +394,7 @@ class DynamicResources(DefaultNormalizeScore):
 
 
 def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
-    objects = cluster.objects
-    return claims_of(pod.namespace, pod.template, lambda key: objects.get(CLAIMS, key))
+    return claims_of(pod.namespace, pod.template, cluster.objects.all(CLAIMS).get)
 
 
 def _uid(pod: PodInfo) -> str:
@@ -503,9 +491,3 @@ def _share_id(owner_uid: str, number: int) -> str:
     """A UUID for one share of a device; made of who holds it, as nothing here is random."""
     digest = hashlib.sha256(f"{owner_uid}/{number}".encode()).digest()
     return str(uuid.UUID(bytes=digest[:16], version=4))
-
-
-def _reserved(claim: ResourceClaim, consumer: ResourceClaimConsumer) -> ResourceClaim:
-    users = [*(claim.status.reserved_for or ()), consumer]
-    status = msgspec.structs.replace(claim.status, reserved_for=users)
-    return msgspec.structs.replace(claim, status=status)

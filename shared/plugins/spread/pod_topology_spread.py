@@ -17,6 +17,7 @@ from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
 from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
@@ -33,8 +34,15 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import (
+    Change,
+    ClusterEventWithHint,
+    PodView,
+    QueueingHint,
+    queue_if,
+)
 from shared.framework.status import Code, Status, Verdicts, all_pass
-from shared.kube.api.core_v1 import TopologySpreadConstraint
+from shared.kube.api.core_v1 import Node, TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.spread.spread_constraints import (
     CONTROLLER_KINDS,
@@ -56,9 +64,9 @@ from shared.plugins.spread.spread_counts import (
     by_range,
     rounded,
 )
-from shared.plugins.spread.spread_hints import SpreadHints
 from shared.plugins.spread.spread_inclusion import Inclusion
-from shared.selectors.label_selector import SelectorError
+from shared.selectors.label_selector import Labels, SelectorError
+from shared.selectors.pod_terms import NO_LABELS
 from shared.selectors.tolerations import is_repelled, toleration_rules
 
 REASON_SKEW: Final = "node(s) didn't match pod topology spread constraints"
@@ -86,7 +94,7 @@ HardState = SpreadState[HardCounts]
 SoftState = SpreadState[SoftDomains | SoftNodes]
 
 
-class PodTopologySpread(SpreadHints):
+class PodTopologySpread:
     """A pod without constraints of its own has those of the profile, or the system's."""
 
     NAME: ClassVar[str] = POD_TOPOLOGY_SPREAD
@@ -289,10 +297,47 @@ class PodTopologySpread(SpreadHints):
                 )
         return SpreadState(inclusion, matches, _of_all(constraints), counts)
 
+    # Events: of hard constraints, as soft ones reject no pod -----------------------------------------
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        of_pods = Action.ADD, Action.DELETE, Action.UPDATE_POD_LABEL, Action.UPDATE_POD_TOLERATION
+        of_nodes = Action.ADD, Action.DELETE, Action.UPDATE_NODE_LABEL, Action.UPDATE_NODE_TAINT
+        return (
+            ClusterEventWithHint(Resource.POD, of_pods, self._after_pod_change),
+            ClusterEventWithHint(Resource.NODE, of_nodes, self._after_node_change),
+        )
+
+    def _after_pod_change(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+        """A pod that a constraint counts came, went or changed sides."""
+        was, now = change.both(PodView)
+        if any(view is not None and not _is_involved(view, pod) for view in (was, now)):
+            return QueueingHint.SKIP
+        constraints = self._constraints(pod.info, cluster, HARD)
+        if was is not None and now is not None:
+            return queue_if(_may_help(constraints, was, now, is_self=change.is_of(pod)))
+        view = now or was
+        assert view is not None, "an event has an object"
+        return queue_if(any(c.selector.matches(view.info.labels) for c in constraints))
+
+    def _after_node_change(
+        self, pod: PodView, change: Change, cluster: ClusterView
+    ) -> QueueingHint:
+        """A node with all topology keys came, went, or moved to another domain or taint."""
+        was, now = change.both(Node)
+        keys = [constraint.key for constraint in self._constraints(pod.info, cluster, HARD)]
+        had, has = _labels(was), _labels(now)
+        was_counted = was is not None and all(key in had for key in keys)
+        is_counted = now is not None and all(key in has for key in keys)
+        if was is None or now is None or was_counted != is_counted:
+            return queue_if(was_counted or is_counted)
+        has_moved = any(had.get(key) != has.get(key) for key in keys)
+        has_other_taints = (was.spec.taints or []) != (now.spec.taints or [])
+        return queue_if(is_counted and (has_moved or has_other_taints))
+
     # Constraints -----------------------------------------------------------------------------------
 
     def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> SpreadConstraints:
-        """Raises SelectorError."""
+        """Those of a pod with this whenUnsatisfiable, its own or its profile's. Raises SelectorError."""
         own = own_constraints(pod)
         if own:
             return tuple(parsed(c, pod) for c in own if c.when_unsatisfiable == action)
@@ -406,3 +451,30 @@ def _add_pods(
                 if bits >> i & 1:
                     counts.add(node_row, count)
     return is_changed
+
+
+# Events that help pods that it rejected ---------------------------------------------------------------
+
+
+def _is_involved(view: PodView, pod: PodView) -> bool:
+    if view.record.uid == pod.record.uid:
+        return True
+    return view.holds_node and view.record.namespace == pod.record.namespace
+
+
+def _may_help(constraints: SpreadConstraints, was: PodView, now: PodView, *, is_self: bool) -> bool:
+    """Whether a pod tolerates more now, or counts for other constraints than before."""
+    if (
+        is_self
+        and was.info.spec.tolerations != now.info.spec.tolerations
+        and any(constraint.honors_taints for constraint in constraints)
+    ):
+        return True
+    had, has = was.info.labels, now.info.labels
+    return had != has and any(
+        c.selector.matches(had) != c.selector.matches(has) for c in constraints
+    )
+
+
+def _labels(node: Node | None) -> Labels:
+    return (node.metadata.labels or NO_LABELS) if node is not None else NO_LABELS

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from bench.conformance.claims import bound_claims
 from bench.sim.leaks import holders
 from daemon.core.cache import Cache
 from shared.dra import device_index as device_index_module
@@ -282,7 +283,7 @@ def test_an_update_without_the_allocation_does_not_free_what_is_reserved() -> No
     newer = msgspec.structs.replace(claim.metadata, resource_version="2")
     put(cache, msgspec.structs.replace(claim, metadata=newer))
     assert verdicts(cache, second)[0] == CANNOT_ALLOCATE
-    ((_, bound),) = plugin().bound_claims(first, pod_info(first), cache.view)
+    ((_, bound),) = bound_claims(plugin(), first, pod_info(first), cache.view)
     assert [user.uid for user in bound.status.reserved_for or []] == [first.uid]
     newest = msgspec.structs.replace(claim.metadata, resource_version="3")
     put(cache, msgspec.structs.replace(bound, metadata=newest))
@@ -405,7 +406,7 @@ def test_a_claim_that_is_said_to_be_as_it_was_assumed_is_news_of_no_node() -> No
     assert plugin().reserve(first, pod_info(first), cache.view, 0).is_success
     index = device_index(cache.view)
     assert index.position
-    ((_, bound),) = plugin().bound_claims(first, pod_info(first), cache.view)
+    ((_, bound),) = bound_claims(plugin(), first, pod_info(first), cache.view)
     meta = msgspec.structs.replace(bound.metadata, resource_version="2")
     position = index.position
     put(cache, msgspec.structs.replace(bound, metadata=meta))
