@@ -160,15 +160,12 @@ class Budget(Protocol):
     @property
     def cost_max(self) -> int:
         """Of the next one."""
-        ...
 
     def add_evaluation(self, cost: int) -> None:
         """One has cost so much. Raises what ends the caller's attempt where that is too much."""
-        ...
 
     def exhausted(self) -> Exception:
         """What to raise: the evaluation would cost more than there is."""
-        ...
 
 
 class CancelledError(Exception):

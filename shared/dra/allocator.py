@@ -33,7 +33,7 @@ from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
 from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass
-from shared.selectors.tolerations import tolerates, toleration_rules
+from shared.selectors.tolerations import tolerates
 
 RESULTS_MAX: Final = 32
 """Devices of one claim (AllocationResultsMaxSize)."""
@@ -482,10 +482,9 @@ class _Search:
 
 
 def _are_tolerated(taints: Sequence[Taint], asked: Alternative) -> bool:
-    if not taints:
-        return True
-    rules = toleration_rules(asked.tolerations)
-    return all(tolerates(rules, (t.key, t.value, t.effect)) for t in taints)
+    return not taints or all(
+        tolerates(asked.tolerations, (t.key, t.value, t.effect)) for t in taints
+    )
 
 
 def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> None:

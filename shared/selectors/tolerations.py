@@ -10,8 +10,8 @@ leading zeros, and what is not such a number tolerates nothing.
 """
 
 import re
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Iterable
+from typing import Final
 
 from shared.columns.table import TaintTuple
 from shared.kube.api.core_v1_parts import Toleration
@@ -23,46 +23,31 @@ PREFER_NO_SCHEDULE: Final = "PreferNoSchedule"
 _DECIMAL: Final = re.compile(r"0|-?[1-9][0-9]*", re.ASCII)
 
 
-class TolerationRule(NamedTuple):
-    key: str
-    operator: str
-    value: str
-    effect: str
-    has_comparison: bool = False
-    """Whether Gt and Lt mean anything (the feature gate)."""
+Tolerations = Iterable[Toleration] | None
 
 
-def toleration_rules(
-    tolerations: Iterable[Toleration] | None, *, has_comparison: bool = False
-) -> tuple[TolerationRule, ...]:
-    """The pod's tolerations as plain values."""
-    return tuple(
-        TolerationRule(t.key, t.operator, t.value, t.effect, has_comparison)
-        for t in tolerations or ()
-    )
+def tolerates(tolerations: Tolerations, taint: TaintTuple, *, has_comparison: bool = False) -> bool:
+    """Whether any of the tolerations covers the taint. `has_comparison`, here and below: whether Gt and
+    Lt mean anything (the feature gate)."""
+    return any(_covers(each, taint, has_comparison) for each in tolerations or ())
 
 
-def tolerates(rules: Iterable[TolerationRule], taint: TaintTuple) -> bool:
-    """Whether any of the tolerations covers the taint."""
-    return any(_covers(rule, taint) for rule in rules)
-
-
-def _covers(rule: TolerationRule, taint: TaintTuple) -> bool:
+def _covers(toleration: Toleration, taint: TaintTuple, has_comparison: bool) -> bool:
     key, value, effect = taint
-    if rule.effect and rule.effect != effect:
+    if toleration.effect and toleration.effect != effect:
         return False
-    if rule.key and rule.key != key:
+    if toleration.key and toleration.key != key:
         return False
-    match rule.operator:
+    match toleration.operator:
         case "" | "Equal":
-            return rule.value == value
+            return toleration.value == value
         case "Exists":
             return True
         case "Gt" | "Lt":
-            bound, number = _decimal(rule.value), _decimal(value)
-            if not rule.has_comparison or bound is None or number is None:
+            bound, number = _decimal(toleration.value), _decimal(value)
+            if not has_comparison or bound is None or number is None:
                 return False
-            return number > bound if rule.operator == "Gt" else number < bound
+            return number > bound if toleration.operator == "Gt" else number < bound
         case _:
             return False
 
@@ -71,13 +56,17 @@ def _decimal(text: str) -> int | None:
     return parse_int64(text) if _DECIMAL.fullmatch(text) is not None else None
 
 
-def is_repelled(taints: Sequence[TaintTuple], rules: Sequence[TolerationRule]) -> bool:
+def is_repelled(
+    taints: Iterable[TaintTuple], tolerations: Tolerations, *, has_comparison: bool = False
+) -> bool:
     """Whether some taint keeps the pod off the node."""
-    return any(
-        taint[2] in (NO_SCHEDULE, NO_EXECUTE) and not tolerates(rules, taint) for taint in taints
-    )
+    keeping = (each for each in taints if each[2] in (NO_SCHEDULE, NO_EXECUTE))
+    return not all(tolerates(tolerations, t, has_comparison=has_comparison) for t in keeping)
 
 
-def unwelcome_count(taints: Sequence[TaintTuple], rules: Sequence[TolerationRule]) -> int:
+def unwelcome_count(
+    taints: Iterable[TaintTuple], tolerations: Tolerations, *, has_comparison: bool = False
+) -> int:
     """How many PreferNoSchedule taints the pod does not tolerate."""
-    return sum(taint[2] == PREFER_NO_SCHEDULE and not tolerates(rules, taint) for taint in taints)
+    soft = (each for each in taints if each[2] == PREFER_NO_SCHEDULE)
+    return sum(not tolerates(tolerations, t, has_comparison=has_comparison) for t in soft)

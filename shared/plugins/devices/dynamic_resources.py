@@ -253,7 +253,6 @@ class DynamicResources(DefaultNormalizeScore):
         return said.verdicts()
 
     def has_failed(self, state: DeviceClaims) -> bool:
-        """Whether allocation came to an error on some node; see `FailingFilter`."""
         return state.has_failed
 
     # PostFilter ------------------------------------------------------------------------------------

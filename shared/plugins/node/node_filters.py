@@ -11,11 +11,12 @@ staging/src/k8s.io/component-helpers/nodedeclaredfeatures/features/, v1.36.2. Of
 those here are inferred when a pod is scheduled; the others concern only resizes of running pods.
 """
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from functools import partial
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import numpy as np
+from numpy.typing import DTypeLike
 
 from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
@@ -54,10 +55,8 @@ from shared.plugin_names import (
 )
 from shared.selectors.tolerations import (
     NO_SCHEDULE,
-    TolerationRule,
     is_repelled,
     tolerates,
-    toleration_rules,
     unwelcome_count,
 )
 
@@ -115,9 +114,6 @@ class _ByTolerations(_OfNode):
     def __init__(self, gates: FeatureGates) -> None:
         self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
 
-    def _rules(self, pod: PodInfo) -> tuple[TolerationRule, ...]:
-        return toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)
-
     def _repels(self, node: Node, pod: PodInfo) -> bool:
         """Whether the node does not take a pod that was rejected before."""
         raise NotImplementedError
@@ -169,7 +165,8 @@ class NodeUnschedulable(_ByTolerations):
         return queue_if(change.is_of(pod) and self._tolerates(pod.info))
 
     def _tolerates(self, pod: PodInfo) -> bool:
-        return tolerates(self._rules(pod), UNSCHEDULABLE_TAINT)
+        tolerations = pod.spec.tolerations
+        return tolerates(tolerations, UNSCHEDULABLE_TAINT, has_comparison=self._has_comparison)
 
 
 class TaintToleration(_ByTolerations, DefaultNormalizeScore):
@@ -181,19 +178,18 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
     is_reversed: ClassVar[bool] = True
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        return PreFilterResult(state=self._repelled(pod))
+        return PreFilterResult(state=self._answers(is_repelled, pod, np.bool_))
 
     def filter(
         self, state: AnswerTable[Taints] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         nodes = cluster.nodes
-        repelled = (state or self._repelled(pod)).covering(nodes.taints.values)
-        failed = repelled[nodes.taints_id[row_index(rows)]]
+        repelled = state or self._answers(is_repelled, pod, np.bool_)
+        failed = repelled.covering(nodes.taints.values)[nodes.taints_id[row_index(rows)]]
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_TAINTS)
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
-        count = partial(unwelcome_count, rules=self._rules(pod))
-        return PreScoreResult(state=AnswerTable[Taints](count, np.int64))
+        return PreScoreResult(state=self._answers(unwelcome_count, pod, np.int64))
 
     def score(
         self, state: AnswerTable[Taints], pod: PodInfo, cluster: ClusterView, rows: Rows
@@ -205,10 +201,14 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
 
     def _repels(self, node: Node, pod: PodInfo) -> bool:
         taints = [(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ()]
-        return bool(taints) and is_repelled(taints, self._rules(pod))
+        return is_repelled(taints, pod.spec.tolerations, has_comparison=self._has_comparison)
 
-    def _repelled(self, pod: PodInfo) -> AnswerTable[Taints]:
-        return AnswerTable(partial(is_repelled, rules=self._rules(pod)), np.bool_)
+    def _answers(
+        self, answer: Callable[..., Any], pod: PodInfo, dtype: DTypeLike
+    ) -> AnswerTable[Taints]:
+        tolerations, has_comparison = pod.spec.tolerations, self._has_comparison
+        answer = partial(answer, tolerations=tolerations, has_comparison=has_comparison)
+        return AnswerTable(answer, dtype)
 
 
 # Host ports -----------------------------------------------------------------------------------------

@@ -77,14 +77,12 @@ class NodeResourcesBalancedAllocation:
         return kernel.balance_change(columns, capacities, amounts)
 
     def keep_score(self) -> KeptScore | None:
-        """See `ScoreKeeper`."""
         names = self._resources
         if len(names) != 2 or not all(name in COUNTED_FOR_ALL for name in names):
             return None
         return KeptScore(KeptBalance(), names, is_nonzero=False)
 
     def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
-        """See `ScoreKeeper`."""
         amounts = [pod.requests.of(name) for name in self._resources]
         return amounts if any(amounts) else None
 

@@ -156,7 +156,6 @@ class NodeResourcesFit:
         return None if state.left_to_devices else RoomAsked(state.names, state.amounts)
 
     def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool:
-        """See `RoomFilter`."""
         requested, allocatable = requested_and_allocatable_one(nodes, asked.names, row)
         is_full = nodes.pod_count.item(row) >= nodes.allowed_pod_count.item(row)
         reasons, _ = one_node.fit_reasons(asked.amounts, requested, allocatable, is_full=is_full)
@@ -231,7 +230,6 @@ class NodeResourcesFit:
         return kernel.most_allocated(used, sizes, [each.weight for each in self._resources])
 
     def keep_score(self) -> KeptScore | None:
-        """See `ScoreKeeper`."""
         names = tuple(resource.name for resource in self._resources)
         kept = self._rule.kept
         if kept is None or not all(name in COUNTED_FOR_ALL for name in names):
@@ -240,7 +238,6 @@ class NodeResourcesFit:
         return KeptScore(scores, names, is_nonzero=True)
 
     def amounts_asked(self, pod: PodInfo) -> Sequence[int]:
-        """See `ScoreKeeper`."""
         requests = pod.fit_score_requests
         return [requests.get(resource.name, 0) for resource in self._resources]
 

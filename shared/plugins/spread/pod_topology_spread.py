@@ -67,7 +67,7 @@ from shared.plugins.spread.spread_counts import (
 from shared.plugins.spread.spread_inclusion import Inclusion
 from shared.selectors.label_selector import Labels, SelectorError
 from shared.selectors.pod_terms import NO_LABELS
-from shared.selectors.tolerations import is_repelled, toleration_rules
+from shared.selectors.tolerations import is_repelled
 
 REASON_SKEW: Final = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL: Final = REASON_SKEW + " (missing required label)"
@@ -363,12 +363,13 @@ class PodTopologySpread:
         *,
         requires_all_keys: bool,
     ) -> Inclusion:
-        rules = toleration_rules(pod.spec.tolerations, has_comparison=self._has_comparison)
+        tolerations, has_comparison = pod.spec.tolerations, self._has_comparison
+        repelled = partial(is_repelled, tolerations=tolerations, has_comparison=has_comparison)
         return Inclusion(
             constraints,
             cluster,
             pod.required_nodes,
-            AnswerTable(partial(is_repelled, rules=rules), np.bool_),
+            AnswerTable(repelled, np.bool_),
             requires_all_keys=requires_all_keys,
         )
 

@@ -218,7 +218,8 @@ class SoftDomains:
 
 
 class SoftNodes:
-    """ScheduleAnyway over the host name: pods of the node itself count, whatever the policies say."""
+    """ScheduleAnyway over the host name: pods of the node itself count, whatever the policies say. What
+    is asked of it is what is asked of SoftDomains."""
 
     __slots__ = ("_has_label", "_max_skew", "_rated_count", "_rows_changed", "_weight", "counts",
                  "topology")  # fmt: skip
@@ -237,16 +238,13 @@ class SoftNodes:
         self.settle()
 
     def add(self, node_row: int, count: int) -> None:
-        """So many pods more (or fewer) that the selector matches."""
         self.counts[node_row] += count
         self._rows_changed.add(node_row)
 
-    def flip(self, rows: Rows, signs: Int64s) -> None:  # As of SoftDomains.
-        """Rows that are rated now (1), or are no longer (-1)."""
+    def flip(self, rows: Rows, signs: Int64s) -> None:
         self._rated_count += int(signs.sum())
 
     def settle(self) -> Rows | None:
-        """The rows whose part of the score may have changed; None: all."""
         weight = domain_weight(self._rated_count)
         changed = sorted(self._rows_changed)
         self._rows_changed.clear()
@@ -256,7 +254,6 @@ class SoftNodes:
         return np.array(changed, np.intp)
 
     def parts(self, index: RowIndex) -> Floats:
-        """What the constraint adds to the score of each row."""
         found: Floats = self.counts[index].astype(np.float64)
         found *= self._weight
         found += float(self._max_skew - 1)
@@ -264,7 +261,6 @@ class SoftNodes:
         return found
 
     def scores(self, index: RowIndex) -> Int64s:
-        """The score of each row where there is no other constraint."""
         return rounded(self.parts(index))
 
 

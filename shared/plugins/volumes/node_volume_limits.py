@@ -103,7 +103,6 @@ class NodeVolumeLimits:
         return said.verdicts()
 
     def has_failed(self, state: _Counting) -> bool:
-        """Whether volumes could not be counted on some node; see `FailingFilter`."""
         return state.has_failed
 
 

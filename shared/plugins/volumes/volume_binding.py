@@ -159,7 +159,6 @@ class VolumeBinding:
         return Verdicts(codes, search.reasons, search.told.texts)
 
     def has_failed(self, state: PodVolumeClaims) -> bool:
-        """Whether Filter came to an error on some node; see `FailingFilter`."""
         return state.has_failed
 
     # Score -----------------------------------------------------------------------------------------

@@ -9,10 +9,8 @@ from hypothesis import strategies as st
 from shared.columns.answer_table import AnswerTable
 from shared.kube.api.core_v1_parts import Toleration
 from shared.selectors.tolerations import (
-    TolerationRule,
     is_repelled,
     tolerates,
-    toleration_rules,
     unwelcome_count,
 )
 from tests.support import slow_twins
@@ -37,8 +35,8 @@ TOLERATIONS = st.lists(
 )
 
 
-def rules_of(tolerations: list[dict[str, str]]) -> tuple[TolerationRule, ...]:
-    return toleration_rules(msgspec.convert(tolerations, list[Toleration]))
+def read(tolerations: list[dict[str, str]]) -> list[Toleration]:
+    return msgspec.convert(tolerations, list[Toleration])
 
 
 @given(TAINTS, TOLERATIONS)
@@ -46,7 +44,7 @@ def test_an_untolerated_hard_taint_repels(
     taints: list[slow_twins.Taint], tolerations: list[dict[str, str]]
 ) -> None:
     wanted = slow_twins.repelling_taint(taints, tolerations)
-    assert is_repelled(tuple(taints), rules_of(tolerations)) == wanted
+    assert is_repelled(tuple(taints), read(tolerations)) == wanted
 
 
 @given(TAINTS, TOLERATIONS)
@@ -54,7 +52,7 @@ def test_soft_taints_count_when_no_soft_toleration_covers_them(
     taints: list[slow_twins.Taint], tolerations: list[dict[str, str]]
 ) -> None:
     wanted = slow_twins.unwelcome_taints(taints, tolerations)
-    assert unwelcome_count(tuple(taints), rules_of(tolerations)) == wanted
+    assert unwelcome_count(tuple(taints), read(tolerations)) == wanted
 
 
 @pytest.mark.parametrize(
@@ -74,8 +72,8 @@ def test_comparing_operators_count_only_with_their_gate(
 ) -> None:
     taint = ("k", value, "NoSchedule")
     toleration = Toleration(key="k", operator=operator, value=bound)
-    assert tolerates(toleration_rules([toleration], has_comparison=True), taint) is is_covered
-    assert not tolerates(toleration_rules([toleration]), taint)
+    assert tolerates([toleration], taint, has_comparison=True) is is_covered
+    assert not tolerates([toleration], taint)
 
 
 def test_an_answer_table_answers_each_value_once_and_new_ones_later() -> None:
