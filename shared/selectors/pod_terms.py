@@ -1,8 +1,8 @@
 """Pod affinity terms: parsed once for each pod class, matched against other classes.
 
 A term is read in two ways. As a term of the pod to be placed, its namespaces are worked out before
-anything is counted (`resolved`); as a term of a pod that is on a node, its namespace selector is
-held against the labels of the incoming pod's namespace.
+anything is counted (`resolved`), and no namespace's labels are asked for any more; as a term of a pod
+that is on a node, its namespace selector is held against the labels of the incoming pod's namespace.
 
 Rules: `AffinityTerm` in pkg/scheduler/framework/types.go and `mergeAffinityTermNamespacesIfNotEmpty`
 in pkg/scheduler/framework/plugins/interpodaffinity/plugin.go, v1.36.2. matchLabelKeys and
@@ -10,10 +10,11 @@ mismatchLabelKeys are not read here: the API server has merged them into the sel
 """
 
 from collections.abc import Iterable, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from shared.kube.api.core_v1 import Affinity, PodAffinityTerm
 from shared.selectors.label_selector import (
+    NOTHING,
     Labels,
     Selector,
     SelectorError,
@@ -41,43 +42,25 @@ class PodTerm(NamedTuple):
             return False
         return self.selector.matches(labels)
 
-    def resolved(self, namespace_labels: Mapping[str, Labels]) -> "ResolvedTerm":
-        """The term with its namespaces named; `namespace_labels` holds all namespaces' labels.
+    @property
+    def takes_all_namespaces(self) -> bool:
+        """By a selector that holds for no labels at all (NotIn, DoesNotExist, empty). It takes every
+        namespace, whatever its labels: kube-scheduler goes on asking it with none."""
+        return self.namespace_selector.matches(NO_LABELS)
 
-        A selector that holds for no labels at all (NotIn, DoesNotExist, empty) takes every
-        namespace, whatever its labels: kube-scheduler goes on asking it with none.
-        """
-        if self.namespace_selector.matches(NO_LABELS):
-            return ResolvedTerm(self.topology_key, self.selector, None, self.weight)
-        names = self.namespaces
-        if not self.namespace_selector.selects_nothing:
-            names = names.union(
-                name
-                for name, labels in namespace_labels.items()
-                if self.namespace_selector.matches(labels)
-            )
-        return ResolvedTerm(self.topology_key, self.selector, names, self.weight)
+    def resolved(self, namespace_labels: Mapping[str, Labels]) -> "PodTerm":
+        """The term with its namespaces named, which `matches` with NO_LABELS of any namespace;
+        `namespace_labels` holds all namespaces' labels."""
+        selector = self.namespace_selector
+        if selector.selects_nothing or self.takes_all_namespaces:
+            return self
+        more = (name for name, labels in namespace_labels.items() if selector.matches(labels))
+        return self._replace(namespaces=self.namespaces.union(more), namespace_selector=NOTHING)
 
 
-class ResolvedTerm(NamedTuple):
-    topology_key: str
-    selector: Selector
-    namespaces: frozenset[str] | None
-    """None: all."""
-    weight: int = 0
-
-    def matches(self, namespace: str, labels: Labels) -> bool:
-        if self.namespaces is not None and namespace not in self.namespaces:
-            return False
-        return self.selector.matches(labels)
-
-
-AnyTerm = TypeVar("AnyTerm", PodTerm, ResolvedTerm)
-
-
-def index_of(terms: Iterable[AnyTerm]) -> SelectorIndex[AnyTerm]:
+def index_of(terms: Iterable[PodTerm]) -> SelectorIndex[PodTerm]:
     """The terms by whom they may mean."""
-    index = SelectorIndex[AnyTerm]()
+    index = SelectorIndex[PodTerm]()
     for term in terms:
         index.add(term.selector, term)
     return index

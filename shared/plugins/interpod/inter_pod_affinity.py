@@ -43,7 +43,7 @@ from shared.plugins.interpod.matched_term_counts import (
     summed,
 )
 from shared.selectors.label_selector import Labels
-from shared.selectors.pod_terms import NO_LABELS, PodTerm, ResolvedTerm, index_of
+from shared.selectors.pod_terms import NO_LABELS, PodTerm, index_of
 
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
@@ -82,7 +82,7 @@ class Incoming:
 
     def _matches_all(self, other: PodInfo) -> bool:
         return bool(self.affinity) and all(
-            term.matches(other.namespace, other.labels) for term in self.affinity
+            term.matches(other.namespace, NO_LABELS, other.labels) for term in self.affinity
         )
 
     def shares(self, other: PodInfo) -> "FilterShares":
@@ -94,7 +94,7 @@ class Incoming:
             apart = summed(
                 (term.topology_key, 1)
                 for term in self._apart_from.about(other.labels)
-                if term.matches(other.namespace, other.labels)
+                if term.matches(other.namespace, NO_LABELS, other.labels)
             )
         if other.has_pod_terms:
             existing = summed(
@@ -335,7 +335,7 @@ class InterPodAffinity:
 
         def parts(other: PodInfo) -> Iterator[tuple[str, int]]:
             for term in own_terms.about(other.labels):
-                if term.matches(other.namespace, other.labels):
+                if term.matches(other.namespace, NO_LABELS, other.labels):
                     yield term.topology_key, term.weight
             if other.has_pod_terms:
                 terms = other.terms_about
@@ -394,7 +394,7 @@ def _misses_affinity(state: FilterState, index: RowIndex, count: int) -> Bools:
     return lacks_label if state.lets_first_in else lacks_label | lacks_pods
 
 
-def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[ResolvedTerm, ...]]:
+def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[PodTerm, ...]]:
     """Terms of the incoming pod with their namespaces named; all namespaces are read only where a term
     asks for their labels."""
     is_asked = any(not t.namespace_selector.selects_nothing for terms in each for t in terms)
@@ -410,13 +410,14 @@ def _namespace_labels(cluster: ClusterView, name: str) -> Labels:
 
 
 def _classes_concerned(
-    cluster: ClusterView, pod: PodInfo, own: tuple[ResolvedTerm, ...]
+    cluster: ClusterView, pod: PodInfo, own: tuple[PodTerm, ...]
 ) -> Iterable[tuple[int, PodInfo]]:
     """Classes that terms of the incoming pod may mean, or whose terms may mean it."""
     index = cluster.class_index
     found = dict(index.with_terms_about(pod.namespace, pod.labels))
     for term in own:
-        found.update(index.selected(term.namespaces, term.selector))
+        namespaces = None if term.takes_all_namespaces else term.namespaces
+        found.update(index.selected(namespaces, term.selector))
     return found.items()
 
 
