@@ -95,7 +95,7 @@ def _fits_larger_volumes(was: CsiStorageCapacity, now: CsiStorageCapacity) -> bo
 def _lies_elsewhere(was: PersistentVolume, now: PersistentVolume) -> bool:
     """In other zones or regions."""
     had, has = (
-        {label.key: frozenset(label.values) for label in volume_topologies(volume)}
+        {label: frozenset(zones) for label, zones in volume_topologies(volume).items()}
         for volume in (was, now)
     )
     return had != has

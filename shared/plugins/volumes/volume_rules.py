@@ -6,7 +6,7 @@ Rules: staging/src/k8s.io/component-helpers/storage/volume/{helpers.go,pv_helper
 """
 
 from collections.abc import Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 from shared.kube import quantity
 from shared.kube.api.core_v1 import PersistentVolumeClaim
@@ -33,13 +33,6 @@ VOLUME_AVAILABLE: Final = "Available"
 FILESYSTEM: Final = "Filesystem"
 STORAGE: Final = "storage"
 TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
-
-
-class VolumeTopology(NamedTuple):
-    """One label of a volume: a node must have one of its values."""
-
-    key: str
-    values: tuple[str, ...]
 
 
 # Facts about one object ---------------------------------------------------------------------------
@@ -103,15 +96,16 @@ def volume_size_max(capacity: CsiStorageCapacity) -> int | None:
     return None if stated is None else quantity.value(stated)
 
 
-def volume_topologies(volume: PersistentVolume) -> list[VolumeTopology]:
-    """The zone and region labels of a volume; a label with an empty zone in it is ignored."""
+def volume_topologies(volume: PersistentVolume) -> dict[str, tuple[str, ...]]:
+    """The zone and region labels of a volume: a node must have one of the values of each. A label with
+    an empty zone in it is ignored."""
     labels = volume.metadata.labels or {}
-    found: list[VolumeTopology] = []
+    found: dict[str, tuple[str, ...]] = {}
     for key in TOPOLOGY_LABELS:
         if key in labels:
             zones = [zone.strip() for zone in labels[key].split(ZONE_SEPARATOR)]
             if "" not in zones:
-                found.append(VolumeTopology(key, tuple(zones)))
+                found[key] = tuple(zones)
     return found
 
 

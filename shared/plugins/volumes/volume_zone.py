@@ -3,7 +3,7 @@
 Rules: pkg/scheduler/framework/plugins/volumezone/volume_zone.go, v1.36.2.
 """
 
-from collections.abc import Hashable, Sequence
+from collections.abc import Hashable
 from typing import ClassVar, Final
 
 import numpy as np
@@ -30,13 +30,14 @@ from shared.plugins.volumes.volume_hints import ZONE_EVENTS
 from shared.plugins.volumes.volume_rules import (
     TOPOLOGY_LABELS,
     WAIT_FOR_FIRST_CONSUMER,
-    VolumeTopology,
     claim_class,
     volume_topologies,
 )
 from shared.selectors.node_selector import has_label, value_in
 
 REASON: Final = "node(s) had no available volume zone"
+Topologies = tuple[tuple[str, tuple[str, ...]], ...]
+"""Of all volumes: a label, and the values of which a node must have one."""
 GENERAL_LABEL: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
 
@@ -58,7 +59,7 @@ class VolumeZone:
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not pod.claim_keys:
             return NEVER_FILTERS
-        topologies: list[VolumeTopology] = []
+        topologies: list[tuple[str, tuple[str, ...]]] = []
         for key in pod.claim_keys:
             claim = cluster.objects.get("persistentvolumeclaims", key)
             if claim is None:
@@ -73,7 +74,7 @@ class VolumeZone:
             volume = cluster.objects.get("persistentvolumes", name)
             if volume is None:
                 return _rejected(f'persistentvolume "{name}" not found')
-            topologies += volume_topologies(volume)
+            topologies += volume_topologies(volume).items()
         if not topologies:
             return SKIP_FILTER
         return PreFilterResult(state=tuple(topologies))
@@ -84,11 +85,7 @@ class VolumeZone:
         return None if result.status.is_rejected else result.state or ()
 
     def filter(
-        self,
-        state: tuple[VolumeTopology, ...] | None,
-        pod: PodInfo,
-        cluster: ClusterView,
-        rows: Rows,
+        self, state: Topologies | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         if state is None:
             state = self.pre_filter(pod, cluster).state or ()
@@ -97,7 +94,7 @@ class VolumeZone:
 
 
 def match_volume_zones(
-    topologies: Sequence[VolumeTopology], nodes: NodeTable, index: RowIndex, count: int
+    topologies: Topologies, nodes: NodeTable, index: RowIndex, count: int
 ) -> Bools:
     """Rows that lie where all volumes are, shape (count,). A node without any zone or region label
     is taken to lie where they are."""

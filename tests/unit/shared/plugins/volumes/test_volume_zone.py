@@ -36,13 +36,13 @@ def test_nodes_must_lie_where_the_volumes_are(
     nodes: list[dict[str, str]], volumes: list[dict[str, str]]
 ) -> None:
     cache = cluster_of([make_node(f"n{i}", labels=labels) for i, labels in enumerate(nodes)])
-    topologies = [
+    topologies = tuple(
         topology
         for labels in volumes
         for topology in volume_topologies(
             msgspec.convert({"metadata": {"labels": labels}}, PersistentVolume)
-        )
-    ]
+        ).items()
+    )
     rows = np.arange(len(nodes))
     got = match_volume_zones(topologies, cache.nodes, row_index(rows), len(rows))
     assert got.tolist() == [zones_fit(volumes, labels) for labels in nodes]
