@@ -30,8 +30,6 @@ from shared.framework.queueing_hints import (
     Change,
     ChangedObject,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node, PersistentVolumeClaim, Pod
@@ -256,15 +254,15 @@ def hints_of(
     found: Json = {}
     for key, pod in asked.items():
         for plugin in wakeups.interested.get(event, ()):
-            hint = hint_of(wakeups, plugin, pod, Change(event, change.old, change.new))
-            found.setdefault(key, {})[plugin] = hint.value
+            helps = hint_of(wakeups, plugin, pod, Change(event, change.old, change.new))
+            found.setdefault(key, {})[plugin] = "Queue" if helps else "Skip"
     return found
 
 
-def hint_of(wakeups: Wakeups, plugin: str, pod: QueuedPod, change: Change) -> QueueingHint:
+def hint_of(wakeups: Wakeups, plugin: str, pod: QueuedPod, change: Change) -> bool:
     """What comes of an event for a pod that one plugin alone rejected."""
     rejected = msgspec.structs.replace(pod, unschedulable_plugins=frozenset({plugin}))
-    return queue_if(wakeups.strategy(rejected, change) is not Strategy.SKIP)
+    return wakeups.strategy(rejected, change) is not Strategy.SKIP
 
 
 def queued(view: PodView) -> QueuedPod:

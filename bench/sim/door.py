@@ -20,8 +20,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kube.custom_resources import CustomObject
@@ -62,7 +60,7 @@ class SimulatedDoor:
         return single_reason(np.full(len(rows), is_shut, np.bool_), Code.UNSCHEDULABLE, SHUT)
 
 
-def _may_go_in(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def _may_go_in(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """It is the pod's door, which was not open before."""
     del cluster
     old, new = change.both(CustomObject)
@@ -70,7 +68,7 @@ def _may_go_in(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHi
         new.metadata.namespace,
         new.metadata.name,
     )
-    return queue_if(is_its_own and is_open(_decoded(new)) and not is_open(_decoded(old)))
+    return is_its_own and is_open(_decoded(new)) and not is_open(_decoded(old))
 
 
 def _decoded(door: CustomObject | None) -> dict[str, Any] | None:

@@ -1,14 +1,13 @@
 """Queueing hints: which changes of the cluster may turn a plugin's "no" into a "yes".
 
 A plugin registers events, each perhaps with a hint: a pure function of the pod that it rejected and of
-the changed object. A hint errs on the side of Queue, and what it raises counts as that: a pod tried in
+the changed object. A hint errs on the side of yes, and what it raises counts as that: a pod tried in
 vain costs an attempt, a pod forgotten costs its owner.
 
 Rules: EnqueueExtensions and QueueingHintFn in staging/src/k8s.io/kube-scheduler/framework/interface.go,
 v1.36.2.
 """
 
-import enum
 from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 
@@ -68,20 +67,8 @@ def as_kind(kind: type[T], changed: ChangedObject | None) -> T | None:
     return changed
 
 
-class QueueingHint(enum.Enum):
-    """What a plugin says about an event and a pod that it rejected."""
-
-    SKIP = "Skip"
-    QUEUE = "Queue"
-
-
-def queue_if(may_help: bool) -> QueueingHint:
-    """Queue where the change may help."""
-    return QueueingHint.QUEUE if may_help else QueueingHint.SKIP
-
-
-QueueingHintFn = Callable[[PodView, Change, ClusterView], QueueingHint]
-"""Whether the change may help the pod. It changes nothing."""
+QueueingHintFn = Callable[[PodView, Change, ClusterView], bool]
+"""Whether the change may help the pod: Queue upstream, or QueueSkip. It changes nothing."""
 
 ClassesFn = Callable[[Change, ClusterView], Collection[int] | None]
 """Ids of the only classes of which pods may be helped by the change; None: all."""
@@ -97,7 +84,7 @@ class ClusterEventWithHint(NamedTuple):
     reads_identity: bool = False
     """The hint reads the pod's own name or uid, so pods of a class have to be asked one by one."""
     classes: ClassesFn | None = None
-    """Asked once for all pods: of others the hint says Skip."""
+    """Asked once for all pods: of others the hint says no."""
 
 
 @runtime_checkable

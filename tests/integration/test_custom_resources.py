@@ -18,8 +18,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kube.custom_resources import CustomObject
@@ -50,10 +48,10 @@ class Door:
         every = (Action.ADD, Action.UPDATE, Action.DELETE)
         return tuple(ClusterEventWithHint(name, every, self._hint) for name in (DOORS, UNKNOWN))
 
-    def _hint(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def _hint(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         old, new = map(state_of, change.both(CustomObject))
         tell(self.NAME, change.event.label, f"{old} {new}")
-        return queue_if(new == "open")
+        return new == "open"
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         door = cluster.objects.get(DOORS, "default/door")

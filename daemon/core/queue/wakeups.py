@@ -22,7 +22,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClassesFn,
     ClusterEventWithHint,
-    QueueingHint,
     QueueingHintFn,
     Registrations,
 )
@@ -39,7 +38,7 @@ class Strategy(enum.IntEnum):
 OnHint = Callable[[tuple[str, str, str], float, int], None]
 """(plugin, event, what it said), how long that took, and for how many calls it stands."""
 HINTS_A_SAMPLE: Final = 16
-_HINT_LABELS: Final = {QueueingHint.SKIP: "QueueSkip", QueueingHint.QUEUE: "Queue", None: "Error"}
+_HINT_LABELS: Final = {False: "QueueSkip", True: "Queue", None: "Error"}
 """In kube-scheduler's words (queueingHintToLabel in
 pkg/scheduler/backend/queue/scheduling_queue.go, v1.36.2)."""
 
@@ -123,7 +122,7 @@ class Wakeups:
                 best is not Strategy.SKIP or interest.plugin not in pod.unschedulable_plugins
             ):
                 continue
-            if self._ask(interest, pod, change) is QueueingHint.SKIP:
+            if not self._ask(interest, pod, change):
                 continue
             if is_pending:
                 return Strategy.IMMEDIATELY
@@ -132,11 +131,11 @@ class Wakeups:
                 return best
         return best
 
-    def _ask(self, interest: _Interest, pod: QueuedPod, change: Change) -> QueueingHint:
+    def _ask(self, interest: _Interest, pod: QueuedPod, change: Change) -> bool:
         self._asked_count += 1
         is_sample = not self._asked_count % HINTS_A_SAMPLE
         begun_s = self._stopwatch() if is_sample else 0.0
-        said: QueueingHint | None = QueueingHint.QUEUE
+        said: bool | None = True
         if interest.hint is not None:
             try:
                 said = interest.hint(pod.view, change, self._cluster)
@@ -148,7 +147,7 @@ class Wakeups:
         if is_sample:
             told = (interest.plugin, change.event.label, _HINT_LABELS[said])
             self._on_hint(told, self._stopwatch() - begun_s, HINTS_A_SAMPLE)
-        return said or QueueingHint.QUEUE
+        return said is None or said
 
     def _register(
         self,
@@ -186,7 +185,7 @@ def with_implied_taint(lines: tuple[ClusterEventWithHint, ...]) -> tuple[Cluster
 
 
 GATED_BY_EVICTIONS: Final = (
-    ClusterEventWithHint(Resource.POD, (Action.DELETE,), lambda *_: QueueingHint.SKIP),
+    ClusterEventWithHint(Resource.POD, (Action.DELETE,), lambda *_: False),
 )
 """For DefaultPreemption, so that pods that it gates are looked at: whoever else rejected the pod says
 whether the change helps it (EventsToRegister in default_preemption.go, v1.36.2)."""

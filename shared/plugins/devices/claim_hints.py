@@ -15,33 +15,31 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
     as_kind,
-    queue_if,
 )
 from shared.kube.api.resource_v1 import ResourceClaim
 
 
-def after_claim_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def after_claim_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """Some claim freed its devices, or a claim of the pod is new or has another status. Without all
     claims of the pod no change of one can help."""
     was, now = change.both(ResourceClaim)
     claims = _claims_of(pod.info, cluster)
     if now is None or claims is None:
-        return QueueingHint.SKIP
+        return False
     if was is not None and was.status.allocation and not now.status.allocation:
-        return QueueingHint.QUEUE
+        return True
     if all(claim.metadata.uid != now.metadata.uid for claim in claims):
-        return QueueingHint.SKIP
-    return queue_if(was is None or was.status != now.status)
+        return False
+    return was is None or was.status != now.status
 
 
-def after_own_generated_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def after_own_generated_claim(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """The claims that the pod waited for are made and named in its status."""
     now = as_kind(PodView, change.new)
     if now is None or not change.is_of(pod):
-        return QueueingHint.SKIP
-    return queue_if(_claims_of(now.info, cluster) is not None)
+        return False
+    return _claims_of(now.info, cluster) is not None
 
 
 EVENTS: Final = (

@@ -11,7 +11,7 @@ from typing import ClassVar, Final
 from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.normalize import SCORE_MAX
-from shared.framework.queueing_hints import ClusterEventWithHint, QueueingHint
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.plugin_names import (
     GANG_SCHEDULING,
     POD_GROUP_PODS_COUNT,
@@ -41,8 +41,8 @@ class GangScheduling:
         )
 
 
-def _told_otherwise(*_: object) -> QueueingHint:
-    return QueueingHint.SKIP
+def _told_otherwise(*_: object) -> bool:
+    return False
 
 
 class TopologyPlacementGenerator:

@@ -13,8 +13,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.framework.status import SUCCESS, Code, Status
 from shared.plugin_names import PRIORITY_SORT, SCHEDULING_GATES
@@ -40,9 +38,9 @@ class SchedulingGates:
         eliminated = (Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED,)
         return (ClusterEventWithHint(Resource.POD, eliminated, self._after_own_gates),)
 
-    def _after_own_gates(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def _after_own_gates(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The pod's own gates are gone."""
-        return queue_if(change.is_of(pod) and not pod.info.spec.scheduling_gates)
+        return change.is_of(pod) and not pod.info.spec.scheduling_gates
 
 
 class PrioritySort:

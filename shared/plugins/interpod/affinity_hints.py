@@ -15,30 +15,28 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.kube.api.core_v1 import Node
 from shared.selectors.label_selector import Labels
 from shared.selectors.pod_terms import NO_LABELS, PodTerm, PodTerms
 
 
-def after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A pod came that this one wants to be with, or went that it cannot be with.
 
     All terms together are compared: the plugin looks for one pod that satisfies all of them.
     """
     was, now = change.both(PodView)
     if change.is_of(pod):
-        return QueueingHint.QUEUE
+        return True
     if any(view is not None and not view.holds_node for view in (was, now)):
-        return QueueingHint.SKIP
+        return False
     terms = _terms(pod.info)
     has_come = _mean(terms.affinity, now) and not _mean(terms.affinity, was)
     has_gone = _mean(terms.anti_affinity, was) and not _mean(terms.anti_affinity, now)
     if has_come or has_gone:
-        return QueueingHint.QUEUE
-    return queue_if(now is None and was is not None and _mean(_terms(was.info).anti_affinity, pod))
+        return True
+    return now is None and was is not None and _mean(_terms(was.info).anti_affinity, pod)
 
 
 def classes_meant(change: Change, cluster: ClusterView) -> set[int] | None:
@@ -55,7 +53,7 @@ def classes_meant(change: Change, cluster: ClusterView) -> set[int] | None:
     }
 
 
-def after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A topology domain that the pod's terms name gained or lost a node.
 
     Affinity is helped by a node that joins a domain, anti-affinity also by one that leaves it.
@@ -66,12 +64,12 @@ def after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> Que
     for term in terms.affinity:
         key = term.topology_key
         if key in has and has[key] != had.get(key):
-            return QueueingHint.QUEUE
+            return True
     for term in terms.anti_affinity:
         key = term.topology_key
         if was is None or (key in had and had[key] != has.get(key)):
-            return QueueingHint.QUEUE
-    return QueueingHint.SKIP
+            return True
+    return False
 
 
 EVENTS: Final = (

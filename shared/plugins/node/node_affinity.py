@@ -27,8 +27,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.framework.status import Code, Status, Verdicts, as_one_error
 from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
@@ -164,18 +162,16 @@ class NodeAffinity(DefaultNormalizeScore):
             ),
         )
 
-    def _after_node_change(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The node became one that the pod selects."""
         was, now = change.both(Node)
         if now is None or (
             self._added_terms is not None and not selects_node(self._added_terms, now.metadata)
         ):
-            return QueueingHint.SKIP
+            return False
         if not _wants(pod.info, now):
-            return QueueingHint.SKIP
-        return queue_if(was is None or not _wants(pod.info, was))
+            return False
+        return was is None or not _wants(pod.info, was)
 
 
 def _wants(pod: PodInfo, node: Node) -> bool:

@@ -40,9 +40,7 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
     as_kind,
-    queue_if,
 )
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kube.api.core_v1 import Node, PodSpec
@@ -125,18 +123,14 @@ class _ByTolerations(_OfNode):
             ClusterEventWithHint(Resource.POD, of_pods, self._after_own_toleration),
         )
 
-    def _after_node_change(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The node is new, or repelled the pod, and does not now."""
         was, now = change.both(Node)
         is_welcome = now is not None and not self._repels(now, pod.info)
-        return queue_if(is_welcome and (was is None or self._repels(was, pod.info)))
+        return is_welcome and (was is None or self._repels(was, pod.info))
 
-    def _after_own_toleration(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
-        return queue_if(change.is_of(pod))
+    def _after_own_toleration(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
+        return change.is_of(pod)
 
 
 class NodeUnschedulable(_ByTolerations):
@@ -158,11 +152,9 @@ class NodeUnschedulable(_ByTolerations):
     def _repels(self, node: Node, pod: PodInfo) -> bool:
         return node.spec.unschedulable
 
-    def _after_own_toleration(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
+    def _after_own_toleration(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The pod itself tolerates unschedulable nodes now."""
-        return queue_if(change.is_of(pod) and self._tolerates(pod.info))
+        return change.is_of(pod) and self._tolerates(pod.info)
 
     def _tolerates(self, pod: PodInfo) -> bool:
         tolerations = pod.spec.tolerations
@@ -239,14 +231,12 @@ class NodePorts(_OfNode):
             ClusterEventWithHint(Resource.POD, (Action.DELETE,), self._after_pod_deleted),
         )
 
-    def _after_pod_deleted(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
+    def _after_pod_deleted(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """It held a host port that this pod wants."""
         deleted = as_kind(PodView, change.old)
         if deleted is None or not deleted.holds_node:
-            return QueueingHint.SKIP
-        return queue_if(conflicts(pod.info.host_ports, deleted.info.host_ports))
+            return False
+        return conflicts(pod.info.host_ports, deleted.info.host_ports)
 
 
 def conflicts(wanted: Iterable[PortTuple], used: PortSet) -> bool:
@@ -294,23 +284,19 @@ class NodeDeclaredFeatures(_OfNode):
             ClusterEventWithHint(Resource.POD, (Action.UPDATE,), self._after_own_update),
         )
 
-    def _after_node_change(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The node is new or declares other features."""
         was, now = change.both(Node)
         if was is None or now is None:
-            return QueueingHint.QUEUE
-        return queue_if(
-            (was.status.declared_features or []) != (now.status.declared_features or [])
-        )
+            return True
+        return (was.status.declared_features or []) != (now.status.declared_features or [])
 
-    def _after_own_update(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def _after_own_update(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The pod itself needs other features than before."""
         was, now = change.both(PodView)
         if was is None or now is None or not change.is_of(pod):
-            return QueueingHint.SKIP
-        return queue_if(required_features(was.info.spec) != required_features(now.info.spec))
+            return False
+        return required_features(was.info.spec) != required_features(now.info.spec)
 
 
 def required_features(spec: PodSpec) -> FeatureSet:

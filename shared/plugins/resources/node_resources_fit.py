@@ -42,8 +42,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
@@ -263,19 +261,17 @@ class NodeResourcesFit:
             ClusterEventWithHint(Resource.DEVICE_CLASS, of_classes, _after_device_class_change),
         )
 
-    def _after_node_change(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The node, if it were empty, has room for the pod, and more of something than before."""
         was, now = change.both(Node)
         if now is None:
-            return QueueingHint.SKIP
+            return False
         if self._parsed is None or self._parsed[0] is not now:
             self._parsed = (now, node_allocatable(now))
         has = self._parsed[1]
         if not _fits(pod.info, has, cluster):
-            return QueueingHint.SKIP
-        return queue_if(was is None or _has_grown(pod.info, node_allocatable(was), has, cluster))
+            return False
+        return was is None or _has_grown(pod.info, node_allocatable(was), has, cluster)
 
 
 @lru_cache(maxsize=1024)
@@ -335,31 +331,31 @@ def _scoring_rule(strategy: ScoringStrategy) -> ScoringRule:
 # Events that help pods that it rejected ---------------------------------------------------------------
 
 
-def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A pod that held a node went, or asks for less of what this one needs."""
     was, now = change.both(PodView)
     if now is None:
-        return queue_if(was is not None and was.holds_node)
+        return was is not None and was.holds_node
     if change.is_of(pod):
-        return QueueingHint.QUEUE
+        return True
     if was is None or not now.record.node_name:
-        return QueueingHint.SKIP
+        return False
     had, has = was.info.requests.amounts, now.info.requests.amounts
-    return queue_if(_is_more(had, has, pod.info.requests.amounts))
+    return _is_more(had, has, pod.info.requests.amounts)
 
 
-def _after_device_class_change(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def _after_device_class_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A device class now stands for an extended resource that the pod asks for."""
     was, now = change.both(DeviceClass)
     if now is None:
-        return QueueingHint.SKIP
+        return False
     scalars = pod.info.requests.scalars
     if was is None:
         if IMPLICIT_PREFIX + now.metadata.name in scalars:
-            return QueueingHint.QUEUE
+            return True
     elif was.spec.extended_resource_name == now.spec.extended_resource_name:
-        return QueueingHint.SKIP
-    return queue_if(now.spec.extended_resource_name in scalars)
+        return False
+    return now.spec.extended_resource_name in scalars
 
 
 def _fits(pod: PodInfo, has: NodeAllocatable, cluster: ClusterView) -> bool:

@@ -38,8 +38,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
-    queue_if,
 )
 from shared.framework.status import Code, Status, Verdicts, all_pass
 from shared.kube.api.core_v1 import Node, TopologySpreadConstraint
@@ -307,21 +305,19 @@ class PodTopologySpread:
             ClusterEventWithHint(Resource.NODE, of_nodes, self._after_node_change),
         )
 
-    def _after_pod_change(self, pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def _after_pod_change(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """A pod that a constraint counts came, went or changed sides."""
         was, now = change.both(PodView)
         if any(view is not None and not _is_involved(view, pod) for view in (was, now)):
-            return QueueingHint.SKIP
+            return False
         constraints = self._constraints(pod.info, cluster, HARD)
         if was is not None and now is not None:
-            return queue_if(_may_help(constraints, was, now, is_self=change.is_of(pod)))
+            return _may_help(constraints, was, now, is_self=change.is_of(pod))
         view = now or was
         assert view is not None, "an event has an object"
-        return queue_if(any(c.selector.matches(view.info.labels) for c in constraints))
+        return any(c.selector.matches(view.info.labels) for c in constraints)
 
-    def _after_node_change(
-        self, pod: PodView, change: Change, cluster: ClusterView
-    ) -> QueueingHint:
+    def _after_node_change(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """A node with all topology keys came, went, or moved to another domain or taint."""
         was, now = change.both(Node)
         keys = [constraint.key for constraint in self._constraints(pod.info, cluster, HARD)]
@@ -329,10 +325,10 @@ class PodTopologySpread:
         was_counted = was is not None and all(key in had for key in keys)
         is_counted = now is not None and all(key in has for key in keys)
         if was is None or now is None or was_counted != is_counted:
-            return queue_if(was_counted or is_counted)
+            return was_counted or is_counted
         has_moved = any(had.get(key) != has.get(key) for key in keys)
         has_other_taints = (was.spec.taints or []) != (now.spec.taints or [])
-        return queue_if(is_counted and (has_moved or has_other_taints))
+        return is_counted and (has_moved or has_other_taints)
 
     # Constraints -----------------------------------------------------------------------------------
 

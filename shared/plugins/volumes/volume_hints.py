@@ -16,10 +16,8 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
     QueueingHintFn,
     as_kind,
-    queue_if,
 )
 from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
 from shared.kube.api.core_v1_parts import PersistentVolume
@@ -42,16 +40,16 @@ from shared.plugins.volumes.volume_rules import (
 # Claims -------------------------------------------------------------------------------------------
 
 
-def after_own_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def after_own_claim(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """VolumeBinding, NodeVolumeLimits: a claim of the pod changed. Ephemeral volumes have claims that
     are named after the pod."""
     key = _claim_key(change)
-    return queue_if(any(use.key == key for use in pod.info.claim_uses))
+    return any(use.key == key for use in pod.info.claim_uses)
 
 
-def after_named_claim(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def after_named_claim(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """VolumeZone, VolumeRestrictions: a claim that the pod names outright changed."""
-    return queue_if(_claim_key(change) in pod.info.claim_keys)
+    return _claim_key(change) in pod.info.claim_keys
 
 
 def classes_naming_claim(change: Change, cluster: ClusterView) -> Collection[int]:
@@ -72,9 +70,9 @@ K = TypeVar("K", bound=msgspec.Struct)
 def _if(kind: type[K], helps: Callable[[K, K], bool]) -> QueueingHintFn:
     """Queue for an object that is new, and where what it was and what it is now say that it helps."""
 
-    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> bool:
         was, now = change.both(kind)
-        return queue_if(was is None or now is None or helps(was, now))
+        return was is None or now is None or helps(was, now)
 
     return hint
 
@@ -109,48 +107,46 @@ def _attaches_more(was: CsiNode, now: CsiNode) -> bool:
 # VolumeBinding -----------------------------------------------------------------------------------
 
 
-def binding_after_csi_driver(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def binding_after_csi_driver(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """The driver of an inline volume of the pod no longer tracks capacity."""
     was, now = change.both(CsiDriver)
     if was is None or now is None:
-        return QueueingHint.SKIP
+        return False
     drivers = {v.csi.driver for v in pod.info.spec.volumes or () if v.csi is not None}
     is_relaxed = bool(was.spec.storage_capacity) and not now.spec.storage_capacity
-    return queue_if(is_relaxed and now.metadata.name in drivers)
+    return is_relaxed and now.metadata.name in drivers
 
 
 # VolumeZone --------------------------------------------------------------------------------------
 
 
-def zone_after_storage_class(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def zone_after_storage_class(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A class is new whose volumes wait for their pod."""
     added = as_kind(StorageClass, change.new)
-    return queue_if(added is not None and added.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER)
+    return added is not None and added.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
 
 
 # NodeVolumeLimits --------------------------------------------------------------------------------
 
 
-def limits_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def limits_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """The deleted pod held a node and had volumes that may have been attached there."""
     deleted = as_kind(PodView, change.old)
     if deleted is None or not deleted.holds_node:
-        return QueueingHint.SKIP
-    return queue_if(any(may_attach(v) for v in deleted.info.spec.volumes or ()))
+        return False
+    return any(may_attach(v) for v in deleted.info.spec.volumes or ())
 
 
-def limits_after_detached(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+def limits_after_detached(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A volume was detached, and the pod has a claim (whichever: it is not looked up) or an inline
     volume that the same driver serves."""
     detached = as_kind(VolumeAttachment, change.old)
     if detached is None:
-        return QueueingHint.SKIP
-    return queue_if(
-        any(
-            volume.persistent_volume_claim is not None
-            or _migrated_driver(volume) == detached.spec.attacher
-            for volume in pod.info.spec.volumes or ()
-        )
+        return False
+    return any(
+        volume.persistent_volume_claim is not None
+        or _migrated_driver(volume) == detached.spec.attacher
+        for volume in pod.info.spec.volumes or ()
     )
 
 
@@ -163,19 +159,15 @@ def _migrated_driver(volume: Volume) -> str | None:
 # VolumeRestrictions ------------------------------------------------------------------------------
 
 
-def restrictions_after_pod_deleted(
-    pod: PodView, change: Change, cluster: ClusterView
-) -> QueueingHint:
+def restrictions_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """The deleted pod used a disk or a claim that this pod wants."""
     deleted = as_kind(PodView, change.old)
     if deleted is None or deleted.record.namespace != pod.record.namespace:
-        return QueueingHint.SKIP
+        return False
     if not set(deleted.info.claim_keys).isdisjoint(pod.info.claim_keys):
-        return QueueingHint.QUEUE
+        return True
     held = disks(deleted.info.template)
-    return queue_if(
-        any(disks_conflict(mine, other) for mine in disks(pod.info.template) for other in held)
-    )
+    return any(disks_conflict(mine, other) for mine in disks(pod.info.template) for other in held)
 
 
 def classes_beside_deleted(change: Change, cluster: ClusterView) -> Collection[int] | None:

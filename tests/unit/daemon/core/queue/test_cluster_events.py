@@ -9,7 +9,7 @@ from daemon.core.queue.object_changes import node_update_events, pod_update_even
 from daemon.core.queue.wakeups import with_implied_taint
 from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, ClusterEvent, Resource, covered
-from shared.framework.queueing_hints import ClusterEventWithHint, QueueingHint
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.runtime.profiles import DEFAULT_PLUGINS
 from shared.kube.api.core_v1 import Node
 from tests.support.builders import make_pod
@@ -200,7 +200,7 @@ def test_the_table_registers_what_kube_scheduler_registers() -> None:
 
 
 def test_a_hint_that_cannot_read_an_object_counts_as_queue() -> None:
-    def hint(*_: object) -> QueueingHint:
+    def hint(*_: object) -> bool:
         raise ObjectError("node n1", "cpu is no quantity")
 
     event = ClusterEvent(Resource.NODE, Action.ADD)

@@ -18,7 +18,7 @@ from shared.framework.cluster_event import (
     ClusterEvent,
     Resource,
 )
-from shared.framework.queueing_hints import Change, ChangedObject, QueueingHint, Registrations
+from shared.framework.queueing_hints import Change, ChangedObject, Registrations
 from shared.kube.api.core_v1 import Pod, Service
 from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.resource_v1 import ResourceClaim
@@ -53,7 +53,7 @@ class Asking:
         event: ClusterEvent,
         old: ChangedObject | None,
         new: ChangedObject | None,
-    ) -> QueueingHint:
+    ) -> bool:
         said = hint_of(self._wakeups, self._plugin, pod, Change(event, old, new))
         self.error_count = self._wakeups.hint_error_count
         return said
@@ -86,10 +86,10 @@ def test_the_pods_own_claim_helps_when_it_appears() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     pod = pod_with(spec=NAMED)
     mine, other = claim("mine"), claim("other")
-    assert ask(pod, CLAIM_ADDED, None, mine) is QueueingHint.SKIP, "not in the store: still missing"
+    assert ask(pod, CLAIM_ADDED, None, mine) is False, "not in the store: still missing"
     ask.objects.put("resourceclaims", "default/mine", mine)
-    assert ask(pod, CLAIM_ADDED, None, mine) is QueueingHint.QUEUE
-    assert ask(pod, CLAIM_ADDED, None, other) is QueueingHint.SKIP
+    assert ask(pod, CLAIM_ADDED, None, mine) is True
+    assert ask(pod, CLAIM_ADDED, None, other) is False
 
 
 def test_a_claim_helps_when_its_status_changes_or_any_claim_is_deallocated() -> None:
@@ -99,43 +99,39 @@ def test_a_claim_helps_when_its_status_changes_or_any_claim_is_deallocated() -> 
     ask.objects.put("resourceclaims", "default/mine", mine)
     relabelled = claim("mine", spec={"a": 1})
     reserved = claim("mine", status={"reservedFor": []})
-    assert ask(pod, CLAIM_UPDATED, mine, relabelled) is QueueingHint.SKIP
-    assert ask(pod, CLAIM_UPDATED, mine, reserved) is QueueingHint.QUEUE
-    assert (
-        ask(pod, CLAIM_UPDATED, claim("other", **ALLOCATED), claim("other")) is QueueingHint.QUEUE
-    )
-    assert ask(pod, CLAIM_UPDATED, claim("other"), claim("other", **ALLOCATED)) is QueueingHint.SKIP
+    assert ask(pod, CLAIM_UPDATED, mine, relabelled) is False
+    assert ask(pod, CLAIM_UPDATED, mine, reserved) is True
+    assert ask(pod, CLAIM_UPDATED, claim("other", **ALLOCATED), claim("other")) is True
+    assert ask(pod, CLAIM_UPDATED, claim("other"), claim("other", **ALLOCATED)) is False
 
 
 def test_a_claim_that_is_on_its_way_out_helps_nobody() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     leaving = claim("mine", deleted="2026-01-01T00:00:00Z")
     ask.objects.put("resourceclaims", "default/mine", leaving)
-    assert ask(pod_with(spec=NAMED), CLAIM_ADDED, None, leaving) is QueueingHint.SKIP
+    assert ask(pod_with(spec=NAMED), CLAIM_ADDED, None, leaving) is False
 
 
 def test_a_pod_waits_until_its_generated_claims_are_named_and_its_own() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     event = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     before = pod_with(spec=GENERATED)
-    assert ask(before, event, before.view, before.view) is QueueingHint.SKIP
+    assert ask(before, event, before.view, before.view) is False
     after = _with_claim_status("mine")
-    assert ask(after, event, before.view, after.view) is QueueingHint.SKIP, (
-        "the claim is not there yet"
-    )
+    assert ask(after, event, before.view, after.view) is False, "the claim is not there yet"
     ask.objects.put("resourceclaims", "default/mine", claim("mine", owner="somebody"))
-    assert ask(after, event, before.view, after.view) is QueueingHint.SKIP
+    assert ask(after, event, before.view, after.view) is False
     ask.objects.put("resourceclaims", "default/mine", claim("mine", owner="p"))
-    assert ask(after, event, before.view, after.view) is QueueingHint.QUEUE
+    assert ask(after, event, before.view, after.view) is True
     stranger = Bench().add("stranger", spec=GENERATED)
-    assert ask(stranger, event, before.view, after.view) is QueueingHint.SKIP
+    assert ask(stranger, event, before.view, after.view) is False
 
 
 def test_a_reference_for_which_no_claim_had_to_be_made_is_complete() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     event = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM)
     after = _with_claim_status(None)
-    assert ask(after, event, after.view, after.view) is QueueingHint.QUEUE
+    assert ask(after, event, after.view, after.view) is True
 
 
 def _with_claim_status(claim_name: str | None) -> QueuedPod:
@@ -160,16 +156,16 @@ def attachment(volume: str | None, attacher: str = "csi.example.com") -> VolumeA
 
 def test_any_detached_volume_may_help_a_pod_with_a_claim() -> None:
     ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
-    assert ask(pod_with(claim="unknown"), DETACHED, attachment("pv1"), None) is QueueingHint.QUEUE
-    assert ask(pod_with(), DETACHED, attachment("pv1"), None) is QueueingHint.SKIP
+    assert ask(pod_with(claim="unknown"), DETACHED, attachment("pv1"), None) is True
+    assert ask(pod_with(), DETACHED, attachment("pv1"), None) is False
 
 
 def test_a_detached_volume_helps_a_pod_with_an_inline_volume_of_the_migrated_driver() -> None:
     ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
     disk = {"name": "d", "awsElasticBlockStore": {"volumeID": "v"}}
     pod = pod_with(spec={"volumes": [disk]})
-    assert ask(pod, DETACHED, attachment(None, "ebs.csi.aws.com"), None) is QueueingHint.QUEUE
-    assert ask(pod, DETACHED, attachment(None, "pd.csi.storage.gke.io"), None) is QueueingHint.SKIP
+    assert ask(pod, DETACHED, attachment(None, "ebs.csi.aws.com"), None) is True
+    assert ask(pod, DETACHED, attachment(None, "pd.csi.storage.gke.io"), None) is False
 
 
 GCE = {"gcePersistentDisk": {"pdName": "a"}}
@@ -186,19 +182,19 @@ RBD_READ = {"rbd": {"monitors": ["m2"], "image": "i", "pool": "p", "readOnly": T
 @pytest.mark.parametrize(
     ("wanted", "held", "hint"),
     [
-        (GCE, GCE_READ, QueueingHint.QUEUE),
-        (GCE_READ, GCE_READ, QueueingHint.SKIP),
-        (EBS_READ, EBS_READ, QueueingHint.QUEUE),
-        (EBS, GCE, QueueingHint.SKIP),
-        (ISCSI, ISCSI_READ, QueueingHint.QUEUE),
-        (ISCSI_READ, ISCSI_READ, QueueingHint.SKIP),
-        (RBD, RBD_READ, QueueingHint.QUEUE),
-        (RBD_READ, RBD_READ, QueueingHint.SKIP),
-        (RBD, RBD_OTHER_MONITORS, QueueingHint.SKIP),
+        (GCE, GCE_READ, True),
+        (GCE_READ, GCE_READ, False),
+        (EBS_READ, EBS_READ, True),
+        (EBS, GCE, False),
+        (ISCSI, ISCSI_READ, True),
+        (ISCSI_READ, ISCSI_READ, False),
+        (RBD, RBD_READ, True),
+        (RBD_READ, RBD_READ, False),
+        (RBD, RBD_OTHER_MONITORS, False),
     ],
 )
 def test_a_deleted_pod_helps_those_that_want_the_same_disk(
-    wanted: dict[str, Any], held: dict[str, Any], hint: QueueingHint
+    wanted: dict[str, Any], held: dict[str, Any], hint: bool
 ) -> None:
     ask = Asking(plugin_names.VOLUME_RESTRICTIONS)
     pod = pod_with(spec={"volumes": [{"name": "v", **wanted}]})
@@ -206,7 +202,7 @@ def test_a_deleted_pod_helps_those_that_want_the_same_disk(
     deleted = view_of(make_pod("b", node_name="n1", spec=spec))
     assert ask(pod, ASSIGNED_POD_DELETE, deleted, None) is hint
     elsewhere = view_of(make_pod("b", namespace="other", node_name="n1", spec=spec))
-    assert ask(pod, ASSIGNED_POD_DELETE, elsewhere, None) is QueueingHint.SKIP
+    assert ask(pod, ASSIGNED_POD_DELETE, elsewhere, None) is False
 
 
 def test_a_driver_that_stops_tracking_capacity_helps_pods_with_its_inline_volumes() -> None:
@@ -218,10 +214,10 @@ def test_a_driver_that_stops_tracking_capacity_helps_pods_with_its_inline_volume
         return msgspec.convert(body, CsiDriver)
 
     tracking, relaxed = driver("d", tracks=True), driver("d", tracks=False)
-    assert ask(pod, DRIVER_UPDATED, tracking, relaxed) is QueueingHint.QUEUE
-    assert ask(pod, DRIVER_UPDATED, relaxed, tracking) is QueueingHint.SKIP
+    assert ask(pod, DRIVER_UPDATED, tracking, relaxed) is True
+    assert ask(pod, DRIVER_UPDATED, relaxed, tracking) is False
     other = driver("e", tracks=True), driver("e", tracks=False)
-    assert ask(pod, DRIVER_UPDATED, *other) is QueueingHint.SKIP
+    assert ask(pod, DRIVER_UPDATED, *other) is False
 
 
 # Settings of the profile --------------------------------------------------------------------------
@@ -232,10 +228,8 @@ def test_nodes_outside_the_added_affinity_help_nobody() -> None:
     added = {"requiredDuringSchedulingIgnoredDuringExecution": terms}
     table = registrations_with(NodeAffinity={"addedAffinity": added})
     ask = Asking(plugin_names.NODE_AFFINITY, table)
-    assert ask(pod_with(), NODE_ADD, None, make_node("n")) is QueueingHint.SKIP
-    assert (
-        ask(pod_with(), NODE_ADD, None, make_node("n", labels={"pool": "a"})) is QueueingHint.QUEUE
-    )
+    assert ask(pod_with(), NODE_ADD, None, make_node("n")) is False
+    assert ask(pod_with(), NODE_ADD, None, make_node("n", labels={"pool": "a"})) is True
 
 
 def test_what_a_pod_demands_of_nodes_is_read_once_for_all_events(
@@ -256,9 +250,9 @@ def test_what_a_pod_demands_of_nodes_is_read_once_for_all_events(
         }
     }
     ask, pod = Asking(plugin_names.NODE_AFFINITY), pod_with(spec=spec)
-    assert ask(pod, NODE_ADD, None, make_node("n")) is QueueingHint.SKIP
-    assert ask(pod, NODE_ADD, None, make_node("m")) is QueueingHint.SKIP
-    assert ask(pod, NODE_ADD, None, make_node("o", labels={"pool": "a"})) is QueueingHint.QUEUE
+    assert ask(pod, NODE_ADD, None, make_node("n")) is False
+    assert ask(pod, NODE_ADD, None, make_node("m")) is False
+    assert ask(pod, NODE_ADD, None, make_node("o", labels={"pool": "a"})) is True
     assert len(read) == 1
 
 
@@ -270,17 +264,17 @@ def test_default_constraints_wake_the_pods_that_have_none_of_their_own() -> None
     ask.objects.put("services", "default/s", msgspec.convert(body, Service))
     alike, other = (view_of(make_pod("b", node_name="n1", labels={"a": a})) for a in "12")
     pod = pod_with(labels={"a": "1"})
-    assert ask(pod, ASSIGNED_POD_ADD, None, alike) is QueueingHint.QUEUE
-    assert ask(pod, ASSIGNED_POD_ADD, None, other) is QueueingHint.SKIP
-    assert ask(pod_with(), ASSIGNED_POD_ADD, None, alike) is QueueingHint.SKIP, "of no service"
+    assert ask(pod, ASSIGNED_POD_ADD, None, alike) is True
+    assert ask(pod, ASSIGNED_POD_ADD, None, other) is False
+    assert ask(pod_with(), ASSIGNED_POD_ADD, None, alike) is False, "of no service"
     zoned = make_node("n", labels={"zone": "a"})
-    assert ask(pod, NODE_ADD, None, zoned) is QueueingHint.QUEUE
-    assert ask(pod, NODE_ADD, None, make_node("n")) is QueueingHint.SKIP
+    assert ask(pod, NODE_ADD, None, zoned) is True
+    assert ask(pod, NODE_ADD, None, make_node("n")) is False
     own = {"topologySpreadConstraints": [{**hard, "labelSelector": {"matchLabels": {"a": "2"}}}]}
     mine = pod_with(labels={"a": "1"}, spec=own)
-    assert ask(mine, ASSIGNED_POD_ADD, None, alike) is QueueingHint.SKIP
+    assert ask(mine, ASSIGNED_POD_ADD, None, alike) is False
     plain = Asking(plugin_names.POD_TOPOLOGY_SPREAD)
-    assert plain(pod, ASSIGNED_POD_ADD, None, alike) is QueueingHint.SKIP
+    assert plain(pod, ASSIGNED_POD_ADD, None, alike) is False
 
 
 def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
@@ -292,8 +286,8 @@ def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
     on = Asking(
         plugin_names.TAINT_TOLERATION, registrations_with(InTreeRegistry(gates, entry_points=()))
     )
-    assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is QueueingHint.SKIP
-    assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is QueueingHint.QUEUE
+    assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is False
+    assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is True
 
 
 # Bad input ----------------------------------------------------------------------------------------
@@ -309,19 +303,15 @@ def _affinity(operator: str) -> dict[str, Any]:
 def test_a_selector_that_cannot_be_understood_wakes_the_pod() -> None:
     ask = Asking(plugin_names.INTER_POD_AFFINITY)
     bound = view_of(make_pod("b", node_name="n1", labels={"app": "a"}))
-    assert (
-        ask(pod_with(spec=_affinity("Near")), ASSIGNED_POD_ADD, None, bound) is QueueingHint.QUEUE
-    )
+    assert ask(pod_with(spec=_affinity("Near")), ASSIGNED_POD_ADD, None, bound) is True
     assert ask.error_count == 1
-    assert (
-        ask(pod_with(spec=_affinity("NotIn")), ASSIGNED_POD_ADD, None, bound) is QueueingHint.SKIP
-    )
-    assert ask(pod_with(spec=_affinity("In")), ASSIGNED_POD_ADD, None, bound) is QueueingHint.QUEUE
+    assert ask(pod_with(spec=_affinity("NotIn")), ASSIGNED_POD_ADD, None, bound) is False
+    assert ask(pod_with(spec=_affinity("In")), ASSIGNED_POD_ADD, None, bound) is True
 
 
 def test_an_allocatable_that_is_no_quantity_wakes_the_pod() -> None:
     ask = Asking(plugin_names.NODE_RESOURCES_FIT)
-    assert ask(pod_with(), NODE_ADD, None, make_node("n", cpu="a lot")) is QueueingHint.QUEUE
+    assert ask(pod_with(), NODE_ADD, None, make_node("n", cpu="a lot")) is True
     assert ask.error_count == 1
 
 
@@ -332,8 +322,8 @@ def test_a_relabelled_pod_that_leaves_the_anti_affinity_helps() -> None:
     pod = pod_with(spec={"affinity": {"podAntiAffinity": {required: [term]}}})
     matching = view_of(make_pod("b", node_name="n1", labels={"app": "a"}))
     other = view_of(make_pod("b", node_name="n1", labels={"app": "b"}))
-    assert ask(pod, RELABELLED, matching, other) is QueueingHint.QUEUE
-    assert ask(pod, RELABELLED, other, matching) is QueueingHint.SKIP
+    assert ask(pod, RELABELLED, matching, other) is True
+    assert ask(pod, RELABELLED, other, matching) is False
 
 
 # Pods that are nominated --------------------------------------------------------------------------
@@ -364,5 +354,5 @@ def test_a_nominated_pod_that_goes_helps_as_one_on_a_node_does(
     labels = {"app": "web"}
     waiting = view_of(make_pod("q", labels=labels, host_port=80))
     nominated = view_of(make_pod("q", labels=labels, host_port=80, nominated_node_name="n1"))
-    assert ask(pod, ASSIGNED_POD_DELETE, waiting, None) is QueueingHint.SKIP
-    assert ask(pod, ASSIGNED_POD_DELETE, nominated, None) is QueueingHint.QUEUE
+    assert ask(pod, ASSIGNED_POD_DELETE, waiting, None) is False
+    assert ask(pod, ASSIGNED_POD_DELETE, nominated, None) is True

@@ -12,7 +12,7 @@ from daemon.core.queue.wakeups import Strategy
 from shared.columns.table import NodeTable
 from shared.framework.cluster_event import NODE_ADD, Action, ClusterEvent, Resource
 from shared.framework.cluster_view import ClusterView
-from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, QueueingHint
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.limits import OWN_EVENT_COUNT_MAX
 from tests.support.builders import make_node, make_pod
 from tests.support.wakeups import wakeups_of
@@ -21,12 +21,8 @@ NODE = make_node("n1")
 REMOVED = ClusterEvent(Resource.NODE, Action.DELETE)
 
 
-def only_n2(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
-    return (
-        QueueingHint.QUEUE
-        if getattr(change.new, "metadata", NODE.metadata).name == "n2"
-        else QueueingHint.SKIP
-    )
+def only_n2(pod: PodView, change: Change, cluster: ClusterView) -> bool:
+    return bool(getattr(change.new, "metadata", NODE.metadata).name == "n2")
 
 
 CLASSES = PodClasses(NodeTable())

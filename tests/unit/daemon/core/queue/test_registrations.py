@@ -23,7 +23,6 @@ from shared.framework.cluster_event import (
 from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
-    QueueingHint,
     registrations_of,
 )
 from shared.framework.runtime.profiles import ProfileConfig
@@ -110,15 +109,15 @@ def test_hints_are_those_of_the_pods_own_profile() -> None:
     choosy = registrations_with(NodeAffinity={"addedAffinity": required})
     table = Wakeups({"choosy": choosy, "plain": registrations_with()}, Cache().view)
 
-    def said(profile: str, **labels: str) -> QueueingHint:
+    def said(profile: str, **labels: str) -> bool:
         pod = Bench().add("p", spec={"schedulerName": profile})
         change = Change(NODE_ADD, None, make_node("n", labels=labels))
         return hint_of(table, "NodeAffinity", pod, change)
 
-    assert said("choosy") is QueueingHint.SKIP
-    assert said("choosy", pool="a") is QueueingHint.QUEUE
-    assert said("plain") is QueueingHint.QUEUE
-    assert said("unknown") is QueueingHint.SKIP
+    assert said("choosy") is False
+    assert said("choosy", pool="a") is True
+    assert said("plain") is True
+    assert said("unknown") is False
 
 
 def test_only_pods_with_terms_about_the_pod_that_came_are_asked_about_it() -> None:

@@ -21,7 +21,6 @@ from shared.framework.queueing_hints import (
     Change,
     ClusterEventWithHint,
     PodView,
-    QueueingHint,
 )
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import (
@@ -502,9 +501,9 @@ def test_a_gated_pod_waits_until_its_last_gate_is_gone() -> None:
 def test_a_gated_pod_is_not_even_asked_about_events_that_its_gate_does_not_wait_for() -> None:
     asked: list[str] = []
 
-    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> bool:
         asked.append(pod.record.name)
-        return QueueingHint.QUEUE
+        return True
 
     bench = Bench(
         registrations={
@@ -576,9 +575,9 @@ def test_an_event_may_be_kept_from_more_important_pods() -> None:
 def test_an_event_that_no_rejecting_plugin_registered_asks_nobody() -> None:
     asked: list[str] = []
 
-    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> bool:
         asked.append(pod.record.name)
-        return QueueingHint.QUEUE
+        return True
 
     bench = Bench(
         registrations={
@@ -604,9 +603,9 @@ def test_a_plugin_that_does_not_say_what_helps_it_is_woken_by_everything() -> No
 def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:
     asked: list[str] = []
 
-    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> bool:
         asked.append(pod.record.name)
-        return QueueingHint.QUEUE if pod.record.name.startswith("a") else QueueingHint.SKIP
+        return pod.record.name.startswith("a")
 
     registered = ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint)
     bench = Bench(registrations={"P": (registered,)})
@@ -619,8 +618,8 @@ def test_a_hint_is_asked_once_for_all_pods_of_a_class() -> None:
 
 
 def test_pods_of_a_class_are_asked_one_by_one_when_a_hint_reads_their_names() -> None:
-    def hint(pod: PodView, change: Change, cluster: ClusterView) -> QueueingHint:
-        return QueueingHint.QUEUE if pod.record.name == "a2" else QueueingHint.SKIP
+    def hint(pod: PodView, change: Change, cluster: ClusterView) -> bool:
+        return pod.record.name == "a2"
 
     registered = ClusterEventWithHint(Resource.NODE, (Action.ADD,), hint, reads_identity=True)
     bench = Bench(registrations={"P": (registered,)})

@@ -8,7 +8,7 @@ import pytest
 from daemon.core.cache import Cache
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, QueueingHint
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.pod_record import PodRecord
 from shared.plugins.volumes.volume_hints import RESTRICTIONS_EVENTS, ZONE_EVENTS
@@ -58,7 +58,7 @@ class Waiting:
         assert line.hint is not None
         ids = line.classes(change, self.cache.view)
         for class_id, pod in self.pods.values():
-            is_helped = line.hint(pod, change, self.cache.view) is QueueingHint.QUEUE
+            is_helped = line.hint(pod, change, self.cache.view) is True
             assert not is_helped or ids is None or class_id in ids
         return {key for key, (class_id, _) in self.pods.items() if ids is None or class_id in ids}
 
