@@ -239,7 +239,7 @@ def _split(framework: Framework) -> FrameworkParts | None:
         return None
     own = _part(framework, ignores_requests=False)
     for plugin in own.filters:
-        if plugin.filter_depends.scope is not Scope.ROW or hasattr(plugin, "has_failed"):
+        if plugin.filter_depends.scope is not Scope.ROW or getattr(plugin, "may_fail", False):
             return None
     for scorer, _ in own.scores:
         if scorer.score_depends.scope is not Scope.ROW or hasattr(scorer, "normalize"):

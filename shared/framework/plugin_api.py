@@ -128,6 +128,9 @@ class Promises(Protocol):
     scores_within_range: ClassVar[bool]
     """Its scores are within 0..SCORE_MAX once they are normalised, whatever the pods and nodes are
     like. Of others, a score out of that range fails the attempt."""
+    may_fail: ClassVar[bool]
+    """Its filter may come to an error, and a state that is not None says by `has_failed` whether it did:
+    then the attempt is one, wherever else the pod fits."""
     answers_for_class: ClassVar[bool]
     """What its PostFilter does not find for a pod it does not find for others of the class either."""
     reserve_filters: ClassVar[bool]
@@ -202,14 +205,6 @@ class FilterPlugin(HasName, Protocol):
     filter_depends: ClassVar[Dependence]
 
     def filter(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts: ...
-
-
-@runtime_checkable
-class FailingFilter(HasName, Protocol):
-    """A filter that may come to an error: then the attempt is one, wherever else the pod fits."""
-
-    def has_failed(self, state: Any) -> bool:
-        """Whether `filter` came to an error with this state, which is not None."""
 
 
 @runtime_checkable

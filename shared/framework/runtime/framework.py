@@ -16,7 +16,6 @@ from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     UNRATED,
-    FailingFilter,
     FilterPlugin,
     FilterWithoutPods,
     PreFilterPlugin,
@@ -85,7 +84,7 @@ class Framework:
         self._updatable_filters = [
             plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
         ]
-        self.failing_filters = [f for f in self.filters if isinstance(f, FailingFilter)]
+        self.may_fail = [f.NAME for f in self.filters if getattr(f, "may_fail", False)]
         self.filters_without_pods = {
             i: plugin
             for i, plugin in enumerate(self.filters)

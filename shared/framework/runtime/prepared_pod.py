@@ -63,10 +63,10 @@ class PreparedPod(NamedTuple):
         """Whether a filter came to an error on some node, perhaps one that another filter refused
         before it would have been asked."""
         states = self.outcome.states
-        for plugin in self.framework.failing_filters:
+        for name in self.framework.may_fail:
             # Asked for each placement: most have no state.
-            state = states.get(plugin.NAME)
-            if state is not None and plugin.has_failed(state):
+            state = states.get(name)
+            if state is not None and state.has_failed:
                 return True
         return False
 

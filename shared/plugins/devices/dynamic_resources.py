@@ -119,6 +119,7 @@ class DynamicResources(DefaultNormalizeScore):
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
+    may_fail: ClassVar[bool] = True
     reserve_filters: ClassVar[bool] = True
     answers_for_class: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
@@ -251,9 +252,6 @@ class DynamicResources(DefaultNormalizeScore):
             unavailable = _unavailable(state, cluster, rows)
             said.refuse(unavailable, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NOT_AVAILABLE)
         return said.verdicts()
-
-    def has_failed(self, state: DeviceClaims) -> bool:
-        return state.has_failed
 
     # PostFilter ------------------------------------------------------------------------------------
 

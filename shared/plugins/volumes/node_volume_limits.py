@@ -45,6 +45,7 @@ class NodeVolumeLimits:
     NAME: ClassVar[str] = NODE_VOLUME_LIMITS
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
+    may_fail: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset(
         {CLAIMS, "persistentvolumes", "storageclasses", "csinodes", "volumeattachments"}
     )
@@ -101,9 +102,6 @@ class NodeVolumeLimits:
         if state is not None and (said.codes == Code.ERROR).any():
             state.has_failed = True
         return said.verdicts()
-
-    def has_failed(self, state: _Counting) -> bool:
-        return state.has_failed
 
 
 def _new_volumes(

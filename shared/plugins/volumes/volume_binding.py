@@ -90,6 +90,7 @@ class VolumeBinding:
     NAME: ClassVar[str] = VOLUME_BINDING
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
+    may_fail: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset(
         {CLAIMS, VOLUMES, "storageclasses", "csidrivers", "csinodes", "csistoragecapacities"}
     )
@@ -157,9 +158,6 @@ class VolumeBinding:
         codes[search.failed] = Code.ERROR
         claims.has_failed |= bool(search.failed.any())
         return Verdicts(codes, search.reasons, search.told.texts)
-
-    def has_failed(self, state: PodVolumeClaims) -> bool:
-        return state.has_failed
 
     # Score -----------------------------------------------------------------------------------------
 

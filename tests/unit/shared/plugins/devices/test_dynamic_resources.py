@@ -152,10 +152,10 @@ def test_an_error_names_the_device_of_each_node() -> None:
     found = verdicts(cache, pod)
     assert ["/n0/b" in found[0], "/n1/b" in found[1], found[2]] == [True, True, CANNOT_ALLOCATE]
     state = plugin().pre_filter(pod, cache.view).state
-    assert not plugin().has_failed(state)
+    assert not state.has_failed
     rows = cache.nodes.present_rows()
     assert (plugin().filter(state, pod, cache.view, rows).codes[:2] == Code.ERROR).all()
-    assert plugin().has_failed(state)
+    assert state.has_failed
 
 
 def test_the_earlier_alternative_scores_more() -> None:
@@ -552,7 +552,7 @@ def test_filter_timeout_says_how_much_work_a_search_may_be() -> None:
         state = limited.pre_filter(pod, cache.view).state
         found = limited.filter(state, pod, cache.view, rows)
         told[timeout] = [found.status(i, "").message for i in range(2)]
-        assert limited.has_failed(state) is (timeout == "1ms")
+        assert state.has_failed is (timeout == "1ms")
     late = [f"node n{i}: timed out trying to allocate devices" for i in range(2)]
     assert told == {"10s": [CANNOT_ALLOCATE] * 2, "1ms": late, "0s": [CANNOT_ALLOCATE] * 2}
 
