@@ -26,11 +26,7 @@ from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ChangedObject,
-    PodView,
-)
+from shared.framework.queueing_hints import Change, ChangedObject, PodView
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node, PersistentVolumeClaim, Pod
 from shared.kube.api.core_v1_parts import PersistentVolume

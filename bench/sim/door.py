@@ -16,11 +16,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kube.custom_resources import CustomObject
 

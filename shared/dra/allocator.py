@@ -20,14 +20,7 @@ from shared.dra.allocated import AllocatedState
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.constraints import Constraint
 from shared.dra.pools import Pool, Reaches
-from shared.dra.requests import (
-    ALL,
-    EXACT_COUNT,
-    Alternative,
-    Given,
-    Selector,
-    alternatives_of,
-)
+from shared.dra.requests import ALL, EXACT_COUNT, Alternative, Given, Selector, alternatives_of
 from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
 from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
 from shared.kube.api.core_v1 import Taint

@@ -14,13 +14,7 @@ from typing import Any, Final, NamedTuple, Protocol, TypeVar, runtime_checkable
 import msgspec
 
 from shared.errors import ConfigurationError
-from shared.framework.cluster_event import (
-    Action,
-    ClusterEvent,
-    EventResource,
-    Resource,
-    actions_of,
-)
+from shared.framework.cluster_event import Action, ClusterEvent, EventResource, Resource, actions_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.custom_resources import is_custom_name

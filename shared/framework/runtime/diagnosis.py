@@ -8,11 +8,7 @@ from collections import Counter
 from typing import NamedTuple
 
 from shared.framework.cluster_view import ClusterView
-from shared.framework.runtime.filter_outcomes import (
-    FilterOutcome,
-    NodeVerdict,
-    PreFilterOutcome,
-)
+from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict, PreFilterOutcome
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import PreparedPod, run_filters_with_nominated
 from shared.framework.status import Code, Status

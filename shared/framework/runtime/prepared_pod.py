@@ -18,12 +18,7 @@ import numpy as np
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import (
-    Delta,
-    GonePods,
-    PreFilterPlugin,
-    UpdatableFilter,
-)
+from shared.framework.plugin_api import Delta, GonePods, PreFilterPlugin, UpdatableFilter
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
 from shared.framework.runtime.framework import Framework

@@ -11,12 +11,7 @@ from shared.dra.pod_claims import ClaimError, claims_of
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-    as_kind,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, as_kind
 from shared.kube.api.resource_v1 import ResourceClaim
 
 

@@ -17,12 +17,7 @@ from shared.columns.schema import Bools, Int64s, Rows
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
-from shared.dra.extended import (
-    SPECIAL_CLAIM,
-    ExtendedRequests,
-    can_be_backed,
-    extended_requests,
-)
+from shared.dra.extended import SPECIAL_CLAIM, ExtendedRequests, can_be_backed, extended_requests
 from shared.dra.search_work import DEFAULT_TIMEOUT_S, StepsTried, Work, WorkError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo

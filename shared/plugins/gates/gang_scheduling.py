@@ -12,11 +12,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.plugin_names import (
-    GANG_SCHEDULING,
-    POD_GROUP_PODS_COUNT,
-    TOPOLOGY_PLACEMENT_GENERATOR,
-)
+from shared.plugin_names import GANG_SCHEDULING, POD_GROUP_PODS_COUNT, TOPOLOGY_PLACEMENT_GENERATOR
 
 UNSCHEDULABLE: Final = "pod group is unschedulable"
 WAITING_FOR_OTHERS: Final = (

@@ -9,11 +9,7 @@ from typing import ClassVar
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import SUCCESS, Code, Status
 from shared.plugin_names import PRIORITY_SORT, SCHEDULING_GATES
 

@@ -11,11 +11,7 @@ from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.kube.api.core_v1 import Node
 from shared.selectors.label_selector import Labels
 from shared.selectors.pod_terms import NO_LABELS, PodTerm, PodTerms

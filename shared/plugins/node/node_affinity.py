@@ -23,21 +23,13 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Status, Verdicts, as_one_error
 from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm
 from shared.plugin_names import NODE_AFFINITY
-from shared.selectors.node_selector import (
-    SelectedColumns,
-    match_all,
-    match_any,
-)
+from shared.selectors.node_selector import SelectedColumns, match_all, match_any
 from shared.selectors.node_terms import (
     NAME_FIELD,
     Term,

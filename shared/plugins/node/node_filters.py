@@ -36,12 +36,7 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-    as_kind,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, as_kind
 from shared.framework.status import Code, Verdicts, single_reason
 from shared.kube.api.core_v1 import Node, PodSpec
 from shared.plugin_names import (
@@ -51,12 +46,7 @@ from shared.plugin_names import (
     NODE_UNSCHEDULABLE,
     TAINT_TOLERATION,
 )
-from shared.selectors.tolerations import (
-    NO_SCHEDULE,
-    is_repelled,
-    tolerates,
-    unwelcome_count,
-)
+from shared.selectors.tolerations import NO_SCHEDULE, is_repelled, tolerates, unwelcome_count
 
 REASON_NAME: Final = "node(s) didn't match the requested node name"
 REASON_UNSCHEDULABLE: Final = "node(s) were unschedulable"

@@ -38,11 +38,7 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.kube.api.core_v1 import Node

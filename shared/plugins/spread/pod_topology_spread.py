@@ -34,11 +34,7 @@ from shared.framework.plugin_api import (
     Scope,
 )
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    PodView,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Status, Verdicts, all_pass
 from shared.kube.api.core_v1 import Node, TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD

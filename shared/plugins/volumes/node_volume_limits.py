@@ -17,12 +17,7 @@ from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, FirstReasons, Verdicts
 from shared.grouped import tally
 from shared.kube.csi_translation import Untranslatable
-from shared.kube.pod_volumes import (
-    Attachable,
-    inline_attachable,
-    may_attach,
-    ownership_problem,
-)
+from shared.kube.pod_volumes import Attachable, inline_attachable, may_attach, ownership_problem
 from shared.plugin_names import NODE_VOLUME_LIMITS
 from shared.plugins.volumes.csi_node_columns import CsiNodeColumns
 from shared.plugins.volumes.volume_hints import LIMITS_EVENTS

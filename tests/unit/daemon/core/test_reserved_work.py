@@ -16,12 +16,7 @@ from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice
 from tests.support.pipeline import Pipeline
 from tests.unit.daemon.core.test_placed_volumes import CLAIMS as VOLUME_CLAIMS
-from tests.unit.daemon.core.test_placed_volumes import (
-    VOLUMES,
-    put_claim,
-    put_class,
-    put_volume,
-)
+from tests.unit.daemon.core.test_placed_volumes import VOLUMES, put_claim, put_class, put_volume
 from tests.unit.daemon.core.test_waiting_pods import Asks
 
 

@@ -20,11 +20,7 @@ from shared.framework.cluster_event import (
     Resource,
     actions_of,
 )
-from shared.framework.queueing_hints import (
-    Change,
-    ClusterEventWithHint,
-    registrations_of,
-)
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, registrations_of
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import rejecting
 from shared.plugins.in_tree import InTreeRegistry

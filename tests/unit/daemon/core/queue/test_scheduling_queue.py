@@ -16,12 +16,7 @@ from shared.framework.cluster_event import (
     Resource,
 )
 from shared.framework.cluster_view import ClusterView
-from shared.framework.queueing_hints import (
-    ANY_EVENT,
-    Change,
-    ClusterEventWithHint,
-    PodView,
-)
+from shared.framework.queueing_hints import ANY_EVENT, Change, ClusterEventWithHint, PodView
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import (
     NODE_AFFINITY,

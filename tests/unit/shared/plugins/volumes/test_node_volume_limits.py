@@ -8,13 +8,7 @@ from shared.framework.status import Code
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
-from tests.support.volumes import (
-    claim_volumes,
-    put_claim,
-    put_class,
-    put_csi_node,
-    put_volume,
-)
+from tests.support.volumes import claim_volumes, put_claim, put_class, put_csi_node, put_volume
 
 FULL = "node(s) exceed max volume count"
 EBS = "ebs.csi.aws.com"
