@@ -15,6 +15,7 @@ from weakref import WeakValueDictionary
 import numpy as np
 from numpy.typing import NDArray
 
+from shared.columns.journal import RowLog
 from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
@@ -39,8 +40,6 @@ SLICES: Final = "resourceslices"
 CLASSES: Final = "deviceclasses"
 NO_SLICES_ID: Final = 0
 """Signature of a node without slices of its own."""
-LOG_MAX: Final = 1 << 14
-"""So many nodes are remembered; who is further behind asks about all anew."""
 POOLS_KEPT_MAX: Final = 1 << 18
 """Of all nodes together, before they are put together anew: 64 pools a node at 4,096 nodes that have
 slices of their own. Where nodes reach shared ones alone, those that reach the same are one."""
@@ -80,9 +79,10 @@ class DeviceIndex:
     def __init__(self, cluster: ClusterView) -> None:
         self._objects = cluster.objects
         self._follower = Follower(cluster)
-        self._log: list[str] = []
-        """Nodes of which devices were given away or came back, oldest first."""
-        self._log_base = 0
+        self._nodes = cluster.nodes
+        self.log = RowLog()
+        """Nodes of which devices were given away or came back. Of slices that belong to no single node
+        nothing is told."""
         self._facts: WeakValueDictionary[bytes, SliceFacts] = WeakValueDictionary()
         """Of the slices that are there."""
         self._start_over()
@@ -117,8 +117,9 @@ class DeviceIndex:
         self._signature_ids: dict[object, int] = {None: NO_SLICES_ID}
         self._dirty: set[str] = set()
         """Nodes with slices of their own whose signature is to be made."""
-        self._log_base += len(self._log) + 1
-        self._log.clear()
+        position = self.log.position + 1  # Nobody has seen everything.
+        self.log = RowLog()
+        self.log.position = position
         self._signatures: Int64s = np.zeros(0, np.int64)
         """By id of the node's name."""
         for key in self._objects.all(SLICES):
@@ -183,10 +184,8 @@ class DeviceIndex:
             if pod_uid_of(claim):
                 self.special_claims.put(pod_uid_of(claim), key, None)
         for driver, pool, _ in touched:
-            self._log += self._mark_pool((driver, pool))
-        if len(self._log) > LOG_MAX:
-            self._log_base += len(self._log)
-            self._log.clear()
+            rows = map(self._nodes.row_of, self._mark_pool((driver, pool)))
+            self.log.extend([row for row in rows if row >= 0])
 
     def _see_slice(self, key: str) -> None:
         self._pools.clear()
@@ -230,21 +229,10 @@ class DeviceIndex:
         return names
 
     @property
-    def position(self) -> int:
-        """For `nodes_since`."""
-        return self._log_base + len(self._log)
-
-    @property
     def is_of_nodes(self) -> bool:
         """What is given to one node is no matter of another: every slice belongs to a single one, and
         none is seen by all."""
         return not self._shared and not self._far_counters
-
-    def nodes_since(self, position: int) -> list[str] | None:
-        """The nodes of which devices were given away or came back since; None where that is longer ago
-        than is remembered. Of slices that belong to no single node nothing is told."""
-        start = position - self._log_base
-        return None if start < 0 else self._log[start:]
 
     # A single node -------------------------------------------------------------------------------
 

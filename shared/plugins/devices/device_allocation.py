@@ -77,7 +77,7 @@ class DeviceClaims:
         """Of the index of devices when nodes were last asked about, and the version of all objects."""
         self.version = 0
         self.position = position
-        """Of the index of devices, when nodes were last asked about."""
+        """Of the log of the index of devices, when nodes were last asked about."""
         self.has_failed = False
         """Allocation came to an error on some node."""
         self.outcomes: dict[GroupKey, AllocationOutcome] = {}

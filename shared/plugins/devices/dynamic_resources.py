@@ -166,7 +166,7 @@ class DynamicResources(DefaultNormalizeScore):
             scalars = {}
         if not claims and not scalars:
             return SKIP_FILTER
-        position = device_index(cluster).position
+        position = device_index(cluster).log.position
         state = DeviceClaims(claims, scalars, self._filter_timeout_s, position)
         uid = _uid(pod)
         for claim in claims:
@@ -210,12 +210,8 @@ class DynamicResources(DefaultNormalizeScore):
         if state is None:
             return NO_ROWS
         index = device_index(cluster)
-        names = index.nodes_since(state.position)
-        if names is None or not index.is_of_nodes:
-            return None
-        state.position = index.position
-        rows = {cluster.nodes.row_of(name) for name in names} - {-1}
-        return np.array(sorted(rows), np.intp)
+        state.position, before = index.log.position, state.position
+        return index.log.since(before) if index.is_of_nodes else None
 
     # Filter ----------------------------------------------------------------------------------------
 

@@ -405,14 +405,14 @@ def test_a_claim_that_is_said_to_be_as_it_was_assumed_is_news_of_no_node() -> No
     first = pod_of("c0")
     assert plugin().reserve(first, pod_info(first), cache.view, 0).is_success
     index = device_index(cache.view)
-    assert index.position
+    assert index.log.position
     ((_, bound),) = bound_claims(plugin(), first, pod_info(first), cache.view)
     meta = msgspec.structs.replace(bound.metadata, resource_version="2")
-    position = index.position
+    position = index.log.position
     put(cache, msgspec.structs.replace(bound, metadata=meta))
-    assert device_index(cache.view).position == position
+    assert device_index(cache.view).log.position == position
     cache.objects.remove(CLAIMS, "default/c0")
-    assert device_index(cache.view).nodes_since(position) == ["n0"]
+    assert device_index(cache.view).log.since(position) == [cache.nodes.row_of("n0")]
 
 
 Seen = list[list[tuple[object, ...]]]
