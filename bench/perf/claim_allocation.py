@@ -56,7 +56,7 @@ def _allocated(
     index.catch_up()
     for name in nodes:
         row = view.nodes.row_of(name)
-        pools = index.pools(view.nodes, row)
+        pools = index.pools(row)
         try:
             solutions = allocate(
                 understood,

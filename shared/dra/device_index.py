@@ -236,12 +236,12 @@ class DeviceIndex:
 
     # A single node -------------------------------------------------------------------------------
 
-    def pools(self, nodes: NodeTable, row: int) -> list[Pool]:
+    def pools(self, row: int) -> list[Pool]:
         """The pools that a node can reach, and those of other nodes that are in its way. Read only."""
         reached = None
         if self._shared:
-            reached = tuple(reaches(match, nodes, row) for match in self._distinct_matches())
-        pools = self._gathered(nodes.name_of(row), reached)
+            reached = tuple(reaches(match, self._nodes, row) for match in self._distinct_matches())
+        pools = self._gathered(self._nodes.name_of(row), reached)
         if self._far_pools is None:
             self._far_pools = out_of_reach(self._far_counters, self._siblings)
         if not self._far_pools:
@@ -279,31 +279,25 @@ class DeviceIndex:
         """Whether the pool of a slice of one node has slices that belong to no single one."""
         return any(not each.match.node_name for each in self._by_pool[own.pool_id].values())
 
-    def class_counts(
-        self, nodes: NodeTable, rows: Rows, device_class: DeviceClass
-    ) -> tuple[Int64s, Int64s]:
+    def class_counts(self, rows: Rows, device_class: DeviceClass) -> tuple[Int64s, Int64s]:
         """For each row how many devices of a class the node reaches, and how many of them are given
         to somebody. None where a selector cannot tell."""
-        groups = self.groups(nodes, rows)
-        counts = [
-            self._class_count(nodes, row, device_class) for row in rows[groups.first].tolist()
-        ]
+        groups = self.groups(rows)
+        counts = [self._class_count(row, device_class) for row in rows[groups.first].tolist()]
         table = np.array(counts, np.int64).reshape(-1, 2)[groups.group]
         return table[:, 0], table[:, 1]
 
-    def _class_count(
-        self, nodes: NodeTable, row: int, device_class: DeviceClass
-    ) -> tuple[int, int]:
-        own = self._by_node.get(nodes.name_of(row), {})
+    def _class_count(self, row: int, device_class: DeviceClass) -> tuple[int, int]:
+        own = self._by_node.get(self._nodes.name_of(row), {})
         count = allocated = 0
         work = Work()
         try:
             selectors = class_selectors(device_class)
             for view in (*own.values(), *self._shared.values()):
-                if not view.is_per_device and not reaches(view.match, nodes, row):
+                if not view.is_per_device and not reaches(view.match, self._nodes, row):
                     continue
                 for device in view.devices:
-                    if view.is_per_device and not reaches(device.facts.match, nodes, row):
+                    if view.is_per_device and not reaches(device.facts.match, self._nodes, row):
                         continue
                     if selected(selectors, device, "class", work):
                         count += 1
@@ -317,11 +311,11 @@ class DeviceIndex:
 
     # Many nodes ----------------------------------------------------------------------------------
 
-    def groups(self, nodes: NodeTable, rows: Rows) -> Groups:
+    def groups(self, rows: Rows) -> Groups:
         """Which of the rows offer the same."""
-        self._make_signatures(nodes)
-        own = self._signatures[nodes.name_id[rows]]
-        matched = self._matched(nodes, rows)
+        self._make_signatures()
+        own = self._signatures[self._nodes.name_id[rows]]
+        matched = self._matched(rows)
         if len(rows) == 1:
             key = own.tobytes() if matched is None else own.tobytes() + matched.tobytes()
             return Groups(_FIRST, [key], _FIRST)
@@ -334,12 +328,12 @@ class DeviceIndex:
         ids, first, group = np.unique(whole, return_index=True, return_inverse=True)
         return Groups(group, [each.tobytes() for each in ids], first)
 
-    def _matched(self, nodes: NodeTable, rows: Rows) -> NDArray[np.uint8] | None:
+    def _matched(self, rows: Rows) -> NDArray[np.uint8] | None:
         """Which slices that belong to no single node each row reaches, as bits."""
         matches = self._distinct_matches()
         if not matches:
             return None
-        return np.packbits(np.array([_reached(m, nodes, rows) for m in matches]), axis=0).T
+        return np.packbits(np.array([_reached(m, self._nodes, rows) for m in matches]), axis=0).T
 
     def _distinct_matches(self) -> list[NodeMatch]:
         """Of slices that belong to no single node, and of their devices."""
@@ -354,8 +348,8 @@ class DeviceIndex:
             self._shared_names = {pool for _, pool in self._shared_pools}
         return self._matches
 
-    def _make_signatures(self, nodes: NodeTable) -> None:
-        count = len(nodes.names.values)
+    def _make_signatures(self) -> None:
+        count = len(self._nodes.names.values)
         if len(self._signatures) < count:
             more = np.zeros(count - len(self._signatures), np.int64)
             self._signatures = np.concatenate((self._signatures, more))
@@ -365,7 +359,7 @@ class DeviceIndex:
         # A new set: one that was once large is slow to look through, however few are in it.
         dirty, self._dirty = self._dirty, set()
         for name in dirty:
-            name_id = nodes.names.find(name)
+            name_id = self._nodes.names.find(name)
             if name_id < 0:
                 if name in self._by_node:
                     self._dirty.add(name)  # Its slices came before the node.
@@ -450,7 +444,7 @@ def count_devices(
         device_class = index.by_resource.get(name)
         if device_class is None:
             continue
-        count, allocated = index.class_counts(cluster.nodes, rows, device_class)
+        count, allocated = index.class_counts(rows, device_class)
         at = (capacities[i] == 0) & (count > 0)
         capacities[i] = np.where(at, count, capacities[i])
         used[i] = np.where(at, allocated, used[i])

@@ -157,7 +157,7 @@ def alike(
             return []
     if not state.work.is_over:
         state.renew_work()
-    groups = device_index(cluster).groups(cluster.nodes, rows)
+    groups = device_index(cluster).groups(rows)
     if len(groups.keys) == len(provided.sets) == 1:
         return [((groups.keys[0], provided.sets[0]), concerned, 0)]
     found = []
@@ -199,7 +199,7 @@ def allocated_on(
             raise claims
         solutions = allocate(
             claims,
-            index.pools(nodes, row),
+            index.pools(row),
             index.state,
             lambda match: reaches(match, nodes, row),
             state.work,

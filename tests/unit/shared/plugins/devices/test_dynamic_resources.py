@@ -431,7 +431,7 @@ def shown(pools_of: Callable[[int], Iterable[Pool]], cache: Cache) -> Seen:
 
 def pools_kept(cache: Cache) -> Seen:
     index = device_index(cache.view)
-    return shown(lambda row: index.pools(cache.nodes, row), cache)
+    return shown(lambda row: index.pools(row), cache)
 
 
 def pools_anew(cache: Cache) -> Seen:
@@ -462,7 +462,7 @@ def test_the_index_follows_changes(cache: Cache, data: st.DataObject) -> None:
     assert pools_kept(cache) == pools_anew(cache)
     cache.view.forget_derived()
     assert verdicts(cache, pod) == followed
-    groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
+    groups = device_index(cache.view).groups(cache.nodes.present_rows())
     assert len(np.unique(groups.group)) == len(groups.keys)
     assert groups.first.tolist() == np.unique(groups.group, return_index=True)[1].tolist()
 
@@ -476,7 +476,7 @@ def test_what_drivers_said_once_has_no_number_for_ever(monkeypatch: pytest.Monke
         put(cache, make_slice("n0", [device("d", attributes={"model": f"m{turn % 20}"})]))
         put(cache, make_slice("n1", [device("d", attributes={"model": f"s{turn}"})]))
         assert [text == "" for text in verdicts(cache, pod)] == [turn % 20 == 7, False, False]
-        groups = device_index(cache.view).groups(cache.nodes, cache.nodes.present_rows())
+        groups = device_index(cache.view).groups(cache.nodes.present_rows())
         assert len(groups.keys) == 3
         assert max(int.from_bytes(key, "little") for key in groups.keys) < 16
 
