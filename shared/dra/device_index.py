@@ -16,7 +16,6 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.journal import RowLog
-from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.allocated import AllocatedState, results_of
@@ -33,7 +32,7 @@ from shared.framework.pod_info import PodInfo
 from shared.grouped import Grouped, tally
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass
-from shared.selectors.node_selector import match_any
+from shared.selectors.node_selector import SelectedColumns, match_any
 
 CLAIMS: Final = "resourceclaims"
 SLICES: Final = "resourceslices"
@@ -464,7 +463,7 @@ def reaches(match: NodeMatch, nodes: NodeTable, row: int) -> bool:
         return True
     if match.terms is None:
         return False
-    return bool(match_any(match.terms, nodes, slice(row, row + 1), 1)[0])
+    return bool(match_any(match.terms, SelectedColumns(nodes, np.array([row])))[0])
 
 
 def _reached(match: NodeMatch, nodes: NodeTable, rows: Rows) -> Bools:
@@ -474,7 +473,7 @@ def _reached(match: NodeMatch, nodes: NodeTable, rows: Rows) -> Bools:
         return found
     if match.all_nodes or match.terms is None:
         return np.full(len(rows), match.all_nodes, np.bool_)
-    return match_any(match.terms, nodes, row_index(rows), len(rows))
+    return match_any(match.terms, SelectedColumns(nodes, rows))
 
 
 def _distinct(numbers: Int64s, count: int) -> tuple[Int64s, Int64s, Int64s]:

@@ -12,8 +12,8 @@ from typing import Final, assert_never
 
 import numpy as np
 
-from shared.columns.rows import RowIndex
-from shared.columns.schema import Bools, Int32s, Int64s
+from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.kube.api.core_v1 import PodSpec
 from shared.selectors.node_terms import (
@@ -75,35 +75,34 @@ def numbers_in(column: Int32s, number_of: Callable[[int], int | None]) -> Number
 # Terms --------------------------------------------------------------------------------------------
 
 
-def match_any(terms: Terms, nodes: NodeTable, index: RowIndex, count: int) -> Bools:
+def match_any(terms: Terms, columns: "SelectedColumns") -> Bools:
     """Rows that one of the terms matches, shape (count,); without terms none."""
-    columns = SelectedColumns(nodes, index, count)
     found: Bools | None = None
     for term in terms:
         matched = columns.matched(term)
         if matched is not None:
             found = matched if found is None else found | matched
-    return np.zeros(count, np.bool_) if found is None else found
+    return np.zeros(columns.count, np.bool_) if found is None else found
 
 
-def match_all(each: Iterable[Terms], nodes: NodeTable, index: RowIndex, count: int) -> Bools:
+def match_all(each: Iterable[Terms], columns: "SelectedColumns") -> Bools:
     """Rows that one of the terms of each matches, shape (count,)."""
-    found = np.ones(count, np.bool_)
+    found = np.ones(columns.count, np.bool_)
     for terms in each:
-        found &= match_any(terms, nodes, index, count)
+        found &= match_any(terms, columns)
     return found
 
 
 class SelectedColumns:
-    """Labels of some rows, as the terms of one selector ask for them: what several ask for is taken
-    out of the table once, and its numbers are read once."""
+    """Labels of some rows, as selectors ask for them: what several ask for is taken out of the table
+    once, and its numbers are read once. For one question: the table may change after it."""
 
-    __slots__ = ("_count", "_index", "_nodes", "_numbers", "_values")
+    __slots__ = ("_numbers", "_values", "count", "index", "nodes")
 
-    def __init__(self, nodes: NodeTable, index: RowIndex, count: int) -> None:
-        self._nodes = nodes
-        self._index = index
-        self._count = count
+    def __init__(self, nodes: NodeTable, rows: Rows) -> None:
+        self.nodes = nodes
+        self.index = row_index(rows)
+        self.count = len(rows)
         self._values: dict[str, Int32s | None] = {}
         self._numbers: dict[str, Numbers] = {}
 
@@ -118,17 +117,17 @@ class SelectedColumns:
                 return None
             found = part if found is None else found & part
         if found is None:
-            found = np.ones(self._count, np.bool_)
+            found = np.ones(self.count, np.bool_)
         for name in term.names:
-            is_it = self._nodes.name_id[self._index] == self._nodes.names.find(name.name)
+            is_it = self.nodes.name_id[self.index] == self.nodes.names.find(name.name)
             found &= is_it if name.is_equal else ~is_it
         return found
 
     def _matched_by(self, requirement: LabelRequirement) -> Bools | None:
-        values = self._values_of(requirement.key)
+        values = self.values_of(requirement.key)
         if values is None:
             is_absence_asked = requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
-            return np.ones(self._count, np.bool_) if is_absence_asked else None
+            return np.ones(self.count, np.bool_) if is_absence_asked else None
         match requirement.operator:
             case Operator.IN:
                 known = self._known(requirement.values)
@@ -149,19 +148,20 @@ class SelectedColumns:
                 assert_never(requirement.operator)
 
     def _known(self, values: Sequence[str]) -> list[int]:
-        ids = [self._nodes.find_value_id(value) for value in values]
+        ids = [self.nodes.find_value_id(value) for value in values]
         return [value_id for value_id in ids if value_id > 0]
 
-    def _values_of(self, key: str) -> Int32s | None:
+    def values_of(self, key: str) -> Int32s | None:
+        """Value ids of a label, shape (count,); None: no node has it."""
         if key not in self._values:
-            column = self._nodes.label_column(key)
-            self._values[key] = None if column is None else column[self._index]
+            column = self.nodes.label_column(key)
+            self._values[key] = None if column is None else column[self.index]
         return self._values[key]
 
     def _numbers_of(self, key: str, values: Int32s) -> Numbers:
         found = self._numbers.get(key)
         if found is None:
-            text_of = self._nodes.value_text
+            text_of = self.nodes.value_text
             found = numbers_in(values, lambda value_id: parse_int64(text_of(value_id)))
             self._numbers[key] = found
         return found

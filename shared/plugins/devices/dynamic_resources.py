@@ -18,7 +18,6 @@ from typing import ClassVar, Final
 import msgspec
 import numpy as np
 
-from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.dra.allocated import results_of
 from shared.dra.allocation_errors import AllocationError
@@ -73,7 +72,7 @@ from shared.plugins.devices.device_allocation import (
     provided_by_devices,
     scalars_of,
 )
-from shared.selectors.node_selector import match_any
+from shared.selectors.node_selector import SelectedColumns, match_any
 from shared.selectors.node_terms import Terms, parse_selector
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
@@ -442,7 +441,7 @@ def _usable(claim: ResourceClaim, terms: Terms | None, cluster: ClusterView, row
         return np.zeros(len(rows), np.bool_)
     if terms is None:
         return np.ones(len(rows), np.bool_)
-    return match_any(terms, cluster.nodes, row_index(rows), len(rows))
+    return match_any(terms, SelectedColumns(cluster.nodes, rows))
 
 
 def _unavailable(state: DeviceClaims, cluster: ClusterView, rows: Rows) -> Bools:

@@ -7,7 +7,6 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_event import Action, Resource
@@ -115,13 +114,11 @@ class NodeAffinity(DefaultNormalizeScore):
         return PreFilterResult(node_names=names)
 
     def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
-        nodes = cluster.nodes
-        index, count = row_index(rows), len(rows)
-        reasons = np.zeros(count, np.int64)
-        reasons[~match_all(pod.required_nodes, nodes, index, count)] = 2
+        columns = SelectedColumns(cluster.nodes, rows)
+        reasons = np.zeros(len(rows), np.int64)
+        reasons[~match_all(pod.required_nodes, columns)] = 2
         if self._added_terms is not None:
-            enforced = match_any(self._added_terms, nodes, index, count)
-            reasons[~enforced] = 1
+            reasons[~match_any(self._added_terms, columns)] = 1
         codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
         return Verdicts(codes, reasons, TEXTS)
 
@@ -137,7 +134,7 @@ class NodeAffinity(DefaultNormalizeScore):
         return PreScoreResult(state=self._added_preferences + terms)
 
     def score(self, state: WeightedTerms, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
-        columns = SelectedColumns(cluster.nodes, row_index(rows), len(rows))
+        columns = SelectedColumns(cluster.nodes, rows)
         total = np.zeros(len(rows), np.int64)
         for weight, term in state:
             matched = columns.matched(term)

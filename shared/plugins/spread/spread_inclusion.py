@@ -8,13 +8,12 @@ terms that cannot be parsed match no node there, and nobody is told.
 import numpy as np
 
 from shared.columns.answer_table import AnswerTable
-from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Rows
 from shared.columns.table import NodeTable, TaintTuple
 from shared.columns.topology import NO_DOMAIN, Topology
 from shared.framework.cluster_view import ClusterView
 from shared.plugins.spread.spread_constraints import SpreadConstraints
-from shared.selectors.node_selector import match_all
+from shared.selectors.node_selector import SelectedColumns, match_all
 from shared.selectors.node_terms import Terms
 
 Taints = tuple[TaintTuple, ...]
@@ -81,15 +80,15 @@ class Inclusion:
     def _policies(self, nodes: NodeTable, rows: Rows) -> list[Bools]:
         """By constraint, which of `rows` its policies let in."""
         found: dict[tuple[bool, bool], Bools] = {}
-        index = row_index(rows)
+        columns = SelectedColumns(nodes, rows)
         policies = [(c.honors_affinity, c.honors_taints) for c in self._constraints]
         for honors_affinity, honors_taints in policies:
             if (honors_affinity, honors_taints) not in found:
                 affinity = self._affinity if honors_affinity else ()
-                included = match_all(affinity, nodes, index, len(rows))
+                included = match_all(affinity, columns)
                 if honors_taints:
                     included &= ~self._repelled.covering(nodes.taints.values)[
-                        nodes.taints_id[index]
+                        nodes.taints_id[columns.index]
                     ]
                 found[honors_affinity, honors_taints] = included
         return [found[each] for each in policies]

@@ -13,10 +13,9 @@ from typing import Final, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
-from shared.selectors.node_selector import match_any
+from shared.selectors.node_selector import SelectedColumns, match_any
 from shared.selectors.node_terms import LabelRequirement, Operator, Terms
 
 Places = NDArray[np.intp]
@@ -58,31 +57,30 @@ class AffinityColumns:
         self._value_ids = np.zeros(0, np.intp)
         self._value_ids_of = -1
 
-    def first(self, usable: Bools, nodes: NodeTable, index: RowIndex, count: int) -> Places:
+    def first(self, usable: Bools, columns: SelectedColumns) -> Places:
         """For each row the first usable thing that it reaches, or NONE; shape (count,)."""
-        found = np.full(count, self.count, np.intp)
-        for levels in self.levels(usable, nodes, index, count, 1):
+        found = np.full(columns.count, self.count, np.intp)
+        for levels in self.levels(usable, columns, 1):
             np.minimum(found, levels[0], out=found)
         found[found == self.count] = NONE
         return found
 
-    def levels(
-        self, usable: Bools, nodes: NodeTable, index: RowIndex, count: int, depth: int
-    ) -> Iterator[list[Places]]:
+    def levels(self, usable: Bools, columns: SelectedColumns, depth: int) -> Iterator[list[Places]]:
         """For each group of things: the place of the first that a row reaches, of the second, and
         so on to `depth`; each of shape (count,), with `self.count` where there is none."""
+        nodes = columns.nodes
         value_ids = self._ids_of_values(nodes)
         for key, (places, values) in self._by_label.items():
-            column = nodes.label_column(key)
+            column = columns.values_of(key)
             if column is None:
                 continue
             ids = value_ids[values]
             counts = usable[places] & (ids > 0)
-            yield self._first_by_value(places[counts], ids[counts], column[index], nodes, depth)
+            yield self._first_by_value(places[counts], ids[counts], column, nodes, depth)
         for terms, places in self._others:
             left = places[usable[places]][:depth].tolist()
             if left:
-                reached = match_affinity(terms, nodes, index, count)
+                reached = match_affinity(terms, columns)
                 yield [np.where(reached, place, self.count) for place in left]
 
     def _first_by_value(
@@ -108,9 +106,9 @@ class AffinityColumns:
         return self._value_ids
 
 
-def match_affinity(terms: Terms | None, nodes: NodeTable, index: RowIndex, count: int) -> Bools:
+def match_affinity(terms: Terms | None, columns: SelectedColumns) -> Bools:
     """Rows that an affinity allows, shape (count,); None allows all."""
-    return np.ones(count, np.bool_) if terms is None else match_any(terms, nodes, index, count)
+    return np.ones(columns.count, np.bool_) if terms is None else match_any(terms, columns)
 
 
 def _single_requirement(terms: Terms | None) -> LabelRequirement | None:

@@ -14,9 +14,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from shared.columns.rows import RowIndex
 from shared.columns.schema import Bools
-from shared.columns.table import NodeTable
 from shared.grouped import Grouped
 from shared.kube.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec
 from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume, PersistentVolumeSpec
@@ -30,6 +28,7 @@ from shared.plugins.volumes.volume_rules import (
     storage_nanos,
 )
 from shared.selectors.label_selector import Selector
+from shared.selectors.node_selector import SelectedColumns
 from shared.selectors.node_terms import Terms
 
 Slots = Places
@@ -140,9 +139,7 @@ class VolumePool:
         claim: PersistentVolumeClaim,
         selector: Selector,
         taken: Sequence[Slots],
-        nodes: NodeTable,
-        index: RowIndex,
-        count: int,
+        columns: SelectedColumns,
     ) -> Slots:
         """For each row the volume that the claim gets there, or NONE; shape (count,).
 
@@ -151,13 +148,13 @@ class VolumePool:
         """
         requested = requested_nanos(claim)
         wanted = _kind(claim.spec)
-        chosen = np.full(count, NONE, np.intp)
-        is_open = np.ones(count, np.bool_)
+        chosen = np.full(columns.count, NONE, np.intp)
+        is_open = np.ones(columns.count, np.bool_)
         for slot in self._given_to(claim, requested, wanted):
             here = is_open.copy()
             for others in taken:
                 here &= others != slot
-            reached = match_affinity(self.candidate(slot).terms, nodes, index, count)
+            reached = match_affinity(self.candidate(slot).terms, columns)
             chosen[here & reached] = slot
             is_open &= ~here
         if not is_open.any():
@@ -165,10 +162,10 @@ class VolumePool:
         if self._is_stale:
             self._make_order()
         usable = self._suitable(requested, wanted, selector)
-        best = np.full(count, len(self._order), np.intp)
+        best = np.full(columns.count, len(self._order), np.intp)
         slots = np.append(self._order, NONE)
         if usable.any():
-            for levels in self._columns.levels(usable, nodes, index, count, len(taken) + 1):
+            for levels in self._columns.levels(usable, columns, len(taken) + 1):
                 _lower(best, levels, slots, taken)
         return np.where(is_open, slots[best], chosen)
 

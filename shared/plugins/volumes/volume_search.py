@@ -13,7 +13,6 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
@@ -39,6 +38,7 @@ from shared.plugins.volumes.volume_rules import (
     topology_terms,
 )
 from shared.selectors.label_selector import EVERYTHING, SelectorError, parse_label_selector
+from shared.selectors.node_selector import SelectedColumns
 from shared.selectors.node_terms import Terms
 
 REASON_NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
@@ -93,9 +93,8 @@ class VolumeSearch:
 
     def __init__(self, claims: PodVolumeClaims, cluster: ClusterView, rows: Rows) -> None:
         self._cluster = cluster
-        self._nodes = cluster.nodes
-        self._index = row_index(rows)
-        self._count = count = len(rows)
+        self._columns = SelectedColumns(cluster.nodes, rows)
+        count = len(rows)
         self.reasons = np.zeros(count, np.int64)
         """By bits of `told`; none where the pod's volumes can be."""
         self.told = ReasonBits(TEXTS)
@@ -129,7 +128,7 @@ class VolumeSearch:
 
     def _check_bound(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
         """Each volume must be within reach of the node; the first that is not decides."""
-        left = np.ones(self._count, np.bool_)
+        left = np.ones(self._columns.count, np.bool_)
         for claim in claims:
             volume = self._cluster.objects.latest("persistentvolumes", claim.spec.volume_name)
             if volume is None:
@@ -150,7 +149,9 @@ class VolumeSearch:
         plugin = in_tree_plugin(volume.spec)
         if plugin is None or not plugin.is_migrated:
             return reached
-        is_migrated = self._cluster.derived(CsiNodeColumns).migrated(plugin.name)[self._index]
+        is_migrated = self._cluster.derived(CsiNodeColumns).migrated(plugin.name)[
+            self._columns.index
+        ]
         if not is_migrated.any():
             return reached
         translated = translated_affinity(volume)
@@ -161,7 +162,7 @@ class VolumeSearch:
         return np.where(is_migrated, self._match(affinity_terms(translated)), reached)
 
     def _match(self, terms: Terms | None) -> Bools:
-        return match_affinity(terms, self._nodes, self._index, self._count)
+        return match_affinity(terms, self._columns)
 
     def _refuse(self, where: Bools, text: str) -> None:
         if where.any():
@@ -178,7 +179,8 @@ class VolumeSearch:
 
     def _find_for(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
         """Free volumes for the claims, and new ones for those that find none."""
-        elsewhere = np.zeros(self._count, np.bool_)
+        nodes, index = self._columns.nodes, self._columns.index
+        elsewhere = np.zeros(self._columns.count, np.bool_)
         unselected: list[PersistentVolumeClaim] = []
         selected: list[PersistentVolumeClaim] = []
         for claim in claims:
@@ -186,8 +188,7 @@ class VolumeSearch:
             if node_name is None:
                 unselected.append(claim)
             else:
-                name_id = self._nodes.names.find(node_name)
-                elsewhere |= self._nodes.name_id[self._index] != name_id
+                elsewhere |= nodes.name_id[index] != nodes.names.find(node_name)
                 selected.append(claim)
         self._refuse(elsewhere & self._is_open, REASON_NO_VOLUME)
         self._is_open &= ~elsewhere
@@ -212,7 +213,7 @@ class VolumeSearch:
                 return
             pool = self._cluster.derived(VolumeCatalog).pool(claim_class(claim))
             taken = [choice.chosen for choice in self.choices if choice.pool is pool]
-            chosen = pool.choose(claim, selector, taken, self._nodes, self._index, self._count)
+            chosen = pool.choose(claim, selector, taken, self._columns)
             self.choices.append(VolumeChoice(claim, pool, chosen))
 
     def _provision(self, todo: list[tuple[PersistentVolumeClaim, Bools]]) -> None:
@@ -236,7 +237,7 @@ class VolumeSearch:
         self, claim: PersistentVolumeClaim, storage_class: StorageClass, wanted: Bools
     ) -> None:
         if storage_class.provisioner in ("", NO_PROVISIONER):
-            allowed = np.zeros(self._count, np.bool_)
+            allowed = np.zeros(self._columns.count, np.bool_)
         else:
             topologies = storage_class.allowed_topologies
             allowed = self._match(topology_terms(topologies) if topologies else None)
@@ -249,9 +250,7 @@ class VolumeSearch:
             self.provisions.append(Provision(claim, wanted, None))
             return
         capacities = self._cluster.derived(VolumeCatalog).capacities(storage_class.metadata.name)
-        places = capacities.nodes.first(
-            capacities.sufficing(size), self._nodes, self._index, self._count
-        )
+        places = capacities.nodes.first(capacities.sufficing(size), self._columns)
         short = wanted & (places == NONE)
         self._refuse(short, REASON_NO_SPACE)
         self._is_open &= ~short

@@ -8,9 +8,7 @@ from typing import ClassVar, Final
 
 import numpy as np
 
-from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import Bools, Rows
-from shared.columns.table import NodeTable
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
@@ -33,7 +31,7 @@ from shared.plugins.volumes.volume_rules import (
     claim_class,
     volume_topologies,
 )
-from shared.selectors.node_selector import has_label, value_in
+from shared.selectors.node_selector import SelectedColumns, has_label, value_in
 
 REASON: Final = "node(s) had no available volume zone"
 Topologies = tuple[tuple[str, tuple[str, ...]], ...]
@@ -89,31 +87,29 @@ class VolumeZone:
     ) -> Verdicts:
         if state is None:
             state = self.pre_filter(pod, cluster).state or ()
-        fits = match_volume_zones(state, cluster.nodes, row_index(rows), len(rows))
+        fits = match_volume_zones(state, SelectedColumns(cluster.nodes, rows))
         return single_reason(~fits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 
 
-def match_volume_zones(
-    topologies: Topologies, nodes: NodeTable, index: RowIndex, count: int
-) -> Bools:
+def match_volume_zones(topologies: Topologies, columns: SelectedColumns) -> Bools:
     """Rows that lie where all volumes are, shape (count,). A node without any zone or region label
     is taken to lie where they are."""
-    fits = np.ones(count, np.bool_)
+    fits = np.ones(columns.count, np.bool_)
     for key, values in topologies:
-        value_ids = [nodes.find_value_id(value) for value in values]
-        column = nodes.label_column(key)
-        general = nodes.label_column(GENERAL_LABEL.get(key, key))
+        value_ids = [columns.nodes.find_value_id(value) for value in values]
+        column = columns.values_of(key)
+        general = columns.values_of(GENERAL_LABEL.get(key, key))
         if column is None:
             column = general
         elif general is not None and general is not column:
             # A beta label of the volume is also met by the node's general one.
             column = np.where(column != 0, column, general)
-        fits &= False if column is None else value_in(column[index], value_ids)
-    has_any = np.zeros(count, np.bool_)
+        fits &= False if column is None else value_in(column, value_ids)
+    has_any = np.zeros(columns.count, np.bool_)
     for key in TOPOLOGY_LABELS:
-        column = nodes.label_column(key)
+        column = columns.values_of(key)
         if column is not None:
-            has_any |= has_label(column[index])
+            has_any |= has_label(column)
     return fits | ~has_any
 
 

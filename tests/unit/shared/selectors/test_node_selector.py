@@ -5,10 +5,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.rows import row_index
+from shared.columns.schema import Bools, Rows
+from shared.columns.table import NodeTable
 from shared.kube.api.core_v1_parts import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
-from shared.selectors import node_selector, node_terms
-from shared.selectors.node_selector import numbers_in, value_in
+from shared.selectors import node_terms
+from shared.selectors.node_selector import SelectedColumns, match_any, numbers_in, value_in
 from tests.support import slow_twins
 from tests.support.builders import table_of
 
@@ -21,6 +22,10 @@ CLUSTERS = st.lists(LABELS, min_size=1, max_size=4)
 
 Expression = tuple[str, str, list[str]]
 Field = tuple[str, str]
+
+
+def matched(terms: node_terms.Terms, nodes: NodeTable, rows: Rows) -> Bools:
+    return match_any(terms, SelectedColumns(nodes, rows))
 
 
 @st.composite
@@ -64,7 +69,7 @@ def test_a_node_matches_if_one_term_holds_as_a_whole(
     selector = NodeSelector(node_selector_terms=[term_of(*term) for term in terms])
     parsed = node_terms.parse_selector(selector)
     rows = np.arange(len(labels))
-    got = node_selector.match_any(parsed, nodes, row_index(rows), len(rows))
+    got = matched(parsed, nodes, rows)
     wanted = [
         any(slow_twins.term_matches(f"n{row}", own, *term) for term in terms)
         for row, own in enumerate(labels)
@@ -72,7 +77,7 @@ def test_a_node_matches_if_one_term_holds_as_a_whole(
     assert got.tolist() == wanted
     for row in rows.tolist():
         alone = np.array([row])
-        assert node_selector.match_any(parsed, nodes, row_index(alone), 1).tolist() == [wanted[row]]
+        assert matched(parsed, nodes, alone).tolist() == [wanted[row]]
 
 
 def test_values_that_no_node_has_match_nothing() -> None:
@@ -93,17 +98,17 @@ def test_many_nodes_with_many_values_compare_as_numbers() -> None:
     labels = [{"disk": str(i)} for i in range(40)] + [{"disk": "many"}, {}]
     nodes = table_of(labels)
     term = node_terms.parse_term(term_of([("disk", "Gt", ["36"])], []), "t")
-    got = node_selector.match_any((term,), nodes, slice(0, 42), 42)
+    got = matched((term,), nodes, np.arange(42))
     assert np.flatnonzero(got).tolist() == [37, 38, 39]
 
 
 def test_a_parsed_selector_sees_values_that_come_later() -> None:
     nodes = table_of([{"zone": "a"}])
     parsed = node_terms.parse_term(term_of([("zone", "In", ["new"])], []), "t")
-    assert node_selector.match_any((parsed,), nodes, slice(0, 1), 1).tolist() == [False]
+    assert matched((parsed,), nodes, np.arange(1)).tolist() == [False]
     nodes.reserve(2)
     nodes.write_labels(np.array([1]), [{"zone": "new"}])
-    assert node_selector.match_any((parsed,), nodes, slice(0, 2), 2).tolist() == [False, True]
+    assert matched((parsed,), nodes, np.arange(2)).tolist() == [False, True]
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,7 @@ def test_a_term_that_makes_no_sense_matches_nothing_and_says_why(
     parsed = node_terms.parse_selector(NodeSelector(node_selector_terms=[term]), "required.")
     assert parsed[0].errors[0].startswith("required.nodeSelectorTerms[0].matchExpressions[1].")
     assert problem in parsed[0].errors[0]
-    assert not node_selector.match_any(parsed, nodes, slice(0, 1), 1).any()
+    assert not matched(parsed, nodes, np.arange(1)).any()
 
 
 @pytest.mark.parametrize(

@@ -7,12 +7,12 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.rows import row_index
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.plugins.volumes.affinity_columns import NONE
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
 from shared.selectors.label_selector import EVERYTHING, Selector
+from shared.selectors.node_selector import SelectedColumns
 from tests.support.builders import table_of
 from tests.support.slow_volumes import SlowClaim, SlowVolume, find_volumes
 
@@ -111,9 +111,7 @@ def chosen_names(
     taken: list[Any] = []
     for slow in claims:
         selector = EVERYTHING if slow.selector is None else Selector(tuple(slow.selector.items()))
-        taken.append(
-            pool.choose(claim_of(slow), selector, taken, nodes, row_index(rows), len(rows))
-        )
+        taken.append(pool.choose(claim_of(slow), selector, taken, SelectedColumns(nodes, rows)))
     return [
         [
             None if c[row] == NONE else pool.candidate(int(c[row])).volume.metadata.name

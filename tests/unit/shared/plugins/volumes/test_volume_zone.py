@@ -9,12 +9,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.columns.rows import row_index
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.plugins.volumes.volume_rules import volume_topologies
 from shared.plugins.volumes.volume_zone import VolumeZone, match_volume_zones
+from shared.selectors.node_selector import SelectedColumns
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with, rows_of
 from tests.support.slow_volumes import zones_fit
@@ -44,7 +44,7 @@ def test_nodes_must_lie_where_the_volumes_are(
         ).items()
     )
     rows = np.arange(len(nodes))
-    got = match_volume_zones(topologies, cache.nodes, row_index(rows), len(rows))
+    got = match_volume_zones(topologies, SelectedColumns(cache.nodes, rows))
     assert got.tolist() == [zones_fit(volumes, labels) for labels in nodes]
 
 
