@@ -7,16 +7,15 @@ v1.36.2.
 """
 
 from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
 
 import numpy as np
 
-from shared.columns.answer_table import AnswerTable, ClassValues
+from shared.columns.answer_table import ClassValues
 from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
-from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -61,7 +60,6 @@ from shared.plugins.spread.spread_counts import (
 from shared.plugins.spread.spread_inclusion import Inclusion
 from shared.selectors.label_selector import Labels, SelectorError
 from shared.selectors.pod_terms import NO_LABELS
-from shared.selectors.tolerations import is_repelled
 
 REASON_SKEW: Final = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL: Final = REASON_SKEW + " (missing required label)"
@@ -112,7 +110,7 @@ class PodTopologySpread:
         self._defaults: Sequence[TopologySpreadConstraint] = (
             SYSTEM_DEFAULTS if args.is_system_defaulting else args.default_constraints
         )
-        self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+        self._gates = gates
 
     # Filter ----------------------------------------------------------------------------------------
 
@@ -181,7 +179,7 @@ class PodTopologySpread:
     def _hard_state(
         self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
     ) -> HardState:
-        inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=True)
+        inclusion = Inclusion(constraints, cluster, pod, self._gates, requires_all_keys=True)
         matches, node_rows = _matching_pods(constraints, pod, cluster)
         counts = [
             HardCounts(
@@ -276,7 +274,9 @@ class PodTopologySpread:
     ) -> SoftState:
         # With the system's constraints, a node without a zone is still rated by its host name.
         requires_all_keys = bool(own_constraints(pod)) or not self._is_system_defaulted
-        inclusion = self._inclusion(constraints, pod, cluster, requires_all_keys=requires_all_keys)
+        inclusion = Inclusion(
+            constraints, cluster, pod, self._gates, requires_all_keys=requires_all_keys
+        )
         rated = feasible[inclusion.has_all_keys[feasible]]
         matches, node_rows = _matching_pods(constraints, pod, cluster)
         counts: list[SoftDomains | SoftNodes] = []
@@ -345,24 +345,6 @@ class PodTopologySpread:
         """Whether services and controllers have a say in what constraints there are."""
         return not own_constraints(pod) and any(
             c.when_unsatisfiable == action for c in self._defaults
-        )
-
-    def _inclusion(
-        self,
-        constraints: SpreadConstraints,
-        pod: PodInfo,
-        cluster: ClusterView,
-        *,
-        requires_all_keys: bool,
-    ) -> Inclusion:
-        tolerations, has_comparison = pod.spec.tolerations, self._has_comparison
-        repelled = partial(is_repelled, tolerations=tolerations, has_comparison=has_comparison)
-        return Inclusion(
-            constraints,
-            cluster,
-            pod.required_nodes,
-            AnswerTable(repelled, np.bool_),
-            requires_all_keys=requires_all_keys,
         )
 
 

@@ -5,16 +5,20 @@ Rules: pkg/scheduler/framework/plugins/podtopologyspread/{common,filtering,scori
 terms that cannot be parsed match no node there, and nobody is told.
 """
 
+from functools import partial
+
 import numpy as np
 
 from shared.columns.answer_table import AnswerTable
 from shared.columns.schema import Bools, Rows
 from shared.columns.table import NodeTable, TaintTuple
 from shared.columns.topology import NO_DOMAIN, Topology
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
 from shared.plugins.spread.spread_constraints import SpreadConstraints
 from shared.selectors.node_selector import SelectedColumns, match_all
-from shared.selectors.node_terms import Terms
+from shared.selectors.tolerations import is_repelled
 
 Taints = tuple[TaintTuple, ...]
 
@@ -29,14 +33,18 @@ class Inclusion:
         self,
         constraints: SpreadConstraints,
         cluster: ClusterView,
-        affinity: tuple[Terms, ...],
-        repelled: AnswerTable[Taints],
+        pod: PodInfo,
+        gates: FeatureGates,
         *,
         requires_all_keys: bool,
     ) -> None:
         self._constraints = constraints
-        self._affinity = affinity
-        self._repelled = repelled
+        self._affinity = pod.required_nodes
+        has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+        repelled = partial(
+            is_repelled, tolerations=pod.spec.tolerations, has_comparison=has_comparison
+        )
+        self._repelled = AnswerTable[Taints](repelled, np.bool_)
         self._requires_all_keys = requires_all_keys
         self.topologies: tuple[Topology, ...] = tuple(cluster.topology(c.key) for c in constraints)
         nodes = cluster.nodes
