@@ -190,7 +190,9 @@ class _Session:
         choice = slow.choice
         if choice is not None:
             decision |= self._bound(record, pod_class, choice.row)
-        elif not slow.error:
+        elif slow.error:
+            self._nominated.nominate(record, pod_class, "")
+        else:
             decision |= self._unschedulable(record, pod_class, slow)
         return decision
 
@@ -232,6 +234,7 @@ class _Session:
         if choice is None:
             error = evaluation.fit_error()
             if error.error:
+                self._nominated.nominate(record, pod_class, "")
                 return {"result": "error", "message": error.error}
             result = post_filter(evaluation, self._first_by_name)
             if result.preemption is not None:
@@ -330,8 +333,9 @@ class _Session:
         if error.pending_plugins:
             decision["pending_plugins"] = sorted(error.pending_plugins)
         if slow.framework.post_filters:
-            decision |= self._post_filtered(record, pod_class, slow)
-        return decision
+            return decision | self._post_filtered(record, pod_class, slow)
+        self._nominated.nominate(record, pod_class, "")
+        return decision | {"message": error.message(), "nominated_node": ""}
 
     def _post_filtered(self, record: PodRecord, pod_class: PodClass, slow: SlowAttempt) -> Json:
         """What PostFilter found, and carries it out."""

@@ -8,8 +8,8 @@ apimachinery's pkg/labels/selector.go, v1.36. Of a term that cannot be parsed (a
 without values) upstream says that it matches nothing; who must refuse it looks at `errors`.
 """
 
+import json
 import re
-from collections.abc import Sequence
 from enum import Enum
 from typing import Final, NamedTuple, assert_never
 
@@ -18,7 +18,14 @@ from shared.kube.api.meta_v1 import INT64_MAX, ObjectMeta
 
 NAME_FIELD: Final = "metadata.name"
 LABEL_VALUE_LENGTH_MAX: Final = 63
-_LABEL_VALUE: Final = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?)?", re.ASCII)
+LABEL_VALUE: Final = "(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])?"
+NO_LABEL_VALUE: Final = (
+    "a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', "
+    "and must start and end with an alphanumeric character "
+    "(e.g. 'MyValue',  or 'my_value',  or '12345', "
+    f"regex used for validation is '{LABEL_VALUE}')"
+)
+_LABEL_VALUE: Final = re.compile(LABEL_VALUE, re.ASCII)
 _INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
 
 
@@ -82,8 +89,8 @@ def parse_term(term: NodeSelectorTerm, path: str) -> Term:
     errors: list[str] = []
     for i, requirement in enumerate(term.match_expressions or ()):
         label = _parse_label(requirement)
-        if isinstance(label, str):
-            errors.append(f"{path}.matchExpressions[{i}].{label}")
+        if isinstance(label, list):
+            errors += (f"{path}.matchExpressions[{i}].{problem}" for problem in label)
         else:
             labels.append(label)
     for i, requirement in enumerate(term.match_fields or ()):
@@ -102,23 +109,33 @@ def of_labels_alone(terms: Terms) -> Terms:
     return tuple(term._replace(names=()) for term in terms)
 
 
-def _parse_label(requirement: NodeSelectorRequirement) -> LabelRequirement | str:
-    """What is wrong with it, where it is none."""
+def _parse_label(requirement: NodeSelectorRequirement) -> LabelRequirement | list[str]:
+    """All that is wrong with it, where it is none."""
     values = tuple(requirement.values or ())
     try:
         operator = Operator(requirement.operator)
     except ValueError:
         known = ", ".join(o.value for o in Operator)
-        return f"operator: {requirement.operator!r} is not one of {known}"
-    error = _value_count_error(operator, len(values)) or _label_values_error(values)
+        return [f"operator: {requirement.operator!r} is not one of {known}"]
+    error = _value_count_error(operator, len(values))
     if error:
-        return error
+        return [error]
+    problems: list[str] = []
     is_number = operator in (Operator.GREATER, Operator.LESS)
     bound = parse_int64(values[0]) if is_number else 0
     if bound is None:
         told = "for 'Gt', 'Lt' operators, the value must be an integer"
-        return f'values[0]: Invalid value: "{values[0]}": {told}'
-    return LabelRequirement(requirement.key, operator, values, bound)
+        problems.append(_invalid("values[0]", values[0], told))
+    for i, value in enumerate(values):
+        told = _label_value_problem(value)
+        if told:
+            problems.append(_invalid(f"values[{i}][{requirement.key}]", value, told))
+    return problems or LabelRequirement(requirement.key, operator, values, bound or 0)
+
+
+def _invalid(path: str, value: str, told: str) -> str:
+    """As upstream's field errors; the value as Go's %q shows letters that can be printed."""
+    return f"{path}: Invalid value: {json.dumps(value, ensure_ascii=False)}: {told}"
 
 
 def _value_count_error(operator: Operator, count: int) -> str:
@@ -133,11 +150,13 @@ def _value_count_error(operator: Operator, count: int) -> str:
             assert_never(operator)
 
 
-def _label_values_error(values: Sequence[str]) -> str:
-    for i, value in enumerate(values):
-        if len(value) > LABEL_VALUE_LENGTH_MAX or _LABEL_VALUE.fullmatch(value) is None:
-            return f"values[{i}]: {value!r} cannot be the value of a label"
-    return ""
+def _label_value_problem(value: str) -> str:
+    """Why it cannot be the value of a label; empty where it can."""
+    is_long = len(value.encode()) > LABEL_VALUE_LENGTH_MAX
+    told = [f"must be no more than {LABEL_VALUE_LENGTH_MAX} bytes"] if is_long else []
+    if _LABEL_VALUE.fullmatch(value) is None:
+        told.append(NO_LABEL_VALUE)
+    return "; ".join(told)
 
 
 def _parse_name(requirement: NodeSelectorRequirement) -> NameRequirement | str:

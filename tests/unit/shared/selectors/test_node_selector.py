@@ -114,13 +114,13 @@ def test_a_parsed_selector_sees_values_that_come_later() -> None:
 @pytest.mark.parametrize(
     ("operator", "values", "problem"),
     [
-        ("Gt", ["-5"], "cannot be the value of a label"),
+        ("Gt", ["-5"], 'values[0][zone]: Invalid value: "-5": a valid label must be'),
         ("Gt", ["5.0"], "must be an integer"),
         ("Lt", ["9223372036854775808"], "must be an integer"),
         ("Lt", ["1", "2"], "exactly one"),
         ("In", [], "at least one"),
-        ("NotIn", ["-"], "cannot be the value of a label"),
-        ("In", ["v" * 64], "cannot be the value of a label"),
+        ("NotIn", ["a", "-"], 'values[1][zone]: Invalid value: "-": a valid label must be'),
+        ("In", ["v" * 64], "must be no more than 63 bytes"),
         ("Exists", ["a"], "takes none"),
         ("Near", ["a"], "is not one of In, NotIn"),
     ],

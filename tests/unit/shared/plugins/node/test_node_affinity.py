@@ -116,7 +116,18 @@ def test_a_preference_that_makes_no_sense_is_an_error_of_the_attempt() -> None:
     pod = preferring((1, {"matchExpressions": [label("size", "Gt", "-5")]}))
     status = plugin().pre_score(pod, cluster_of([]).view, rows_of()).status
     assert status.code is Code.ERROR
-    assert "[0].matchExpressions[0].values[0]: '-5'" in status.message
+    assert '[0].matchExpressions[0].values[0][size]: Invalid value: "-5": ' in status.message
+
+
+def test_a_preference_is_told_all_that_is_wrong_with_its_value() -> None:
+    pod = preferring((1, {"matchExpressions": [label("size", "Gt", " 5")]}))
+    status = plugin().pre_score(pod, cluster_of([]).view, rows_of()).status
+    no_integer = (
+        "[0].matchExpressions[0].values[0]: Invalid value: \" 5\": for 'Gt', 'Lt' operators"
+    )
+    no_label = '[0].matchExpressions[0].values[0][size]: Invalid value: " 5": a valid label must be'
+    assert status.message.startswith(f"[{no_integer}")
+    assert f", {no_label}" in status.message
 
 
 def test_a_preference_that_asks_for_no_number_is_told_in_the_words_of_upstream() -> None:
