@@ -25,7 +25,7 @@ from bench.conformance.scenario import (
     pod_key,
     still_going,
 )
-from bench.conformance.shapes import node_shapes, object_kind
+from bench.conformance.shapes import node_shapes, object_kind, weights_of
 from daemon.core.administration import node_lines
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
@@ -97,8 +97,7 @@ class EngineEvaluator:
                 continue
             decide = session.decide_compactly if is_compact else session.decide
             decisions.append({"pod": key, **decide(key)})
-        framework = next(iter(profiles.values())).framework
-        weights = {entry.plugin.NAME: entry.weight for entry in framework.scores}
+        weights = weights_of(next(iter(profiles.values())).framework)
         return Outcome(decisions, node_shapes(node_lines(cache)), weights)
 
 
@@ -306,7 +305,7 @@ class _Session:
             }
         return {
             "plugins": plugins,
-            "skipped": sorted({e.plugin.NAME for e in slow.framework.scores} - plugins.keys()),
+            "skipped": sorted(weights_of(slow.framework).keys() - plugins.keys()),
             "total": self._by_node(feasible, scored.totals),
         }
 

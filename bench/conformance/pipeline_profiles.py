@@ -12,6 +12,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from bench.conformance.scenario import Configuration
+from bench.conformance.shapes import weights_of
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.errors import ConfigurationError
 from shared.feature_gates import FeatureGates
@@ -100,7 +101,7 @@ class ProfileBook:
             text = msgspec.json.encode(whole).decode()  # JSON is YAML.
             # Also to hear now what is not possible about it.
             built = registry.build(parse_configuration(text, "config").profiles[0])
-            weights.append({entry.plugin.NAME: entry.weight for entry in built.framework.scores})
+            weights.append(weights_of(built.framework))
             documents.append(document)
             names[written.get("schedulerName", "")] = document["schedulerName"]
         first, *others = names

@@ -3,6 +3,8 @@
 from collections.abc import Iterable, Sequence
 from typing import Any, Final
 
+from shared.framework.runtime.framework import Framework
+
 Json = dict[str, Any]
 
 _PLURALS: Final = {"pvs": "persistentvolumes", "pvcs": "persistentvolumeclaims",
@@ -56,3 +58,8 @@ def _amounts(told: Sequence[str], which: int) -> Json:
     pairs = zip(told[::2], told[1::2], strict=True)
     scalars = {name: int(amount.split("/")[which]) for name, amount in pairs}
     return {**{field: scalars.pop(name, 0) for name, field in _NAMED.items()}, "scalar": scalars}
+
+
+def weights_of(framework: Framework) -> dict[str, int]:
+    """Of the plugins that score; those that take part in PreScore alone have none."""
+    return {entry.plugin.NAME: entry.weight for entry in framework.scores if entry.weight}

@@ -19,7 +19,7 @@ from shared.config import (
 from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import parse_feature_gates
-from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig, takes_part
+from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.plugins.in_tree import InTreeRegistry
 from shared.yaml_fields import as_written, composed, read_text
@@ -132,9 +132,9 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
     weights = {entry.plugin.NAME: entry.weight for entry in made.framework.scores}
     points: dict[str, Any] = {MULTI_POINT: {"disabled": _EVERYTHING}}
     for point, plugins in made.plugins_at.items():
-        # What scores has its PreScore run whatever preScore says.
-        follows = point == "preScore"
-        names = [p.NAME for p in plugins if not (follows and takes_part(p, "score"))]
+        names = [p.NAME for p in plugins]
+        if point == "preScore":  # What scores has its PreScore run whatever preScore says.
+            names = [name for name in names if not weights.get(name, 1)]
         if not names:
             continue
         is_score = point == "score"

@@ -227,12 +227,15 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
 def _score_entries(
     plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
 ) -> list[ScoreEntry]:
-    """The plugins of score, each with its PreScore, after those that take part in preScore alone."""
+    """The plugins of score, each with its PreScore, after those that take part in preScore alone; of
+    such as could score, those whose PreScore may refuse the pod."""
     scores = plugins_at["score"]
     alone = [
         plugin
         for plugin in plugins_at["preScore"]
-        if not hasattr(plugin, "score") and hasattr(plugin, "pre_score")
+        if hasattr(plugin, "pre_score")
+        and plugin not in scores
+        and getattr(plugin, "refuses_in_pre_score", not hasattr(plugin, "score"))
     ]
     entries = [ScoreEntry(PreScoreAlone(plugin), 0) for plugin in alone]
     return entries + [ScoreEntry(plugin, weights[plugin.NAME]) for plugin in scores]
@@ -242,12 +245,17 @@ class PreScoreAlone:
     """Passes PreScore on; never scores."""
 
     NAME: ClassVar[str]
+    ignores_requests: ClassVar[bool]
     pre_score_depends: ClassVar[Dependence | None]
     score_depends: ClassVar[Dependence] = ON_NODE
 
     def __init__(self, plugin: PreScorePlugin) -> None:
         # Each wrapper has its plugin's.
-        vars(self).update(NAME=plugin.NAME, pre_score_depends=plugin.pre_score_depends)
+        vars(self).update(
+            NAME=plugin.NAME,
+            ignores_requests=getattr(plugin, "ignores_requests", False),
+            pre_score_depends=plugin.pre_score_depends,
+        )
         self._plugin = plugin
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:

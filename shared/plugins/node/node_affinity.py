@@ -89,6 +89,8 @@ class NodeAffinity(DefaultNormalizeScore):
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
     pre_score_depends: ClassVar[Dependence | None] = None
+    refuses_in_pre_score: ClassVar[bool] = True
+    """A preference that makes no sense is an error also where nobody scores by it."""
     score_depends: ClassVar[Dependence] = ON_NODE
 
     def __init__(self, args: NodeAffinityArgs) -> None:

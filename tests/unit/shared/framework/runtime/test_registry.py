@@ -46,7 +46,7 @@ def problems_of(profile: ProfileConfig, **given: Any) -> list[str]:
 
 
 def scores_of(built: BuiltProfile) -> list[tuple[str, int]]:
-    return [(entry.plugin.NAME, entry.weight) for entry in built.framework.scores]
+    return [(entry.plugin.NAME, entry.weight) for entry in built.framework.scores if entry.weight]
 
 
 def filters_of(built: BuiltProfile) -> list[str]:
@@ -345,3 +345,20 @@ def test_a_plugin_of_pre_score_alone_is_asked_and_never_scores(
     view = cluster_of([make_node("n0")]).view
     with pytest.raises(PreScoreError, match='running PreScore plugin "LooksOnly": no'):
         framework.prepare_scores(pod_with({}), view, view.nodes.present_rows())
+
+
+def test_what_could_score_and_does_not_is_asked_only_where_it_may_refuse_the_pod() -> None:
+    framework = build(score=PluginSet(disabled=["NodeAffinity", "PodTopologySpread"])).framework
+    others = [plugin.NAME for plugin, weight in framework.scores if not weight]
+    assert others == ["NodeAffinity"]
+    wish = {"key": "size", "operator": "Gt", "values": ["large"]}
+    affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [
+        {"weight": 1, "preference": {"matchExpressions": [wish]}}
+    ]}  # fmt: skip
+    view = cluster_of([make_node("n0")]).view
+    with pytest.raises(
+        PreScoreError, match=r'PreScore plugin "NodeAffinity": .*Invalid value: "large"'
+    ):
+        framework.prepare_scores(
+            pod_with({"affinity": {"nodeAffinity": affinity}}), view, view.nodes.present_rows()
+        )
