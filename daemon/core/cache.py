@@ -74,6 +74,8 @@ class Cache(CachedNodes):
         """When its time is over, of each pod whose binding was accepted, in that order; among them such
         as were confirmed meanwhile."""
         self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
+        self.object_news: list[tuple[str, str, bytes]] = []
+        """Kind, key and body (empty: it is gone) of those that changed since somebody last took this."""
         self.is_recounted = False
         """Classes in use have another usage than copies know; reset by whoever tells them."""
         self._free_pod_rows: list[int] = []
@@ -291,11 +293,15 @@ class Cache(CachedNodes):
         """Keeps an object, decoded for our plugins and as msgpack for the workers'."""
         self.objects.put(kind, key, value)
         self._object_bodies[kind, key] = body
+        self.object_news.append((kind, key, bytes(body)))
 
     def remove_object(self, kind: str, key: str) -> bool:
         """Says whether it was here."""
         self.objects.remove(kind, key)
-        return self._object_bodies.pop((kind, key), None) is not None
+        is_here = self._object_bodies.pop((kind, key), None) is not None
+        if is_here:
+            self.object_news.append((kind, key, b""))
+        return is_here
 
     def encoded_objects(self) -> list[tuple[str, str, bytes]]:
         """All of them, as a full snapshot carries them."""

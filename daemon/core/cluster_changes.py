@@ -266,7 +266,6 @@ class ClusterChanges:
         value = decode_object(kind, body)
         old = self._cache.objects.get(kind, key)
         self._cache.put_object(kind, key, body, value)
-        self._outgoing.snapshots.note_object(kind, key, body)
         resource = _resource_of(kind)
         action = Action.ADD if old is None else Action.UPDATE
         if resource is not None:
@@ -279,7 +278,6 @@ class ClusterChanges:
         old = self._cache.objects.get(kind, key)
         if not self._cache.remove_object(kind, key):
             return
-        self._outgoing.snapshots.note_object(kind, key, None)
         resource = _resource_of(kind)
         if resource is not None:
             self._wake(ClusterEvent(resource, Action.DELETE), old, None, now_s)

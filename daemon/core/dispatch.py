@@ -162,12 +162,11 @@ class ScorerFleet(Peers[Scorer]):
 
     def join(
         self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
-    ) -> tuple[Scorer, list[Attempt]]:
+    ) -> list[Attempt]:
         """A worker said Hello. Returns what its former life, if any, had in hand."""
         lost = [a for former in self.replaced_by(peer, index) for a in self.leave(former)]
-        scorer = Scorer(peer, index, now_s, instance, key_name)
-        self._by_peer[peer] = scorer
-        return scorer, lost
+        self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
+        return lost
 
     def key_name_at(self, index: int) -> str | None:
         """Of the worker that has the number; None if nobody has."""

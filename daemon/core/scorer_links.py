@@ -109,7 +109,7 @@ class ScorerLinks(Part):
         if self._outgoing.scorers.key_name_at(hello.worker_index) not in (None, event.key_name):
             problem = "its number is that of another worker"
         if not problem:
-            _, lost = self._outgoing.scorers.join(
+            lost = self._outgoing.scorers.join(
                 peer, hello.worker_index, hello.instance, now_s, event.key_name
             )
             self._take_back(lost, now_s)

@@ -30,11 +30,6 @@ class SnapshotLog:
         self._position = START
         self._marks = NOTHING_SENT
         self._settled: dict[int, int] = {}
-        self._object_changes: list[tuple[str, str, bytes]] = []
-
-    def note_object(self, kind: str, key: str, body: msgspec.Raw | None) -> None:
-        """An object of another kind than pod and node changed (None: is gone)."""
-        self._object_changes.append((kind, key, b"" if body is None else bytes(body)))
 
     def is_current(self, settled: dict[int, int], position: Position | None = None) -> bool:
         """Nothing changed since the last delta that a worker must know. `position`: but for rows that
@@ -42,7 +37,7 @@ class SnapshotLog:
         cache, classes = self._cache, self._cache.classes
         return (
             (position or self._position) == cache.journal.position
-            and not self._object_changes
+            and not cache.object_news
             and not cache.objects.assumption_news
             and not classes.born
             and not classes.retired
@@ -66,7 +61,7 @@ class SnapshotLog:
             classes=[born.definition for born in classes.born if born.pod_count],
             retired_classes=classes.retired,
             # After the objects: what is assumed lies on top of them.
-            objects=self._object_changes + take_news(cache.objects),
+            objects=cache.object_news + take_news(cache.objects),
             nominations=list(cache.nomination_news.values()),
         )
         self.sequence += 1
@@ -108,7 +103,7 @@ class SnapshotLog:
     def _sent(self, settled: dict[int, int]) -> None:
         self._position = self._cache.journal.position
         self._settled = dict(settled)
-        self._object_changes = []
+        self._cache.object_news = []
         self._cache.objects.assumption_news.clear()
         self._cache.new_image_sizes = {}
         self._cache.nomination_news = {}

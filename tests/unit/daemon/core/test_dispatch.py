@@ -28,10 +28,16 @@ def empty_fleet(*nominated: str) -> ScorerFleet:
     return ScorerFleet(1, snapshots, nominated)
 
 
+def joined(scorers: ScorerFleet, peer: bytes, index: int) -> Scorer:
+    scorers.join(peer, index, "i", now_s=0.0)
+    scorer = scorers.get(peer)
+    assert scorer is not None
+    return scorer
+
+
 def fleet(*nominated: str) -> ScorerFleet:
     scorers = empty_fleet(*nominated)
-    scorer, _ = scorers.join(b"s", 0, "i", now_s=0.0)
-    scorer.is_ready = True
+    joined(scorers, b"s", 0).is_ready = True
     return scorers
 
 
@@ -97,10 +103,10 @@ def test_tickets_go_on_from_batch_to_batch() -> None:
 
 def fleet_of(count: int) -> tuple[ScorerFleet, list[Scorer]]:
     scorers = empty_fleet()
-    joined = [scorers.join(b"s%d" % i, i, "i", now_s=0.0)[0] for i in range(count)]
-    for scorer in joined:
+    all_joined = [joined(scorers, b"s%d" % i, i) for i in range(count)]
+    for scorer in all_joined:
         scorer.is_ready = True
-    return scorers, joined
+    return scorers, all_joined
 
 
 def counts_by_worker(scorers: ScorerFleet, cpus: list[str]) -> dict[bytes, int]:
