@@ -13,6 +13,7 @@ from msgspec.structs import replace
 
 from shared.kube.api.core_v1 import Volume
 from shared.kube.api.core_v1_parts import (
+    AzureDisk,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -63,7 +64,7 @@ def _plain_handle(source: Volume | PersistentVolumeSpec) -> str | Untranslatable
     if source.aws_elastic_block_store is not None:
         return _ebs_handle(source.aws_elastic_block_store.volume_id)
     if source.azure_disk is not None:
-        return source.azure_disk.disk_uri
+        return _azure_handle(source.azure_disk)
     by_id = source.cinder or source.portworx_volume
     assert by_id is not None, "asked for the handle of a volume that is not migrated"
     return by_id.volume_id
@@ -105,6 +106,13 @@ def _ebs_handle(volume_id: str) -> str | Untranslatable:
             f"Invalid format for AWS volume ({volume_id})"
         )
     return handle
+
+
+def _azure_handle(disk: AzureDisk) -> str | Untranslatable:
+    """Blobs, which the API takes a disk for that does not say what it is, have no driver."""
+    if disk.kind is not None and disk.kind.lower() != "managed":
+        return Untranslatable(f"kind({disk.kind}) is not supported in csi migration")
+    return disk.disk_uri
 
 
 # Node affinity --------------------------------------------------------------------------------------

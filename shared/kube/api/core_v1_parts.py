@@ -79,6 +79,7 @@ class AwsElasticBlockStore(VolumeById):
 
 class AzureDisk(ApiStruct):
     disk_uri: str = msgspec.field(default="", name="diskURI")
+    kind: str | None = None
 
 
 class PresentVolume(ApiStruct):

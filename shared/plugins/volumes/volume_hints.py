@@ -28,8 +28,9 @@ from shared.kube.api.storage_v1 import (
     StorageClass,
     VolumeAttachment,
 )
+from shared.kube.csi_translation import Untranslatable
 from shared.kube.in_tree_plugins import in_tree_plugin
-from shared.kube.pod_volumes import disks, disks_conflict, may_attach
+from shared.kube.pod_volumes import disks, disks_conflict, inline_attachable, may_attach
 from shared.plugins.volumes.csi_node_columns import attach_limits, migrated_plugins
 from shared.plugins.volumes.volume_rules import (
     WAIT_FOR_FIRST_CONSUMER,
@@ -138,13 +139,14 @@ def limits_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView)
 
 
 def limits_after_detached(pod: PodView, change: Change, cluster: ClusterView) -> bool:
-    """A volume was detached, and the pod has a claim (whichever: it is not looked up) or an inline
-    volume that the same driver serves."""
+    """A volume was detached, and the pod has a claim (whichever: it is not looked up), an inline volume
+    that the same driver serves, or one of which nobody can say who does."""
     detached = as_kind(VolumeAttachment, change.old)
     if detached is None:
         return False
     return any(
         volume.persistent_volume_claim is not None
+        or isinstance(inline_attachable(volume), Untranslatable)
         or _migrated_driver(volume) == detached.spec.attacher
         for volume in pod.info.spec.volumes or ()
     )

@@ -59,6 +59,20 @@ def test_an_ebs_address_without_a_volume_cannot_be_translated(volume_id: str) ->
     assert found.problem.endswith(f"Invalid format for AWS volume ({volume_id})")
 
 
+@pytest.mark.parametrize("kind", [{}, {"kind": "Managed"}, {"kind": "managed"}])
+def test_a_managed_azure_disk_goes_by_its_address(kind: dict[str, str]) -> None:
+    source = {"azureDisk": {"diskName": "d", "diskURI": "/subscriptions/d", **kind}}
+    assert volume_handle(volume(source)) == "/subscriptions/d"
+
+
+@pytest.mark.parametrize("kind", ["Shared", "Dedicated"])
+def test_a_blob_of_azure_cannot_be_translated(kind: str) -> None:
+    source = {"azureDisk": {"diskName": "d", "diskURI": "https://d.vhd", "kind": kind}}
+    told = Untranslatable(f"kind({kind}) is not supported in csi migration")
+    assert volume_handle(volume(source)) == told
+    assert inline_handle(msgspec.convert({"name": "v", **source}, Volume)) == told
+
+
 @pytest.mark.parametrize(
     ("labels", "handle"),
     [

@@ -168,6 +168,13 @@ def test_a_detached_volume_helps_a_pod_with_an_inline_volume_of_the_migrated_dri
     assert ask(pod, DETACHED, attachment(None, "pd.csi.storage.gke.io"), None) is False
 
 
+def test_any_detached_volume_may_help_a_pod_with_one_that_no_driver_can_serve() -> None:
+    ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
+    blob = {"name": "d", "azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Shared"}}
+    pod = pod_with(spec={"volumes": [blob]})
+    assert ask(pod, DETACHED, attachment(None, "csi.example.com"), None) is QueueingHint.QUEUE
+
+
 GCE = {"gcePersistentDisk": {"pdName": "a"}}
 GCE_READ = {"gcePersistentDisk": {"pdName": "a", "readOnly": True}}
 EBS = {"awsElasticBlockStore": {"volumeID": "a"}}
