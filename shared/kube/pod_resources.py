@@ -97,6 +97,11 @@ def exact_requests(template: PodTemplate) -> Nanos:
     return _total(template, None, {}, _pod_level(template, None))
 
 
+def exact_present_requests(template: PodTemplate) -> Nanos:
+    """What a pod takes away from its node, in a resize too, in units of 1e-9. Requests of 0 are kept."""
+    return _total(template, template.status, {}, _pod_level(template, template.status))
+
+
 def exact_limits(template: PodTemplate) -> Nanos:
     """The most that a pod may use by its spec (PodLimits in component-helpers), in units of 1e-9.
     Overhead counts for what has a limit at all."""

@@ -12,8 +12,8 @@ from shared.framework.queueing_hints import PodView
 from shared.kube import quantity
 from shared.kube.api.core_v1 import Node, NodeCondition
 from shared.kube.api.meta_v1 import ResourceList
-from shared.kube.pod_record import OwnFacts
-from shared.kube.pod_resources import PodRequests
+from shared.kube.pod_record import OwnFacts, PodTemplate
+from shared.kube.pod_resources import exact_present_requests
 
 
 def node_update_events(old: Node, new: Node) -> list[ClusterEvent]:
@@ -43,16 +43,24 @@ def pod_update_events(old: PodView, new: PodView) -> list[ClusterEvent]:
     return [ClusterEvent(resource, action) for action in actions or [Action.UPDATE]]
 
 
-def is_scaled_down(old: PodRequests, new: PodRequests) -> bool:
-    """Whether a pod asks for less of anything than before."""
-    return any(amount > new.amounts.get(name, -1) for name, amount in old.amounts.items())
+def is_scaled_down(old: PodTemplate, new: PodTemplate) -> bool:
+    """Whether a pod asks for less of anything than before, by as little as a thousandth, or no longer
+    asks for it, were it 0."""
+    had, has = exact_present_requests(old), exact_present_requests(new)
+    if had == has:
+        return False
+    return any(
+        name not in has
+        or quantity.milli_value_of_nanos(amount) > quantity.milli_value_of_nanos(has[name])
+        for name, amount in had.items()
+    )
 
 
 def _template_changes(old: PodView, new: PodView) -> list[Action]:
     actions = []
     if old.info.labels != new.info.labels:
         actions.append(Action.UPDATE_POD_LABEL)
-    if is_scaled_down(old.info.requests, new.info.requests):
+    if is_scaled_down(old.info.template, new.info.template):
         actions.append(Action.UPDATE_POD_SCALE_DOWN)
     if old.info.spec.scheduling_gates and not new.info.spec.scheduling_gates:
         actions.append(Action.UPDATE_POD_SCHEDULING_GATES_ELIMINATED)

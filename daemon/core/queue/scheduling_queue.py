@@ -188,6 +188,7 @@ class SchedulingQueue:
             case Place.UNSCHEDULABLE:
                 self._parked.remove(known)
                 self._take_over(known, record, pod_class)
+                self._parked.add(known)
                 self._requeue_updated(old, known, now_s)
             case Place.ACTIVE:
                 self._refile(known, self._active, record, pod_class)
@@ -328,7 +329,6 @@ class SchedulingQueue:
                 continue
             match pod.place:
                 case Place.UNSCHEDULABLE:
-                    self._parked.remove(pod)
                     self._move_to_active(pod, now_s, FORCE_ACTIVATE.label)
                 case Place.BACKOFF:
                     self._backoff.remove(pod)
@@ -431,7 +431,7 @@ class SchedulingQueue:
     # Moves ----------------------------------------------------------------------------------------
 
     def _requeue_updated(self, old: PodView, pod: QueuedPod, now_s: float) -> None:
-        """Gives a parked pod that was updated, and is taken out, its next place."""
+        """Gives a parked pod that was updated its next place, where the update may help it."""
         new = pod.view
         for event in pod_update_events(old, new):
             strategy = self._wakeups.strategy(pod, Change(event, old, new))
@@ -439,8 +439,6 @@ class SchedulingQueue:
                 self._requeue(pod, strategy, now_s, event.label)
                 if pod.place is not Place.UNSCHEDULABLE:
                     return
-                self._parked.remove(pod)
-        self._parked.add(pod)
 
     def _refile(
         self,
@@ -493,7 +491,7 @@ class SchedulingQueue:
         self._backoff.set_end(pod)
 
     def _requeue(self, pod: QueuedPod, strategy: Strategy, now_s: float, label: str) -> Place:
-        """Gives a pod that is in no place its next one."""
+        """Gives a pod that is in no place, or is parked and may be helped, its next one."""
         if strategy is Strategy.SKIP:
             self._parked.add(pod)
             self.incoming[pod.place, label] += 1
@@ -503,7 +501,7 @@ class SchedulingQueue:
         return self._move_to_active(pod, now_s, label)
 
     def _move_to_active(self, pod: QueuedPod, now_s: float, label: str) -> Place:
-        """Makes a pod that is in no place active, if PreEnqueue lets it."""
+        """Makes a pod that is in no place, or is parked, active, if PreEnqueue lets it."""
         place = self._admit(pod, self._active.push, label)
         if place is Place.ACTIVE and pod.initial_attempt_s is None:
             pod.initial_attempt_s = now_s
@@ -519,8 +517,12 @@ class SchedulingQueue:
         self.incoming[pod.place, label] += 1
 
     def _admit(self, pod: QueuedPod, push: Callable[[QueuedPod], None], label: str) -> Place:
-        """Gives a pod that is in no place that of `push`, if PreEnqueue lets it; else parks it."""
+        """Gives a pod that is in no place, or is parked, that of `push`, if PreEnqueue lets it; else
+        parks it. One that stays parked has not come there anew (addOrUpdate upstream)."""
         gate = self._pre_enqueue(pod)
+        was = pod.place
+        if was is Place.UNSCHEDULABLE:
+            self._parked.remove(pod)
         if gate is None:
             pod.gated_by = ""
             push(pod)
@@ -528,7 +530,8 @@ class SchedulingQueue:
             pod.gated_by = gate
             pod.unschedulable_plugins |= {gate}
             self._parked.add(pod)
-        self.incoming[pod.place, label] += 1
+        if pod.place is not was:
+            self.incoming[pod.place, label] += 1
         return pod.place
 
     def _take_over(self, pod: QueuedPod, record: PodRecord, pod_class: PodClass) -> None:

@@ -111,6 +111,9 @@ def test_an_update_of_a_node_is_told_by_what_changed(
         ({"labels": {"a": "1"}}, {"labels": {"a": "2"}}, [Action.UPDATE_POD_LABEL]),
         ({"cpu": "2"}, {"cpu": "1"}, [Action.UPDATE_POD_SCALE_DOWN]),
         ({"cpu": "1"}, {"cpu": "2"}, [Action.UPDATE]),
+        ({"memory": "1700m"}, {"memory": "1200m"}, [Action.UPDATE_POD_SCALE_DOWN]),
+        ({"memory": "1200m"}, {"memory": "1700m"}, [Action.UPDATE]),
+        ({"memory": "0"}, {"memory": None}, [Action.UPDATE_POD_SCALE_DOWN]),
         (
             {"spec": {"schedulingGates": [{"name": "a"}, {"name": "b"}]}},
             {"spec": {"schedulingGates": [{"name": "a"}]}},

@@ -172,7 +172,7 @@ def test_any_detached_volume_may_help_a_pod_with_one_that_no_driver_can_serve() 
     ask = Asking(plugin_names.NODE_VOLUME_LIMITS)
     blob = {"name": "d", "azureDisk": {"diskName": "d", "diskURI": "u", "kind": "Shared"}}
     pod = pod_with(spec={"volumes": [blob]})
-    assert ask(pod, DETACHED, attachment(None, "csi.example.com"), None) is QueueingHint.QUEUE
+    assert ask(pod, DETACHED, attachment(None, "csi.example.com"), None) is True
 
 
 GCE = {"gcePersistentDisk": {"pdName": "a"}}

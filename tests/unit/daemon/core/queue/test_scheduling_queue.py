@@ -714,6 +714,27 @@ def test_lengths_and_moves_are_counted() -> None:
     }
 
 
+def test_a_pod_that_stays_held_back_has_not_come_anew() -> None:
+    """An event of the cluster takes it out first, and so is counted (movePodsToActiveOrBackoffQueue
+    upstream); what is about the pod alone does not."""
+    gate = "Gate"
+    bench = Bench(
+        registrations={
+            SCHEDULING_GATES: ANY_EVENT,
+            gate: ANY_EVENT,
+        },
+        pre_enqueue=lambda pod: SCHEDULING_GATES if pod.info.spec.scheduling_gates else gate,
+    )
+    bench.add("p", spec=GATED)
+    moved = dict(bench.queue.incoming)
+    bench.queue.activate(["p"], 1.0)
+    assert bench.update("p", 2.0).gated_by == gate
+    assert bench.places() == {"p": "gated"}
+    assert bench.queue.incoming == moved
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, NODE, 3.0)
+    assert bench.queue.incoming == moved | {("unschedulable", NODE_ADD.label): 1}
+
+
 def test_nominations_follow_the_pods() -> None:
     bench = Bench()
     pod = bench.add("p")
@@ -730,6 +751,16 @@ def test_a_pod_that_is_held_back_claims_no_nomination() -> None:
     pod = bench.put(gated, 0.0)
     assert len(bench.queue.nominator.node_by_uid) == 0
     bench.put(make_pod("p", uid="p", nominated_node_name="n1"), 1.0, is_update=True)
+    assert bench.places() == {"p": "active"}
+    assert bench.queue.nominator.node_of(pod.uid) == "n1"
+
+
+def test_a_nominated_pod_that_an_event_lets_in_takes_its_room() -> None:
+    gates: list[str | None] = ["Gate", None]
+    bench = Bench(registrations={"Gate": ANY_EVENT}, pre_enqueue=lambda _: gates.pop(0))
+    pod = bench.put(make_pod("p", uid="p", nominated_node_name="n1"), 0.0)
+    assert bench.queue.nominator.node_of(pod.uid) is None
+    bench.queue.move_all_to_active_or_backoff(NODE_ADD, None, NODE, 1.0)
     assert bench.places() == {"p": "active"}
     assert bench.queue.nominator.node_of(pod.uid) == "n1"
 
