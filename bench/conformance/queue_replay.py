@@ -124,12 +124,12 @@ class QueueReplay:
     """A queue with a clock that the scenario sets."""
 
     def __init__(self, scenario: Json) -> None:
-        wakeups = wakeups_of(store_of(scenario["objects"]))
+        self._classes = PodClasses(NodeTable())
+        wakeups = wakeups_of(store_of(scenario["objects"]), self._classes.infos)
         settings = QueueSettings(
             initial_backoff_s=scenario.get("initial_backoff_seconds", 1),
             max_backoff_s=scenario.get("max_backoff_seconds", 10),
         )
-        self._classes = PodClasses(NodeTable())
         self.queue = SchedulingQueue(
             wakeups,
             start_s=0.0,
@@ -229,10 +229,10 @@ def queue_differences(scenario: Json, expected: Json) -> list[str]:
     return []
 
 
-def wakeups_of(objects: ObjectStore) -> Wakeups:
-    """What the default profile's plugins register, with these objects to look up."""
+def wakeups_of(objects: ObjectStore, classes: dict[int, PodInfo]) -> Wakeups:
+    """What the default profile's plugins register, with these objects and classes of pods to look up."""
     built = InTreeRegistry(entry_points=()).build(ProfileConfig())
-    cluster = ClusterView(NodeTable(), objects, PodTable(), {}, Journal())
+    cluster = ClusterView(NodeTable(), objects, PodTable(), classes, Journal())
     return Wakeups({built.scheduler_name: built.registrations}, cluster)
 
 
@@ -275,7 +275,7 @@ def queued(view: PodView) -> QueuedPod:
 
 def hint_differences(scenario: Json, expected: Json) -> list[str]:
     """Where a plugin says something else of an event, or an event is taken for something else."""
-    wakeups = wakeups_of(store_of(scenario["objects"]))
+    wakeups = wakeups_of(store_of(scenario["objects"]), {})
     views = [view_of(body) for body in scenario["pending"]]
     pending = {view.record.key: queued(view) for view in views if view is not None}
     found: list[str] = []

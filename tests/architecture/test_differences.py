@@ -97,6 +97,14 @@ LINES: Final[dict[str, str]] = {
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_an_extended_resource_that_a_node_states_as_0_counts_as_not_stated"
     ),
+    "DRA: a device class whose `extendedResourceName` another class has": (
+        "unit/shared/dra/test_extended.py::test_the_youngest_class_stands_for_a_resource"
+    ),
+    "a nominated pod that its claims kept out of the queue at first": (
+        "unit/daemon/core/queue/test_scheduling_queue.py"
+        "::test_a_nominated_pod_that_an_event_lets_in_takes_its_room"
+    ),
+    "pods that are deleted while they are active or in back-off": THEIRS,
     "DRA: a claim that as many pods use as may": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_a_claim_that_as_many_pods_as_may_already_use_is_in_use"

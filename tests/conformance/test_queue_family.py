@@ -1,10 +1,11 @@
 """The scheduling queue and its hints against what kube-scheduler v1.36.2 did."""
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
-from bench.conformance.queue_replay import hint_differences, queue_differences
+from bench.conformance.queue_replay import QueueReplay, hint_differences, queue_differences
 from bench.conformance.scenario import read_plain
 
 pytestmark = pytest.mark.conformance
@@ -45,3 +46,33 @@ def test_a_hint_that_came_out_otherwise_is_named() -> None:
     line["expected"]["events"][0]["cluster_events"][0]["hints"] = {"default/p": {"NodeName": "No"}}
     (found,) = hint_differences(line["scenario"], line["expected"])
     assert found.startswith("event 0 (")
+
+
+def test_whom_a_pod_that_goes_may_help_is_known_by_the_classes_of_the_pods() -> None:
+    """Hints name the classes that they are about: a replay that knows no classes wakes nobody."""
+    labels = {"app": "db"}
+    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": labels}}
+    wants = {"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    waiting = _pod("p", affinity=wants)
+    gone = _pod("b", labels=labels, nodeName="n1")
+    ops: list[dict[str, Any]] = [
+        {"op": "add", "new": waiting},
+        {"op": "pop"},
+        {"op": "reject", "plugins": ["InterPodAffinity"]},
+        {"op": "event", "kind": "pods", "old": gone},
+    ]
+    replay = QueueReplay({"objects": {}, "ops": ops})
+    *_, last = [replay.step(op) for op in ops]
+    assert last["state"]["backoff"] == {"default/p": 1.0}
+
+
+def _pod(name: str, labels: dict[str, str] | None = None, **spec: Any) -> dict[str, Any]:
+    meta = {"name": name, "namespace": "default", "uid": name, "labels": labels or {}}
+    return {
+        "metadata": {**meta, "creationTimestamp": "2026-01-01T00:00:00Z", "resourceVersion": "1"},
+        "spec": {
+            "schedulerName": "default-scheduler",
+            "containers": [{"name": "c", "image": "i"}],
+            **spec,
+        },
+    }
