@@ -50,6 +50,7 @@ from shared.cel.cel_syntax import (
 from shared.cel.cel_values import (
     DEVICE_FIELDS,
     NONE,
+    TYPES,
     CelCompileError,
     CelError,
     DefaultMap,
@@ -110,6 +111,12 @@ def _no_answer(kind: str) -> CelError:
 _NO_BOOL: Final[Mapping[str, str]] = {
     "string": "unsupported native conversion from string to 'bool'",
     "int": "unsupported type conversion from 'int' to bool",
+    "uint": "unsupported type conversion from 'uint' to bool",
+    "double": "type conversion error from Double to 'bool'",
+    "bytes": "type conversion error from Bytes to 'bool'",
+    "list": "type conversion error from list to 'bool'",
+    "map": "type conversion error from map to 'bool'",
+    "type": "type conversion not supported for 'type'",
 }
 
 
@@ -135,7 +142,7 @@ _RESULTS: Final[Mapping[str, str]] = {
     "major": "int", "minor": "int", "patch": "int", "asInteger": "int", "sign": "int",
     "lowerAscii": "string", "upperAscii": "string", "trim": "string", "replace": "string",
     "substring": "string", "charAt": "string", "join": "string", "indexOf": "int",
-    "lastIndexOf": "int", "asApproximateFloat": "double",
+    "lastIndexOf": "int", "asApproximateFloat": "double", "type": "type",
 }  # fmt: skip
 
 
@@ -183,7 +190,12 @@ def _compiled(node: Node, names: frozenset[str]) -> Evaluate:
 
 def _identifier(name: str, names: frozenset[str]) -> Evaluate:
     if name not in names:
+        kind = TYPES.get(name)
+        if kind is not None:
+            return lambda scope: kind  # noqa: ARG005  # Every closure takes the scope.
         raise CelCompileError(f"undeclared reference to '{name}' (in container '')")
+    if _LATER + name in names:
+        return lambda scope: scope.variables[name].of(scope)
 
     def evaluate(scope: CelScope) -> Any:
         scope.charge()
@@ -235,12 +247,13 @@ def _path(node: Node) -> list[str] | None:
 def _along(path: list[str], names: frozenset[str]) -> Evaluate:
     """The same as one step after the other, which is how most of any selector is spent."""
     first, *keys = path
-    _identifier(first, names)
+    variable = _identifier(first, names)
+    is_plain = first in names and _LATER + first not in names
     cost = len(path)
 
     def evaluate(scope: CelScope) -> Any:
         scope.charge(cost)
-        value = scope.variables[first]
+        value = scope.variables[first] if is_plain else variable(scope)
         for key in keys:
             value = value[key] if type(value) is dict and key in value else member(value, key)
         return value
@@ -340,8 +353,11 @@ def _called(function: str, implementation: Callable[..., Any], values: Sequence[
 def _membership(node: Call, names: frozenset[str]) -> Evaluate | None:
     """`in` with a list of constants; other containers are left to the general way."""
     container = node.args[1]
-    if not isinstance(container, ListNode) or not container.elements:
+    if not isinstance(container, ListNode):
         return None
+    if not container.elements:  # Nothing is in it, and what might be is not asked for.
+        _compiled(node.args[0], names)
+        return lambda scope: False  # noqa: ARG005  # Every closure takes the scope.
     for element, is_optional in container.elements:
         is_constant = isinstance(element, Literal) and isinstance(element.value, _HASHED)
         if is_optional or not is_constant:
@@ -426,8 +442,44 @@ def _bind(node: Call, names: frozenset[str]) -> Evaluate | None:
     if node.target != Ident("cel"):
         return None
     name = _variable(node.args[0])
-    value, body = _compiled(node.args[1], names), _compiled(node.args[2], names | {name})
-    return lambda scope: _with(scope, name, value(scope), body)
+    value = _compiled(node.args[1], names)
+    body = _compiled(node.args[2], names | {name, _LATER + name})
+    return lambda scope: _with(scope, name, _Later(value, scope.variables), body)
+
+
+_LATER: Final = "cel.bind "
+"""Before the name of a variable, among the names: it holds what is evaluated where it is used first, and
+does not matter where it is not used."""
+
+
+class _Later:
+    __slots__ = ("_evaluate", "_failed", "_value", "_variables")
+
+    def __init__(self, evaluate: Evaluate, variables: dict[str, Any]) -> None:
+        self._evaluate: Evaluate | None = evaluate
+        self._variables = variables
+        self._value: Any = None
+        self._failed: CelError | None = None
+
+    def of(self, scope: CelScope) -> Any:
+        evaluate, self._evaluate = self._evaluate, None
+        if evaluate is not None:
+            inner, scope.variables = scope.variables, self._variables
+            try:
+                self._value = evaluate(scope)
+            except CelError as error:
+                self._failed = error
+            finally:
+                scope.variables = inner
+        if self._failed is not None:
+            raise self._failed
+        return self._value
+
+
+def _declared(names: frozenset[str], variables: Iterable[str]) -> frozenset[str]:
+    """With these, which are not bound by `cel.bind`."""
+    variables = frozenset(variables)
+    return (names | variables) - {_LATER + name for name in variables}
 
 
 def _with(scope: CelScope, name: str, value: Any, body: Evaluate) -> Any:
@@ -448,7 +500,7 @@ def _variable(node: Node) -> str:
 def _opt_map(node: Call, names: frozenset[str]) -> Evaluate:
     assert node.target is not None, "looked up as a method"
     target, name = _compiled(node.target, names), _variable(node.args[0])
-    body, is_flat = _compiled(node.args[1], names | {name}), node.function == "optFlatMap"
+    body, is_flat = _compiled(node.args[1], _declared(names, [name])), node.function == "optFlatMap"
 
     def evaluate(scope: CelScope) -> Optional:
         value = as_optional(target(scope))
@@ -485,7 +537,7 @@ def _comprehension(node: Call, names: frozenset[str]) -> Evaluate:
     target = _compiled(node.target, names)
     pair = node.function in _QUANTIFIERS and len(node.args) == 3
     variables = [_variable(each) for each in node.args[: 2 if pair else 1]]
-    inner = names | set(variables)
+    inner = _declared(names, variables)
     bodies = [_compiled(each, inner) for each in node.args[len(variables) :]]
     run, cost = _RUNS[node.function], ROUND_COSTS[node.function]
 

@@ -29,6 +29,7 @@ from shared.cel.cel_values import (
     NoOverloadError,
     Optional,
     Semver,
+    Type,
     Uint,
     checked_int,
     compare,
@@ -37,6 +38,7 @@ from shared.cel.cel_values import (
     is_number,
     normalized_semver,
     parse_semver,
+    type_name,
 )
 from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
@@ -100,6 +102,8 @@ def _modulo(a: Any, b: Any) -> Any:
         raise NoOverloadError
     if b == 0:
         raise CelError("modulus by zero")
+    if (a, b) == (INT_MIN, -1):
+        raise CelError("integer overflow")
     rest = abs(a) % abs(b)
     return rest if a >= 0 else -rest
 
@@ -265,13 +269,13 @@ def _last_index_of(text: str, part: str, end: int | None = None) -> int:
 
 
 def _substring(text: str, start: int, end: int | None = None) -> str:
-    end = len(text) if end is None else end
-    if not 0 <= start <= len(text):
-        raise CelError(f"index out of range: {start}")
-    if not 0 <= end <= len(text):
-        raise CelError(f"index out of range: {end}")
+    if end is None:
+        end = max(start, len(text))
     if start > end:
         raise CelError(f"invalid substring range. start: {start}, end: {end}")
+    for index in (start, end):
+        if not 0 <= index <= len(text):
+            raise CelError(f"index out of range: {index}")
     return text[start:end]
 
 
@@ -564,6 +568,7 @@ _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
     ("bool", 1): _to_bool,
     ("bytes", 1): _to_bytes,
     ("dyn", 1): lambda value: value,
+    ("type", 1): lambda value: Type(type_name(value)),
     ("matches", 2): _typed(_matches, str, str),
     ("quantity", 1): _typed(_quantity, str),
     ("isQuantity", 1): _typed(functools.partial(_is_readable, _quantity), str),

@@ -161,6 +161,12 @@ class Optional(NamedTuple):
 NONE: Final = Optional(False)
 
 
+class Type(NamedTuple):
+    """What `type()` tells of a value."""
+
+    name: str
+
+
 class DefaultMap(dict[str, Any]):
     """`device.attributes` and `device.capacity`: an unknown domain reads as an empty map."""
 
@@ -276,7 +282,7 @@ T = TypeVar("T")
 
 def key_of(value: T) -> T:
     """A value as the key of a map; CelError for types that cannot be one."""
-    if not isinstance(value, str | bool | int):
+    if not isinstance(value, str | bool | int | float):
         raise CelError(f"unsupported key type: {type_name(value)}")
     return value
 
@@ -289,8 +295,12 @@ def type_name(value: Any) -> str:
 _TYPE_NAMES: Final[Mapping[type, str]] = {
     type(None): "null_type", bool: "bool", Uint: "uint", int: "int", float: "double", str: "string",
     bytes: "bytes", list: "list", dict: "map", DefaultMap: "map", CelQuantity: "kubernetes.Quantity",
-    Semver: "kubernetes.Semver", Optional: "optional_type",
+    Semver: "kubernetes.Semver", Optional: "optional_type", Type: "type",
 }  # fmt: skip
+TYPES: Final[Mapping[str, Type]] = {
+    name: Type(name) for name in _TYPE_NAMES.values() if "." not in name
+}
+"""By the names under which an expression may compare them."""
 _KEYS: Final = (str, int, float)
 """Types of what can be looked up in a map."""
 _MISSING: Final = object()
@@ -329,9 +339,10 @@ def optional_member(value: Any, key: Any) -> Optional:
         value = value.value
     if isinstance(value, list) and isinstance(key, int) and not 0 <= key < len(value):
         return NONE
-    if isinstance(value, dict) and not isinstance(value, DefaultMap):
-        return Optional(True, value[key]) if isinstance(key, _KEYS) and key in value else NONE
-    return Optional(True, member(value, key))
+    if isinstance(value, list | DefaultMap):
+        return Optional(True, member(value, key))
+    is_there = isinstance(value, dict) and isinstance(key, _KEYS) and key in value
+    return Optional(True, value[key]) if is_there else NONE
 
 
 def as_optional(value: Any) -> Optional:

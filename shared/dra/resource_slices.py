@@ -30,7 +30,7 @@ from shared.kube.api.resource_v1_devices import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from shared.kube.quantity import ExactQuantity, QuantityError, parse
+from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError, parse
 from shared.selectors.node_terms import Terms, parse_selector
 
 ANSWERS_MAX: Final = 64
@@ -120,7 +120,8 @@ class DeviceFacts:
         capacity = DefaultMap()
         for name, each in self.capacity.items():
             domain, identifier = _split(name, self.driver)
-            capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value)
+            is_kept_whole = each.value.nanos % NANOS_PER_UNIT == 0
+            capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value, is_kept_whole)
         return device_object(
             self.driver, attributes, capacity, allow_multiple_allocations=self.is_shared
         )

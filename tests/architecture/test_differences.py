@@ -34,6 +34,7 @@ LINES: Final[dict[str, str]] = {
         "unit/bench/conformance/test_engine_evaluator.py"
         "::test_a_plugin_that_is_enabled_for_score_alone_prepares_its_score"
     ),
+    "a negative weight of a plugin": ("unit/shared/test_config.py::test_a_problem_names_its_place"),
     "other feature gates than": (
         "unit/shared/test_feature_gates.py"
         "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
@@ -74,6 +75,9 @@ LINES: Final[dict[str, str]] = {
         f"{GROUPS}::test_a_pod_that_a_permit_plugin_refuses_goes_back_alone"
     ),
     "DRA: selectors": "unit/shared/cel/test_cel_compile.py::test_what_is_no_selector_does_not_compile",
+    "DRA: selectors: a quantity that `add` or `sub` has made": (
+        "unit/shared/cel/test_cel_compile.py::test_types_and_what_is_not_asked_for"
+    ),
     "DRA: `filterTimeout`": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_filter_timeout_says_how_much_work_a_search_may_be"

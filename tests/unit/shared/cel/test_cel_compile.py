@@ -267,3 +267,53 @@ def test_arithmetic_is_that_of_go(a: int, b: int) -> None:
     if b:
         quotient = int(abs(a) // abs(b)) * (1 if (a < 0) == (b < 0) else -1)
         assert evaluate(f"{a} / {b} == {quotient} && {a} % {b} == {a - quotient * b}")
+
+
+@pytest.mark.parametrize(
+    ("source", "expected"),
+    [
+        (f"type({D}.index) == int", True),
+        (f"type({D}.name) == string && type({D}.flag) != string", True),
+        ("type(1u) == uint && type(1.0) == double && type([]) == list && type({}) == map", True),
+        ("type(null) == null_type && type(int) == type && type(b'') == bytes", True),
+        ("type(optional.none()) == optional_type", True),
+        (f'type({D}.version) == type(semver("1.0.0"))', True),
+        ("[int, string].exists(t, t == type(1))", True),
+        ('quantity("1") == quantity("3").sub(2) && quantity("1") in [quantity("3").sub(2)]', True),
+        (f"{D}.nope in []", False),
+        (f"{D}.?name.?more.hasValue()", False),
+        ("{1.5: true}[1.5]", True),
+        (f'cel.bind(v, {D}.nope, device.driver == "another" && v == 1)', False),
+        ("cel.bind(v, 1 / 0, true || v == 1)", True),
+        (f"cel.bind(v, {D}.index, [1, 2].exists(i, i == v))", True),
+        ("cel.bind(i, 1 / 0, [1].all(i, i == 1))", True),
+        (f"cel.bind(v, {D}.index, cel.bind(w, v + 1, w == 3 && v == 2))", True),
+    ],
+)
+def test_types_and_what_is_not_asked_for(source: str, expected: bool) -> None:
+    assert evaluate(source) is expected
+
+
+@pytest.mark.parametrize(
+    ("source", "told"),
+    [
+        ('"abc".substring(9, 1) == ""', "invalid substring range. start: 9, end: 1"),
+        ('"abc".substring(9) == ""', "index out of range: 9"),
+        ("-9223372036854775808 % -1 == 0", "integer overflow"),
+        ("cel.bind(v, 1 / 0, v == 1)", "division by zero"),
+        (
+            "optional.none().orValue([1])",
+            "CEL result of type list could not be converted to bool: type conversion error from "
+            "list to 'bool'",
+        ),
+        (
+            "optional.none().orValue(1.5)",
+            "CEL result of type double could not be converted to bool: type conversion error from "
+            "Double to 'bool'",
+        ),
+    ],
+)
+def test_errors_have_cel_gos_words(source: str, told: str) -> None:
+    with pytest.raises(CelError) as caught:
+        evaluate(source)
+    assert str(caught.value) == told
