@@ -32,10 +32,11 @@ from shared.framework.runtime.profiles import (
     PluginSet,
     ProfileConfig,
 )
+from shared.go_yaml import composed, value_of
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.runtime_options import LeaderElection
-from shared.yaml_fields import Field, Mapping, Problems, read_document, read_text
+from shared.yaml_fields import Field, Mapping, Problems, key_of, read_document, read_text
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -92,7 +93,8 @@ def overridden(text: str, overrides: abc.Mapping[str, Any]) -> str:
 
     `overrides` is by path, such as `leaderElection.leaderElect`: a section and its field.
     """
-    document = yaml.safe_load(text) if text else {"apiVersion": API_VERSION, "kind": KIND}
+    root = composed(text) if text else None
+    document = value_of(root) if root is not None else {"apiVersion": API_VERSION, "kind": KIND}
     for path, given in overrides.items():
         section, _, field = path.partition(".")
         document[section] = {**(document.get(section) or {}), field: given}
@@ -184,9 +186,21 @@ def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
     return connection
 
 
+_NAMES_OF_LEASE: Final = {
+    info.name: info.default for info in msgspec.structs.fields(LeaderElection) if info.type is str
+}
+"""Empty ones are the default."""
+
+
 def _leader_election(field: Field) -> LeaderElection:
     fields = field.mapping()
-    election = fields.read(LeaderElection)
+    election = fields.read(
+        LeaderElection,
+        **{
+            name: fields.field(key_of(name)).text("") or default
+            for name, default in _NAMES_OF_LEASE.items()
+        },
+    )
     if not election.leader_elect:
         return election
     if election.resource_lock != "leases":

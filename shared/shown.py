@@ -1,5 +1,5 @@
 """Texts from outside as people get to see them: nothing that a terminal would obey, nothing in a refused
-URL that may be a secret. For YAML see `shared.yaml_fields.yaml_problem`.
+URL that may be a secret. For YAML see `shared.go_yaml.yaml_problem`.
 
 Apart so that every place that prints a part of what came in does it in one way.
 """

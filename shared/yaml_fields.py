@@ -8,7 +8,6 @@ look at `Problems` once at the end.
 
 import base64
 import math
-import re
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -18,17 +17,21 @@ import yaml
 
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
-from shared.limits import CONFIG_BYTES_MAX, YAML_VALUES_MAX
+from shared.go_yaml import (
+    NULL_TAG,
+    YAML_FAULTS,
+    composed,
+    key_of_member,
+    members,
+    value_of,
+    yaml_problem,
+)
+from shared.limits import CONFIG_BYTES_MAX
 
 T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 INT32_MAX: Final = 2**31 - 1
-
-_HALF_CHARACTER: Final = re.compile("[\ud800-\udfff]")
-"""As an escape it can stand in a document; it can be written nowhere."""
-_MERGE_TAG: Final = "tag:yaml.org,2002:merge"
-_NULL_TAG: Final = "tag:yaml.org,2002:null"
 
 
 class Problems:
@@ -51,7 +54,7 @@ class Field:
 
     def __init__(self, node: yaml.Node | None, path: str, problems: Problems) -> None:
         """`node` is None for a key that is not in the document; reading it gives the fallback."""
-        self._node = None if node is None or node.tag == _NULL_TAG else node
+        self._node = None if node is None or node.tag == NULL_TAG else node
         self._path = path
         self._problems = problems
 
@@ -94,7 +97,7 @@ class Field:
     def duration_s(self, fallback: float) -> float:
         """Zero is as if it were not stated."""
         try:
-            seconds = parse_duration(self.text("") or "0")
+            seconds = parse_duration(self.text("0"))
         except ValueError as error:
             self.problem(str(error))
             return fallback
@@ -104,7 +107,7 @@ class Field:
 
     def binary(self, fallback: bytes = b"", *, is_secret: bool = False) -> bytes:
         try:
-            return base64.b64decode(self.text("", is_secret=is_secret), validate=True) or fallback
+            return decoded_base64(self.text("", is_secret=is_secret)) or fallback
         except ValueError:
             self.problem("must be base64")
             return fallback
@@ -132,9 +135,8 @@ class Field:
         that are null are left out, as they mean the default."""
         if self._node is None:
             return None
-        constructor = yaml.constructor.SafeConstructor()
         try:
-            return _without_nulls(constructor.construct_object(self._node, deep=True))
+            return _without_nulls(value_of(self._node))
         except YAML_FAULTS as error:
             self.problem(f"cannot be read: {yaml_problem(error)}")
             return None
@@ -168,14 +170,13 @@ class Mapping:
         if not isinstance(node, yaml.MappingNode):
             field.problem("must be a mapping (key: value)")
             return
-        for key_node, value_node in node.value:
-            self._add(key_node, value_node)
+        try:
+            for key_node, value_node in members(node):
+                self._add(key_of_member(key_node), key_node, value_node)
+        except YAML_FAULTS as error:
+            field.problem(f"cannot be read: {yaml_problem(error)}")
 
-    def _add(self, key_node: yaml.Node, value_node: yaml.Node) -> None:
-        if key_node.tag == _MERGE_TAG:
-            self._field.problem("merge keys (<<) are not supported; write the fields out")
-            return
-        key = str(key_node.value)
+    def _add(self, key: str, key_node: yaml.Node, value_node: yaml.Node) -> None:
         if key in self._nodes:
             told = f"stands twice; the second is in line {key_node.start_mark.line + 1}"
             self._field.child(key, self._nodes[key]).problem(told)
@@ -238,6 +239,14 @@ def as_written(struct: msgspec.Struct) -> dict[str, Any]:
     return written
 
 
+def decoded_base64(text: str) -> bytes:
+    """As Go reads it, which passes over ends of lines; ValueError if it is none."""
+    return base64.b64decode(text.translate(_ENDS_OF_LINES), validate=True)
+
+
+_ENDS_OF_LINES: Final = dict.fromkeys(map(ord, "\r\n"))
+
+
 def read_text(path: str) -> str:
     """A configuration file as it stands, empty for an empty path; ConfigurationError if it cannot be
     one."""
@@ -266,36 +275,6 @@ def read_document(text: str, problems: Problems) -> Field:
     return Field(node, "", problems)
 
 
-def composed(text: str) -> yaml.Node | None:
-    """A document's nodes, which may be constructed; raises what `YAML_FAULTS` names."""
-    node = yaml.compose(text, Loader=yaml.SafeLoader)
-    if node is not None:
-        _count_values(node, {})
-    return node
-
-
-def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:
-    """How many values a node stands for, with what its aliases repeat. `counts`: of those before, by
-    identity; 0 for those that are not finished."""
-    if id(node) in counts:
-        count = counts[id(node)]
-        if not count:
-            raise yaml.MarkedYAMLError(problem="an alias of itself", problem_mark=node.start_mark)
-        return count
-    counts[id(node)] = 0
-    count = 1
-    if isinstance(node, yaml.MappingNode):
-        count += sum(_count_values(each, counts) for pair in node.value for each in pair)
-    elif isinstance(node, yaml.SequenceNode):
-        count += sum(_count_values(each, counts) for each in node.value)
-    elif _HALF_CHARACTER.search(node.value):
-        raise yaml.MarkedYAMLError(problem="half of a character", problem_mark=node.start_mark)
-    if count > YAML_VALUES_MAX:
-        raise yaml.MarkedYAMLError(problem="too many values", problem_mark=node.start_mark)
-    counts[id(node)] = count
-    return count
-
-
 def _without_nulls(value: Any) -> Any:
     match value:
         case dict():
@@ -304,30 +283,3 @@ def _without_nulls(value: Any) -> Any:
             return [_without_nulls(one) for one in value]
         case _:
             return value
-
-
-YAML_FAULTS: Final = (
-    yaml.YAMLError,
-    ValueError,
-    LookupError,
-    TypeError,
-    AttributeError,
-    RecursionError,
-)
-"""What reading YAML raises: `!!int x`, `!!bool x` and the like raise what Python makes of them."""
-
-_QUOTED: Final = re.compile(r"""'(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*\"""")
-_TOKEN: Final = re.compile(r"'(<[a-z ]+>|.{1,2})'")
-
-
-def yaml_problem(error: Exception) -> str:
-    """What is wrong and where, on one line, and nothing of what stands there: it may be a token. The
-    parser's own text shows the line, and names aliases and tags, which a password may begin like."""
-    if not isinstance(error, yaml.MarkedYAMLError):
-        if isinstance(error, yaml.YAMLError):  # A character that YAML does not know: its code.
-            return " ".join(str(error).split())
-        return f"a value is not what its tag says, or lies too deep ({type(error).__name__})"
-    mark = error.problem_mark or error.context_mark
-    where = "" if mark is None else f" in line {mark.line + 1}, column {mark.column + 1}"
-    problem = error.problem or error.context or "it cannot be understood"
-    return _QUOTED.sub(lambda m: m[0] if _TOKEN.fullmatch(m[0]) else "'...'", problem) + where

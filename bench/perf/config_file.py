@@ -27,7 +27,7 @@ from bench.perf.quick_yaml import read_yaml
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
 from shared.feature_gates import FeatureGates
-from shared.yaml_fields import YAML_FAULTS, yaml_problem
+from shared.go_yaml import YAML_FAULTS, yaml_problem
 
 Params = Mapping[str, Any]
 

@@ -22,8 +22,8 @@ from bench.apiserver.served_resources import RESOURCES, Resource
 from bench.perf.go_template import Value, has_actions, render
 from bench.perf.quick_yaml import read_yaml
 from shared.errors import ConfigurationError
+from shared.go_yaml import YAML_FAULTS, yaml_problem
 from shared.kube.resources import ALL_KINDS
-from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
 JsonObject = dict[str, Any]
 

@@ -21,8 +21,9 @@ from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import parse_feature_gates
 from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
+from shared.go_yaml import composed
 from shared.plugins.in_tree import InTreeRegistry
-from shared.yaml_fields import as_written, composed, read_text
+from shared.yaml_fields import as_written, read_text
 
 _EVERYTHING: Final = [{"name": "*"}]
 

@@ -14,7 +14,8 @@ import yaml
 from daemon.commands.option_problems import option_problems
 from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
 from shared.errors import ConfigurationError
-from shared.yaml_fields import YAML_FAULTS, read_text, yaml_problem
+from shared.go_yaml import YAML_FAULTS, yaml_problem
+from shared.yaml_fields import read_text
 
 PROGRAM: Final = "kube-scheduler"
 IMAGE: Final = "berth:0.1.0"

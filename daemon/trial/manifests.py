@@ -9,10 +9,11 @@ import yaml
 
 from daemon.adapter.kind_feed import KindFeed
 from shared.errors import ConfigurationError
+from shared.go_yaml import YAML_FAULTS, yaml_problem
 from shared.kube.foreign_groups import kinds_with
 from shared.kube.resources import NODES, POD_GROUPS, PODS, ResourceKind
 from shared.messages.to_owner import AdapterMessage, ObjectRejected
-from shared.yaml_fields import YAML_FAULTS, read_text, yaml_problem
+from shared.yaml_fields import read_text
 
 Json = dict[str, Any]
 

@@ -18,15 +18,14 @@ from types import MappingProxyType
 from typing import Any, Final, NamedTuple
 from urllib.parse import quote
 
-from yaml.constructor import SafeConstructor
-
 from shared.errors import ConfigurationError
+from shared.go_yaml import YAML_FAULTS, composed, value_of, yaml_problem
 from shared.kube.client_certificate import ClientCertificate
 from shared.kube.cluster_access import ClusterAccess, access_at, is_missing, tls_context
 from shared.kube.credentials import Credentials
 from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredentials
 from shared.kube.proxy import parse_proxy, with_proxy
-from shared.yaml_fields import YAML_FAULTS, composed, read_text, yaml_problem
+from shared.yaml_fields import decoded_base64, read_text
 
 _AUTH_PROVIDER_PROBLEM: Final = (
     "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26); use exec, a"
@@ -40,18 +39,7 @@ def stated_access(server: str, kubeconfig: str, environment: Mapping[str, str]) 
     if server and not kubeconfig:
         return with_proxy(access_at(server), environment)
     paths = [Path(kubeconfig)] if kubeconfig else _paths(environment)
-    access = load_kubeconfig(paths, environment=environment)
-    if not server:
-        return access
-    there = with_proxy(access_at(server), environment)
-    return replace(  # The same server, with the same credentials, at another address.
-        access,
-        host=there.host,
-        port=there.port,
-        base_path=there.base_path,
-        tls=(access.tls or there.tls) if there.tls is not None else None,
-        proxy=access.proxy or there.proxy,
-    )
+    return load_kubeconfig(paths, server=server, environment=environment)
 
 
 def _paths(environment: Mapping[str, str]) -> list[Path]:
@@ -68,12 +56,16 @@ def _paths(environment: Mapping[str, str]) -> list[Path]:
 
 
 def load_kubeconfig(
-    paths: list[Path], context: str = "", environment: Mapping[str, str] = MappingProxyType({})
+    paths: list[Path],
+    context: str = "",
+    environment: Mapping[str, str] = MappingProxyType({}),
+    server: str = "",
 ) -> ClusterAccess:
     """The server of a context (by default the current one) of kubeconfig files.
 
     Of several files the first that defines a name wins, as with $KUBECONFIG. Relative paths are
-    relative to the file that states them. `environment` may name a proxy.
+    relative to the file that states them. `server` is another address for it, which has no other name
+    (`tls-server-name`). `environment` may name a proxy.
     """
     files = {path: _content(path) for path in paths if len(paths) == 1 or not is_missing(path)}
     source = os.pathsep.join(str(path) for path in paths)
@@ -87,6 +79,9 @@ def load_kubeconfig(
         )
     chosen = _find(tops, source, "context", name)
     cluster = _find(tops, source, "cluster", chosen.text("cluster"))
+    if server:
+        body = {**cluster.body, "server": server, "tls-server-name": ""}
+        cluster = cluster._replace(body=body)
     user_name = chosen.text("user")
     user = _find(tops, source, "user", user_name) if user_name else cluster._replace(body={})
     access = _access(cluster, user)
@@ -122,8 +117,8 @@ class _Entry(NamedTuple):
     def data(self, field: str) -> bytes:
         """What stands in the file itself under `field`-data; empty where nothing does."""
         try:
-            return base64.b64decode(self.body.get(f"{field}-data") or "", validate=True)
-        except (ValueError, TypeError) as error:
+            return decoded_base64(self.text(f"{field}-data"))
+        except ValueError as error:
             raise self.wrong(f"{field}-data: not base64: {error}") from error
 
     def content(self, field: str) -> bytes:
@@ -141,7 +136,7 @@ class _Entry(NamedTuple):
 def _content(path: Path) -> dict[str, Any]:
     try:
         node = composed(read_text(str(path)))
-        content = {} if node is None else SafeConstructor().construct_document(node)
+        content = {} if node is None else value_of(node, is_strict=False)
     except YAML_FAULTS as error:
         # Without the cause: its text shows the line, which may be that of a token.
         raise ConfigurationError(str(path), [f"is not YAML: {yaml_problem(error)}"]) from None
@@ -156,7 +151,7 @@ def _find(tops: list[_Entry], source: str, kind: str, name: str) -> _Entry:
     for top in tops:
         for entry in top.items(f"{kind}s"):
             if isinstance(entry, dict) and entry.get("name") == name:
-                body = entry.get(kind)
+                body = {} if entry.get(kind) is None else entry[kind]
                 if isinstance(body, dict):
                     return _Entry(top.file, kind, body)
                 problem = f"{kind}s[name={name}].{kind}: expected a mapping"
@@ -183,21 +178,24 @@ def _access(cluster: _Entry, user: _Entry) -> ClusterAccess:
     there = access_at(
         cluster.text("server"), f"{source}: cluster.server", partial(_cluster_tls, cluster)
     )
-    certificate = None if there.tls is None else ClientCertificate(there.tls, str(user.file))
-    if certificate is not None:
+    if there.tls is None:  # Who is asked in plain text is not told who asks.
+        credentials = Credentials(impersonation=_impersonation(user))
+    else:
+        certificate = ClientCertificate(there.tls, str(user.file))
         _use_client_certificate(certificate, user)
+        credentials = _credentials(user, certificate, command)
     proxy_url = cluster.text("proxy-url")
     return replace(
         there,
         tls_server_name=cluster.text("tls-server-name"),
-        credentials=_credentials(user, certificate, command),
+        credentials=credentials,
         source=source,
         proxy=parse_proxy(proxy_url, f"{source}: cluster.proxy-url") if proxy_url else None,
     )
 
 
 def _credentials(
-    user: _Entry, certificate: ClientCertificate | None, command: ExecCommand | None
+    user: _Entry, certificate: ClientCertificate, command: ExecCommand | None
 ) -> Credentials:
     impersonation = _impersonation(user)
     # A token file goes before a token, and a command after all that is stated, as in client-go.
@@ -241,11 +239,11 @@ def _cluster_tls(cluster: _Entry) -> ssl.SSLContext:
 
 def _use_client_certificate(certificate: ClientCertificate, user: _Entry) -> None:
     names = ("client-certificate", "client-key")
-    missing = [f for f in names if not (user.body.get(f"{f}-data") or user.text(f))]
-    if len(missing) == len(names):
+    has_certificate, has_key = (bool(user.body.get(f"{f}-data") or user.text(f)) for f in names)
+    if not has_certificate:  # A key alone says nothing.
         return
-    if missing:
-        raise user.wrong(*(f"{f}: missing" for f in missing))
+    if not has_key:
+        raise user.wrong("client-key: missing")
     if any(user.body.get(f"{f}-data") for f in names):
         certificate.use_pem(*(user.content(f) for f in names))
     else:

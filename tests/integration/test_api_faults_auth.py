@@ -64,6 +64,19 @@ async def ask(access: ClusterAccess, *paths: str) -> list[bytes]:
 
 
 @asynccontextmanager
+async def secured_server(
+    folder: Path, *rules: Rule
+) -> AsyncIterator[tuple[FaultyServer, dict[str, Any]]]:
+    """Over TLS, as no other is told who asks, and the cluster that a kubeconfig states for it."""
+    pair = Authority(NOW_S).server_pair(["127.0.0.1"])
+    files = folder / "server.crt", folder / "server.key"
+    for path, pem in zip(files, (pair.certificate_pem, pair.key_pem), strict=True):
+        path.write_bytes(pem)
+    async with faulty_server(*rules, tls_cert=files[0], tls_key=files[1]) as server:
+        yield server, {"server": server.address, "insecure-skip-tls-verify": True}
+
+
+@asynccontextmanager
 async def with_old_token(
     folder: Path, **options: Any
 ) -> AsyncIterator[tuple[FaultyServer, StreamClient, Callable[[], object]]]:
@@ -71,8 +84,8 @@ async def with_old_token(
     token_file = folder / "token"
     token_file.write_text("old")
     stale = Rule(at="request", do="refuse", code=401, token="old", times=0)
-    async with faulty_server(stale) as server:
-        path = write_kubeconfig(folder, {"server": server.address}, {"tokenFile": "token"})
+    async with secured_server(folder, stale) as (server, cluster):
+        path = write_kubeconfig(folder, cluster, {"tokenFile": "token"})
         client = StreamClient(load_kubeconfig([path]), **options)
         try:
             yield server, client, lambda: token_file.write_text("new")
@@ -178,9 +191,9 @@ def test_an_exec_plugin_s_token_is_kept_and_renewed_when_refused(
 ) -> None:
     async def main() -> None:
         revoked = Rule(at="request", do="refuse", code=401, token="one", skip=3, times=0)
-        async with faulty_server(revoked) as server:
+        async with secured_server(tmp_path, revoked) as (_, cluster):
             user = exec_user(tmp_path, version)
-            path = write_kubeconfig(tmp_path, {"server": server.address}, user)
+            path = write_kubeconfig(tmp_path, cluster, user)
             client = StreamClient(load_kubeconfig([path]), connections_max=8)
             hour = datetime.fromtimestamp(NOW_S + 3600, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
             try:
@@ -198,7 +211,7 @@ def test_an_exec_plugin_s_token_is_kept_and_renewed_when_refused(
 
 def test_a_plugin_that_is_missing_stops_the_request_before_it_is_sent(tmp_path: Path) -> None:
     async def main() -> None:
-        async with faulty_server() as server:
+        async with secured_server(tmp_path) as (_, cluster):
             user = {
                 "exec": {
                     "apiVersion": EXEC_VERSION,
@@ -207,7 +220,7 @@ def test_a_plugin_that_is_missing_stops_the_request_before_it_is_sent(tmp_path: 
                     "installHint": "take it from there",
                 }
             }
-            path = write_kubeconfig(tmp_path, {"server": server.address}, user)
+            path = write_kubeconfig(tmp_path, cluster, user)
             with pytest.raises(ConnectFailed, match="not found\ntake it from there"):
                 await ask(load_kubeconfig([path]), "/api/v1/nodes")
 

@@ -21,7 +21,7 @@ from bench.apiserver.api_faults import AnswerFault, Refuse, RequestFault, WatchF
 from bench.apiserver.router import Request
 from bench.apiserver.watching import WatchCursor
 from tests.support.kubeconfigs import kubeconfig_of
-from tests.support.live_cluster import LiveCluster
+from tests.support.live_cluster import AUTHORIZATION, LiveCluster
 from tests.support.rights import Right, documents, right_needed, rights_of
 from tests.support.waiting import HANG_S, Fields
 
@@ -29,8 +29,6 @@ pytestmark = pytest.mark.integration
 
 ROOT: Final = Path(__file__).parents[2]
 MANIFESTS: Final = ROOT / "docs" / "manifests"
-OF_BERTH: Final = "of-berth"
-"""The token that berth comes with; the test itself comes without one."""
 CORE: Final = "/api/v1"
 DEFAULT: Final = "/api/v1/namespaces/default"
 STORAGE: Final = "/apis/storage.k8s.io/v1"
@@ -61,7 +59,7 @@ class Guard:
 
     def before_request(self, request: Request) -> RequestFault | None:
         needed = right_needed(request)
-        if needed is None or not request.authorization.endswith(OF_BERTH):
+        if needed is None or request.authorization == AUTHORIZATION:
             return None
         covering = {right for right in self.granted if right.covers(needed)}
         self.used |= covering
@@ -91,7 +89,7 @@ class Site(LiveCluster):
         self.log = folder / "berth.log"
         (config_map,) = documents(MANIFESTS / "config.yaml")
         (folder / "berth.yaml").write_text(config_map["data"]["berth.yaml"])
-        access = kubeconfig_of({"server": self.address}, {"token": OF_BERTH})
+        access = kubeconfig_of({"server": self.address})
         (folder / "kubeconfig").write_text(json.dumps(access))
         with self.log.open("wb") as log:
             self._berth = subprocess.Popen(

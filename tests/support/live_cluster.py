@@ -39,6 +39,10 @@ class _ToldServer(ApiServer):
         self.on_change()
 
 
+AUTHORIZATION: Final = "Bearer of-the-test"
+"""Whoever comes without it is not the test."""
+
+
 class LiveCluster:
     """From start to end of the server. Not thread-safe."""
 
@@ -271,7 +275,7 @@ class LiveCluster:
     def _request(
         self, method: str, path: str, body: Json | None = None, kind: str = "json"
     ) -> tuple[int, bytes]:
-        headers = {"Content-Type": f"application/{kind}"}
+        headers = {"Content-Type": f"application/{kind}", "Authorization": AUTHORIZATION}
         self._client.request(method, path, json.dumps(body) if body else None, headers)
         answer = self._client.getresponse()
         return answer.status, answer.read()

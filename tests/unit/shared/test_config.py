@@ -6,7 +6,12 @@ from textwrap import dedent
 import pytest
 
 from daemon.commands.option_problems import option_problems
-from shared.config import SchedulerConfiguration, load_configuration, parse_configuration
+from shared.config import (
+    SchedulerConfiguration,
+    load_configuration,
+    overridden,
+    parse_configuration,
+)
 from shared.errors import ConfigurationError
 from shared.framework.runtime.profiles import PluginSet
 from shared.limits import CONFIG_BYTES_MAX
@@ -153,6 +158,11 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
             "is missing",
         ),
         (
+            "profiles: [{plugins: {score: {enabled: [{name: A, weight: -1}]}}}]",
+            "profiles[0].plugins.score.enabled[0].weight",
+            "must lie in 0..",
+        ),
+        (
             "profiles: [{plugins: {filter: {enabled: [{name: EBSLimits}]}}}]",
             "profiles[0].plugins.filter.enabled[0].name",
             "was removed",
@@ -254,3 +264,45 @@ def test_options_that_cannot_work_are_named(options: RuntimeOptions, told: str) 
 
 def test_the_default_options_are_fine() -> None:
     assert option_problems(RuntimeOptions()) == []
+
+
+def test_a_file_is_read_as_go_reads_yaml() -> None:
+    configuration = parse(
+        """
+        parallelism: 1e1
+        podMaxBackoffSeconds: 20.0
+        profiles:
+        - schedulerName: a
+          plugins: &some
+            score: {disabled: [{name: ImageLocality}]}
+        - schedulerName: b
+          plugins: {<<: *some}
+        ---
+        - what follows is another document
+        """
+    )
+    assert (configuration.parallelism, configuration.pod_max_backoff_s) == (10, 20.0)
+    a, b = configuration.profiles
+    assert a.plugins == b.plugins == {"score": PluginSet(disabled=["ImageLocality"])}
+
+
+def test_an_argument_stands_once() -> None:
+    body = """
+        profiles:
+        - pluginConfig:
+          - {name: InterPodAffinity, args: {hardPodAffinityWeight: 1, hardPodAffinityWeight: 2}}
+        """
+    (problem,) = problems_of(body)
+    assert "stands twice" in problem
+
+
+def test_empty_names_of_the_lease_are_the_default() -> None:
+    stated = parse("leaderElection: {resourceName: '', resourceNamespace: '', resourceLock: ''}\n")
+    assert stated.leader_election == parse("").leader_election
+
+
+def test_the_command_line_changes_what_go_reads() -> None:
+    text = overridden(HEAD + "parallelism: 1e1\n---\n[]\n", {"leaderElection.leaderElect": False})
+    configuration = parse_configuration(text, "file")
+    assert configuration.parallelism == 10
+    assert not configuration.leader_election.leader_elect

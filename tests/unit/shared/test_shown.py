@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from shared import shown
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError
+from shared.go_yaml import YAML_FAULTS, yaml_problem
 from shared.kube.cluster_access import access_at
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy, parse_proxy
 from shared.telemetry.log import EventLog, start_logging
-from shared.yaml_fields import YAML_FAULTS, yaml_problem
 
 SECRET = "Hunter2Secret"
 KUBECONFIG = f"""\

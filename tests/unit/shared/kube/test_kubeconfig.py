@@ -345,3 +345,36 @@ def test_a_file_that_is_too_large_to_be_one_is_refused_unread(tmp_path: Path) ->
     path.write_text("a: " + "x" * CONFIG_BYTES_MAX)
     with pytest.raises(ConfigurationError, match="is larger than"):
         load_kubeconfig([path])
+
+
+# As client-go does --------------------------------------------------------------------------------
+
+
+def test_nobody_is_told_who_asks_in_plain_text(write: Write) -> None:
+    user = {"token": "secret", "as": "somebody"}
+    assert (
+        header_of(write({"server": "http://api:8080"}, user)) == b"Impersonate-User: somebody\r\n"
+    )
+    path = write(user=user)
+    plain = load_kubeconfig([path], server="http://other")
+    assert b"secret" not in plain.credentials.header_line(0.0)
+    assert b"secret" in load_kubeconfig([path], server="https://other").credentials.header_line(0.0)
+
+
+def test_another_address_has_no_other_name(write: Write) -> None:
+    path = write({"tls-server-name": "inner"})
+    assert load_kubeconfig([path]).tls_server_name == "inner"
+    other = load_kubeconfig([path], server="https://other:1")
+    assert (other.tls_server_name, other.host, other.port) == ("", "other", 1)
+
+
+def test_data_may_stand_on_several_lines(write: Write) -> None:
+    text = encoded(CERT)
+    lines = "\n".join(text[at : at + 76] for at in range(0, len(text), 76))
+    load_kubeconfig([write({"certificate-authority-data": lines})])
+
+
+def test_a_key_without_a_certificate_and_a_user_of_nothing_say_nothing(write: Write) -> None:
+    for user in ({"client-key": "missing"}, None):
+        path = write(users=[{"name": "u", "user": user}])
+        assert header_of(path) == b""
