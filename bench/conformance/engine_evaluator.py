@@ -29,6 +29,7 @@ from bench.conformance.shapes import node_shapes, object_kind, weights_of
 from daemon.core.administration import node_lines
 from daemon.core.cache import Cache
 from daemon.core.pod_classes import PodClass
+from daemon.owner.owner_assembly import with_method
 from shared.columns.schema import Int64s, Rows
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.engine.best_rows import Ties
@@ -250,7 +251,7 @@ class _Session:
         """What is decided before any node is looked at."""
         if record.deleted:
             return {"result": "skipped", "message": BEING_DELETED}
-        for plugin in self._profile_of(record).plugins_at["preEnqueue"]:
+        for plugin in with_method(self._profile_of(record), "preEnqueue"):
             status = plugin.pre_enqueue(pod_class.info, self._cache.view)
             if not status.is_success:
                 return {"result": "gated", "pre_enqueue": status_shape(status, status.plugin)}

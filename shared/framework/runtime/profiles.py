@@ -100,7 +100,7 @@ GATED_PLUGINS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
 
 CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
     "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
-    "preEnqueue": frozenset((plugin_names.GANG_SCHEDULING,)),
+    "preEnqueue": frozenset((plugin_names.GANG_SCHEDULING, plugin_names.DEFAULT_PREEMPTION)),
     "permit": frozenset((plugin_names.GANG_SCHEDULING,)),
     "placementGenerate": frozenset((plugin_names.TOPOLOGY_PLACEMENT_GENERATOR,)),
     "placementScore": frozenset(

@@ -8,6 +8,7 @@ from typing import ClassVar, Final
 
 from shared.framework.plugin_args import ArgsStruct
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
+from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status
 from shared.plugin_names import DEFAULT_PREEMPTION
 
@@ -50,6 +51,10 @@ class DefaultPreemption:
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:
         self._args = args
+
+    def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """None: the owner itself holds a pod in PreEnqueue while its victims are asked to go."""
+        return ()
 
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
         reason = attempt.forbidden or ineligible_reason(attempt)

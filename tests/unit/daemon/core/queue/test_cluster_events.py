@@ -198,6 +198,7 @@ def test_the_table_registers_what_kube_scheduler_registers() -> None:
             for action in line.actions
         }
         for plugin, lines in default_registrations().items()
+        if lines  # Nothing wakes what DefaultPreemption holds but that all its victims were asked.
     }
     assert actual == expected
 

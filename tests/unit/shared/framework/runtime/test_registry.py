@@ -287,7 +287,7 @@ def test_a_gate_that_nothing_obeys_is_refused() -> None:
 # What may be named where --------------------------------------------------------------------------
 
 UPSTREAM_POINTS = {
-    "preEnqueue": ["SchedulingGates", "DynamicResources"],
+    "preEnqueue": ["SchedulingGates", "DynamicResources", "DefaultPreemption"],
     "preFilter": ["NodeAffinity", "NodePorts", "NodeResourcesFit", "VolumeRestrictions",
                   "NodeVolumeLimits", "VolumeBinding", "VolumeZone", "PodTopologySpread",
                   "InterPodAffinity", "DynamicResources", "NodeDeclaredFeatures"],
