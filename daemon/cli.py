@@ -65,6 +65,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
             return run_tests(given[1:])
         parsed, unknown = _parser().parse_known_args(with_dashes(given))
+        # Templates of manifests leave empty arguments behind, which kube-scheduler passes over.
+        unknown = [each for each in unknown if each]
         if unknown:
             parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         command: Callable[[argparse.Namespace], int] = parsed.command

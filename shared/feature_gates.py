@@ -198,7 +198,7 @@ def parse_feature_gates(text: str) -> FeatureGates:
     problems: list[str] = []
     for entry in filter(None, (part.strip() for part in text.split(","))):
         name, _, value = (part.strip() for part in entry.partition("="))
-        component, _, plain = name.rpartition(":")
+        component, _, plain = (part.strip() for part in name.rpartition(":"))
         if component not in ("", _COMPONENT):
             problems.append(f"{entry}: there is no component {component}, only {_COMPONENT}")
         elif value not in BOOLEANS:

@@ -9,8 +9,8 @@ from shared.limits import MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCE
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import LEVELS
 
-TLS_VERSIONS: Final = ("VersionTLS12", "VersionTLS13")
-"""Of --tls-min-version, as Go names them. Older ones are not spoken."""
+TLS_VERSIONS: Final = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
+"""Of --tls-min-version, as Go names them."""
 
 
 def option_problems(options: RuntimeOptions) -> list[str]:

@@ -166,7 +166,7 @@ _OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "cert_dir": ("DIR", "of kube-scheduler.crt and .key, which are made there if missing"),
     "tls_cert_file": ("FILE", "certificate of the endpoints (default: one made at the start)"),
     "tls_private_key_file": ("FILE", "its key"),
-    "tls_min_version": ("VERSION", "VersionTLS12 or VersionTLS13"),
+    "tls_min_version": ("VERSION", "VersionTLS12 or VersionTLS13; older ones are not spoken"),
     "tls_cipher_suites": ("NAMES", "of TLS 1.2, separated by commas"),
     "permit_port_sharing": ("BOOL", "another process may serve on the same port (SO_REUSEPORT)"),
     "client_ca_file": ("FILE", "clients with certificates of these authorities are who these name"),

@@ -29,9 +29,16 @@ _CLUSTER_AUTHENTICATION: Final = (
 """Where a kube-apiserver says which authority its clients' certificates are of."""
 _VERSIONS: Final = {
     "": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS10": ssl.TLSVersion.TLSv1_2,
+    "VersionTLS11": ssl.TLSVersion.TLSv1_2,
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
+"""Older ones than 1.2 may be asked for, and are not spoken."""
+_OF_TLS_13: Final = frozenset(
+    ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
+)
+"""These are there always, as in Go."""
 
 
 class _ConfigMap(msgspec.Struct):
@@ -59,9 +66,12 @@ def server_context(options: EndpointOptions, pair: PairFiles) -> ssl.SSLContext:
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = _VERSIONS[options.tls_min_version]
     if options.tls_cipher_suites:
-        context.set_ciphers(
-            ":".join(_openssl_name(n) for n in options.tls_cipher_suites.split(","))
-        )
+        stated = [name.strip() for name in options.tls_cipher_suites.split(",")]
+        suites = [_openssl_name(name) for name in stated if name not in _OF_TLS_13]
+        if suites:
+            context.set_ciphers(":".join(suites))
+        else:
+            context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(*pair)
     return context
 
@@ -130,6 +140,6 @@ def _make(certificate: Path, key: Path, address: str) -> None:
 def _openssl_name(iana: str) -> str:
     """OpenSSL's name of a cipher suite of TLS 1.2: TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256 is
     ECDHE-RSA-AES128-GCM-SHA256 there."""
-    name = iana.strip().removeprefix("TLS_").replace("_WITH_", "-")
+    name = iana.removeprefix("TLS_").removeprefix("RSA_WITH_").replace("_WITH_", "-")
     name = name.removesuffix("_SHA256") if "POLY1305" in name else name
     return name.replace("AES_", "AES").replace("_CBC_SHA", "_SHA").replace("_", "-")

@@ -17,6 +17,7 @@ from daemon.commands.run_flags import (
 )
 from shared import exit_codes
 from shared.errors import ConfigurationError
+from shared.feature_gates import parse_feature_gates
 from shared.runtime_options import RuntimeOptions
 
 KUBE_SCHEDULER = """
@@ -182,3 +183,13 @@ profiles:
         field, _, reason = note.partition(": no effect")
         assert f"`{field}`" in section, note
         assert reason.strip("; ") in section, note
+
+
+def test_empty_arguments_are_passed_over(tmp_path: Path) -> None:
+    written = tmp_path / "written"
+    assert cli.main(["run", "", "--write-config-to", str(written), ""]) == exit_codes.OK
+
+
+@pytest.mark.parametrize("text", ["kube:GenericWorkload=true", " kube: GenericWorkload = true ,"])
+def test_gates_are_written_as_kube_scheduler_reads_them(text: str) -> None:
+    assert parse_feature_gates(text)["GenericWorkload"]

@@ -1,0 +1,44 @@
+"""What endpoints speak: Go's names for it, in OpenSSL's."""
+
+import ssl
+from pathlib import Path
+
+import pytest
+
+from daemon.endpoints.tls import server_context
+from shared.runtime_options import EndpointOptions
+
+_FOLDER = Path(__file__).parents[2] / "shared" / "kube" / "tls"
+PAIR = (str(_FOLDER / "cert.pem"), str(_FOLDER / "key.pem"))
+
+
+@pytest.mark.parametrize(
+    ("suites", "of_tls_12"),
+    [
+        ("TLS_RSA_WITH_AES_128_GCM_SHA256", ["AES128-GCM-SHA256"]),
+        (
+            "TLS_AES_128_GCM_SHA256,TLS_ECDHE_RSA_WITH_AES_256_GCM_SHA384",
+            ["ECDHE-RSA-AES256-GCM-SHA384"],
+        ),
+        ("TLS_ECDHE_RSA_WITH_CHACHA20_POLY1305", ["ECDHE-RSA-CHACHA20-POLY1305"]),
+        ("TLS_ECDHE_ECDSA_WITH_AES_128_CBC_SHA", ["ECDHE-ECDSA-AES128-SHA"]),
+    ],
+)
+def test_suites_of_tls_12_are_those_that_are_named(suites: str, of_tls_12: list[str]) -> None:
+    context = server_context(EndpointOptions(tls_cipher_suites=suites), PAIR)
+    found = [str(each["name"]) for each in context.get_ciphers()]
+    assert [name for name in found if not name.startswith("TLS_")] == of_tls_12
+    assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_with_suites_of_tls_13_alone_nothing_older_is_spoken() -> None:
+    options = EndpointOptions(
+        tls_cipher_suites="TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"
+    )
+    assert server_context(options, PAIR).minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_older_versions_may_be_asked_for_and_are_not_spoken() -> None:
+    for version in ("VersionTLS10", "VersionTLS11"):
+        context = server_context(EndpointOptions(tls_min_version=version), PAIR)
+        assert context.minimum_version is ssl.TLSVersion.TLSv1_2
