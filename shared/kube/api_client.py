@@ -100,9 +100,7 @@ class ApiClient:
         self._sweep: asyncio.TimerHandle | None = None
         """One timer for all requests: it mostly finds that the first of them was answered long ago."""
         self._is_closed = False
-        self._common_head = (
-            f" HTTP/1.1\r\nHost: {access.host_header}\r\nUser-Agent: berth\r\nAccept: {JSON}\r\n"
-        ).encode()
+        self._common_head = f" HTTP/1.1\r\nHost: {access.host_header}\r\nUser-Agent: berth\r\n"
 
     @property
     def server(self) -> str:
@@ -142,15 +140,16 @@ class ApiClient:
         body: bytes = b"",
         content_type: str = JSON,
         *,
+        accept: str = JSON,
         timeout_s: float | None = None,
     ) -> Answer:
-        return await self._told(
-            method, path, self._answered(method, path, body, content_type, timeout_s)
-        )
+        kinds = (content_type, accept)
+        return await self._told(method, path, self._answered(method, path, body, kinds, timeout_s))
 
     async def _answered(
-        self, method: str, path: str, body: bytes, content_type: str, timeout_s: float | None
+        self, method: str, path: str, body: bytes, kinds: tuple[str, str], timeout_s: float | None
     ) -> Answer:
+        """`kinds`: the content types of the body and of the answer."""
         loop = asyncio.get_running_loop()
         if self._rate_limit is not None:
             # Before the clock of the request starts: waiting one's turn is no slowness of the server.
@@ -163,7 +162,7 @@ class ApiClient:
         while True:
             if credentials.is_due():
                 await credentials.prepare()
-            message = self._message(method, path, body, content_type)
+            message = self._message(method, path, body, *kinds)
             used_serial = credentials.serial
             connection = await self._acquire(deadline_s)
             if self._may_write is not None and method != "GET" and not self._may_write():
@@ -201,17 +200,20 @@ class ApiClient:
         await asyncio.sleep(0)
         await asyncio.sleep(0)
 
-    def _message(self, method: str, path: str, body: bytes, content_type: str) -> bytes:
+    def _message(
+        self, method: str, path: str, body: bytes, content_type: str, accept: str = JSON
+    ) -> bytes:
         if _NOT_FOR_PATHS.search(path) is not None:
             raise BadRequest(
                 400, "BadRequest", f"path {path!r} has characters that no URL may have"
             )
         credentials = self._access.credentials.header_line(asyncio.get_running_loop().time())
-        start = f"{method} {self._access.base_path}{path}".encode()
+        target = f"{self._access.base_path}{path}"
+        start = f"{method} {target}{self._common_head}Accept: {accept}\r\n".encode()
         if not body and method == "GET":
-            return b"".join((start, self._common_head, credentials, b"\r\n"))
+            return b"".join((start, credentials, b"\r\n"))
         length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
-        return b"".join((start, self._common_head, credentials, length, body))
+        return b"".join((start, credentials, length, body))
 
     async def _told(self, method: str, path: str, exchange: Coroutine[Any, Any, T]) -> T:
         """Tells whoever wants to know of problems what came of it."""

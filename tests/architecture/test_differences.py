@@ -90,9 +90,6 @@ LINES: Final[dict[str, str]] = {
         "unit/bench/conformance/test_engine_evaluator.py"
         "::test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_class"
     ),
-    "DRA: opaque parameters of a claim that were made with spaces": (
-        "it is the API server that refuses, and the simulated one keeps no such spaces"
-    ),
     "DRA: name of the claim that is made for extended resources": (
         "unit/workers/binder/test_claim_bind.py"
         "::test_the_claim_for_extended_resources_is_made_and_named_in_the_pod"

@@ -30,6 +30,7 @@ from shared.kube.api_errors import (
     AlreadyExists,
     ApiError,
     Conflict,
+    Invalid,
     NotFound,
     TransportError,
 )
@@ -50,6 +51,7 @@ from workers.binder.claim_lines import (
     Wish,
     answered_claim,
 )
+from workers.binder.claim_protobuf import add_finalizer
 from workers.binder.claim_ready import DeviceWait, needs_preparing
 from workers.binder.retries import Patience, Retries
 
@@ -163,7 +165,12 @@ class ClaimBinder:
         if FINALIZER not in finalizers and any(wish.work.is_new for wish in agreed):
             claim["metadata"]["finalizers"] = [*finalizers, FINALIZER]
             line.step = "add finalizer to claim"
-            claim = await answered_claim(self._api.put, path, claim)
+            try:
+                claim = await answered_claim(self._api.put, path, claim)
+            except Invalid:
+                await add_finalizer(self._api, path, FINALIZER)
+                # What was agreed on may be of an older one: all is looked at again.
+                raise Conflict(409, "Conflict", "it was changed in protobuf") from None
         if status != claim.get("status"):
             is_new = (claim.get("status") or {}).get("allocation") is None
             what = "allocation and reservation" if is_new else "reservation"
