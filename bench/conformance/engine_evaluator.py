@@ -237,8 +237,7 @@ class _Session:
                 self._nominated.nominate(record, pod_class, "")
                 return {"result": "error", "message": error.error}
             result = post_filter(evaluation, self._first_by_name)
-            if result.preemption is not None:
-                self._nominated.carry_out(record, pod_class, result.preemption)
+            self._nominated.carry_out(record, pod_class, result.preemption)
             return {"result": "unschedulable", "message": error.message(result.status.message)}
         decision: Json = {"feasible_count": choice.feasible_count}
         if choice.feasible_count > 1:
@@ -348,8 +347,7 @@ class _Session:
         decision["post_filter"] = {"status": told}
         if preemption is not None:
             decision["post_filter"] = self._nominated.shape(pod_class, preemption, told)
-        if result.preemption is not None:
-            self._nominated.carry_out(record, pod_class, result.preemption)
+        self._nominated.carry_out(record, pod_class, result.preemption)
         decision["nominated_node"] = self._nominated.node_of(record)
         return decision
 

@@ -66,12 +66,15 @@ class NominatedPods:
         there = self._cache.view.nominations.on(row)
         return [self._records[n.uid] for n in there if n.priority < priority]
 
-    def carry_out(self, record: PodRecord, pod_class: PodClass, preemption: Preemption) -> None:
-        """What becomes of an attempt's preemption."""
-        best = preemption.best
-        if best is None:
-            if preemption.ends_nomination:
-                self.nominate(record, pod_class, "")
+    def carry_out(
+        self, record: PodRecord, pod_class: PodClass, preemption: Preemption | None
+    ) -> None:
+        """What becomes of an attempt's preemption; None: there was none."""
+        best = None if preemption is None else preemption.best
+        if preemption is None or best is None:
+            # One that stays comes behind the others on its node, as with every failed attempt.
+            ends = preemption is not None and preemption.ends_nomination
+            self.nominate(record, pod_class, "" if ends else self.node_of(record))
             return
         if self._mode == "none":
             return

@@ -20,7 +20,15 @@ from shared.dra.allocated import AllocatedState
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.constraints import Constraint
 from shared.dra.pools import Pool, Reaches
-from shared.dra.requests import ALL, EXACT_COUNT, Alternative, Given, Selector, alternatives_of
+from shared.dra.requests import (
+    ALL,
+    EXACT_COUNT,
+    Alternative,
+    Given,
+    Selector,
+    alternatives_of,
+    terms_of,
+)
 from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
 from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
 from shared.kube.api.core_v1 import Taint
@@ -101,7 +109,12 @@ def allocate(
         work.step_count += search.step_count
     if not found and any(pool.invalid for pool in pools):
         raise NodeAllocationError(INVALID_POOLS)
-    return search.solutions() if found else None
+    if not found:
+        return None
+    solutions = search.solutions()
+    for each in solutions:
+        terms_of(each.claim, each.given)  # Whatever cannot be handed on is wrong already.
+    return solutions
 
 
 class _Search:
@@ -407,10 +420,11 @@ class _Search:
             constraint.remove(asked.request, asked.sub_request)
         self._taken[device.identity].discard(claim)
         if given.consumed is not None:
-            taking = self._taking[device.identity]
+            # Of a device of which nothing is taken the share that goes first takes all with it.
+            taking = self._taking.get(device.identity, {})
             _take(taking, given.consumed, -1)
             if given.consumed and not any(taking.values()):
-                del self._taking[device.identity]
+                self._taking.pop(device.identity, None)
         elif device.facts.counters:
             self._return_counters(at)
         self._given[claim].pop()

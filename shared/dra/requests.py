@@ -158,7 +158,7 @@ def allocation_of(
     ]
     return AllocationResult(
         devices=DeviceAllocationResult(results=results, config=_config(claim, chosen) or None),
-        node_selector=_node_selector(given, node_name),
+        node_selector=_node_selector(terms_of(claim, given), node_name),
     )
 
 
@@ -220,29 +220,35 @@ def _configured(
     )
 
 
-def _node_selector(given: Sequence[Given], node_name: str) -> NodeSelector | None:
-    """Where the allocation can be used; None: everywhere."""
-    fields: list[NodeSelectorRequirement] = []
-    expressions: list[NodeSelectorRequirement] = []
+def terms_of(claim: ResourceClaim, given: Sequence[Given]) -> list[NodeSelectorTerm] | None:
+    """What the devices ask of nodes where the claim can be used; None: it belongs to its node alone.
+    AllocationError for a device whose terms are alternatives, which no single term can say."""
+    found: list[NodeSelectorTerm] = []
     for each in given:
         device = each.device.facts.device
         where = device if each.slice.is_per_device else each.slice
         if where.node_name is not None or device.binds_to_node:
-            here = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node_name])
-            return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[here])])
+            return None
         terms = (where.node_selector and where.node_selector.node_selector_terms) or []
         if len(terms) > 1:
             raise AllocationError(
-                f"create NodeSelector: unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
+                f"create NodeSelector for claim {claim.metadata.name}: "
+                f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
             )
-        for term in terms:
-            fields += term.match_fields or ()
-            expressions += term.match_expressions or ()
+        found += terms
+    return found
+
+
+def _node_selector(terms: list[NodeSelectorTerm] | None, node_name: str) -> NodeSelector | None:
+    """Where the allocation can be used; None: everywhere."""
+    if terms is None:
+        here = NodeSelectorRequirement(key="metadata.name", operator="In", values=[node_name])
+        return NodeSelector(node_selector_terms=[NodeSelectorTerm(match_fields=[here])])
+    fields = _distinct([each for term in terms for each in term.match_fields or ()])
+    expressions = _distinct([each for term in terms for each in term.match_expressions or ()])
     if not fields and not expressions:
         return None
-    term = NodeSelectorTerm(
-        match_fields=_distinct(fields), match_expressions=_distinct(expressions)
-    )
+    term = NodeSelectorTerm(match_fields=fields, match_expressions=expressions)
     return NodeSelector(node_selector_terms=[term])
 
 

@@ -129,8 +129,9 @@ class Promises(Protocol):
     """Its scores are within 0..SCORE_MAX once they are normalised, whatever the pods and nodes are
     like. Of others, a score out of that range fails the attempt."""
     may_fail: ClassVar[bool]
-    """Its filter may come to an error, and a state that is not None says by `has_failed` whether it did:
-    then the attempt is one, wherever else the pod fits."""
+    """Its filter may come to an error, and a state that is not None says by `has_failed` whether it did,
+    or may on a row that another filter refused first: then the attempt is one, wherever else the pod
+    fits."""
     answers_for_class: ClassVar[bool]
     """What its PostFilter does not find for a pod it does not find for others of the class either."""
     reserve_filters: ClassVar[bool]

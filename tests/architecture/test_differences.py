@@ -86,6 +86,9 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_claim_work.py"
         "::test_what_an_earlier_owner_left_for_a_pod_is_freed_and_the_pod_tried_again"
     ),
+    "DRA: the implicit resource": (
+        "unit/shared/dra/test_extended.py::test_the_youngest_class_stands_for_a_resource"
+    ),
     "DRA: a pod with claims of its own on a node that has the extended resource": (
         "unit/bench/conformance/test_engine_evaluator.py"
         "::test_a_pod_with_claims_is_bound_where_the_node_itself_has_the_resource_of_a_class"

@@ -56,7 +56,7 @@ class PreparedPod(NamedTuple):
     @property
     def has_failed(self) -> bool:
         """Whether a filter came to an error on some node, perhaps one that another filter refused
-        before it would have been asked."""
+        before it would have been asked; or may come to one there."""
         states = self.outcome.states
         for name in self.framework.may_fail:
             # Asked for each placement: most have no state.

@@ -20,7 +20,6 @@ import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.dra.allocated import results_of
-from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import Solution
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
 from shared.dra.device_readiness import preparation
@@ -303,14 +302,15 @@ class DynamicResources(DefaultNormalizeScore):
     def score(
         self, state: DeviceClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
-        scores = np.zeros(len(rows), np.int64)
-        if state is None:
-            return scores
-        # Those that were allocated before count as well (computeScore).
+        if state is None or not (state.pending or state.scalars):
+            return np.zeros(len(rows), np.int64)
+        # Those that were allocated before count as well (computeScore), also where nothing is to be
+        # allocated because the node has the extended resources by itself.
         before = sum(
             _score(claim, [result.request for result in results_of(claim)])
             for claim, _ in state.available
         )
+        scores = np.full(len(rows), before, np.int64)
         provided = provided_by_devices(state, cluster, rows)
         for key, at, first in alike(state, cluster, rows, provided):
             outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
@@ -350,11 +350,8 @@ class DynamicResources(DefaultNormalizeScore):
         if outcome.text:
             return _not_any_more(outcome.text)
         name = cluster.nodes.name_of(row)
-        try:
-            claims = [_allocated_claim(each, name, record) for each in outcome.solutions]
-        except AllocationError as error:  # A slice whose node selector cannot be handed on.
-            return Status(Code.ERROR, (str(error),))
-        for claim in claims:
+        for each in outcome.solutions:
+            claim = _allocated_claim(each, name, record)
             cluster.objects.assume(CLAIMS, claim.metadata.key, claim, record.uid)
         return SUCCESS
 

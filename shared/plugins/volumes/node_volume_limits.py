@@ -29,9 +29,15 @@ REASON: Final = "node(s) exceed max volume count"
 class _Counting:
     """The PreFilter state, in which Filter notes what it came to."""
 
-    def __init__(self) -> None:
-        self.has_failed = False
-        """Volumes could not be counted on some node."""
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self.failed_somewhere = False
+        """Volumes could not be counted on some node that Filter was asked about."""
+
+    @property
+    def has_failed(self) -> bool:
+        """Or cannot on any other, as long as there are pods whose volumes cannot be read."""
+        return self.failed_somewhere or bool(self._cluster.derived(VolumeIndex).problems)
 
 
 class NodeVolumeLimits:
@@ -55,7 +61,7 @@ class NodeVolumeLimits:
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not any(may_attach(volume) for volume in pod.spec.volumes or ()):
             return NEVER_FILTERS
-        return PreFilterResult(state=_Counting())
+        return PreFilterResult(state=_Counting(cluster))
 
     def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
         """The drivers of its volumes. Where pods have one already it takes no further place, which makes
@@ -95,7 +101,7 @@ class NodeVolumeLimits:
         if new and cluster.objects.all("csinodes"):
             _count(new, cluster, rows, said)
         if state is not None and (said.codes == Code.ERROR).any():
-            state.has_failed = True
+            state.failed_somewhere = True
         return said.verdicts()
 
 

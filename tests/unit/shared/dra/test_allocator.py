@@ -342,6 +342,15 @@ def test_a_selector_that_fails_on_a_later_device_is_told_before_there_are_too_fe
         given([make_claim(requests=[asked])], slices)
 
 
+def test_shares_that_take_nothing_are_given_back_as_others_are() -> None:
+    capacity = {"cores": {"value": "4", "requestPolicy": {"default": "0"}}}
+    slices = [make_slice(NODE, [device("a", allowMultipleAllocations=True, capacity=capacity)])]
+    two = [request("r0"), request("r1")]
+    assert given([make_claim(requests=two)], slices) == [[("r0", "a"), ("r1", "a")]]
+    never = request("none", selectors=selectors("false"))
+    assert given([make_claim(requests=[*two, never])], slices) is None
+
+
 def test_a_search_without_end_is_given_up() -> None:
     names = [f"d{i:02}" for i in range(40)]
     slices = [make_slice(NODE, [device(n, attributes={"model": n}) for n in names])]
