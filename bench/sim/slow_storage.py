@@ -53,7 +53,7 @@ def claim_names(pod: VolumePod) -> Iterator[tuple[str, bool]]:
     for volume in pod.spec.get("volumes") or []:
         if volume.get("persistentVolumeClaim"):
             yield volume["persistentVolumeClaim"]["claimName"], False
-        elif volume.get("ephemeral"):
+        elif "ephemeral" in volume:
             yield f"{pod.name}-{volume['name']}", True
 
 

@@ -4,9 +4,12 @@ from typing import Any
 
 import pytest
 
+from bench.sim import states
 from bench.sim.oracle import cluster_of, pod_of, where_it_fits
 from bench.sim.slow_pods import CannotTell, amount
 from bench.sim.slow_preemption import candidates
+from bench.sim.slow_storage import VolumePod, claim_names
+from tests.support.builders import make_pod
 
 Json = dict[str, Any]
 
@@ -164,3 +167,11 @@ def test_of_two_volumes_that_are_meant_for_one_claim_nobody_knows_which_it_gets(
     told["persistentvolumes"]["there"] = given_to_disk("there", "n1")
     with pytest.raises(CannotTell):
         where_it_fits(pod_of(waiting), cluster_of([node], [waiting], [], told))
+
+
+def test_the_claim_of_an_ephemeral_volume_is_its_pods_though_nobody_reads_its_template() -> None:
+    template = {"spec": {"accessModes": ["ReadWriteOnce"]}}
+    volumes = [{"name": "own", "ephemeral": {"volumeClaimTemplate": template}}]
+    held = states.waiting(make_pod("p", spec={"volumes": volumes}))
+    mine = VolumePod(held.uid, held.name, held.namespace, held.spec)
+    assert list(claim_names(mine)) == [("p-own", True)]
