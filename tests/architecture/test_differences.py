@@ -30,6 +30,10 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_nominations.py"
         "::test_a_preemptors_status_is_written_while_its_victims_are_asked_to_go"
     ),
+    "a plugin that is enabled for Filter, but not for its PreFilter": (
+        "unit/shared/plugins/test_every_plugin.py"
+        "::test_a_filter_has_what_its_pre_filter_found_where_that_is_disabled_too"
+    ),
     "a plugin that is enabled for Score, but not for the PreScore": (
         "unit/bench/conformance/test_engine_evaluator.py"
         "::test_a_plugin_that_is_enabled_for_score_alone_prepares_its_score"

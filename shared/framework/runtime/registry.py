@@ -116,12 +116,17 @@ class Registry:
             notes.append(
                 "plugins.preScore: no effect on plugins of score: their PreScore runs always"
             )
+        pre_filters = _pre_filters(plugins_at)
+        if len(pre_filters) > len(plugins_at["preFilter"]):
+            notes.append(
+                "plugins.preFilter: no effect on plugins of filter: their PreFilter runs always"
+            )
         score_weights, placement_weights = (
             weights((*sets[point].enabled, *multi_point)) for point in ("score", "placementScore")
         )
         framework = Framework(
             profile.scheduler_name,
-            plugins_at["preFilter"],
+            pre_filters,
             plugins_at["filter"],
             _score_entries(plugins_at, score_weights),
             plugins_at["postFilter"],
@@ -222,6 +227,15 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
     if hasattr(plugin, "normalize") != hasattr(plugin, "normalization"):
         problems.append("normalize and normalization go together")
     return problems
+
+
+def _pre_filters(plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[Plugin]:
+    """The plugins of preFilter, and those of filter that go by what they find there."""
+    asked = plugins_at["preFilter"]
+    return [
+        *asked,
+        *(p for p in plugins_at["filter"] if hasattr(p, "pre_filter") and p not in asked),
+    ]
 
 
 def _score_entries(

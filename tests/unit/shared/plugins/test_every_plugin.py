@@ -162,6 +162,19 @@ def test_a_score_has_what_its_pre_score_found_where_that_is_disabled_too(name: s
 
 
 @pytest.mark.parametrize("name", FILTERS)
+def test_a_filter_has_what_its_pre_filter_found_where_that_is_disabled_too(name: str) -> None:
+    cache, pod = rich_cluster(), demanding_pod()
+    rows = cache.nodes.present_rows()
+    disabling = ProfileConfig(plugins={"preFilter": PluginSet(disabled=["*"])})
+    found = []
+    for fw in (framework(), InTreeRegistry().build(disabling).framework):
+        state = fw.run_pre_filters(pod, cache.view).states[name]
+        plugin = next(p for p in fw.filters if name == p.NAME)
+        found.append(plugin.filter(state, pod, cache.view, rows).codes.tolist())
+    assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", FILTERS)
 def test_a_state_stays_right_while_dictionaries_grow(name: str) -> None:
     cache, pod = rich_cluster(), demanding_pod()
     fw = framework()
