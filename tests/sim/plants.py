@@ -64,7 +64,7 @@ PLANTS = {
         "daemon.core.stretches",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
-        found_by=192,
+        found_by=404,
     ),
     "a pod that was marked is confirmed in the short way": Plant(
         "daemon.core.cache",
