@@ -17,12 +17,7 @@ from pathlib import Path
 from typing import Final, NoReturn
 
 from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
-from daemon.commands.run_flags import (
-    add_options,
-    add_run_flags,
-    options_of,
-    with_dashes,
-)
+from daemon.commands.run_flags import add_options, add_run_flags, options_of, with_dashes
 from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
 from shared import exit_codes, shown
 from shared.errors import ConfigurationError, OperationalError

@@ -17,12 +17,7 @@ from bench.apiserver.selection import kept_fields, label_selector_matches
 from bench.apiserver.served_resources import DISRUPTION_BUDGETS, PODS
 from bench.apiserver.store import StoredObject
 from bench.apiserver.validation import required, unsupported_value
-from bench.apiserver.writes import (
-    bad_shape,
-    check_metadata_shape,
-    decode_object,
-    store_object,
-)
+from bench.apiserver.writes import bad_shape, check_metadata_shape, decode_object, store_object
 
 _BOUND: Answer = Answer(201, status.CREATED_STATUS)
 _EVICTED: Answer = Answer(201, status.CREATED_STATUS)

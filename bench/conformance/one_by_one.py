@@ -27,11 +27,7 @@ from shared.framework.post_filter import (
     Preemption,
     run_post_filters,
 )
-from shared.framework.runtime.diagnosis import (
-    FitError,
-    diagnose,
-    node_verdicts,
-)
+from shared.framework.runtime.diagnosis import FitError, diagnose, node_verdicts
 from shared.framework.runtime.filter_outcomes import (
     ActiveScore,
     FilterOutcome,

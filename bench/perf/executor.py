@@ -28,14 +28,7 @@ from bench.perf.config_file import Plan, duration_s
 from bench.perf.dependent_objects import bound_volumes, csi_node, resource_slice
 from bench.perf.object_template import MARK, JsonObject, Names, ObjectTemplate, Series
 from bench.perf.owner_metrics import ATTEMPTS
-from bench.perf.samples import (
-    Buckets,
-    Percentiles,
-    Throughput,
-    latencies_ms,
-    throughput,
-    total,
-)
+from bench.perf.samples import Buckets, Percentiles, Throughput, latencies_ms, throughput, total
 from shared.clock import Clock
 from shared.dra.allocation_errors import AllocationError
 from shared.errors import OperationalError

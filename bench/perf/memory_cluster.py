@@ -27,13 +27,7 @@ from bench.perf.cluster_api import Prepared, labels_of
 from bench.perf.decision_processes import DecisionProcesses
 from bench.perf.executor import CLAIMS, PODS
 from bench.perf.object_template import MARK, JsonObject, Series
-from bench.perf.perf_claims import (
-    POD_MARK,
-    POD_UID_MARK,
-    generated_claim,
-    made_claim,
-    templates_of,
-)
+from bench.perf.perf_claims import POD_MARK, POD_UID_MARK, generated_claim, made_claim, templates_of
 from bench.perf.samples import Buckets
 from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.outbox import MessageSink

@@ -8,12 +8,7 @@ from daemon.adapter.api_source import ApiSource
 from shared.errors import OperationalError
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.resources import ResourceKind
-from shared.messages.to_owner import (
-    AdapterMeasured,
-    AdapterMessage,
-    KindUnavailable,
-    SyncFinished,
-)
+from shared.messages.to_owner import AdapterMeasured, AdapterMessage, KindUnavailable, SyncFinished
 
 LIST_TIMEOUT_S: Final = 600.0
 """For all kinds together; a million nodes take some minutes."""

@@ -10,12 +10,7 @@ from typing import Any, Final, NamedTuple
 import yaml
 
 from daemon.commands.installation import installation_problems
-from shared.config import (
-    API_VERSION,
-    KIND,
-    SchedulerConfiguration,
-    parse_configuration,
-)
+from shared.config import API_VERSION, KIND, SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import parse_feature_gates

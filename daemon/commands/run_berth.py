@@ -9,13 +9,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.commands.check_config import (
-    Checked,
-    check_text,
-    effective_document,
-    notes_of,
-    shown,
-)
+from daemon.commands.check_config import Checked, check_text, effective_document, notes_of, shown
 from daemon.commands.option_problems import option_problems
 from daemon.endpoints.tls import server_context
 from daemon.supervisor import supervise as supervisor

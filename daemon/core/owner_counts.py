@@ -10,13 +10,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 from shared.messages.measured import Measured
-from shared.telemetry.metrics import (
-    METRICS,
-    Kind,
-    MetricFamily,
-    doubling,
-    half_more,
-)
+from shared.telemetry.metrics import METRICS, Kind, MetricFamily, doubling, half_more
 from shared.telemetry.tally import Tally
 
 

@@ -22,12 +22,7 @@ from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import lets_in, needed, priority_of, quorum, topology_keys_of
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS
-from shared.messages.to_scorer import (
-    GroupPreemption,
-    GroupTask,
-    PlacementTask,
-    TopologyLevel,
-)
+from shared.messages.to_scorer import GroupPreemption, GroupTask, PlacementTask, TopologyLevel
 from shared.plugin_names import GANG_SCHEDULING
 from shared.plugins.preemption.default_preemption import NEVER, NEVER_POLICY
 

@@ -23,11 +23,7 @@ from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.durations import duration_text
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import (
-    PERMIT_TIMEOUT_MAX_S,
-    HandleUser,
-    WaitingReviewer,
-)
+from shared.framework.plugin_api import PERMIT_TIMEOUT_MAX_S, HandleUser, WaitingReviewer
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord

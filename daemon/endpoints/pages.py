@@ -6,12 +6,7 @@ from urllib.parse import parse_qs, urlsplit
 
 from daemon.endpoints.access import HEALTH_PATHS, Access
 from daemon.endpoints.facts import FactSource
-from daemon.endpoints.health import (
-    CheckResults,
-    all_checks_answer,
-    checks_for,
-    one_check_answer,
-)
+from daemon.endpoints.health import CheckResults, all_checks_answer, checks_for, one_check_answer
 from daemon.endpoints.metrics_text import CONTENT_TYPE, check_results_text
 from daemon.endpoints.zpages import JSON, Page, flagz, statusz
 from daemon.overview.documents import live_document

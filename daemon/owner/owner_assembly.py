@@ -26,11 +26,7 @@ from shared.framework.runtime.plugin_times import IN_OWNER
 from shared.framework.runtime.profiles import CARRIED_OUT_BY_NAME
 from shared.framework.runtime.registry import BuiltProfile
 from shared.in_hand import InHand
-from shared.plugin_names import (
-    DEFAULT_PREEMPTION,
-    GANG_SCHEDULING,
-    TOPOLOGY_PLACEMENT_GENERATOR,
-)
+from shared.plugin_names import DEFAULT_PREEMPTION, GANG_SCHEDULING, TOPOLOGY_PLACEMENT_GENERATOR
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 

@@ -28,24 +28,14 @@ from daemon.supervisor.children import LEADER, OWNER, ChildSpec
 from daemon.supervisor.dumper import Dumper
 from daemon.supervisor.launcher import Launch, Launched, system_launch
 from daemon.supervisor.plan import Plan, lay_out
-from daemon.supervisor.process_list import (
-    ProcessList,
-    SupervisorLock,
-    entry_of,
-    write_list,
-)
+from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from daemon.supervisor.restart_policy import Exit, GiveUp, exit_text, next_step
 from daemon.supervisor.sd_notify import ServiceNotifier
 from shared import exit_codes
 from shared.clock import Clock, SystemClock
 from shared.errors import ConfigurationError
 from shared.limits import CHILD_STOP_S, LOOK_PERIOD_S, STATUS_PERIOD_S
-from shared.messages.admin import (
-    StatusAnswer,
-    StatusRequest,
-    StopRequest,
-    TextAnswer,
-)
+from shared.messages.admin import StatusAnswer, StatusRequest, StopRequest, TextAnswer
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog
 from shared.transport.lease_gate import GATE_NAME, LeaseGate

@@ -30,12 +30,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.plugin_api import Delta, Reads
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.diagnosis import (
-    FitError,
-    diagnose,
-    filter_candidates,
-    plugin_error,
-)
+from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates, plugin_error
 from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import EDITED_BITS, MOVING_BITS

@@ -8,13 +8,7 @@ from pathlib import Path
 from typing import TypeVar
 
 from shared.errors import OperationalError
-from shared.messages.admin import (
-    ADMIN_ANSWER,
-    ADMIN_REQUEST,
-    AdminAnswer,
-    AdminRequest,
-    AnswerPage,
-)
+from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest, AnswerPage
 from shared.messages.codec import Message
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel

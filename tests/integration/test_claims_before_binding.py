@@ -15,13 +15,7 @@ from shared.kube.api.resource_v1 import (
     ResourceClaimSpec,
 )
 from shared.messages.from_binder import BindFailureReason
-from shared.messages.to_binder import (
-    BindPods,
-    ClaimWork,
-    GeneratedClaim,
-    PreemptPods,
-    ReleaseClaim,
-)
+from shared.messages.to_binder import BindPods, ClaimWork, GeneratedClaim, PreemptPods, ReleaseClaim
 from tests.support.binder_stage import EPOCH, Stage, World
 from tests.support.waiting import HANG_S
 from workers.binder.claim_lines import FINALIZER

@@ -25,12 +25,7 @@ from tests.support.fake_extender import FakeExtender, keeping, preferring
 from tests.support.waiting import HANG_S
 from workers.binder.bind_call import BOUND, Outcome
 from workers.binder.extender_bind import ExtenderBinder
-from workers.scorer.extended_pods import (
-    ExtenderAnswer,
-    FilterQuestion,
-    PreemptQuestion,
-    Question,
-)
+from workers.scorer.extended_pods import ExtenderAnswer, FilterQuestion, PreemptQuestion, Question
 from workers.scorer.extender_calls import ExtenderCaller
 
 pytestmark = pytest.mark.integration

@@ -21,12 +21,7 @@ from shared.errors import ConfigurationError
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.meta_v1 import ObjectMeta
 from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
-from shared.messages.from_binder import (
-    FROM_BINDER,
-    BinderHello,
-    BindReport,
-    FromBinder,
-)
+from shared.messages.from_binder import FROM_BINDER, BinderHello, BindReport, FromBinder
 from shared.messages.from_scorer import ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import TO_BINDER, BindPods, ToBinder, Welcome
 from shared.messages.to_owner import (

@@ -13,12 +13,7 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
-from shared.framework.post_filter import (
-    Candidate,
-    FailedAttempt,
-    Preemption,
-    run_post_filters,
-)
+from shared.framework.post_filter import Candidate, FailedAttempt, Preemption, run_post_filters
 from shared.framework.runtime.diagnosis import filter_candidates
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig

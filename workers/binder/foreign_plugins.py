@@ -17,14 +17,7 @@ from shared.kube.api_client import ApiClient
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import (
-    BOUND,
-    DefaultBinder,
-    Look,
-    NotBound,
-    Outcome,
-    bind_problem,
-)
+from workers.binder.bind_call import BOUND, DefaultBinder, Look, NotBound, Outcome, bind_problem
 from workers.binder.binding_cycle import PodBinder
 
 log = EventLog("binder")

@@ -37,12 +37,7 @@ from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_stream import StreamClient
 from shared.telemetry.log import EventLog
-from workers.scorer.extended_pods import (
-    ExtenderAnswer,
-    FilterQuestion,
-    PreemptQuestion,
-    Question,
-)
+from workers.scorer.extended_pods import ExtenderAnswer, FilterQuestion, PreemptQuestion, Question
 from workers.scorer.raw_nodes import RawNodes
 
 POD_TIMEOUT_S: Final = 10.0

@@ -14,10 +14,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.resource_columns import (
-    requested_and_allocatable,
-    requested_and_allocatable_one,
-)
+from shared.columns.resource_columns import requested_and_allocatable, requested_and_allocatable_one
 from shared.columns.rows import row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.engine.families import FrameworkParts, rooms_asked

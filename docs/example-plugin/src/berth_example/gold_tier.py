@@ -11,13 +11,7 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
-from shared.framework.plugin_api import (
-    ON_NODE,
-    ON_USAGE,
-    SKIP_FILTER,
-    Dependence,
-    PreFilterResult,
-)
+from shared.framework.plugin_api import ON_NODE, ON_USAGE, SKIP_FILTER, Dependence, PreFilterResult
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, single_reason

@@ -9,12 +9,7 @@ from daemon import cli
 from daemon.commands.check_config import check_text
 from daemon.commands.option_problems import option_problems
 from daemon.commands.run_berth import make_plan, read_configuration
-from daemon.commands.run_flags import (
-    _WITHOUT_EFFECT,
-    add_run_flags,
-    options_of,
-    with_dashes,
-)
+from daemon.commands.run_flags import _WITHOUT_EFFECT, add_run_flags, options_of, with_dashes
 from shared import exit_codes
 from shared.errors import ConfigurationError
 from shared.feature_gates import parse_feature_gates

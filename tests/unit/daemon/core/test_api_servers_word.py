@@ -10,11 +10,7 @@ from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord
-from shared.messages.from_binder import (
-    BindFailed,
-    BindFailureReason,
-    BindReport,
-)
+from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
 from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline

@@ -1,12 +1,6 @@
 """The rules of the election, one by one."""
 
-from daemon.leader.election import (
-    Election,
-    Follow,
-    LeaseRecord,
-    Look,
-    Write,
-)
+from daemon.leader.election import Election, Follow, LeaseRecord, Look, Write
 from shared.runtime_options import LeaderElection
 
 TIMES = LeaderElection(lease_duration_s=15.0, renew_deadline_s=10.0, retry_period_s=2.0)

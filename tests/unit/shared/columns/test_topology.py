@@ -8,12 +8,7 @@ from hypothesis import strategies as st
 
 from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.table import NodeTable
-from shared.columns.topology import (
-    NO_DOMAIN,
-    make_topology,
-    pods_of_classes,
-    sum_by_domain,
-)
+from shared.columns.topology import NO_DOMAIN, make_topology, pods_of_classes, sum_by_domain
 
 NODES = st.lists(st.tuples(st.sampled_from(("a", "b", "", None)), st.booleans()), max_size=12)
 

@@ -10,12 +10,7 @@ import pytest
 
 from shared.errors import OperationalError
 from shared.kube import api_errors
-from shared.kube.connection_problems import (
-    ConnectionProblems,
-    Problem,
-    concern_of,
-    remedy_of,
-)
+from shared.kube.connection_problems import ConnectionProblems, Problem, concern_of, remedy_of
 from shared.kube.resources import ALL_KINDS
 from shared.limits import PROBLEM_LENGTH_MAX, PROBLEMS_MAX
 from shared.telemetry.log import EventLog

@@ -22,12 +22,7 @@ from shared.transport.sockets import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
-from workers.binder.binder_loop import (
-    REPORT_HELD_MAX,
-    REPORT_HELD_S,
-    TICK_S,
-    BinderLoop,
-)
+from workers.binder.binder_loop import REPORT_HELD_MAX, REPORT_HELD_S, TICK_S, BinderLoop
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import ClaimLines

@@ -23,11 +23,7 @@ from shared.messages.to_binder import (
 )
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.test_loop import Stage, orders, play
-from workers.binder.binding_cycle import (
-    PREEMPTED,
-    BindingCycle,
-    BindingPlugins,
-)
+from workers.binder.binding_cycle import PREEMPTED, BindingCycle, BindingPlugins
 from workers.binder.volume_bind import VolumeBinder
 
 
