@@ -53,7 +53,8 @@ _GRAMMAR: Final[Mapping[str, Sequence[str]]] = {
         "sets.intersects(<list>, <list>)", "sets.equivalent(<list>, <list>)", "has(<map>.a)",
         "<list>.all(x, x == <any>)", "<map>.exists(x, <bool>)", "<list>.exists_one(x, <bool>)",
         "<map>.all(i, x, i == x || <bool>)", "<list>.existsOne(x, x)", "has(<map>[<text>].foo)",
-        "has(<any>.driver)", "device.allowMultipleAllocations",
+        "has(<any>.driver)", "device.allowMultipleAllocations", "(type(<any>) == type(<any>))",
+        "(type(<any>) == int)", "(type(<list>) in [list, map])",
     ),
     "int": (
         "0", "1", "-1", "2", "9223372036854775807", "-9223372036854775808", "0x7f", "(<int> + <int>)",
@@ -106,7 +107,7 @@ _GRAMMAR: Final[Mapping[str, Sequence[str]]] = {
     "other": ("null", "<optional>.value()", "<list>.min()", "dyn(device)", "dyn(<any>).foo",
               "<any>[<any>]", "cel.bind(x, <any>, [x, x])", "cel.bind(x, <list>, x + x)",
               "(<bool> ? <any> : <any>)",
-              "<text>.<any>", "size(<any>)", "-<any>"),
+              "<text>.<any>", "size(<any>)", "-<any>", "type(<any>)", "kubernetes.Quantity"),
 }  # fmt: skip
 """Type -> expressions of it. What is in angle brackets is grown in turn."""
 _PIECES: Final = (

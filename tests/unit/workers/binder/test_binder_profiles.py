@@ -1,7 +1,6 @@
 """Which plugins bind a profile's pods."""
 
 from importlib.metadata import EntryPoint
-from math import inf
 from pathlib import Path
 
 import pytest
@@ -120,7 +119,7 @@ def test_a_plugin_of_another_package_is_made_with_its_arguments_and_may_use_the_
     tmp_path: Path,
 ) -> None:
     path = tmp_path / "config.yaml"
-    path.write_text(listening("{limit: .inf, by: {1: a}}"))
+    path.write_text(listening("{limit: 1.5, by: {1: a}}"))
     configuration = load_configuration(str(path))
     registry = InTreeRegistry(entry_points=[LISTENER])
     plan = binding_plan(configuration, map(registry.build, configuration.profiles))
@@ -131,7 +130,7 @@ def test_a_plugin_of_another_package_is_made_with_its_arguments_and_may_use_the_
     found = plugins_by_profile(told, None, api, DefaultBinder(api, ManualClock()), (), [LISTENER])
     (listener,) = found["default-scheduler"].post_binds
     assert isinstance(listener, Listener)
-    assert (listener.args, listener.api) == ({"limit": inf, "by": {1: "a"}}, api)
+    assert (listener.args, listener.api) == ({"limit": 1.5, "by": {"1": "a"}}, api)
 
 
 def test_a_package_that_is_gone_meanwhile_is_named() -> None:
