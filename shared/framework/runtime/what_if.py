@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from shared.columns.pod_log import PodChange
 from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import Int64s, Rows
-from shared.columns.table import NodeTable
+from shared.columns.table import NodeTable, PortTuple
 from shared.columns.usage import add_to
 from shared.framework.class_index import EXTRA_COLUMNS
 from shared.framework.cluster_view import ClusterView
@@ -98,12 +98,13 @@ class WhatIf:
         the same node."""
         pods = self._cluster.pods if of is None else of
         class_ids, node_rows = pods.class_id[pod_rows], _node_rows(pods, pod_rows)
-        self._add(class_ids, node_rows, -1, one_each=one_each)
         if self._with_pods:
             hidden = self._hidden.setdefault(pods, {})
             for pod_row, node_row in zip(pod_rows.tolist(), node_rows.tolist(), strict=True):
                 hidden[pod_row] = node_row
                 pods.clear(pod_row)
+        self._add(class_ids, node_rows, -1, one_each=one_each)
+        if self._with_pods:
             self._tell(class_ids, node_rows, -1)
 
     def put_back(self, pod_rows: Rows, *, one_each: bool = False) -> None:
@@ -183,14 +184,22 @@ class WhatIf:
             self._change_ports(indices, node_rows, np.zeros(1, np.intp), sign)
 
     def _change_ports(self, indices: Rows, node_rows: Rows, which: Rows, sign: int) -> None:
-        """A set, as the cache keeps it: what one of two pods with a port gives back is free."""
+        """A set, as the cache keeps it: what one of two pods with a port gives back is free. But not
+        what a pod has that is only thought to be there, in place of the one that is taken off."""
         usages, nodes = self._cluster.usages, self._cluster.nodes
         for position in which.tolist():
             row = int(node_rows[position])
             ports = usages.usage_at(int(indices[position])).ports
             used = nodes.ports.values[nodes.ports_id.item(row)]
-            changed = used | ports if sign > 0 else used - ports
+            changed = used | ports if sign > 0 else (used - ports) | (ports & self._held_ports(row))
             nodes.ports_id[row] = nodes.ports.id_of(changed)
+
+    def _held_ports(self, row: int) -> frozenset[PortTuple]:
+        """Of pods that are thought to be on this node."""
+        usages, tentative = self._cluster.usages, self._cluster.tentative
+        class_ids = tentative.class_id[tentative.rows_on(row)]
+        held = (usages.usage_at(index).ports for index in usages.indices(class_ids).tolist())
+        return frozenset().union(*held)
 
 
 def _columns(nodes: NodeTable) -> tuple[NDArray[Any], ...]:

@@ -473,6 +473,16 @@ def test_a_member_that_fits_takes_nobodys_nomination(is_async: bool) -> None:
     assert berth.state.queue.nominator.node_of("uid-low") == "a"
 
 
+def test_nobody_goes_for_two_members_that_want_one_port() -> None:
+    berth = Gangs([make_node("n1", cpu="6")])
+    low = make_pod("low", uid="uid-low", cpu="5", memory=None, host_port=81)
+    berth.add(msgspec.structs.replace(low, node_name="n1"))
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1", "p2", priority=10, host_port=81))
+    assert not berth.evicted
+    assert berth.waiting() == {"p1", "p2"}
+
+
 def test_victims_stay_where_the_group_could_not_be_placed_even_without_them() -> None:
     berth = Gangs()
     berth.add(lone("low", "2", priority=10), lone("high", "1", priority=1000))
