@@ -23,6 +23,7 @@ LINES: Final[dict[str, str]] = {
     "errors of a Filter on several nodes": (
         "unit/shared/plugins/devices/test_dynamic_resources.py::test_an_error_names_the_device_of_each_node"
     ),
+    "candidates above `minCandidateNodesPercentage`": "how many more upstream finds is chance",
     "where the search for victims begins, and equal candidates": (
         "unit/daemon/core/test_state.py::test_equal_events_and_seed_give_equal_decisions"
     ),
