@@ -40,8 +40,6 @@ _FLOAT: Final = re.compile(r"[-+]?(?:\.[0-9]+|[0-9]+(?:\.[0-9]*)?)(?:[eE][-+]?[0
 _INFINITE: Final = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 _UINT64_END, _INT64_END, _PLAIN_END = 2**64, 2**63, 1e21
 """From the last on JSON writes an exponent, and no whole number is read from that."""
-
-
 _DIGITS_MAX: Final = 70
 """Sixty-four bits, in twos."""
 _KINDS: Final = {type(None): "null", bool: "bool", int: "int", float: "float", str: "str"}

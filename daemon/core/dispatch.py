@@ -227,10 +227,7 @@ class ScorerFleet(Peers[Scorer]):
         self.next_ticket += 1
         return ticket
 
-    def hand_out(
-        self,
-        pods: list[QueuedPod],
-    ) -> list[Effect]:
+    def hand_out(self, pods: list[QueuedPod]) -> list[Effect]:
         """Gives pods (at most `credit()`, in queue order) to the workers."""
         effects: list[Effect] = []
         for scorer, share in self._shares(pods).items():
@@ -240,11 +237,7 @@ class ScorerFleet(Peers[Scorer]):
                 effects.append(TellScorer(scorer.peer, work))
         return effects
 
-    def hand_out_group(
-        self,
-        pods: list[QueuedPod],
-        group: GroupTask,
-    ) -> list[Effect]:
+    def hand_out_group(self, pods: list[QueuedPod], group: GroupTask) -> list[Effect]:
         """Gives all pods of a group, however many, to one worker."""
         scorer = self._by_class.get(pods[0].class_id)
         if scorer is None or self._credit(scorer) <= 0:
@@ -255,10 +248,7 @@ class ScorerFleet(Peers[Scorer]):
         scorer.groups[work.batch_id] = GroupInHand(key, tickets, group.needed)
         return [TellScorer(scorer.peer, work)]
 
-    def hand_out_extended(
-        self,
-        pods: list[QueuedPod],
-    ) -> list[Effect]:
+    def hand_out_extended(self, pods: list[QueuedPod]) -> list[Effect]:
         """Gives pods that extenders are asked about to the workers that have the fewest of them."""
         shares: dict[bytes, list[ExtendedTask]] = {}
         load = {scorer: len(scorer.extended) for scorer in self.ready()}

@@ -27,11 +27,6 @@ from typing import Final, NamedTuple
 class Channel(enum.StrEnum):
     """The names, as they appear in socket files, logs and errors."""
 
-    def address(self, runtime_dir: Path) -> str:
-        """On this host. Who may enter the directory (`runtime_dir.py`) may connect; workers of other
-        hosts have an entrance of their own, with keys."""
-        return f"ipc://{runtime_dir.absolute() / self.value}.sock"
-
     ADAPTER = "adapter"
     """Cluster events to the owner; orders to list and watch back (ROUTER/DEALER)."""
     SCORERS = "scorers"
@@ -42,6 +37,11 @@ class Channel(enum.StrEnum):
     """Orders to binders; outcomes back (ROUTER/DEALER)."""
     ADMIN = "admin"
     """Questions of the command line and the supervisor, any number of clients (ROUTER/DEALER)."""
+
+    def address(self, runtime_dir: Path) -> str:
+        """On this host. Who may enter the directory (`runtime_dir.py`) may connect; workers of other
+        hosts have an entrance of their own, with keys."""
+        return f"ipc://{runtime_dir.absolute() / self.value}.sock"
 
 
 class Limits(NamedTuple):

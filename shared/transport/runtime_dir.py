@@ -20,7 +20,6 @@ _PRIVATE_MODE: Final = 0o700
 _IPC_PATH_BYTES_MAX: Final = 107
 """sockaddr_un.sun_path on Linux, without the closing zero."""
 
-
 SERVICE_RUNTIME_DIR: Final = "/run/berth"
 """Of root, and of the systemd unit."""
 

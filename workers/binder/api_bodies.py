@@ -190,9 +190,8 @@ def status_patch(patch: StatusPatch, transition_s: float | None) -> bytes:
             "message": patch.message,
         }
         if not patch.is_group:
-            condition["lastProbeTime"] = (
-                None  # Whoever wrote the condition before may have set one.
-            )
+            # Whoever wrote the condition before may have set one.
+            condition["lastProbeTime"] = None
         if transition_s is not None:
             condition["lastTransitionTime"] = second_time(transition_s)
         status["conditions"] = [_seen(condition, patch.observed_generation)]
