@@ -1,8 +1,9 @@
 """HTTP calls to one extender.
 
 Callers may rely on: an answer of 200 is returned, everything else is an `ExtenderError` that names
-the extender, the verb and the problem. The timeout is that of the configuration, over everything.
-A question may be asked twice where a kept connection turns out to be dead; a binding is not.
+the extender, the verb and the problem; why there was no answer at all is its cause. The timeout is
+that of the configuration, over everything. A question may be asked twice where a kept connection
+turns out to be dead; a binding is not.
 """
 
 import asyncio
@@ -54,13 +55,14 @@ class ExtenderClient:
     async def _within_time(self, verb: str, body: bytes, tries: int) -> bytes:
         prefix, timeout_s = self.config.url_prefix, self.config.http_timeout_s
         concern = f"ask extender {prefix}/{verb}"
+        cause: Exception | None = None
         try:
             async with asyncio.timeout(timeout_s):
                 answer = await self._posted(verb, body, tries)
-        except TimeoutError:
-            problem = f"no answer within {timeout_s:g} s"
+        except TimeoutError as error:
+            cause, problem = error, f"no answer within {timeout_s:g} s"
         except TransportError as error:
-            problem = str(error)
+            cause, problem = error, str(error)
         except ApiError as error:
             problem = f"code {error.http_status}"
         else:
@@ -72,7 +74,7 @@ class ExtenderClient:
         told = f"failed {verb} with extender at URL {prefix}/{verb}, {problem}"
         if self._problems is not None:
             self._problems.add(f"extender {prefix}", concern, told, REMEDY)
-        raise ExtenderError(told)
+        raise ExtenderError(told) from cause
 
     async def _posted(self, verb: str, body: bytes, tries: int) -> Answer:
         for _ in range(1, tries):

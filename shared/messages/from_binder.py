@@ -17,9 +17,9 @@ class BindFailureReason(enum.StrEnum):
     GONE = "gone"
     """The pod does not exist any more, or is another one (UID)."""
     REJECTED = "rejected"
-    """A Permit or PreBind plugin, or the API server's validation, said no."""
+    """A Permit or PreBind plugin, or the API server, said no."""
     TIMEOUT = "timeout"
-    """The answer never came, and a GET showed that the pod is not bound."""
+    """The answer never came, and nor was the pod bound while the request could be carried out."""
     UNREACHABLE = "unreachable"
     """No answer and no GET either; the outcome is unknown and the pod must be looked up again."""
 

@@ -74,9 +74,23 @@ def test_a_reset_before_the_server_did_anything_is_posted_again_after_a_look(
     assert (posts(world, "p"), world.faults.seen["GET p"]) == (2, 2)
 
 
-def test_after_two_resets_it_is_not_posted_a_third_time(stage: Stage, world: World) -> None:
+def test_after_two_resets_it_is_not_posted_a_third_time_but_what_comes_late_is_seen(
+    stage: Stage, world: World
+) -> None:
     world.faults.before["POST p"] = [Disconnect(), Disconnect()]
-    assert stage.outcome(stage.order("p")) is BindFailureReason.TIMEOUT
+    ticket = stage.order("p")
+    world.await_news(
+        lambda: world.faults.seen["GET p"] >= 4, lambda: f"looks go on; {world.faults.seen}"
+    )
+    assert (world.node_of("p"), posts(world, "p")) == ("", 2)
+    world.bind("p", "n1")
+    assert stage.outcome(ticket) is None
+
+
+def test_after_two_errors_it_is_given_up(stage: Stage, world: World) -> None:
+    broken = Refuse(status.internal("etcdserver: request timed out"))
+    world.faults.before["POST p"] = [broken, broken]
+    assert stage.outcome(stage.order("p")) is BindFailureReason.REJECTED
     assert (world.node_of("p"), posts(world, "p")) == ("", 2)
 
 

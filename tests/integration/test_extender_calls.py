@@ -276,6 +276,16 @@ def test_after_a_failure_the_api_server_has_the_last_word() -> None:
         assert type(skipped).__name__ == "Skipped"
 
 
+def test_an_extender_that_does_not_answer_may_bind_the_pod_later() -> None:
+    def vanish(_: object) -> object:
+        raise ConnectionError
+
+    with FakeExtender(bind=vanish) as extender:
+        assert bound(extender, FakeLooker()).reason is BindFailureReason.TIMEOUT
+    # Nobody is there any more, so nobody has heard of it.
+    assert bound(extender, FakeLooker()).reason is BindFailureReason.REJECTED
+
+
 def test_an_order_that_was_lost_is_looked_up_first() -> None:
     again = msgspec.structs.replace(ORDER, look_first=True)
     with FakeExtender(bind=lambda _: {}) as extender:

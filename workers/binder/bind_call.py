@@ -35,7 +35,11 @@ PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s
 """With requests that were surely not carried out (refused connections, 429), and with looking; then the
 owner is told, which decides when to try again."""
 
-_UNANSWERED_POSTS_MAX: Final = 2
+LATE_PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, total_s=60.0)
+"""With a POST that nobody answered: an API server may carry it out for as long as it keeps a request
+(--request-timeout, a minute by default)."""
+
+_FAILED_POSTS_MAX: Final = 2
 """The first, and one more after a GET has shown that it did nothing."""
 
 
@@ -58,6 +62,8 @@ Outcome = Bound | NotBound
 BOUND: Final = Bound()
 Look = Callable[[BindPod], Awaitable[Outcome | None]]
 """As `DefaultBinder.look`."""
+SeeLate = Callable[[BindPod, NotBound], Awaitable[Outcome]]
+"""As `DefaultBinder.see_late`."""
 
 DECISION_ANNOTATION: Final = "berth.dev/decision"
 
@@ -67,6 +73,14 @@ _encoder: Final = msgspec.json.Encoder()
 def bind_problem(plugin: str, message: str) -> str:
     """Why a plugin did not bind the pod, in upstream's words."""
     return f'running Bind plugin "{plugin}": {message}'
+
+
+def failure_of(error: BaseException | None) -> BindFailureReason:
+    """What it is of a binding that a look has shown not to be made, yet may still be made where no
+    answer came."""
+    is_silent = isinstance(error, TimeoutError | TransportError)
+    is_sent = not isinstance(error, ConnectFailed)
+    return BindFailureReason.TIMEOUT if is_silent and is_sent else BindFailureReason.REJECTED
 
 
 def binding_path(order: BindPod) -> str:
@@ -127,10 +141,26 @@ class DefaultBinder:
         nobody has bound it."""
         return await self._attempt(order).look()
 
+    async def see_late(self, order: BindPod, outcome: NotBound) -> Outcome:
+        """The outcome, once nothing that was sent for the pod can be carried out any more: a POST of
+        this order, or of another binder before it, may still be under way in the API server. Whoever
+        gave the pod up sooner would give its room to others."""
+        is_refused = outcome.reason in (BindFailureReason.CONFLICT, BindFailureReason.REJECTED)
+        if outcome.reason is BindFailureReason.TIMEOUT or (order.look_first and is_refused):
+            retries = Retries(LATE_PATIENCE, self._clock, _spread(order))
+            while (seen := await self.look(order)) is None:
+                if not await retries.pause():
+                    return outcome
+            return seen
+        return outcome
+
     def _attempt(self, order: BindPod) -> "_Attempt":
-        # Orders that failed together come back apart; without a dice, so that tests repeat.
-        spread = 0.5 + (order.ticket % 64) / 64
-        return _Attempt(self._api, order, Retries(PATIENCE, self._clock, spread))
+        return _Attempt(self._api, order, Retries(PATIENCE, self._clock, _spread(order)))
+
+
+def _spread(order: BindPod) -> float:
+    """Orders that failed together come back apart; without a dice, so that tests repeat."""
+    return 0.5 + (order.ticket % 64) / 64
 
 
 _Step = Outcome | Callable[[], Awaitable["_Step"]]
@@ -144,7 +174,8 @@ class _Attempt:
         self._api = api
         self._order = order
         self._retries = retries
-        self._unanswered_count = 0
+        self._failed_count = 0
+        self._failure = BindFailureReason.REJECTED
         self._problem = ""
         """Why the last POST has no known outcome."""
         self._refusal = ""
@@ -180,7 +211,9 @@ class _Attempt:
                     return self._post
                 return NotBound(BindFailureReason.UNREACHABLE, str(error))
             case TransportError() | ServerError():
-                self._unanswered_count += 1
+                self._failed_count += 1
+                if self._failure is BindFailureReason.REJECTED:
+                    self._failure = failure_of(error)
                 self._problem = str(error)
                 return self._look
             case NotFound():
@@ -215,7 +248,6 @@ class _Attempt:
             return NotBound(BindFailureReason.CONFLICT, message)
         if self._refusal:
             return NotBound(BindFailureReason.CONFLICT, self._refusal)
-        if self._unanswered_count >= _UNANSWERED_POSTS_MAX:
-            message = bind_problem(DefaultBinder.NAME, self._problem)
-            return NotBound(BindFailureReason.TIMEOUT, message)
+        if self._failed_count >= _FAILED_POSTS_MAX:
+            return NotBound(self._failure, bind_problem(DefaultBinder.NAME, self._problem))
         return self._post

@@ -148,7 +148,7 @@ class BinderLife(BinderLoop):
             plan, around.problems, bind_api, default, pre_binders, around.entry_points
         )
         plain = BindingPlugins((default,), pre_binders)
-        cycle = BindingCycle(plain, by_profile, spawn=fences.spawn)
+        cycle = BindingCycle(plain, default.see_late, by_profile, spawn=fences.spawn)
         freer = ClaimFreer(record_api, lines)
         evictor = Evictor(record_api, clock, recorder.pod_preempted, freer, fences)
         super().__init__(

@@ -17,7 +17,7 @@ from shared.framework.binding_api import ALLOWED, Allowed, PostBindPlugin, Refus
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import NotBound, Outcome
+from workers.binder.bind_call import NotBound, Outcome, SeeLate
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_lines import Unknown
 from workers.binder.volume_bind import VolumeBinder
@@ -58,6 +58,7 @@ class BindingCycle:
     def __init__(
         self,
         default: BindingPlugins,
+        see_late: SeeLate,
         by_profile: Mapping[str, BindingPlugins] | None = None,
         plugin_timeout_s: float = PLUGIN_TIMEOUT_S,
         spawn: Spawn = asyncio.create_task,
@@ -65,6 +66,7 @@ class BindingCycle:
         """`default` is for profiles that `by_profile` does not name. `spawn` starts what runs side by
         side."""
         self._spawn = spawn
+        self._see_late = see_late
         self._default = default
         self._by_profile = dict(by_profile or {})
         self._plugin_timeout_s = plugin_timeout_s
@@ -78,7 +80,8 @@ class BindingCycle:
         for group in _groups(self._plugins(order).pre_binds, order):
             answer = await self._together(group, order)
             if isinstance(answer, NotBound):
-                return await self._undone(order, answer)
+                outcome = await self._ended(order, answer)
+                return outcome if isinstance(outcome, NotBound) else ALLOWED
         return ALLOWED
 
     async def give_up(self, order: BindPod) -> NotBound:
@@ -90,7 +93,7 @@ class BindingCycle:
     async def bind(self, order: BindPod) -> Outcome:
         """Bind, of a pod that is prepared or needs none of that. `post_bind` follows if it is bound."""
         outcome = await _bind(self._plugins(order).binds, order)
-        return await self._undone(order, outcome) if isinstance(outcome, NotBound) else outcome
+        return await self._ended(order, outcome) if isinstance(outcome, NotBound) else outcome
 
     async def post_bind(self, order: BindPod) -> None:
         for plugin in self._plugins(order).post_binds:
@@ -101,6 +104,10 @@ class BindingCycle:
 
     def _plugins(self, order: BindPod) -> BindingPlugins:
         return self._by_profile.get(order.profile, self._default)
+
+    async def _ended(self, order: BindPod, outcome: NotBound) -> Outcome:
+        seen = await self._see_late(order, outcome)
+        return await self._undone(order, seen) if isinstance(seen, NotBound) else seen
 
     async def _undone(self, order: BindPod, outcome: NotBound) -> NotBound:
         if outcome.reason is BindFailureReason.UNREACHABLE:

@@ -18,10 +18,9 @@ from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_wire import PodName, bind_args, check_bind_result
 from shared.framework.binding_api import SKIPPED, Skipped
 from shared.kube.connection_problems import ConnectionProblems
-from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import BOUND, Look, NotBound, Outcome
+from workers.binder.bind_call import BOUND, Look, NotBound, Outcome, failure_of
 
 log = EventLog("binder.extenders")
 
@@ -70,7 +69,7 @@ class ExtenderBinder:
                 if seen is not None:
                     return seen
                 if not client.config.ignorable:
-                    return NotBound(BindFailureReason.REJECTED, message)
+                    return NotBound(failure_of(error.__cause__), message)
                 log.warning("extender_ignored", extender=client.config.url_prefix, problem=message)
             else:
                 return BOUND

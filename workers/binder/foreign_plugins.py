@@ -17,7 +17,15 @@ from shared.kube.api_client import ApiClient
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import BOUND, DefaultBinder, Look, NotBound, Outcome, bind_problem
+from workers.binder.bind_call import (
+    BOUND,
+    DefaultBinder,
+    Look,
+    NotBound,
+    Outcome,
+    bind_problem,
+    failure_of,
+)
 from workers.binder.binding_cycle import PodBinder
 
 log = EventLog("binder")
@@ -74,7 +82,7 @@ class CustomBind:
             log.exception("plugin_failed", point="Bind", plugin=self._plugin.NAME, **whose)
             seen = await self._look(order)
             refused = self._refused(f"internal error: {type(error).__name__}: {error}")
-            return refused if seen is None else seen
+            return refused._replace(reason=failure_of(error)) if seen is None else seen
         match answer:
             case Allowed():
                 return BOUND

@@ -21,8 +21,8 @@ class Patience(NamedTuple):
     pauses_max: int | None = None
     total_s: float = inf
 
-    def pause(self, pauses_before: int, error: Exception, spread: float = 1.0) -> float:
-        """How long to wait after this error. `spread`: a factor of whoever failed."""
+    def pause(self, pauses_before: int, error: Exception | None, spread: float = 1.0) -> float:
+        """How long to wait after this error, if it was one. `spread`: a factor of whoever failed."""
         # The doubling ends long before the number becomes too large to be one.
         pause_s = min(self.pause_s_max, self.pause_s * 2.0 ** min(pauses_before, 32)) * spread
         wished_s = error.retry_after_s if isinstance(error, ApiError) else None
@@ -40,7 +40,7 @@ class Retries:
         self.count = 0
         """Pauses that were made."""
 
-    async def pause(self, error: Exception) -> bool:
+    async def pause(self, error: Exception | None = None) -> bool:
         """Waits before the next try; False if there is to be none."""
         if self.count == self._patience.pauses_max:
             return False

@@ -7,8 +7,14 @@ from bench.manual_clock import ManualClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, TransportError
 from shared.messages.to_binder import BindPod, StatusPatch
+from workers.binder.bind_call import NotBound, Outcome
 
 Answer = bytes | ApiError | TransportError
+
+
+async def at_once(_: BindPod, outcome: NotBound) -> Outcome:
+    """What did not bind a pod, where nothing can come late."""
+    return outcome
 
 
 class FakeApi(ApiClient):

@@ -9,7 +9,7 @@ import pytest
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api_errors import Forbidden
 from shared.messages.to_binder import BindPod, BindPods, ReportPods, StatusPatch
-from tests.unit.workers.binder.fake_api import Answer, make_order
+from tests.unit.workers.binder.fake_api import Answer, at_once, make_order
 from tests.unit.workers.binder.test_loop import Stage
 from tests.unit.workers.binder.virtual_time import run_virtual
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
@@ -50,7 +50,7 @@ def play(
         stage = Stage(10)
         stage.api.script[0] = first
         plugin = Prepares(stage, answer, has_work=has_work)
-        stage.binder._cycle = BindingCycle(BindingPlugins((stage.binds,), (plugin,)))
+        stage.binder._cycle = BindingCycle(BindingPlugins((stage.binds,), (plugin,)), at_once)
         await stage.welcome()
         await scene(stage, plugin)
         stage.binder.stop_now()

@@ -9,6 +9,7 @@ from unittest.mock import patch
 import msgspec
 import pytest
 
+from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api_errors import (
     ApiError,
     ConnectFailed,
@@ -23,7 +24,16 @@ from shared.kube.api_errors import (
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import Decision
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime, make_order, pod_json
-from workers.binder.bind_call import BOUND, PATIENCE, DefaultBinder, NotBound, Outcome, binding_body
+from workers.binder.bind_call import (
+    BOUND,
+    LATE_PATIENCE,
+    PATIENCE,
+    DefaultBinder,
+    NotBound,
+    Outcome,
+    binding_body,
+)
+from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 
 RECORDING = Path("tests/wire/kube-apiserver.jsonl")
 CREATED = b'{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success","code":201}'
@@ -55,7 +65,7 @@ def bind(*script: Answer, look_first: bool = False) -> tuple[Outcome, FakeApi, F
     return outcome, api, time
 
 
-def reason_of(outcome: Outcome) -> BindFailureReason | None:
+def reason_of(outcome: Outcome | Allowed) -> BindFailureReason | None:
     return outcome.reason if isinstance(outcome, NotBound) else None
 
 
@@ -96,7 +106,9 @@ class TestOutcomeUnknown:
         outcome, api, _ = bind(lost, UNBOUND, lost, UNBOUND)
         assert not isinstance(lost, bytes)
         told = f'running Bind plugin "DefaultBinder": {lost}'
-        assert outcome == NotBound(BindFailureReason.TIMEOUT, told)
+        # An error of the API server is an answer: nothing of that request comes later.
+        failure = BindFailureReason.REJECTED if lost is BROKEN else BindFailureReason.TIMEOUT
+        assert outcome == NotBound(failure, told)
         assert api.methods == "POST GET POST GET"
         assert bind(lost, UNBOUND, lost, HERE)[0] == BOUND
 
@@ -200,6 +212,76 @@ class TestLookFirst:
         outcome, api, _ = bind(seen, look_first=True)
         assert reason_of(outcome) is reason
         assert api.methods == "GET"
+
+
+def cycled(
+    *script: Answer, look_first: bool = False, pre_bind: Refused | None = None
+) -> tuple[Outcome | Allowed, FakeTime]:
+    """A binding cycle whose looks show the pod unbound once the script has ended."""
+    api, time = FakeApi(*script), FakeTime()
+    binder = DefaultBinder(api, time.clock)
+    order = make_order(look_first=look_first)
+
+    class Refusing:
+        NAME = "Refusing"
+
+        async def pre_bind(self, _: object) -> Allowed | Refused:
+            return pre_bind or ALLOWED
+
+    async def unbound_in_the_end(path: str, *, timeout_s: float | None = None) -> bytes:
+        return api._answer("GET", path, b"null") if api.script else UNBOUND
+
+    async def scene() -> Outcome | Allowed:
+        plugins = BindingPlugins((binder,), (Refusing(),))
+        cycle = BindingCycle(plugins, binder.see_late)
+        prepared = await cycle.prepare(order)
+        return prepared if isinstance(prepared, NotBound) else await cycle.bind(order)
+
+    with (
+        patch("workers.binder.retries.sleep", time.sleep),
+        patch.object(api, "get", unbound_in_the_end),
+    ):
+        outcome = asyncio.run(scene())
+    assert not api.script
+    return outcome, time
+
+
+class TestCarriedOutLate:
+    """The API server may still be at a POST that nobody waits for."""
+
+    def test_two_posts_without_an_answer_are_waited_for_as_long_as_they_may_live(self) -> None:
+        twice = (LOST, UNBOUND, SILENT, UNBOUND)
+        assert cycled(*twice, *[UNBOUND] * 9, HERE)[0] == BOUND
+        outcome, time = cycled(*twice)
+        assert isinstance(outcome, NotBound)
+        assert outcome.reason is BindFailureReason.TIMEOUT
+        assert LATE_PATIENCE.total_s - 2 <= sum(time.sleeps) <= LATE_PATIENCE.total_s
+
+    @pytest.mark.parametrize(
+        "refused",
+        [(BROKEN, UNBOUND, BROKEN), (GATED,), (Forbidden(403, "Forbidden", "no"),)],
+        ids=["5xx", "409", "403"],
+    )
+    def test_so_is_that_of_another_binder_whatever_ours_come_to(
+        self, refused: tuple[Answer, ...]
+    ) -> None:
+        later = (*[UNBOUND] * 5, HERE)
+        assert cycled(UNBOUND, *refused, *later, look_first=True)[0] == BOUND
+        outcome, time = cycled(UNBOUND, *refused, look_first=True)
+        assert isinstance(outcome, NotBound)
+        assert sum(time.sleeps) >= LATE_PATIENCE.total_s - 2
+
+    def test_so_it_is_where_the_pod_cannot_be_prepared_again(self) -> None:
+        no = Refused("no")
+        assert cycled(UNBOUND, HERE, HERE, look_first=True, pre_bind=no)[0] == BOUND
+        outcome, _ = cycled(look_first=True, pre_bind=no)
+        assert reason_of(outcome) is BindFailureReason.REJECTED
+
+    def test_nobody_waits_where_every_request_was_answered(self) -> None:
+        for script in ((BROKEN, UNBOUND, BROKEN, UNBOUND), (GATED, UNBOUND)):
+            outcome, time = cycled(*script)
+            assert isinstance(outcome, NotBound)
+            assert time.sleeps == []
 
 
 def recorded(name: str) -> tuple[int, bytes]:

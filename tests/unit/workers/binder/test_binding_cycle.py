@@ -9,7 +9,7 @@ import pytest
 from shared.framework.binding_api import ALLOWED, SKIPPED, Allowed, Binding, Refused, Skipped
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-from tests.unit.workers.binder.fake_api import make_order
+from tests.unit.workers.binder.fake_api import at_once, make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
 from workers.binder.bind_call import BOUND, Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
@@ -77,7 +77,7 @@ async def bound(cycle: BindingCycle) -> Outcome:
 def run(*plugins: Plugin, timeout_s: float = 600.0) -> Outcome:
     everywhere = BindingPlugins(plugins, plugins, plugins)  # type: ignore[arg-type]  # Names differ.
     nothing = BindingPlugins(())
-    cycle = BindingCycle(nothing, {"default-scheduler": everywhere}, timeout_s)
+    cycle = BindingCycle(nothing, at_once, {"default-scheduler": everywhere}, timeout_s)
     return asyncio.run(bound(cycle))
 
 
@@ -116,7 +116,7 @@ def test_a_plugin_that_has_nothing_to_do_is_not_asked() -> None:
     assert run(Idle("A", calls)) == BOUND
     assert calls == ["A.bind", "A.post_bind"]
     plugins = BindingPlugins((), (Idle("A", []),))
-    assert not BindingCycle(plugins).must_wait(make_order())
+    assert not BindingCycle(plugins, at_once).must_wait(make_order())
 
 
 def test_a_plugin_that_never_answers_is_a_refusal_after_its_time() -> None:
@@ -141,7 +141,9 @@ def test_a_pod_that_no_binder_takes_is_refused() -> None:
 def test_profiles_that_are_not_named_use_the_default() -> None:
     calls: list[str] = []
     default = BindingPlugins((Plugin("D", calls),))
-    assert asyncio.run(bound(BindingCycle(default, {"other": BindingPlugins(())}))) == BOUND
+    assert (
+        asyncio.run(bound(BindingCycle(default, at_once, {"other": BindingPlugins(())}))) == BOUND
+    )
     assert calls == ["D.bind"]
 
 
@@ -222,7 +224,7 @@ class Beside(Plugin):
 
 
 def prepared(*plugins: Plugin) -> Allowed | NotBound:
-    cycle = BindingCycle(BindingPlugins((), plugins))
+    cycle = BindingCycle(BindingPlugins((), plugins), at_once)
     return run_virtual(cycle.prepare(make_order()))
 
 
@@ -298,7 +300,7 @@ def test_neighbours_are_fenced_together() -> None:
         fences = Fences()
         plugins = (Beside("A", calls, 20), Beside("B", calls, 30))
         default = BindingPlugins((), plugins)
-        cycle = BindingCycle(default, spawn=fences.spawn)
+        cycle = BindingCycle(default, at_once, spawn=fences.spawn)
         task = asyncio.create_task(cycle.prepare(make_order()))
         fences.guard(task, Fence())
         await asyncio.sleep(1)

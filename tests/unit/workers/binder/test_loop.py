@@ -19,7 +19,7 @@ from shared.messages.from_binder import (
 )
 from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, ToBinder, Welcome
 from shared.transport.sockets import Connected
-from tests.unit.workers.binder.fake_api import FakeApi, make_order, make_verdict
+from tests.unit.workers.binder.fake_api import FakeApi, at_once, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
 from workers.binder.binder_loop import REPORT_HELD_MAX, REPORT_HELD_S, TICK_S, BinderLoop
@@ -112,7 +112,7 @@ class Stage:
         self.binder = BinderLoop(
             3,
             self.peer,  # type: ignore[arg-type]  # A fake.
-            BindingCycle(BindingPlugins(binds=(self.binds,))),
+            BindingCycle(BindingPlugins(binds=(self.binds,)), at_once),
             self.recorder,
             in_flight_max,
             LoopClock(),

@@ -21,7 +21,7 @@ from shared.messages.to_binder import (
     VolumeWork,
     Welcome,
 )
-from tests.unit.workers.binder.fake_api import make_order
+from tests.unit.workers.binder.fake_api import at_once, make_order
 from tests.unit.workers.binder.test_loop import Stage, orders, play
 from workers.binder.binding_cycle import PREEMPTED, BindingCycle, BindingPlugins
 from workers.binder.volume_bind import VolumeBinder
@@ -58,7 +58,7 @@ def play_with_volumes(
 ) -> None:
     async def prepared(stage: Stage) -> None:
         volumes = FakeVolumes()
-        cycle = BindingCycle(BindingPlugins((stage.binds,), (volumes,)))
+        cycle = BindingCycle(BindingPlugins((stage.binds,), (volumes,)), at_once)
         stage.binder._cycle = cycle
         await scene(stage, volumes)
 
