@@ -45,9 +45,9 @@ from shared.plugins.preemption.default_preemption import refusal
 from shared.plugins.preemption.potential_victims import (
     Budgets,
     PotentialVictims,
+    are_spare,
     potential_victims_on,
 )
-from shared.plugins.preemption.victim_groups import are_spare
 from shared.plugins.preemption.victim_selector import FailedNodes, VictimSelector
 from workers.scorer.tie_break import TieBreak
 

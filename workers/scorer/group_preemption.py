@@ -26,8 +26,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.what_if import WhatIf
 from shared.messages.from_scorer import GroupRoom, Placements
 from shared.messages.to_scorer import GroupPreemption
-from shared.plugins.preemption.potential_victims import Budgets
-from shared.plugins.preemption.victim_groups import VictimGroups, are_spare
+from shared.plugins.preemption.potential_victims import Budgets, VictimGroups, are_spare
 from workers.scorer.evaluator import unconfirmed_below
 
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
@@ -99,8 +98,8 @@ class _Search:
     def in_order(self, left: Rows) -> Rows:
         """Of putting back those that are left."""
         left = np.sort(left)
-        apart = np.zeros(len(left), np.intp)
-        is_spare = are_spare(self._cluster, self._first_pods[left], apart)
+        one = np.zeros(len(left), np.intp)
+        is_spare = are_spare(self._cluster, self._first_pods[left], one)
         keys = left, is_spare, -self._units.priority[left], ~self._is_violating[left]
         return left[np.lexsort(keys)]
 

@@ -4,23 +4,32 @@ Budgets may be violated; victims that violate none are preferred. Violations are
 only one node's victims go: each victim takes one from every budget that selects it, the most important
 first.
 
+A gang that says that it is elastic has pods that it can do without: those above minCount. They go before
+all others of their priority. Which pods these are is a matter of who may go: of those that may, the
+least important, so many that minCount stay. The annotation is berth's own, and without it nothing here
+differs from upstream.
+
 Rules: `SelectVictimsOnNode` and `filterPodsWithPDBViolation` in
 pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, v1.36.2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.pod_table import name_hash
+from shared.columns.pod_table import group_id, name_hash
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
+from shared.framework.follower import Follower
 from shared.kube.api.policy_v1 import PodDisruptionBudget
-from shared.plugins.preemption.victim_groups import are_spare
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
+from shared.kube.pod_group_rules import goes_as_a_whole, is_elastic, priority_of, quorum
+from shared.kube.resources import POD_GROUPS
 from shared.selectors.label_selector import NOTHING, Selector, SelectorError, parse_label_selector
 
 BUDGETS: Final = "poddisruptionbudgets"
+_GROUPS: Final = frozenset({POD_GROUPS.plural})
 
 
 class _Budget(NamedTuple):
@@ -115,6 +124,54 @@ def _parsed(budget: PodDisruptionBudget) -> _Budget:
         budget.status.disruptions_allowed,
         frozenset(name_hash(name) for name in budget.status.disrupted_pods or ()),
     )
+
+
+class VictimGroups:
+    """What pod groups mean for who has to go: of all that there are, by `group_id`."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._objects = cluster.objects
+        self._follower = Follower(cluster)
+        self.whole: Mapping[int, int] = {}
+        """Priority of each group whose pods go together or not at all."""
+        self.elastic: Int64s = np.zeros(0, np.int64)
+        """Ascending."""
+        self.quorums: Int64s = self.elastic
+        """Of the elastic ones."""
+
+    def catch_up(self) -> None:
+        """Reads all of them again where one changed."""
+        if self._follower.concerns(_GROUPS):
+            groups: Mapping[str, PodGroup] = self._objects.all(POD_GROUPS.plural)
+            whole = {k: priority_of(each) for k, each in groups.items() if goes_as_a_whole(each)}
+            self.whole = {group_id(key): priority for key, priority in whole.items()}
+            elastic = sorted((group_id(k), quorum(g)) for k, g in groups.items() if is_elastic(g))
+            self.elastic, self.quorums = np.array(elastic, np.int64).reshape(-1, 2).T
+        self._follower.note_objects()
+
+
+def are_spare(cluster: ClusterView, pods: Rows, candidates: Rows) -> Bools:
+    """Which of these pods an elastic gang can do without, shape (m,), if the others of them stay. They
+    are in order of importance; `candidates` says of which candidate each may be a victim. Pods that are
+    taken off their nodes and not among them are gone; those that are going already are spare."""
+    is_spare = np.zeros(len(pods), np.bool_)
+    groups, table = cluster.derived(VictimGroups), cluster.pods
+    if not len(groups.elastic):
+        return is_spare
+    at = np.flatnonzero(np.isin(table.group_id[pods], groups.elastic))
+    is_spare[at] = table.is_terminating[pods[at]]
+    at = at[~is_spare[at]]
+    there = np.union1d(table.used_rows(), pods)
+    there_ids = table.group_id[there[~table.is_terminating[there]]]
+    there_ids = there_ids[np.isin(there_ids, groups.elastic)]
+    count = len(groups.elastic)
+    counts = np.bincount(np.searchsorted(groups.elastic, there_ids), minlength=count)
+    gangs = np.searchsorted(groups.elastic, table.group_id[pods[at]])
+    asked = candidates[at] * count + gangs
+    order = np.lexsort((-at, asked))  # Of each gang the least important first.
+    from_last = np.arange(len(at)) - np.searchsorted(asked[order], asked[order])
+    is_spare[at[order]] = from_last < (counts - groups.quorums)[gangs[order]]
+    return is_spare
 
 
 class PotentialVictims(NamedTuple):

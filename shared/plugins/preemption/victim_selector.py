@@ -36,9 +36,9 @@ from shared.framework.status import Code, Status
 from shared.plugins.preemption.potential_victims import (
     Budgets,
     PotentialVictims,
+    VictimGroups,
     potential_victims_on,
 )
-from shared.plugins.preemption.victim_groups import VictimGroups
 
 NO_VICTIMS: Final = "No preemption victims found for incoming pod"
 

@@ -17,8 +17,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements
 from shared.messages.to_owner import ObjectDeleted
 from shared.messages.to_scorer import GroupPreemption
-from shared.plugins.preemption.potential_victims import Budgets
-from shared.plugins.preemption.victim_groups import VictimGroups
+from shared.plugins.preemption.potential_victims import Budgets, VictimGroups
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_pod_groups import Gangs, member
 from workers.scorer.group_preemption import NO_VICTIMS, make_room, victim_units
