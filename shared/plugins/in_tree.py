@@ -1,18 +1,22 @@
-"""The in-tree plugins, and how each is made of its arguments.
+"""The in-tree plugins: how each is made of its arguments, its place and weight in the default profile.
 
-Rules: pkg/scheduler/framework/plugins/registry.go, v1.36.2.
+Rules: pkg/scheduler/framework/plugins/registry.go and pkg/scheduler/apis/config/v1/default_plugins.go,
+v1.36.2.
 """
 
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import metadata
-from itertools import chain
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
-from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.feature_gates import (
+    GANG_SCHEDULING,
+    STORAGE_CAPACITY_SCORING,
+    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
+    FeatureGates,
+)
 from shared.framework.out_of_tree import Args, Plugin
 from shared.framework.plugin_args import ArgsStruct, parse_args
-from shared.framework.runtime.profiles import DEFAULT_PLUGINS, GATED_PLUGINS
 from shared.framework.runtime.registry import Registry
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.devices.dynamic_resources import (
@@ -69,22 +73,32 @@ from shared.plugins.volumes.volume_zone import VolumeZone
 Factory = Callable[[FeatureGates, Args], Plugin]
 
 
+class InTree(NamedTuple):
+    make: Factory
+    weight: int
+    """In the default profile; 0 reads as "not stated", which a score plugin treats as 1."""
+    gate: str
+    """The feature gate with which it is a default plugin; empty: it always is."""
+
+
 def _made(
     plugin: type[Plugin],
     kind: type[ArgsStruct] | None = None,
     check: Callable[[Any], list[str]] | None = None,
     *,
-    is_gated: bool = False,
-) -> tuple[str, Factory]:
-    """Name and factory of a plugin that is made of its arguments, if it takes any, and of the gates, if
-    it `is_gated`. One that takes none does not look at what it is given (`decodeNestedObjects` in
+    takes_gates: bool = False,
+    weight: int = 0,
+    gate: str = "",
+) -> tuple[str, InTree]:
+    """Of a plugin that is made of its arguments, if it takes any, and of the gates, if it `takes_gates`.
+    One that takes no arguments does not look at what it is given (`decodeNestedObjects` in
     staging/src/k8s.io/kube-scheduler/config/v1/types.go, v1.36.2)."""
 
     def make(gates: FeatureGates, given: Args) -> Plugin:
         parsed = [parse_args(plugin.NAME, kind, given, check)] if kind else []
-        return plugin(*parsed, *([gates] if is_gated else []))
+        return plugin(*parsed, *([gates] if takes_gates else []))
 
-    return plugin.NAME, make
+    return plugin.NAME, InTree(make, weight, gate)
 
 
 def _volume_binding(gates: FeatureGates, given: Args) -> Plugin:
@@ -95,35 +109,41 @@ def _volume_binding(gates: FeatureGates, given: Args) -> Plugin:
     return VolumeBinding(parsed, gates)
 
 
-IN_TREE: Final[Mapping[str, Factory]] = dict(
+IN_TREE: Final[Mapping[str, InTree]] = dict(
     (
         _made(SchedulingGates),
         _made(PrioritySort),
-        _made(NodeUnschedulable, is_gated=True),
+        _made(NodeUnschedulable, takes_gates=True),
         _made(NodeName),
-        _made(TaintToleration, is_gated=True),
-        _made(NodeAffinity, NodeAffinityArgs, affinity_problems),
+        _made(TaintToleration, takes_gates=True, weight=3),
+        _made(NodeAffinity, NodeAffinityArgs, affinity_problems, weight=2),
         _made(NodePorts),
-        _made(NodeResourcesFit, NodeResourcesFitArgs, fit_problems),
+        _made(NodeResourcesFit, NodeResourcesFitArgs, fit_problems, weight=1),
         _made(VolumeRestrictions),
         _made(NodeVolumeLimits),
-        (VolumeBinding.NAME, _volume_binding),
+        (VolumeBinding.NAME, InTree(_volume_binding, 0, "")),
         _made(VolumeZone),
         _made(
-            NodeResourcesBalancedAllocation, NodeResourcesBalancedAllocationArgs, balanced_problems
+            PodTopologySpread, PodTopologySpreadArgs, spread_problems, takes_gates=True, weight=2
         ),
-        _made(PodTopologySpread, PodTopologySpreadArgs, spread_problems, is_gated=True),
-        _made(InterPodAffinity, InterPodAffinityArgs, interpod_problems),
-        _made(DynamicResources, DynamicResourcesArgs, dynamic_resources_problems),
-        _made(ImageLocality),
-        _made(DefaultBinder),
+        _made(InterPodAffinity, InterPodAffinityArgs, interpod_problems, weight=2),
+        _made(DynamicResources, DynamicResourcesArgs, dynamic_resources_problems, weight=2),
         _made(DefaultPreemption, DefaultPreemptionArgs, preemption_problems),
+        _made(
+            NodeResourcesBalancedAllocation,
+            NodeResourcesBalancedAllocationArgs,
+            balanced_problems,
+            weight=1,
+        ),
+        _made(ImageLocality, weight=1),
+        _made(DefaultBinder),
         _made(NodeDeclaredFeatures),
-        _made(GangScheduling),
-        _made(TopologyPlacementGenerator),
-        _made(PodGroupPodsCount),
+        _made(GangScheduling, gate=GANG_SCHEDULING),
+        _made(TopologyPlacementGenerator, gate=TOPOLOGY_AWARE_WORKLOAD_SCHEDULING),
+        _made(PodGroupPodsCount, gate=TOPOLOGY_AWARE_WORKLOAD_SCHEDULING, weight=1),
     )
 )
+"""In the default profile's order."""
 
 
 class InTreeRegistry(Registry):
@@ -138,6 +158,7 @@ class InTreeRegistry(Registry):
     ) -> None:
         """`samples_compatibly`: see `node_sample.py`."""
         gates = gates or FeatureGates()
-        in_tree = {name: partial(make, gates) for name, make in IN_TREE.items()}
-        gated = chain(*(each for gate, each in GATED_PLUGINS.items() if gates[gate]))
-        super().__init__(in_tree, entry_points, (*DEFAULT_PLUGINS, *gated), samples_compatibly)
+        factories = {name: partial(one.make, gates) for name, one in IN_TREE.items()}
+        is_default = {name: not one.gate or gates[one.gate] for name, one in IN_TREE.items()}
+        defaults = [(name, one.weight) for name, one in IN_TREE.items() if is_default[name]]
+        super().__init__(factories, entry_points, defaults, samples_compatibly)

@@ -64,40 +64,6 @@ class ProfileConfig(msgspec.Struct, frozen=True):
     percentage_of_nodes_to_score: int | None = None
 
 
-DEFAULT_PLUGINS: Final[tuple[tuple[str, int], ...]] = (
-    (plugin_names.SCHEDULING_GATES, 0),
-    (plugin_names.PRIORITY_SORT, 0),
-    (plugin_names.NODE_UNSCHEDULABLE, 0),
-    (plugin_names.NODE_NAME, 0),
-    (plugin_names.TAINT_TOLERATION, 3),
-    (plugin_names.NODE_AFFINITY, 2),
-    (plugin_names.NODE_PORTS, 0),
-    (plugin_names.NODE_RESOURCES_FIT, 1),
-    (plugin_names.VOLUME_RESTRICTIONS, 0),
-    (plugin_names.NODE_VOLUME_LIMITS, 0),
-    (plugin_names.VOLUME_BINDING, 0),
-    (plugin_names.VOLUME_ZONE, 0),
-    (plugin_names.POD_TOPOLOGY_SPREAD, 2),
-    (plugin_names.INTER_POD_AFFINITY, 2),
-    (plugin_names.DYNAMIC_RESOURCES, 2),
-    (plugin_names.DEFAULT_PREEMPTION, 0),
-    (plugin_names.NODE_RESOURCES_BALANCED_ALLOCATION, 1),
-    (plugin_names.IMAGE_LOCALITY, 1),
-    (plugin_names.DEFAULT_BINDER, 0),
-    (plugin_names.NODE_DECLARED_FEATURES, 0),
-)
-"""Order and score weight of the default profile (pkg/scheduler/apis/config/v1/default_plugins.go,
-v1.36.2). Weight 0 reads as "not stated", which a score plugin treats as 1."""
-
-GATED_PLUGINS: Final[Mapping[str, tuple[tuple[str, int], ...]]] = {
-    "GangScheduling": ((plugin_names.GANG_SCHEDULING, 0),),
-    "TopologyAwareWorkloadScheduling": (
-        (plugin_names.TOPOLOGY_PLACEMENT_GENERATOR, 0),
-        (plugin_names.POD_GROUP_PODS_COUNT, 1),
-    ),
-}
-"""Feature gate -> plugins that follow those with it (`applyFeatureGates` of the same file)."""
-
 CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
     "preBind": frozenset((plugin_names.VOLUME_BINDING, plugin_names.DYNAMIC_RESOURCES)),
     "preEnqueue": frozenset((plugin_names.GANG_SCHEDULING, plugin_names.DEFAULT_PREEMPTION)),
@@ -120,7 +86,7 @@ def takes_part(plugin: Plugin, point: str) -> bool:
 
 
 def merged_with_default(
-    custom: PluginSet, defaults: Iterable[tuple[str, int]] = DEFAULT_PLUGINS
+    custom: PluginSet, defaults: Iterable[tuple[str, int]]
 ) -> list[tuple[str, int]]:
     """multiPoint: the default plugins that are not disabled, then the profile's own."""
     own = {name: (index, weight) for index, (name, weight) in enumerate(custom.enabled)}

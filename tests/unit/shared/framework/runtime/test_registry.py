@@ -12,13 +12,7 @@ from shared.feature_gates import FeatureGates, parse_feature_gates
 from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
 from shared.framework.runtime.filter_outcomes import PreScoreError
-from shared.framework.runtime.profiles import (
-    DEFAULT_PLUGINS,
-    EXTENSION_POINTS,
-    GATED_PLUGINS,
-    PluginSet,
-    ProfileConfig,
-)
+from shared.framework.runtime.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.framework.status import Code, Status
 from shared.plugins.in_tree import IN_TREE, InTreeRegistry
@@ -65,8 +59,10 @@ def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None
 
 
 def test_every_default_plugin_is_built() -> None:
-    gated = chain(*GATED_PLUGINS.values())
-    assert {name for name, _ in (*DEFAULT_PLUGINS, *gated)} == set(IN_TREE)
+    gates = ("GenericWorkload", *{one.gate for one in IN_TREE.values() if one.gate})
+    with_all = parse_feature_gates(",".join(f"{gate}=true" for gate in gates))
+    plugins_at = InTreeRegistry(with_all, ()).build(ProfileConfig()).plugins_at
+    assert {plugin.NAME for plugin in chain(*plugins_at.values())} == set(IN_TREE)
 
 
 def test_gang_scheduling_is_a_default_plugin_with_its_gate() -> None:
