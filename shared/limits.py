@@ -12,8 +12,9 @@ have numbers from here on."""
 
 POD_INITIAL_BACKOFF_S: Final = 1
 POD_MAX_BACKOFF_S: Final = 10
-"""Unless the configuration says otherwise: between two attempts of a pod that fails, the first time
-and at most (pkg/scheduler/apis/config/v1/defaults.go, v1.36.2)."""
+"""podInitialBackoffSeconds and podMaxBackoffSeconds, unless the configuration says otherwise: between
+two attempts of a pod that fails, the first time and at most (pkg/scheduler/apis/config/v1/defaults.go,
+v1.36.2)."""
 
 GRACE_S: Final = 30.0
 """From SIGTERM to SIGKILL: Kubernetes' terminationGracePeriodSeconds, unless a pod says otherwise."""

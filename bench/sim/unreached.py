@@ -196,7 +196,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/scorer_links.py:ScorerLinks._note_refused",
         "daemon/core/scorer_links.py:ScorerLinks._send_away",
         "daemon/core/scorer_links.py:ScorerLinks.hear",
-        "daemon/core/stretches.py:passing:*len(run)*",
+        "daemon/core/committer.py:passing:*len(run)*",
         "daemon/core/group_victims.py:fit_without:return False",
         "daemon/core/scorer_links.py:ScorerLinks._greet:problem = *",
         "daemon/core/scorer_links.py:ScorerLinks._greet:*ScorerRefused*",
@@ -206,7 +206,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/plugins/preemption/potential_victims.py:*_on:order = np.lexsort((is_spare, *",
         "shared/plugins/preemption/potential_victims.py:*_on:found, at = found[[]order*",
         "workers/scorer/group_preemption.py:_Search.without:order[[]place:[]] = *",
-        "shared/plugins/preemption/victim_groups.py:are_spare",
+        "shared/plugins/preemption/potential_victims.py:are_spare",
     ),
     "On another host": (
         "workers/scorer/scorer_loop.py:ScorerLoop._tell_of_absence",

@@ -1,6 +1,6 @@
 """The binders: who is there, and what each reports of bindings and of victims of preemption."""
 
-from typing import Final, assert_never
+from typing import assert_never
 
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.cluster_changes import ClusterChanges
@@ -22,10 +22,6 @@ from shared.messages.from_binder import (
     VictimDone,
 )
 from shared.messages.from_scorer import Failure
-
-BINDER_SILENCE_MAX_S: Final = 15.0
-"""A binder says something each second. One that has been silent for so long is stuck, or its host is
-gone; its orders go to another, which looks first."""
 
 
 class BinderLinks(Part):
@@ -106,6 +102,7 @@ class BinderLinks(Part):
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_reported = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
+            # As an error: nothing wakes the pod, it is tried again when its back-off is over.
             failure = Failure([], failed.message, [], [], is_error=True)
             self._ends.fail(pod, failure, now_s, is_reported=is_reported)
             is_announced = failed.was_announced or order.is_announced
@@ -142,7 +139,7 @@ class BinderLinks(Part):
         self._outgoing.warn("binder_lost", orders=lost, reason=reason)
 
     def lose_the_silent(self, now_s: float) -> None:
-        for peer in self._outgoing.binders.silent_since(now_s - BINDER_SILENCE_MAX_S):
+        for peer in self._outgoing.binders.silent(now_s):
             self.lose(peer, "silent")
 
     def drain(self) -> None:
@@ -151,4 +148,4 @@ class BinderLinks(Part):
 
     def next_wakeup_s(self) -> float:
         """When a binder may have been silent for too long."""
-        return self._outgoing.binders.oldest_heard_s() + BINDER_SILENCE_MAX_S
+        return self._outgoing.binders.next_silent_s()

@@ -70,6 +70,9 @@ class Binder(Peer):
 
 
 class BinderPool(Peers[Binder]):
+    SILENCE_MAX_S = 15.0
+    """It says something each second while it has orders, and each few seconds without."""
+
     def __init__(self, epoch: int, shared_claim_of: Callable[[str], str] = lambda _: "") -> None:
         """`shared_claim_of`: by the uid of a pod, the resource claim that others may name too. Who
         shares one is with one binder, as it has one writer at a time."""
@@ -96,7 +99,8 @@ class BinderPool(Peers[Binder]):
         return lost
 
     def leave(self, peer: bytes) -> int:
-        """A binder is gone. Its orders wait to be sent again; returns how many."""
+        """A binder is gone: its next life said Hello, it was silent for too long, or takes no message.
+        Its orders wait to be sent again; returns how many."""
         binder = self._by_peer.pop(peer, None)
         if binder is None:
             return 0

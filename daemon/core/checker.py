@@ -35,7 +35,7 @@ class Checker:
     def __init__(self, cluster: ClusterView, frameworks: dict[str, Framework]) -> None:
         self._cluster = cluster
         self._frameworks = frameworks
-        self._classes = Evaluations(cluster, ROW_BYTES, CLASSES_BYTES_MAX)
+        self.evaluations = Evaluations(cluster, ROW_BYTES, CLASSES_BYTES_MAX)
         self._families = Families(cluster, frameworks, ROW_BYTES)
 
     def passing(
@@ -44,16 +44,18 @@ class Checker:
         """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
         that is nominated itself."""
         key = self.key_of(class_id, info, profile)
-        if isinstance(key, Alike) or key not in self._classes:
+        if isinstance(key, Alike) or key not in self.evaluations:
             passes = self._passing_alone(key, info, profile, rows)
             if passes is not None:
                 return passes
-        return self._classes.of(key, info, self._frameworks[profile]).filters.passing(rows, own_uid)
+        return self.evaluations.of(key, info, self._frameworks[profile]).filters.passing(
+            rows, own_uid
+        )
 
     def known(self, class_id: int, info: PodInfo, profile: str) -> Evaluation:
         """What is known of the class, or of all pods that are like this one but for their claims."""
         key = self.key_of(class_id, info, profile)
-        return self._classes.of(key, info, self._frameworks[profile])
+        return self.evaluations.of(key, info, self._frameworks[profile])
 
     def key_of(self, class_id: int, info: PodInfo, profile: str) -> Hashable:
         """Equal for pods of which the filters say the same of nodes that none of them came to: those of
@@ -61,11 +63,8 @@ class Checker:
         alike = self._families.alike(info, profile)
         return class_id if alike is None else alike
 
-    def forget(self, class_id: int) -> None:
-        self._classes.forget(class_id)
-
     def forget_all(self) -> None:
-        self._classes.forget_all()
+        self.evaluations.forget_all()
         self._families.kept.forget_all()
 
     def _passing_alone(

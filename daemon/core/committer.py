@@ -14,11 +14,15 @@ that does not fit would be a matter of truth.
 import sys
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import pairwise
 from typing import NamedTuple
+
+import numpy as np
 
 from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
 from daemon.core.cache import Cache
+from daemon.core.checker import Checker
 from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Placed, Scorer
 from daemon.core.holdings import Part
@@ -27,7 +31,7 @@ from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.stretches import end_of_stretch, passing
+from daemon.core.stretches import end_of_stretch
 from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
 from shared.faults import reading
@@ -339,6 +343,29 @@ def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]
             yield Placements(tickets[first:end], rows[first:end]), failure
             first = end
     yield Placements(tickets[first:], rows[first:]), None
+
+
+def passing(cache: Cache, checker: Checker, run: Sequence[Placed], generation: int) -> list[bool]:
+    """Whether each pod of a stretch may go where a copy at `generation` had it go, on the state of now;
+    of fewer pods, where those before may let in the ones that are left."""
+    nodes = cache.nodes
+    proposed = [row for _, row in run]
+    if max(proposed) >= nodes.row_count or min(proposed) < 0:
+        return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
+    rows = np.array(proposed, np.intp)
+    pod_class = run[0][0].pod_class
+    uid = run[0][0].pod.record.uid
+    own_uid = uid if cache.view.nominations.get(uid) is not None else ""
+    asked = pod_class.class_id, pod_class.info, pod_class.profile
+    ok = checker.passing(*asked, rows, own_uid)
+    # A row that another node has taken since is not the node that the worker meant.
+    ok &= nodes.incarnation[rows] <= generation
+    passed: list[bool] = ok.tolist()
+    if not all(passed) and checker.known(*asked).is_wide:
+        for at, (before, is_let_in) in enumerate(pairwise(passed), 1):
+            if before and not is_let_in:
+                return passed[:at]
+    return passed
 
 
 def is_wanted(pod: QueuedPod, cache: Cache) -> bool:

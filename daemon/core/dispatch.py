@@ -139,6 +139,10 @@ class Scorer(Peer):
 
 
 class ScorerFleet(Peers[Scorer]):
+    SILENCE_MAX_S = 60.0
+    """A worker says something each second, except while it places a batch: 256 pods of as many classes
+    on a million nodes take about 10 s."""
+
     def __init__(
         self,
         epoch: int,

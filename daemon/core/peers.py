@@ -1,7 +1,7 @@
 """Who is connected in one role, and since when nothing was heard of each."""
 
 import math
-from typing import Generic, TypeVar
+from typing import ClassVar, Generic, TypeVar
 
 import msgspec
 
@@ -18,6 +18,9 @@ P = TypeVar("P", bound=Peer)
 
 class Peers(Generic[P]):
     """By the identity of the connection."""
+
+    SILENCE_MAX_S: ClassVar[float]
+    """Who has been silent for so long is stuck, or its host is gone."""
 
     def __init__(self) -> None:
         self._by_peer: dict[bytes, P] = {}
@@ -40,9 +43,12 @@ class Peers(Generic[P]):
             found.last_heard_s = now_s
         return found is not None
 
-    def silent_since(self, deadline_s: float) -> list[bytes]:
+    def silent(self, now_s: float) -> list[bytes]:
+        """Those that have been for too long."""
+        deadline_s = now_s - self.SILENCE_MAX_S
         return [p.peer for p in self._by_peer.values() if p.last_heard_s < deadline_s]
 
-    def oldest_heard_s(self) -> float:
-        """When the most silent process was last heard; infinite if none is there."""
-        return min((each.last_heard_s for each in self._by_peer.values()), default=math.inf)
+    def next_silent_s(self) -> float:
+        """When the first will have been, unless it says something; infinite if none is there."""
+        heard_s = min((each.last_heard_s for each in self._by_peer.values()), default=math.inf)
+        return heard_s + self.SILENCE_MAX_S

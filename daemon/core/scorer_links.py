@@ -36,9 +36,6 @@ from shared.messages.from_scorer import (
 )
 
 NO_EXTENDERS: Final = "extenders cannot be asked about the pods of a group"
-SCORER_SILENCE_MAX_S: Final = 60.0
-"""A worker says something each second, except while it places a batch: 256 pods of as many classes on
-a million nodes take about 10 s. One that is silent for so long is stuck; others get its pods."""
 
 
 class ScorerLinks(Part):
@@ -156,7 +153,7 @@ class ScorerLinks(Part):
 
     def lose_the_silent(self, now_s: float) -> None:
         scorers = self._outgoing.scorers
-        for peer in scorers.silent_since(now_s - SCORER_SILENCE_MAX_S):
+        for peer in scorers.silent(now_s):
             lost = scorers.leave(peer)
             self._outgoing.warn("scorer_lost", pods=len(lost), reason="silent")
             self._take_back(lost, now_s)
@@ -200,7 +197,7 @@ class ScorerLinks(Part):
         scorers.retire_classes(retired)
         self._facts.suspects.retire(retired)
         for class_id in retired:
-            self._facts.checker.forget(class_id)
+            self._facts.checker.evaluations.forget(class_id)
         settled = scorers.settled()
         is_needed = self._resyncs or self._facts.queue.poppable_count
         if not is_needed and self._foresight.covers_changes():
@@ -293,4 +290,4 @@ class ScorerLinks(Part):
         """When a worker may have been silent for too long; it counts only if it has pods in hand."""
         scorers = self._outgoing.scorers
         has_work = bool(scorers.attempt_count())
-        return scorers.oldest_heard_s() + SCORER_SILENCE_MAX_S if has_work else math.inf
+        return scorers.next_silent_s() if has_work else math.inf

@@ -7,11 +7,7 @@ other, and what keeps those apart that have a say beyond their node, plugins tel
 """
 
 from collections.abc import Hashable, Sequence
-from itertools import pairwise
 
-import numpy as np
-
-from daemon.core.cache import Cache
 from daemon.core.checker import Checker
 from daemon.core.dispatch import Placed
 from daemon.core.pod_classes import PodClass
@@ -90,29 +86,6 @@ def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: 
         elif not stretch.takes(row):
             return at
     return len(known)
-
-
-def passing(cache: Cache, checker: Checker, run: Sequence[Placed], generation: int) -> list[bool]:
-    """Whether each pod of a stretch may go where a copy at `generation` had it go, on the state of now;
-    of fewer pods, where those before may let in the ones that are left."""
-    nodes = cache.nodes
-    proposed = [row for _, row in run]
-    if max(proposed) >= nodes.row_count or min(proposed) < 0:
-        return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
-    rows = np.array(proposed, np.intp)
-    pod_class = run[0][0].pod_class
-    uid = run[0][0].pod.record.uid
-    own_uid = uid if cache.view.nominations.get(uid) is not None else ""
-    asked = pod_class.class_id, pod_class.info, pod_class.profile
-    ok = checker.passing(*asked, rows, own_uid)
-    # A row that another node has taken since is not the node that the worker meant.
-    ok &= nodes.incarnation[rows] <= generation
-    passed: list[bool] = ok.tolist()
-    if not all(passed) and checker.known(*asked).is_wide:
-        for at, (before, is_let_in) in enumerate(pairwise(passed), 1):
-            if before and not is_let_in:
-                return passed[:at]
-    return passed
 
 
 def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:

@@ -15,8 +15,9 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
+from daemon.core.committer import passing
 from daemon.core.pod_classes import PodClass
-from daemon.core.stretches import end_of_stretch, passing
+from daemon.core.stretches import end_of_stretch
 from shared.engine import families, row_states
 from shared.engine.evaluation import Alike, Evaluations
 from shared.engine.families import Families

@@ -377,8 +377,8 @@ class ReplicaMachine(RuleBasedStateMachine):
         if snapshot is not None and self.replica.is_whole:
             assert self.replica.apply_delta(snapshot.message, snapshot.buffers)
             for class_id in self.replica.newly_retired:
-                self.engine.forget(class_id)
-                self.fast.checker.forget(class_id)
+                self.engine.evaluations.forget(class_id)
+                self.fast.checker.evaluations.forget(class_id)
             self.replica.newly_retired.clear()
 
     @rule(shapes=st.lists(SHAPE_NUMBERS, min_size=1, max_size=4))
@@ -462,7 +462,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             if not run.is_over:
                 assert len(rows) == count or not self.fits_somewhere(class_id)
                 break
-            self.engine.forget(class_id)
+            self.engine.evaluations.forget(class_id)
         return rows
 
     def fits_somewhere(self, class_id: int) -> bool:

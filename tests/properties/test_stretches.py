@@ -12,7 +12,8 @@ from hypothesis import strategies as st
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE, SlowNode, SlowPod
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
-from daemon.core.stretches import end_of_stretch, passing
+from daemon.core.committer import passing
+from daemon.core.stretches import end_of_stretch
 from shared.columns.nomination_columns import Nomination
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry

@@ -13,7 +13,7 @@ class Plant(NamedTuple):
 
 PLANTS = {
     "the owner does not check a placement again": Plant(
-        "daemon.core.stretches",
+        "daemon.core.committer",
         "    passed: list[bool] = ok.tolist()\n",
         "    passed: list[bool] = [True] * len(run)\n",
         found_by=5,
@@ -67,7 +67,7 @@ PLANTS = {
         found_by=30,
     ),
     "a node that took another's row is taken for it": Plant(
-        "daemon.core.stretches",
+        "daemon.core.committer",
         "    ok &= nodes.incarnation[rows] <= generation\n",
         "",
         found_by=404,

@@ -217,7 +217,7 @@ class Cycle:
             self._engine.states.follow()
         class_id = self._last_class_id
         pod_class = self._replica.classes.get(class_id)
-        if pod_class is None or not self._engine.knows(class_id):
+        if pod_class is None or class_id not in self._engine.evaluations:
             return None
         try:
             with reading("class", class_id):
@@ -227,9 +227,10 @@ class Cycle:
             return None
 
     def _forget_retired(self) -> None:
-        """At each batch, and in calm too: a worker may be without work for as long as it likes."""
+        """Classes whose last pod is gone, as the deltas since the last time say. At each batch, and in
+        calm too: a worker may be without work for as long as it likes."""
         for class_id in self._replica.newly_retired:
-            self._engine.forget(class_id)
+            self._engine.evaluations.forget(class_id)
         self._replica.newly_retired.clear()
 
     def _foreseen(
@@ -296,7 +297,7 @@ class Cycle:
                     )  # fmt: skip
                     rows = [] if placing is None else placing.place_up_to(end - ticket, ticket)
                     if placing is not None and placing.is_over:
-                        self._engine.forget(class_id)
+                        self._engine.evaluations.forget(class_id)
                         is_going = True
             except ObjectError as error:
                 # Which of the equal pods is on which of the rows that were written does not matter.
@@ -356,7 +357,7 @@ class Cycle:
             return self._among(ties, task.ticket)
 
         is_anywhere = self._replica.view.placement is None
-        if not task.uid and is_anywhere and not self._engine.knows(task.class_id):
+        if not task.uid and is_anywhere and task.class_id not in self._engine.evaluations:
             choice = self._lone_pods.choose(
                 task.class_id, pod_class.info, pod_class.profile, tie_break
             )

@@ -55,35 +55,32 @@ class Engine:
         self._frameworks = frameworks
         self._sample = sample or NodeSample()
         self.states = RowStates(cluster)
-        self._classes = self._no_classes()
+        self.evaluations = self._no_evaluations()
+        """By the id of a class, or by `Alike`."""
 
-    def _no_classes(self) -> Evaluations:
+    def _no_evaluations(self) -> Evaluations:
         row_bytes = row_bytes_of(self._frameworks.values())
         return Evaluations(self._cluster, row_bytes, EVALUATIONS_BYTES_MAX, self.states)
 
     @contextmanager
     def within(self, rows: Rows) -> Iterator[None]:
         """For as long as this lasts pods may go to these rows alone."""
-        anywhere, self._classes = self._classes, self._no_classes()
+        anywhere, self.evaluations = self.evaluations, self._no_evaluations()
         self._cluster.placement = rows
         try:
             yield
         finally:
             self._cluster.placement = None
-            self._classes = anywhere
-
-    def knows(self, class_id: int) -> bool:
-        """Whether an evaluation of the class is kept."""
-        return class_id in self._classes
+            self.evaluations = anywhere
 
     def evaluate(self, key: int | Alike, info: PodInfo, profile: str) -> Evaluation:
         """The up-to-date evaluation of a class, or of pods that are alike but for their claims."""
-        return self._classes.of(key, info, self._frameworks[profile])
+        return self.evaluations.of(key, info, self._frameworks[profile])
 
     def evaluate_alone(self, info: PodInfo, profile: str, own_uid: str) -> Evaluation:
         """The evaluation of a nominated pod whose node has refused it. Its own nomination takes no
         room from it."""
-        return self._classes.alone(info, self._frameworks[profile], own_uid)
+        return self.evaluations.alone(info, self._frameworks[profile], own_uid)
 
     def takes_nominated(self, evaluation: Evaluation, row: int, own_uid: str) -> bool:
         """Whether the node that a pod of the class is nominated to takes it: then no other is looked
@@ -195,9 +192,6 @@ class Engine:
 
         is_heeded = evaluation.heeds_any({class_id})
         return ClassRun(class_id, usage, answers, tie_break, put_and_note, is_heeded=is_heeded)
-
-    def forget(self, class_id: int) -> None:
-        self._classes.forget(class_id)
 
 
 def row_bytes_of(frameworks: Iterable[Framework]) -> int:

@@ -74,7 +74,7 @@ class Replica:
         """Of the next pod that is handed out, as of `sequence`."""
         self.is_whole = False
         self.newly_retired: list[int] = []
-        """Classes that somebody may want to forget; taken by the cycle."""
+        """Classes whose last pod is gone; taken by the cycle, which forgets them."""
         self._retiring: set[int] = set()
         """Classes without pods as the owner says, of which a placement or nomination of this worker
         is not settled yet: plugins see them until then."""

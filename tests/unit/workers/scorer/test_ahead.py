@@ -111,7 +111,7 @@ def test_in_calm_a_worker_without_work_forgets_classes_that_are_gone() -> None:
     assert scorer.replica.newly_retired == [class_id]
     scorer.cycle.foresee()
     assert not scorer.replica.newly_retired
-    assert not scorer.cycle._engine.knows(class_id)  # Nothing else tells.
+    assert class_id not in scorer.cycle._engine.evaluations  # Nothing else tells.
 
 
 class Line:
