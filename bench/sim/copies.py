@@ -84,7 +84,7 @@ def has_all(scorer: ScorerProcess, owner: OwnerProcess) -> bool:
         and known is not None
         and known.is_ready  # Deltas that nobody listens to have no numbers of their own.
         and replica.sequence == state.outgoing.snapshots.sequence
-        and state.outgoing.snapshots.is_current(state.scorers.settled())
+        and state.outgoing.snapshots.is_current(state.scorers.settled)
     )
 
 

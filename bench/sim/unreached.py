@@ -240,7 +240,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/recorder.py:EventRecorder.tick:self._wait_to_write(entry)",
         "workers/binder/recorder.py:EventRecorder.tick:del self._series[[]key[]]",
         "daemon/core/cache.py:Cache.cleanup_expired",
-        "daemon/core/cache.py:Cache.next_deadline_s",
+        "daemon/core/cache.py:Cache.next_wakeup_s",
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.flush:*",
         "daemon/core/queue/unschedulable.py:UnschedulablePods.leftovers",
         "daemon/core/scorer_links.py:ScorerLinks.release_parked",

@@ -57,7 +57,7 @@ class AdapterLinks(Part):
     _in_hand: InHand | None
     """For an owner that is to take objects one by one, and say which."""
     _peer: bytes | None = None
-    _is_sync_asked: bool = False
+    _is_sync_due: bool = False
     _written_claims: dict[str, str] = msgspec.field(default_factory=dict)
     """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
 
@@ -70,7 +70,7 @@ class AdapterLinks(Part):
         for kind, run in groupby(event.batch.messages, type):
             if kind is AdapterHello:
                 self._peer = event.peer
-                self._is_sync_asked = False
+                self._is_sync_due = True
             elif not is_current:
                 continue  # Of an adapter that was replaced, or listed for another life of the owner.
             elif kind is NodeChanged and self._in_hand is None:
@@ -81,14 +81,16 @@ class AdapterLinks(Part):
                 for message in run:
                     take(message, now_s)
         events = self._changes.take_events()
-        for label, count in events.items():
-            each_s = (counters.stopwatch() - begun_s) / events.total()
-            counters.observe("event_s", (label,), each_s, count)
+        if events:
+            each_s = (counters.stopwatch() - begun_s) / sum(events.values())
+            for each, count in events.items():
+                label = each if isinstance(each, str) else each.label
+                counters.observe("event_s", (label,), each_s, count)
 
     def lose(self, peer: bytes) -> None:
         """Its connection is closed."""
         if peer == self._peer:
-            self._peer = None
+            self._peer, self._is_sync_due = None, False
 
     def pass_time(self, now_s: float) -> None:
         """Lists begin when no binder has anything of an earlier owner in flight."""
@@ -98,13 +100,9 @@ class AdapterLinks(Part):
         binder_count = self._facts.settings.binder_count
         is_calm = self._outgoing.binders.clear_count() >= binder_count
         if is_calm or now_s >= self._lists_at_s:
-            self._is_sync_asked = True
+            self._is_sync_due = False
             start = StartSync(self._outgoing.epoch)
             self._outgoing.effects.append(TellAdapter(self._peer, start))
-
-    @property
-    def _is_sync_due(self) -> bool:
-        return self._peer is not None and not self._is_sync_asked
 
     def next_wakeup_s(self) -> float:
         """When lists begin at the latest; infinite if they have, or nobody is there to list."""

@@ -111,7 +111,7 @@ class AttemptEnds(Part):
         pod_class.last_message = message
         pod.past = (*pod.past[1 - PAST_MAX :], (now_s, message))
         self._outgoing.counters.recent.append((pod.popped_s, record.key, "", message))
-        self._outgoing.counters.refused(pod, profile, is_error=failure.is_error)
+        self._outgoing.counters.refused(pod, profile, now_s, is_error=failure.is_error)
         if failure.is_error:
             self._outgoing.counters[Count.ERRORS] += 1
             self._outgoing.counters.last_error = f"pod {record.key}: {message}"
@@ -131,7 +131,7 @@ class AttemptEnds(Part):
         """What statuses are to say, and events of the attempts that failed, once there is a binder to
         write them."""
         binders, waiting = self._outgoing.binders, self._outgoing.patches
-        if not len(waiting) or not binders.ready_count():
+        if not waiting.by_uid or not binders.ready_count():
             return
         by_binder: dict[bytes, list[StatusPatch]] = {}
         for patch in waiting.take():

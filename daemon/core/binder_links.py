@@ -55,7 +55,7 @@ class BinderLinks(Part):
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
         bound_count = 0
-        held_s = max(0.0, report.held_s)
+        bound_s = now_s - max(0.0, report.held_s)
         for ticket in report.finished:
             order = self._outgoing.binders.settle(peer, ticket)
             if order is not None:
@@ -68,7 +68,7 @@ class BinderLinks(Part):
                     # is gone, or is being deleted, had to give its room up.
                     self._facts.queue.requeue_error(uid, now_s)
                 else:
-                    self._end(uid, held_s)
+                    self._end(uid, bound_s)
         self._outgoing.counters[Count.BOUND] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
@@ -96,7 +96,7 @@ class BinderLinks(Part):
             info = held.pod_class.info
         self._ends.take_off(record, info, node_name, failed.claims_left)
         if self._facts.cache.get_pod(record.uid) is not None:
-            self._end(record.uid)  # On a node by the API server's word, which stands.
+            self._end(record.uid, now_s)  # On a node by the API server's word, which stands.
             return
         pod = self._facts.queue.get(record.uid)
         if pod is not None:
@@ -109,14 +109,13 @@ class BinderLinks(Part):
             self._facts.nominations.not_placed(pod, is_announced=is_announced)
         self._changes.wake_as_removed(PodView(record, info), node_name, now_s)
 
-    def _end(self, uid: str, held_s: float = 0.0) -> None:
-        """Nothing is left to be tried with a pod whose order was answered: it is bound, for `held_s`
-        already."""
+    def _end(self, uid: str, bound_s: float) -> None:
+        """Nothing is left to be tried with a pod whose order was answered: it is bound, since then."""
         pod = self._facts.queue.done(uid)
         if pod is not None:
             if self._facts.settings.logs_attempts:
                 self._outgoing.log_step("pod_bound", pod)
-            self._outgoing.counters.bound(pod, pod.pod_class.profile, held_s)
+            self._outgoing.counters.bound(pod, pod.pod_class.profile, bound_s)
 
     def _on_victim(self, peer: bytes, done: VictimDone, now_s: float) -> None:
         order = self._outgoing.binders.settle_victim(peer, done.order_id)

@@ -143,13 +143,13 @@ class Cache(CachedNodes):
     def cleanup_expired(self, now_s: float) -> list[CachedPod]:
         """Drops assumed pods whose confirmation did not come in time."""
         expired = []
-        while self.next_deadline_s() <= now_s:
+        while self.next_wakeup_s() <= now_s:
             _, pod = self._expiring.popleft()
             self._drop(pod)
             expired.append(pod)
         return expired
 
-    def next_deadline_s(self) -> float:
+    def next_wakeup_s(self) -> float:
         """When `cleanup_expired` next has something to do; infinite if never."""
         while self._expiring:
             deadline_s, pod = self._expiring[0]

@@ -4,7 +4,7 @@ A pod with a node belongs to the cache, one without to the queue if its schedule
 profiles (pkg/scheduler/eventhandlers.go, v1.36.2). `adapter_links.py` says what has changed.
 """
 
-from collections import Counter
+from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
 
@@ -62,15 +62,11 @@ class ClusterChanges:
         self._outgoing = outgoing
         self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
         self._profiles = facts.frameworks.keys()
-        self._events: Counter[ClusterEvent | str] = Counter()
-        """Those of the cluster, and labels of others, since `take_events`."""
+        self._events: dict[ClusterEvent | str, int] = defaultdict(int)
 
-    def take_events(self) -> Counter[str]:
-        """What was taken in since the last time, by the events' labels."""
-        taken: Counter[str] = Counter()
-        for event, count in self._events.items():
-            taken[event if isinstance(event, str) else event.label] += count
-        self._events.clear()
+    def take_events(self) -> dict[ClusterEvent | str, int]:
+        """What was taken in since the last time: events of the cluster, and labels of others."""
+        taken, self._events = self._events, defaultdict(int)
         return taken
 
     def nodes_changed(

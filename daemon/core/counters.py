@@ -1,11 +1,11 @@
 """What the owner counts and times since its start; `owner_counts.py` says what there is.
 
-Pods that went together took equally long: they are counted first and observed once for all of them, at
-the end of a turn, so that a figure costs a pod next to nothing. Times are the owner's own moments, those
-that `handle` was called with.
+What is measured is taken down, and put into its bucket once a second (`flush`), or when somebody asks: a
+lone pod pays for a line in a list, and pods that went together, which took equally long, for one of them
+all. Times are the owner's own moments, those that `handle` was called with.
 """
 
-from collections import Counter, deque
+from collections import Counter, defaultdict, deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
@@ -14,7 +14,7 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.measured import Measured, measured_by
-from shared.telemetry.tally import Tally
+from shared.telemetry.tally import Labels, Tally
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"
@@ -54,15 +54,14 @@ class Counters(dict[Count, int]):
         super().__init__(dict.fromkeys(Count, 0))
         self.stopwatch = stopwatch
         self.plugin_times = PluginTimes(stopwatch)
-        self._took: dict[tuple[str, str, str], list[float]] = {}
-        """(extension point, status, profile) -> pods and seconds since the last `flush`."""
-        self.passed: Counter[tuple[str, str]] = Counter()
+        self._observed: list[tuple[str, Labels, float, int]] = []
+        """As `observe` was called since the last `flush`."""
+        self.passed: defaultdict[tuple[str, str], int] = defaultdict(int)
         """(extension point, profile) -> pods since then that nobody was asked about."""
-        self._failed: Counter[tuple[str, str, float]] = Counter()
-        """(result, profile, when it was handed out) of attempts that ended since then."""
-        self._bound: Counter[tuple[str, float, int, float]] = Counter()
-        """(profile, when it was handed out, attempts, when it could first have been tried), both times
-        later by what the end was heard of too late."""
+        self._ended: defaultdict[tuple[str, str, float], int] = defaultdict(int)
+        """(result, profile, how long it took) of attempts that ended since then."""
+        self._bound: defaultdict[tuple[int, float], int] = defaultdict(int)
+        """(attempts, how long since it could first have been tried) of pods that were bound."""
         self.foreign_by_node: Counter[str] = Counter()
         """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
         self.last_error = ""
@@ -71,52 +70,50 @@ class Counters(dict[Count, int]):
         """How the last attempts ended: when they began, the pod's key, node, and the message of those
         without."""
         self._tally = Tally(ALL_METRICS)
-        self.count, self.observe = self._tally.count, self._tally.observe
-        """What is told apart by labels, and what is measured."""
+        self.count = self._tally.count
+        """What is told apart by labels."""
+
+    def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
+        """`times` equal observations of what is measured."""
+        self._observed.append((name, labels, measured, times))
 
     def took(
         self, point: str, profile: str, seconds: float, times: int = 1, status: str = "Success"
     ) -> None:
         """An extension point took so long for `times` pods together."""
-        key = point, status, profile
-        known = self._took.get(key)
-        if known is None:
-            known = self._took[key] = [0, 0.0]
-        known[0] += times
-        known[1] += seconds
+        labels = point, status, profile
+        self._observed.append(("extension_point_s", labels, seconds / times, times))
 
-    def bound(self, pod: QueuedPod, profile: str, ago_s: float) -> None:
-        """The attempt led to a binding, which is part of it, `ago_s` before now."""
+    def bound(self, pod: QueuedPod, profile: str, at_s: float) -> None:
+        """The attempt led to a binding, which is part of it."""
         since_s = pod.initial_attempt_s or pod.added_s
-        self._bound[profile, pod.popped_s + ago_s, pod.attempts, since_s + ago_s] += 1
+        self._ended[SCHEDULED, profile, at_s - pod.popped_s] += 1
+        self._bound[pod.attempts, at_s - since_s] += 1
         if pod.was_flushed:
             self[Count.SCHEDULED_AFTER_FLUSH] += 1
 
-    def refused(self, pod: QueuedPod, profile: str, *, is_error: bool) -> None:
-        self._failed[ERROR if is_error else UNSCHEDULABLE, profile, pod.popped_s] += 1
+    def refused(self, pod: QueuedPod, profile: str, now_s: float, *, is_error: bool) -> None:
+        self._ended[ERROR if is_error else UNSCHEDULABLE, profile, now_s - pod.popped_s] += 1
 
-    def flush(self, now_s: float) -> None:
-        """Observes what was taken down in a turn, all of which happened now."""
-        if self.passed:
-            for (point, profile), times in self.passed.items():
-                self.took(point, profile, 0.0, times)
-            self.passed.clear()
-        if self._took:
-            for labels, (count, seconds) in self._took.items():
-                self.observe("extension_point_s", labels, seconds / count, int(count))
-            self._took.clear()
-        for (result, profile, popped_s), count in self._failed.items():
-            self.observe("attempt_s", (result, profile), max(0.0, now_s - popped_s), count)
-        self._failed.clear()
-        for (profile, popped_s, attempts, since_s), count in self._bound.items():
-            self.observe("attempt_s", (SCHEDULED, profile), max(0.0, now_s - popped_s), count)
+    def flush(self) -> None:
+        """Puts what was taken down into its buckets."""
+        observe = self._tally.observe
+        for each in self._observed:
+            observe(*each)
+        self._observed.clear()
+        for (point, profile), times in self.passed.items():
+            observe("extension_point_s", (point, "Success", profile), 0.0, times)
+        self.passed.clear()
+        for (result, profile, took_s), count in self._ended.items():
+            observe("attempt_s", (result, profile), max(0.0, took_s), count)
+        self._ended.clear()
+        for (attempts, took_s), count in self._bound.items():
             is_many = attempts >= ATTEMPTS_LABELLED_MAX
             label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{attempts}"
-            self.observe("sli_s", (label,), max(0.0, now_s - since_s), count)
-            self.observe("attempts", (), attempts, count)
+            observe("sli_s", (label,), max(0.0, took_s), count)
+            observe("attempts", (), attempts, count)
         self._bound.clear()
         self.plugin_times.flush(self._tally)
-        self.plugin_times.begin_round()
 
     def add(self, measured: Measured) -> None:
         if measured.counts or measured.histograms:
@@ -128,4 +125,5 @@ class Counters(dict[Count, int]):
 
     def measured(self) -> Measured:
         """All of it, in the order in which it first came up."""
+        self.flush()
         return measured_by(self._tally)

@@ -24,7 +24,6 @@ from daemon.core.peers import Peer, Peers
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.snapshot_log import SnapshotLog
-from shared.columns.journal import Position
 from shared.limits import RUN_PODS_MAX
 from shared.messages.from_scorer import Forecast
 from shared.messages.to_scorer import (
@@ -77,8 +76,8 @@ class Foreseen(msgspec.Struct):
     done since."""
 
     forecast: Forecast
-    position: Position
-    """Of the cache's journal, in that state."""
+    generation: int
+    """Of the cache, in that state."""
     used_count: int = 0
     checked_count: int = 0
     """So many of the next pass every check, as long as nothing but these is placed."""
@@ -158,6 +157,8 @@ class ScorerFleet(Peers[Scorer]):
         self._nominated = nominated
         self._names_pods = names_pods
         self._by_class: dict[int, Scorer] = {}
+        self.settled: dict[int, int] = {}
+        """Worker index -> the last proposals whose verdicts are in the cache."""
         self.next_ticket = 1
         """Of the next pod that is handed out."""
         self._next_batch_id = 1
@@ -169,7 +170,8 @@ class ScorerFleet(Peers[Scorer]):
     ) -> list[Attempt]:
         """A worker said Hello. Returns what its former life, if any, had in hand."""
         lost = [a for former in self.replaced_by(peer, index) for a in self.leave(former)]
-        self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
+        scorer = self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
+        self.answered(scorer, 0)
         return lost
 
     def key_name_at(self, index: int) -> str | None:
@@ -183,14 +185,15 @@ class ScorerFleet(Peers[Scorer]):
         if scorer is None:
             return []
         self._by_class = {c: s for c, s in self._by_class.items() if s is not scorer}
+        del self.settled[scorer.index]
         return [scorer.attempts[ticket] for ticket in sorted(scorer.attempts)]
 
     def ready(self) -> list[Scorer]:
         return [scorer for scorer in self._by_peer.values() if scorer.is_ready]
 
-    def settled(self) -> dict[int, int]:
-        """Worker index -> the last proposals whose verdicts are in the cache."""
-        return {s.index: s.proposal_sequence for s in self._by_peer.values()}
+    def answered(self, scorer: Scorer, proposal_sequence: int) -> None:
+        """The verdicts on what it proposed are in the cache from this turn on."""
+        scorer.proposal_sequence = self.settled[scorer.index] = proposal_sequence
 
     def credit(self) -> int:
         """How many pods the workers together can still take."""
@@ -201,6 +204,9 @@ class ScorerFleet(Peers[Scorer]):
 
     def attempt_count(self) -> int:
         return sum(len(scorer.attempts) for scorer in self._by_peer.values())
+
+    def have_work(self) -> bool:
+        return any(scorer.attempts for scorer in self._by_peer.values())
 
     def awaited_count(self) -> int:
         """The same without those that wait for extenders: that may take long, and they lose nothing

@@ -5,7 +5,8 @@ before the work that relies on it is sent.
 """
 
 from collections.abc import Sequence
-from typing import NamedTuple
+
+import msgspec
 
 from shared.columns.delta import Buffer
 from shared.messages.admin import AdminAnswer
@@ -14,7 +15,7 @@ from shared.messages.to_owner import ToAdapter
 from shared.messages.to_scorer import Published, ToScorer
 
 
-class TellScorer(NamedTuple):
+class TellScorer(msgspec.Struct, frozen=True):
     """A message that cannot be sent comes back as `ScorerGone`."""
 
     peer: bytes
@@ -22,31 +23,31 @@ class TellScorer(NamedTuple):
     buffers: Sequence[Buffer] = ()
 
 
-class Publish(NamedTuple):
+class Publish(msgspec.Struct, frozen=True):
     """To all scorers."""
 
     message: Published
     buffers: list[Buffer]
 
 
-class TellBinder(NamedTuple):
+class TellBinder(msgspec.Struct, frozen=True):
     """A message that cannot be sent comes back as `BinderGone`."""
 
     peer: bytes
     message: ToBinder
 
 
-class TellAdapter(NamedTuple):
+class TellAdapter(msgspec.Struct, frozen=True):
     peer: bytes
     message: ToAdapter
 
 
-class AnswerAdmin(NamedTuple):
+class AnswerAdmin(msgspec.Struct, frozen=True):
     peer: bytes
     answer: AdminAnswer
 
 
-class Note(NamedTuple):
+class Note(msgspec.Struct, frozen=True):
     """Something a person may want to know: one line of the log."""
 
     event: str

@@ -4,7 +4,7 @@ Messages of other processes come with the identity of the connection (`peer`), w
 the process is restarted.
 """
 
-from typing import NamedTuple
+import msgspec
 
 from shared.messages.admin import AdminRequest
 from shared.messages.from_binder import FromBinder
@@ -12,45 +12,45 @@ from shared.messages.from_scorer import FromScorer
 from shared.messages.to_owner import AdapterBatch
 
 
-class AdapterSaid(NamedTuple):
+class AdapterSaid(msgspec.Struct, frozen=True):
     peer: bytes
     batch: AdapterBatch
 
 
-class ScorerSaid(NamedTuple):
+class ScorerSaid(msgspec.Struct, frozen=True):
     peer: bytes
     message: FromScorer
     key_name: str = ""
     """Of the key of a worker of another host; empty for those of this host."""
 
 
-class ScorerGone(NamedTuple):
+class ScorerGone(msgspec.Struct, frozen=True):
     """The connection is closed, or would not take a message."""
 
     peer: bytes
 
 
-class BinderSaid(NamedTuple):
+class BinderSaid(msgspec.Struct, frozen=True):
     peer: bytes
     message: FromBinder
 
 
-class BinderGone(NamedTuple):
+class BinderGone(msgspec.Struct, frozen=True):
     """It would not take a message."""
 
     peer: bytes
 
 
-class AdapterGone(NamedTuple):
+class AdapterGone(msgspec.Struct, frozen=True):
     peer: bytes
 
 
-class AdminAsked(NamedTuple):
+class AdminAsked(msgspec.Struct, frozen=True):
     peer: bytes
     request: AdminRequest
 
 
-class LeaseTaken(NamedTuple):
+class LeaseTaken(msgspec.Struct, frozen=True):
     """This berth leads from now on. There is no event for the end: the owner's life ends with it."""
 
     term: int

@@ -22,7 +22,6 @@ from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.stretches import Stretch
-from shared.columns.journal import Position
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.messages.from_scorer import Forecast
@@ -43,7 +42,7 @@ class Foresight(Part):
             return
         if self._facts.plugins.may_reserve(info):
             return
-        scorer.foreseen = Foreseen(forecast, cache.journal.position)
+        scorer.foreseen = Foreseen(forecast, cache.generation)
         self._check(scorer, scorer.foreseen)
 
     def _check(self, scorer: Scorer, foreseen: Foreseen) -> None:
@@ -86,9 +85,10 @@ class Foresight(Part):
         row = foreseen.forecast.node_rows[foreseen.used_count]
         self._committer.commit_checked(pod, row, now_s)
         self._outgoing.counters[Count.FORECASTS_USED] += 1
-        self._outgoing.log_step("placed_as_foreseen", pod)
+        if self._facts.settings.logs_attempts:
+            self._outgoing.log_step("placed_as_foreseen", pod)
         self._outgoing.counters.observe("algorithm_s", (), foreseen.forecast.took_s)
-        foreseen.position = self._facts.cache.journal.position
+        foreseen.generation = self._facts.cache.generation
         foreseen.used_count += 1
         foreseen.checked_count -= 1
         self._followed = scorer
@@ -100,20 +100,16 @@ class Foresight(Part):
         scorer, self._followed = self._followed, None
         foreseen = None if scorer is None else scorer.foreseen
         if scorer is not None and foreseen is not None and not foreseen.checked_count:
-            if self._is_still_so(foreseen):
-                self._check(scorer, foreseen)
-            else:
-                scorer.foreseen = None
+            self._check(scorer, foreseen)
 
     def covers_changes(self) -> bool:
         """All that changed since the last snapshot was foreseen, and more is."""
         return any(map(self._is_still_so, self._outgoing.scorers.all_foreseen()))
 
     def _is_still_so(self, foreseen: Foreseen) -> bool:
-        return self._is_now(foreseen.forecast.sequence, foreseen.position)
+        return self._is_now(foreseen.forecast.sequence, foreseen.generation)
 
-    def _is_now(self, sequence: int, position: Position | None = None) -> bool:
-        """Nothing changed since this snapshot, but for what was foreseen up to a position."""
-        snapshots = self._outgoing.snapshots
-        is_last = sequence == snapshots.sequence
-        return is_last and snapshots.is_current(self._outgoing.scorers.settled(), position)
+    def _is_now(self, sequence: int, generation: int | None = None) -> bool:
+        """Nothing changed since this snapshot, but for what was foreseen up to a generation."""
+        snapshots, scorers = self._outgoing.snapshots, self._outgoing.scorers
+        return sequence == snapshots.sequence and snapshots.is_current(scorers.settled, generation)

@@ -138,7 +138,7 @@ class GroupReservations:
             self.release(key, now_s)
 
     def next_wakeup_s(self) -> float:
-        return min((held.until_s for held in self.held.values()), default=math.inf)
+        return min(held.until_s for held in self.held.values()) if self.held else math.inf
 
     def _is_one_waiting(self) -> bool:
         """Whether some gang holds room that nobody was asked to leave."""

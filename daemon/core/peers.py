@@ -50,5 +50,5 @@ class Peers(Generic[P]):
 
     def next_silent_s(self) -> float:
         """When the first will have been, unless it says something; infinite if none is there."""
-        heard_s = min((each.last_heard_s for each in self._by_peer.values()), default=math.inf)
+        heard_s = min([each.last_heard_s for each in self._by_peer.values()], default=math.inf)
         return heard_s + self.SILENCE_MAX_S

@@ -53,6 +53,8 @@ class PermitStage(Part):
     def settle(self, now_s: float) -> None:
         """Carries out what was decided about waiting pods; that may decide about others."""
         waiting = self._facts.waiting
+        if not waiting.has_work:
+            return
         waiting.review(now_s)
         while decided := waiting.take_decided():
             for each in decided:

@@ -83,7 +83,7 @@ class ScorerLinks(Part):
                 else:
                     in_hand = dict(scorer.attempts) if self._facts.suspects.is_careful else {}
                     self._facts.nominations.refresh()
-                    scorer.proposal_sequence = message.proposal_sequence
+                    self._outgoing.scorers.answered(scorer, message.proposal_sequence)
                     if not self._group_commits.commit(scorer, message, now_s):
                         self._committer.commit(scorer, message, now_s)
                     for ticket in in_hand.keys() - scorer.attempts.keys():
@@ -187,18 +187,19 @@ class ScorerLinks(Part):
 
     def start_over(self, reason: str) -> None:
         """No copy that is out is of use any more."""
-        self._outgoing.snapshots.start_over(self._outgoing.scorers.settled())
+        self._outgoing.snapshots.start_over(self._outgoing.scorers.settled)
         self._resyncs |= {scorer.peer: reason for scorer in self._outgoing.scorers.ready()}
 
     def publish(self, *, is_synced: bool) -> None:
         """The delta of this turn, unless that can wait; then whole snapshots for those that asked."""
         scorers = self._outgoing.scorers
         retired = self._facts.cache.classes.retired
-        scorers.retire_classes(retired)
-        self._facts.suspects.retire(retired)
-        for class_id in retired:
-            self._facts.checker.evaluations.forget(class_id)
-        settled = scorers.settled()
+        if retired:
+            scorers.retire_classes(retired)
+            self._facts.suspects.retire(retired)
+            for class_id in retired:
+                self._facts.checker.evaluations.forget(class_id)
+        settled = scorers.settled
         is_needed = self._resyncs or self._facts.queue.poppable_count
         if not is_needed and self._foresight.covers_changes():
             return
@@ -289,5 +290,4 @@ class ScorerLinks(Part):
     def next_wakeup_s(self) -> float:
         """When a worker may have been silent for too long; it counts only if it has pods in hand."""
         scorers = self._outgoing.scorers
-        has_work = bool(scorers.attempt_count())
-        return scorers.next_silent_s() if has_work else math.inf
+        return scorers.next_silent_s() if scorers.have_work() else math.inf

@@ -11,7 +11,7 @@ import msgspec
 from daemon.core.cache import Cache
 from daemon.core.effects import Publish
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
-from shared.columns.journal import START, Position
+from shared.columns.journal import START
 from shared.framework.object_store import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
@@ -28,21 +28,21 @@ class SnapshotLog:
         self.sequence = 0
         """Of the last delta; 0 before the first."""
         self._position = START
+        self._generation = 0
         self._marks = NOTHING_SENT
         self._settled: dict[int, int] = {}
 
-    def is_current(self, settled: dict[int, int], position: Position | None = None) -> bool:
-        """Nothing changed since the last delta that a worker must know. `position`: but for rows that
-        changed before it, of which a worker knows without being told."""
+    def is_current(self, settled: dict[int, int], generation: int | None = None) -> bool:
+        """Nothing changed since the last delta that a worker must know. `generation`: but for rows that
+        changed up to it, of which a worker knows without being told."""
         cache, classes = self._cache, self._cache.classes
         return (
-            (position or self._position) == cache.journal.position
+            (self._generation if generation is None else generation) == cache.generation
             and not cache.object_news
             and not cache.objects.assumption_news
             and not classes.born
             and not classes.retired
             and not cache.nomination_news
-            and dictionary_marks(cache.nodes) == self._marks
             and settled == self._settled
         )
 
@@ -101,7 +101,7 @@ class SnapshotLog:
         return self._epoch, self.sequence, self._cache.generation
 
     def _sent(self, settled: dict[int, int]) -> None:
-        self._position = self._cache.journal.position
+        self._position, self._generation = self._cache.journal.position, self._cache.generation
         self._settled = dict(settled)
         self._cache.object_news = []
         self._cache.objects.assumption_news.clear()

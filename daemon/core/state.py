@@ -56,7 +56,8 @@ from shared.in_hand import InHand
 from shared.messages.admin import StopRequest, TextAnswer
 
 TIDY_S: Final = 1.0
-"""How often is looked whether names are of no use any more: in that time few come."""
+"""How often is looked whether names are of no use any more, and what waits is counted: in that time
+little comes."""
 
 
 class SchedulerState:
@@ -101,7 +102,19 @@ class SchedulerState:
             self._foresight,
         )
         self._binder_links = BinderLinks(facts, outgoing, changes, self._ends)
-        self._tidies_at_s = now_s
+        self._timed = (
+            self._adapter_links,
+            self._scorer_links,
+            self._binder_links,
+            self.reservations,
+            self.queue,
+            facts.waiting,
+            self.binders,
+            self.cache,
+        )
+        self.wakes_at_s = self._looks_at_s = self._tidies_at_s = now_s
+        """When there is something to do even if nothing comes, by the last turn; infinite if never. When
+        to look what time brings about. When to tidy."""
         self._is_stopping = False
         self._stop_waiters: list[bytes] = []
 
@@ -111,7 +124,8 @@ class SchedulerState:
 
     @property
     def _gives_out_work(self) -> bool:
-        return self.is_synced and not self._is_stopping and not self.facts.is_standby
+        facts = self.facts
+        return facts.syncs.is_synced and not self._is_stopping and not facts.is_standby
 
     # A turn --------------------------------------------------------------------------------------
 
@@ -124,7 +138,13 @@ class SchedulerState:
         `spread` has to be called next, with the same time."""
         for event in events:
             self._apply(event, now_s)
-        self._pass_time(now_s)
+        self._adapter_links.pass_time(now_s)
+        if now_s >= self._looks_at_s:
+            self._pass_time(now_s)
+        if self.cache.is_recounted:
+            self.cache.is_recounted = False
+            self.facts.checker.forget_all()
+            self._scorer_links.start_over("a node has a resource that pods asked for before")
         self._permit.settle(now_s)
         self.nominations.refresh()
         if self._gives_out_work:
@@ -134,8 +154,9 @@ class SchedulerState:
 
     def spread(self, now_s: float) -> list[Effect]:
         """Tells everybody of what was decided, and gives out new work."""
-        self._note_disagreements()
-        self.counters.flush(now_s)
+        if self.cache.disagreements:
+            self._note_disagreements()
+        self.counters.plugin_times.begin_round()
         self._foresight.check_next()
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
@@ -143,20 +164,15 @@ class SchedulerState:
         told = self.binders.preempt(self.nominations.victims, self.nominations.releases)
         self.outgoing.effects.extend(told)
         self._ends.report()
-        self._answer_stop()
+        if self._stop_waiters:
+            self._answer_stop()
+        self.wakes_at_s = min([each.next_wakeup_s() for each in self._timed])
+        self._looks_at_s = min(self.wakes_at_s, self._tidies_at_s)
         return self._taken()
 
     def _taken(self) -> list[Effect]:
-        effects = list(self.outgoing.effects)
-        self.outgoing.effects.clear()
+        effects, self.outgoing.effects = self.outgoing.effects, []
         return effects
-
-    def next_wakeup_s(self) -> float:
-        """When there is something to do even if nothing comes; infinite if never."""
-        links = (self._adapter_links, self._scorer_links, self._binder_links, self.reservations)
-        held = (self.queue, self.facts.waiting, self.binders)
-        awaited = (each.next_wakeup_s() for each in (*links, *held))
-        return min(self.cache.next_deadline_s(), *awaited)
 
     # Events --------------------------------------------------------------------------------------
 
@@ -196,7 +212,6 @@ class SchedulerState:
     # Time ----------------------------------------------------------------------------------------
 
     def _pass_time(self, now_s: float) -> None:
-        self._adapter_links.pass_time(now_s)
         self.queue.flush(now_s)
         self.binders.pass_time(now_s)
         for pod in self.cache.cleanup_expired(now_s):
@@ -211,13 +226,11 @@ class SchedulerState:
         if now_s >= self._tidies_at_s:
             self._tidies_at_s = now_s + TIDY_S
             self._tidy()
-        if self.cache.is_recounted:
-            self.cache.is_recounted = False
-            self.facts.checker.forget_all()
-            self._scorer_links.start_over("a node has a resource that pods asked for before")
 
     def _tidy(self) -> None:
-        """Takes back what names and sets that nobody has any more take up."""
+        """Counts what waits for that, and takes back what names and sets that nobody has any more take
+        up."""
+        self.counters.flush()
         if self.cache.compact():
             self.facts.checker.forget_all()
         if self.is_synced and self.cache.compact_names():
@@ -233,7 +246,7 @@ class SchedulerState:
         self.cache.disagreements.clear()
 
     def _answer_stop(self) -> None:
-        if not self._stop_waiters or self.scorers.awaited_count() or self.binders.in_flight_count():
+        if self.scorers.awaited_count() or self.binders.in_flight_count():
             return
         answer = TextAnswer(["nothing in flight"])
         self.outgoing.effects.extend(AnswerAdmin(peer, answer) for peer in self._stop_waiters)

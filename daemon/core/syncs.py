@@ -12,6 +12,8 @@ from shared.kube.resources import ResourceKind
 class Syncs:
     def __init__(self, kinds: Iterable[ResourceKind]) -> None:
         self._awaited = {kind.plural for kind in kinds}
+        self.is_synced = not self._awaited
+        """Every kind was listed whole once, or is known not to be available."""
         self._seen: dict[str, set[str]] = {}
         """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
         self.adapter_told_s = 0.0
@@ -19,11 +21,6 @@ class Syncs:
         """Kinds that the server did not list, and what it said."""
         self.api_heard_s: dict[str, float] = {}
         """As in `StatusAnswer`."""
-
-    @property
-    def is_synced(self) -> bool:
-        """Every kind was listed whole once, or is known not to be available."""
-        return not self._awaited
 
     @property
     def awaited_kinds(self) -> list[str]:
@@ -56,6 +53,7 @@ class Syncs:
     def settle(self, kind: str, why_not: str = "") -> None:
         """The kind was listed, or is not available."""
         self._awaited.discard(kind)
+        self.is_synced = not self._awaited
         self.unavailable.pop(kind, None)
         if why_not:
             self.unavailable[kind] = why_not

@@ -106,6 +106,11 @@ class WaitingPods:
     def __len__(self) -> int:
         return len(self._waiting)
 
+    @property
+    def has_work(self) -> bool:
+        """Somebody waits, or is asked for."""
+        return bool(self._waiting or self._to_activate)
+
     # The plugins' handle -------------------------------------------------------------------------
 
     def waiting_pods(self) -> Iterator[Waiting]:
@@ -174,8 +179,6 @@ class WaitingPods:
 
     def review(self, now_s: float) -> None:
         """Lets the clock decide, and the plugins that look at the cluster."""
-        if not self._waiting:
-            return
         if self._reviewers:
             pending = {name for each in self.waiting_pods() for name in each.pending_plugins}
             for name, plugin in self._reviewers.items():

@@ -82,7 +82,7 @@ class OwnerLoop:
         while not is_stopped():
             received = self._sockets.poll(self._timeout_ms())
             self._heartbeat.beat()
-            events = [*self._undelivered, *(to_event(one) for one in received)]
+            events = self._undelivered + [to_event(one) for one in received]
             if self._gate is not None:
                 events += self._look_at(self._gate)
                 if self.is_lease_lost:
@@ -122,7 +122,7 @@ class OwnerLoop:
         if self._undelivered:
             return 0
         longest_ms = STANDBY_POLL_MS if self._gate is not None and not self._term else POLL_MS_MAX
-        wait_s = self._state.next_wakeup_s() - self._clock.monotonic_s()
+        wait_s = self._state.wakes_at_s - self._clock.monotonic_s()
         # Rounded up: waking a moment too early would be one more turn for nothing.
         return int(min(max(wait_s, 0.0) * 1000 + 0.999, longest_ms))
 
@@ -161,12 +161,12 @@ class OwnerLoop:
 def to_event(received: Received) -> Event:
     """What a message means to the core."""
     peer, message = received.peer, received.message
-    if isinstance(message, PeerGone):
-        return ScorerGone(peer)
     if isinstance(message, AdapterBatch):
         return AdapterSaid(peer, message)
-    if isinstance(message, FromScorer):
-        return ScorerSaid(peer, message, received.key_name)
     if isinstance(message, FromBinder):
         return BinderSaid(peer, message)
+    if isinstance(message, FromScorer):
+        return ScorerSaid(peer, message, received.key_name)
+    if isinstance(message, PeerGone):
+        return ScorerGone(peer)
     return AdminAsked(peer, message)

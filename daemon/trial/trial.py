@@ -120,7 +120,7 @@ class Trial:
 
     def pass_time(self, now_s: float, until_s: float) -> float:
         """Whatever would be tried until then; says when it is."""
-        while (due_s := self.state.next_wakeup_s()) <= until_s:
+        while (due_s := self.state.wakes_at_s) <= until_s:
             now_s = max(now_s, due_s)
             self._settle([], now_s)
         return now_s

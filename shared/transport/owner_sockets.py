@@ -10,8 +10,9 @@ answers its Hello with a full snapshot knows that it will be sent every delta pu
 
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
+import msgspec
 import zmq
 
 from shared.errors import FrameError, ProtocolVersionError
@@ -46,7 +47,7 @@ LINGER_MS: Final = 500
 _SUBSCRIBE: Final = 1
 
 
-class PeerGone(NamedTuple):
+class PeerGone(msgspec.Struct, frozen=True):
     """Not sent by anybody: this scorer's connection is closed, its process has most likely died."""
 
 
@@ -54,7 +55,7 @@ ToOwner = AdapterBatch | FromScorer | FromBinder | AdminRequest | PeerGone
 FromOwner = ToAdapter | ToScorer | ToBinder | AdminAnswer
 
 
-class Received(NamedTuple):
+class Received(msgspec.Struct, frozen=True):
     channel: Channel
     peer: bytes
     """Identity of the sender; `send` takes it. A restarted process has another one."""

@@ -163,7 +163,7 @@ class CacheMachine(RuleBasedStateMachine):
             and pod.binding_finished_s is not None
             and pod.binding_finished_s + self.ttl_s <= self.now_s
         }
-        assert (self.cache.next_deadline_s() <= self.now_s) == bool(due)
+        assert (self.cache.next_wakeup_s() <= self.now_s) == bool(due)
         expired = {pod.record.uid for pod in self.cache.cleanup_expired(self.now_s)}
         assert expired == due
         for uid in expired:

@@ -35,20 +35,16 @@ class BackoffQueue:
         self._initial_s = initial_s
         self._max_s = max_s
         self._queue_key = queue_key
-        self._rejected = PodLine(Place.BACKOFF)
+        self.rejected = PodLine(Place.BACKOFF)
+        """Those that may be taken before their back-off is over."""
         self._errors = PodLine(Place.BACKOFF)
 
     def __len__(self) -> int:
-        return self._rejected.count + self._errors.count
+        return self.rejected.count + self._errors.count
 
     def __iter__(self) -> Iterator[QueuedPod]:
-        yield from self._rejected
+        yield from self.rejected
         yield from self._errors
-
-    @property
-    def poppable_count(self) -> int:
-        """Pods that may be taken before their back-off is over."""
-        return self._rejected.count
 
     def set_end(self, pod: QueuedPod) -> None:
         """Works out when the pod may be tried again, from its counts and its timestamp."""
@@ -73,12 +69,12 @@ class BackoffQueue:
 
     def pop_early(self) -> QueuedPod | None:
         """The rejected pod whose back-off ends first, taken out before it does."""
-        return self._rejected.pop()
+        return self.rejected.pop()
 
     def pop_completed(self, now_s: float) -> list[QueuedPod]:
         window_s = math.floor(now_s)
         done: list[QueuedPod] = []
-        for waiting in (self._rejected, self._errors):
+        for waiting in (self.rejected, self._errors):
             while (first := waiting.first()) is not None and first[0][0] < window_s:
                 waiting.pop()
                 done.append(first[2])
@@ -86,8 +82,10 @@ class BackoffQueue:
 
     def next_completion_s(self) -> float:
         """When the next pod leaves; infinity when none is here."""
-        firsts = (self._rejected.first(), self._errors.first())
-        return min((each[0][0] for each in firsts if each is not None), default=math.inf) + WINDOW_S
+        if not (self.rejected.count or self._errors.count):
+            return math.inf
+        firsts = (self.rejected.first(), self._errors.first())
+        return min(each[0][0] for each in firsts if each is not None) + WINDOW_S
 
     def _of(self, pod: QueuedPod) -> PodLine:
-        return self._errors if pod.waits_in_full else self._rejected
+        return self._errors if pod.waits_in_full else self.rejected

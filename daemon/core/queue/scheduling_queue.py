@@ -98,6 +98,8 @@ class SchedulingQueue:
         self.get: Callable[[str], QueuedPod | None] = self._pods.get
         """By uid, in any place. Asked several times for each pod, so without a function around it."""
         self._active = ActiveQueue(queue_key)
+        self.first_in_line: Callable[[], QueuedPod | None] = self._active.first_in_line
+        """The pod that `pop_batch` would give out first, in the usual case that pods came in order."""
         self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s, queue_key)
         self._parked = UnschedulablePods(start_s, settings.leftover_after_s)
         self._in_flight = InFlight(wakeups)
@@ -120,11 +122,7 @@ class SchedulingQueue:
     @property
     def poppable_count(self) -> int:
         """How many pods `pop_batch` could give out at this moment."""
-        return self._active.count + self._backoff.poppable_count
-
-    def first_in_line(self) -> QueuedPod | None:
-        """The pod that `pop_batch` would give out first, in the usual case that pods came in order."""
-        return self._active.first_in_line()
+        return self._active.count + self._backoff.rejected.count
 
     def events_in_flight(self) -> Counter[str]:
         """By label: see `InFlight.events_by_label`."""

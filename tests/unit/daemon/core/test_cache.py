@@ -44,7 +44,7 @@ def test_an_assumed_pod_never_expires_where_the_ttl_is_zero() -> None:
     pod = make_pod("p")
     assume(cache, pod, "n0")
     cache.finish_binding(pod.uid, now_s=0.0)
-    assert cache.next_deadline_s() == float("inf")
+    assert cache.next_wakeup_s() == float("inf")
     assert cache.cleanup_expired(now_s=1e12) == []
 
 

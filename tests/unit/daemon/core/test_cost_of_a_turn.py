@@ -76,7 +76,7 @@ def test_a_turn_does_not_look_at_assumed_pods_whose_time_is_not_over() -> None:
             pod_class = cache.classes.acquire(record)
             cache.assume_pod(record, "n0", pod_class)
             cache.finish_binding(record.uid, float(i) / count)
-        return calls_in(lambda: (cache.next_deadline_s(), cache.cleanup_expired(5.0)))
+        return calls_in(lambda: (cache.next_wakeup_s(), cache.cleanup_expired(5.0)))
 
     assert cost(1000) == cost(50)
 
@@ -132,7 +132,6 @@ def test_a_turn_costs_what_came_and_not_what_is_there(world: Callable[[int], Pip
         bound, relabelled = make_pod("bound", node_name="n1"), large_node("n1", a="b")
         return [
             calls_in(pipeline.handle),
-            calls_in(pipeline.state.next_wakeup_s),
             calls_in(lambda: pipeline.add_pod(make_pod("new"))),
             calls_in(lambda: pipeline.add_pod(bound)),
             calls_in(lambda: pipeline.add_node(relabelled)),

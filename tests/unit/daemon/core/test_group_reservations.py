@@ -117,7 +117,7 @@ def test_after_as_much_time_nothing_is_held_and_who_waited_for_that_is_placed() 
     held = Waiting()
     held.wait_until_held()
     held.berth.add(lone("small", "1", priority=0))
-    ends_s = held.berth.state.next_wakeup_s()
+    ends_s = held.berth.state.wakes_at_s
     room = held.room()
     assert room is not None
     assert ends_s <= room.until_s <= held.berth.now_s + LASTS_S

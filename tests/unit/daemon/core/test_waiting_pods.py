@@ -126,7 +126,7 @@ def test_who_asks_is_told_what_a_pod_waits_for_and_where() -> None:
 
 def test_the_shortest_time_counts_and_the_pod_is_unschedulable_by_that_plugin() -> None:
     world = Waited(Asks("A", timeout_s=900), Asks("B", timeout_s=1.5))
-    assert world.state.next_wakeup_s() <= world.now_s + 1.5
+    assert world.state.wakes_at_s <= world.now_s + 1.5
     world.advance(1.0)
     assert world.is_assumed
     world.advance(0.5)

@@ -1,5 +1,6 @@
 """The owner's loop and the lease gate: when it leads, what it sends with, when its life ends."""
 
+import math
 from collections import Counter
 from pathlib import Path
 from typing import Any, cast
@@ -36,6 +37,7 @@ class FakeState:
     """Sends one of each message in each turn."""
 
     is_synced = False
+    wakes_at_s = math.inf
 
     def __init__(self) -> None:
         self.events: list[Event] = []
@@ -47,9 +49,6 @@ class FakeState:
 
     def spread(self, now_s: float) -> list[Effect]:
         return [TellBinder(b"b", each) for each in (PreemptPods(1, [], []), ReportPods(1, []))]
-
-    def next_wakeup_s(self) -> float:
-        return float("inf")
 
 
 class Stage:
