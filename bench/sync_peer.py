@@ -9,7 +9,7 @@ from typing import Generic, Self, TypeVar
 
 import zmq
 
-from shared.errors import FrameError, OperationalError
+from shared.errors import FrameError, OperationalError, ProtocolVersionError
 from shared.messages.codec import Codec
 from shared.messages.from_binder import FROM_BINDER, FromBinder
 from shared.messages.to_binder import TO_BINDER, ToBinder
@@ -98,6 +98,8 @@ class SyncPeer(Generic[Out, In]):
         while parts := receive_now(self._socket):
             try:
                 return self._incoming.decode(parts)[0]
+            except ProtocolVersionError:
+                raise
             except FrameError as error:
                 note_dropped(error)
         return None

@@ -20,7 +20,6 @@ from bench.watched.watched_processes import ProcessFailedError
 from daemon.adapter.process import Adapter, AdapterPeer, EventSource, adapter_peer
 from daemon.supervisor.process_list import ProcessEntry, entry_of
 from shared.child_plan import ChildPlan
-from shared.errors import OperationalError
 from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import NO_EPOCH, AdapterBatch, ToAdapter
 from shared.runtime_options import RuntimeOptions
@@ -87,7 +86,7 @@ class DecisionProcesses:
         self._owner = OwnerLink(self._runtime_dir)
         self._lifeline: tuple[int, int] | None = None
         self._peer: CountedPeer | None = None
-        self._failure: OperationalError | None = None
+        self._failure: Exception | None = None
 
     def start(self) -> None:
         """Starts them all; they find one another by themselves."""
@@ -142,8 +141,8 @@ class DecisionProcesses:
         if data:
             try:
                 self._on_output(data)
-            except OperationalError as error:
-                self._failure = error  # Nobody hears it here.
+            except Exception as error:  # noqa: BLE001 # Nobody hears it here; a run is over with it.
+                self._failure = error
         else:
             asyncio.get_running_loop().remove_reader(fd)
 

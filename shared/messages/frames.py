@@ -25,8 +25,8 @@ from shared.limits import BUFFER_COUNT_MAX
 
 PROTOCOL_VERSION: Final = 25
 """Raised by each change of what any message looks like in bytes. All processes of one berth speak
-the same; there is no negotiation: the supervisor starts them all from one installation, and a worker of
-another host that has another version is told so and ends."""
+the same; there is no negotiation: the supervisor starts them all from one installation. Whoever says
+something to an owner of another version, as a worker of another host may, is told so and ends."""
 
 MAGIC: Final = b"BRTH"
 
@@ -85,7 +85,7 @@ def unseal(channel: str, parts: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buff
     if version != PROTOCOL_VERSION:
         told = f"protocol version {version}, this process speaks {PROTOCOL_VERSION}"
         raise ProtocolVersionError(
-            f"channel {channel}: {told}; install the same berth on all hosts"
+            f"channel {channel}: {told}; install the same berth on all hosts and start it anew"
         )
     is_packed = count > 1 and len(frames) == 1
     is_counted = is_packed or count == len(frames)

@@ -14,7 +14,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import zmq
 
-from shared.errors import FrameError
+from shared.errors import FrameError, ProtocolVersionError
 from shared.messages.codec import Codec
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.sockets import (
@@ -56,7 +56,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
         self._connection = ConnectionWatch(self._socket)
         self._outgoing = outgoing
         self._incoming = incoming
-        self._received: deque[In | Connected] = deque()
+        self._received: deque[In | Connected | ProtocolVersionError] = deque()
         self._received_max = LIMITS[channel].high_water
         self._reader: asyncio.Future[None] | None = None
         self._writers: deque[asyncio.Future[None]] = deque()
@@ -71,7 +71,8 @@ class AsyncPeer(Closing, Generic[Out, In]):
         return self._connection.is_connected
 
     async def recv(self) -> In | Connected:
-        """The next message, in order; one task at a time may wait."""
+        """The next message, in order; one task at a time may wait. ProtocolVersionError if the owner is
+        of another version."""
         while not self._received:
             assert self._reader is None, "two tasks receive from one peer"
             self._reader = self._loop.create_future()
@@ -82,6 +83,8 @@ class AsyncPeer(Closing, Generic[Out, In]):
         one = self._received.popleft()
         if len(self._received) == self._received_max - 1:
             self._pump()  # We had stopped reading, and nothing would wake us up.
+        if isinstance(one, ProtocolVersionError):
+            raise one
         return one
 
     def send_nowait(self, message: Out) -> bool:
@@ -141,6 +144,8 @@ class AsyncPeer(Closing, Generic[Out, In]):
         for parts in messages_now(self._socket, room):
             try:
                 self._received.append(self._incoming.decode(parts)[0])
+            except ProtocolVersionError as error:
+                self._received.append(error)
             except FrameError as error:
                 note_dropped(error)
         if self._writers and (not self.is_connected or can_now(self._socket, zmq.POLLOUT)):

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
-from shared.errors import OperationalError
+from shared.errors import OperationalError, ProtocolVersionError
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest, AnswerPage
 from shared.messages.codec import Message
 from shared.transport.async_peer import AsyncPeer
@@ -51,6 +51,9 @@ class OwnerLink(Closing):
                 raise NoAnswerError(f"the owner gave no answer in {timeout_s:g} s") from None
             address = Channel.ADMIN.address(self._runtime_dir)
             raise NoAnswerError(f"no owner at {address}; is berth running there?") from None
+        except ProtocolVersionError as error:
+            self.close()
+            raise NoAnswerError(f"the owner is another berth's: {error}") from error
         assert isinstance(answer, kind), "the owner answers a question with its answer"
         return answer
 

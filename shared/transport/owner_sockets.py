@@ -19,12 +19,12 @@ from shared.errors import FrameError, ProtocolVersionError
 from shared.limits import HELD_MESSAGES_MAX, HELD_PEERS_MAX
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
 from shared.messages.codec import Codec
-from shared.messages.frames import Buffer
+from shared.messages.frames import Buffer, seal
 from shared.messages.from_binder import FROM_BINDER, FromBinder
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
-from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Drain, Published, ToScorer
+from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
 from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
@@ -176,9 +176,9 @@ class OwnerSockets(Closing):
                 message, buffers = decode(parts[1:])
             except FrameError as error:
                 note_dropped(error)
-                if isinstance(error, ProtocolVersionError) and channel is Channel.SCORERS:
+                if isinstance(error, ProtocolVersionError):
                     # It cannot read this; that is what tells it.
-                    self.send(channel, peer, Drain())
+                    send_now(socket, [peer, *seal(b"")])
                 continue
             one = Received(channel, peer, message, buffers, key_name)
             if channel is Channel.SCORERS and peer not in self._subscribers:

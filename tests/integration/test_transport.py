@@ -8,8 +8,9 @@ import subprocess
 import sys
 import tempfile
 import threading
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Callable, Iterator, Sequence
 from pathlib import Path
+from unittest.mock import patch
 
 import msgspec
 import pytest
@@ -17,10 +18,12 @@ import zmq
 
 from daemon.adapter.outbox import MessageSink
 from daemon.adapter.process import Adapter, EventsLostError, adapter_peer
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, ProtocolVersionError
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.meta_v1 import ObjectMeta
+from shared.messages import frames
 from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
+from shared.messages.codec import Codec, M
 from shared.messages.from_binder import FROM_BINDER, BinderHello, BindReport, FromBinder
 from shared.messages.from_scorer import ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import TO_BINDER, BindPods, ToBinder, Welcome
@@ -100,6 +103,18 @@ def dropped(caplog: pytest.LogCaptureFixture) -> list[str]:
     """What was wrong with each message that was dropped."""
     lines = [each for each in caplog.records if each.msg == "message_dropped"]
     return [getattr(each, "berth_fields")["problem"] for each in lines]  # noqa: B009 # Set by the log.
+
+
+class OfOtherVersion(Codec[M]):
+    """Of a berth whose messages look otherwise."""
+
+    def encode(self, message: M, buffers: Sequence[frames.Buffer] = ()) -> list[frames.Buffer]:
+        with patch.object(frames, "PROTOCOL_VERSION", 1):
+            return super().encode(message, buffers)
+
+    def decode(self, parts: Sequence[frames.Buffer]) -> tuple[M, Sequence[frames.Buffer]]:
+        with patch.object(frames, "PROTOCOL_VERSION", 1):
+            return super().decode(parts)
 
 
 def delta(sequence: int) -> SnapshotDelta:
@@ -411,6 +426,22 @@ class TestAsyncPeer:
         thread.join()
         assert seen == [Connected(), Welcome(1), BindPods(1, [])]
         assert one(owner).message == BindReport(1, [1], [])
+
+    @pytest.mark.parametrize("channel", [Channel.ADAPTER, Channel.BINDERS, Channel.ADMIN])
+    def test_who_is_of_another_version_than_the_owner_is_told_so(
+        self, runtime_dir: Path, owner: OwnerSockets, channel: Channel
+    ) -> None:
+        codec = OfOtherVersion[BinderHello](channel, BinderHello)
+
+        async def other() -> None:
+            with AsyncPeer(runtime_dir, channel, "other", codec, codec) as peer:
+                assert await peer.recv() == Connected()
+                assert await peer.send(BinderHello(0))
+                assert await asyncio.to_thread(owner.poll, WAIT_MS) == []
+                with pytest.raises(ProtocolVersionError, match="same berth on all hosts"):
+                    await asyncio.wait_for(peer.recv(), HANG_S)
+
+        asyncio.run(other())
 
     def test_a_burst_beyond_the_bound_is_taken_in_order_and_nothing_is_lost(
         self, runtime_dir: Path, owner: OwnerSockets

@@ -7,6 +7,7 @@ from typing import Final
 
 import pytest
 
+from shared.errors import ProtocolVersionError
 from shared.messages.admin import (
     AdminAnswer,
     AdminRequest,
@@ -109,3 +110,15 @@ def test_without_an_owner_the_question_says_where_it_was_asked(owners: Owners) -
     link = OwnerLink(NOWHERE, lambda *_: peer)  # type: ignore[arg-type]  # The peer is ours.
     with pytest.raises(NoAnswerError, match=r"no owner at ipc:///nowhere/admin\.sock"):
         asyncio.run(link.ask(StatusRequest(), TextAnswer, timeout_s=0.01))
+
+
+def test_an_owner_of_another_version_is_none_that_answers(owners: Owners) -> None:
+    peer = owners.connect()
+
+    async def refused() -> AdminAnswer | Connected:
+        raise ProtocolVersionError("install the same berth")
+
+    peer.recv = refused
+    link = OwnerLink(NOWHERE, lambda *_: peer)  # type: ignore[arg-type]  # The peer is ours.
+    with pytest.raises(NoAnswerError, match="install the same berth"):
+        asked(link, StatusRequest())
