@@ -5,8 +5,8 @@ can be when it looks at what it was given.
 
 A loss is always told, never silent: damaged frames of the snapshot channel come out as
 `SnapshotDamaged` (treat it as a gap), a new connection to the owner as `Connected` (say Hello;
-after the first one it means that the owner may be another, or that messages were lost). Dropped
-frames show in the sequence numbers.
+after the first one it means that the owner may be another, or that messages were lost), and damaged
+work too. Dropped frames show in the sequence numbers.
 """
 
 from collections.abc import Sequence
@@ -161,10 +161,12 @@ class ScorerSockets(Closing):
             except ProtocolVersionError:
                 raise
             except FrameError as error:
-                # Work may have been the full snapshot that we wait for, or pods: asking for a full
-                # snapshot again is right in both cases, and the owner then repeats itself.
                 note_dropped(error)
-                received.append(FromOwner(SnapshotDamaged(str(error)), ()))
+                # Of the work it may have been pods, or the snapshot that we wait for: who greets
+                # again is told all of it again.
+                is_work = channel is Channel.SCORERS
+                told = Connected() if is_work else SnapshotDamaged(str(error))
+                received.append(FromOwner(told, ()))
 
 
 def _address(way: Path | RemoteOwner, channel: Channel) -> str:

@@ -400,7 +400,7 @@ class ScorerLoop:
         if replica.nodes.dictionary_waste() > DICTIONARY_WASTE_MAX:
             replica.mark_broken()
             self._ask_for_resync("sets that no row has any more")
-        elif not replica.is_whole and replica.epoch:
+        elif not replica.is_whole:
             self._ask_for_resync("the copy is still not whole")
         self._look_for_lost_deltas()
         self._plugin_times.flush(self._tally)

@@ -2,6 +2,7 @@
 
 from collections.abc import Sequence
 
+import msgspec
 import pytest
 
 from bench.manual_clock import ManualClock
@@ -16,6 +17,7 @@ from shared.messages.to_scorer import (
     ScheduleExtended,
     SchedulePods,
     ScorerRefused,
+    SnapshotFull,
     TaskRun,
     ToScorer,
 )
@@ -87,18 +89,18 @@ class LastingSockets(PlayedSockets):
 
     def __init__(self, came: Sequence[FromOwner], clock: ManualClock) -> None:
         super().__init__([])
-        self._polls: list[list[FromOwner]] = [part for one in came for part in ([one], [])]
-        self._polls += [[]] * 5
+        self.polls: list[list[FromOwner]] = [part for one in came for part in ([one], [])]
+        self.polls += [[]] * 5
         self._clock = clock
 
     @property
     def is_over(self) -> bool:
-        return not self._polls
+        return not self.polls
 
     def poll(self, timeout_ms: int) -> list[FromOwner]:
         del timeout_ms
         self._clock.advance(1.0)
-        return self._polls.pop(0)
+        return self.polls.pop(0)
 
 
 @pytest.mark.parametrize("is_early", [True, False])
@@ -121,3 +123,13 @@ def test_what_an_earlier_owner_wanted_keeps_nobody_waiting(work: ToScorer, is_ea
     sockets = LastingSockets([FromOwner(Connected(), ()), *came], clock)
     loop_on(sockets, clock).run(lambda: sockets.is_over)
     assert not [each for each in sockets.sent if isinstance(each, ResyncRequest)]
+
+
+def test_a_first_copy_that_is_of_no_use_is_asked_for_until_one_is() -> None:
+    """Also where it came twice in a moment, of which the second is not asked for again at once."""
+    useless = SnapshotFull(2, 0, 1, {}, msgspec.Raw(b"\xc1"), 0)
+    clock = ManualClock(0.0)
+    sockets = LastingSockets([FromOwner(Connected(), ())], clock)
+    sockets.polls.insert(1, [FromOwner(useless, ())] * 2)
+    loop_on(sockets, clock).run(lambda: sockets.is_over)
+    assert len([each for each in sockets.sent if isinstance(each, ResyncRequest)]) == 2
