@@ -8,7 +8,7 @@ from collections import Counter
 
 from bench.sim.berth import Berth
 from bench.sim.links import PeerEnd
-from bench.sim.oracle import why_not
+from bench.sim.oracle import OraclePod, why_not
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from bench.sim.slow_pods import CannotTell
@@ -35,8 +35,9 @@ class JudgedOrders:
         self._ready: tuple[object, ...] = ()
         self._last_order: dict[bytes, int] = {}
         self.evictions_count = 0
-        self._decided: dict[str, tuple[int, int]] = {}
-        """Uid of a preemptor -> what there was when it was decided who goes for it."""
+        self._decided: dict[str, tuple[tuple[int, int], list[OraclePod]]] = {}
+        """Uid of a preemptor -> what there was when it was decided who goes for it, and who of its
+        group was thought to be on nodes."""
 
     def hear(self, end: PeerEnd, message: object) -> None:
         """What is sent."""
@@ -78,9 +79,9 @@ class JudgedOrders:
                 raise SimulatedFailure("order of bindings", told)
             self._last_order[end.identity] = order.number
 
-    def decided(self, preemptor_uid: str, cache: Cache) -> None:
-        """It was just decided who goes for the pod."""
-        self._decided[preemptor_uid] = _version(cache)
+    def decided(self, preemptor_uid: str, cache: Cache, mates: list[OraclePod]) -> None:
+        """It was just decided who goes for the pod, with others of its group on these nodes."""
+        self._decided[preemptor_uid] = _version(cache), mates
 
     def _judge_evictions(self, owner: OwnerProcess, message: PreemptPods) -> None:
         """Once all that was to go from the node is gone, the pod that needs the room has it. Who came
@@ -91,9 +92,10 @@ class JudgedOrders:
             victim = cache.get_pod(order.uid)
             if queued is None or victim is None:
                 continue  # It is gone already, or has changed its mind.
-            if self._decided.get(order.preemptor_uid) != _version(cache):
+            version, mates = self._decided.get(order.preemptor_uid, (None, []))
+            if version != _version(cache):
                 continue
-            cluster = self._states.held_by(message.epoch, cache)
+            cluster = self._states.held_by(message.epoch, cache).beside(mates)
             node = cluster.node(order.node_name)
             if node is None:
                 continue

@@ -108,8 +108,11 @@ class OracleCluster:
         uids = {pod.uid for pod in gone}
         return replace(self, pods=[pod for pod in self.pods if pod.uid not in uids])
 
-    def beside(self, more: Iterable[OraclePod]) -> "OracleCluster":
-        return replace(self, pods=[*self.pods, *more])
+    def beside(self, more: Sequence[OraclePod]) -> "OracleCluster":
+        """With these on their nodes, and so nominated no more."""
+        uids = {pod.uid for pod in more}
+        nominated = [pod for pod in self.nominated if pod.uid not in uids]
+        return replace(self, pods=[*self.pods, *more], nominated=nominated)
 
     def on(self, node: OracleNode) -> list[OraclePod]:
         return [pod for pod in self.pods if pod.node == node.name]

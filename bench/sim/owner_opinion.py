@@ -204,11 +204,15 @@ class OwnerOpinion:
         commit = nominations.commit
 
         def committed(attempt: Any, proposal: Any, *rest: Any, **named: Any) -> int | None:
-            cluster = self._states.held_by(owner.epoch, cache)
+            mates = [
+                waiting(mate.pod.record, cache.nodes.name_of(row))
+                for mate, row in named["placed"] or ()
+            ]
+            cluster = self._states.held_by(owner.epoch, cache).beside(mates)
             count: int | None = commit(attempt, proposal, *rest, **named)
             if count is not None:
                 self._check_evictions(cache, cluster, attempt, proposal)
-                self._orders.decided(attempt.pod.record.uid, cache)
+                self._orders.decided(attempt.pod.record.uid, cache, mates)
             return count
 
         nominations.commit = committed
@@ -217,8 +221,10 @@ class OwnerOpinion:
     def _check_evictions(
         self, cache: Cache, cluster: OracleCluster, attempt: Any, proposal: Any
     ) -> None:
-        """Whoever goes has to, as things are now. Where extenders were asked the worker's search is the
-        last word on who has to (`extended_opinion.py`), and they only on who may."""
+        """Whoever goes has to, as things are now, and with those of its group on their nodes that were
+        placed before it (`podGroupSchedulingDefaultAlgorithm` in pkg/scheduler/schedule_one_podgroup.go,
+        v1.36.2). Where extenders were asked the worker's search is the last word on who has to
+        (`extended_opinion.py`), and they only on who may."""
         node = cluster.node(cache.nodes.name_of(proposal.node_row))
         assert node is not None, "the owner looked"
         pod = waiting(attempt.pod.record)

@@ -8,6 +8,7 @@ from bench.sim.extender import LICENCE, is_refused
 from bench.sim.plan_claims import DISKS, STORAGE
 from bench.sim.plan_groups import GROUPS
 from bench.sim.refusal import PERMIT, REFUSED_AS, REFUSED_AT
+from bench.sim.sim_objects import HOST
 from bench.sim.sim_plan import Plan, configurations
 from bench.sim.sim_run import play
 from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX
@@ -362,6 +363,37 @@ def test_who_had_to_leave_room_alone_that_is_held_for_a_group_is_not_told_who_ha
     assert play(plan).bound_count == 4
     rule = "self._mattered_more(victim, pod, queued)"
     assert kind_of_failure(plan, "bench.sim.at_rest", rule, "False") == "no room made"
+
+
+def test_who_has_others_go_for_a_gang_counts_those_of_it_that_have_a_place() -> None:
+    """By spread it fits where the low one is only beside the first one on the other node."""
+    pods = pod(0.0, "kept", 1000), pod(0.0, "low"), pod(3.0, "g0", 200), pod(3.0, "g1", 100)
+    kept, low, first, second = (each.what for each in pods)
+    kept["spec"]["nodeSelector"] = {HOST: "n0"}
+    kept["labels"] = first["labels"] = second["labels"] = {"app": "a"}
+    low["spec"]["containers"][0]["resources"] = {"requests": {"cpu": "2"}}
+    second["spec"]["containers"] = low["spec"]["containers"]
+    second["spec"]["topologySpreadConstraints"] = [
+        {
+            "maxSkew": 1,
+            "topologyKey": HOST,
+            "whenUnsatisfiable": "DoNotSchedule",
+            "labelSelector": {"matchLabels": {"app": "a"}},
+        }
+    ]
+    first["spec"]["schedulingGroup"] = second["spec"]["schedulingGroup"] = {"podGroupName": "g"}
+    spec = {"schedulingPolicy": {"gang": {"minCount": 2}}}
+    nodes = node("n0", "3"), node("n1")
+    for each in nodes:
+        each.what["labels"] = {HOST: each.what["name"]}
+    plan = story(*nodes, *pods[:2], create(GROUPS, "g", 2.0, spec=spec), *pods[2:])
+    plan = plan._replace(feature_gates=GANG_GATES)
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 4
+    for module in ("bench.sim.owner_opinion", "bench.sim.judged_orders"):
+        kind = kind_of_failure(plan, module, "cache).beside(mates)", "cache)")
+        assert kind == "eviction in vain"
 
 
 def test_room_that_the_api_server_refuses_to_make_is_made_at_the_next_attempt() -> None:
