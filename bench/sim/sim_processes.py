@@ -290,6 +290,8 @@ class AsyncProcess(VirtualLoop):
         super().__init__(simulation, name, clock, network)
         self.failure: SimulatedFailure | None = None
         self.ends: list[AsyncEnd] = []
+        self.binder: BinderLife | None = None
+        """Whose life it is, of a binder."""
 
     def start(self, main: Callable[[], Any]) -> None:
         """`main` returns the exit code."""
@@ -414,6 +416,7 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
             machine.binder_count,
             MAX_IN_FLIGHT,
         )
+        process.binder = binder
         process.add_signal_handler(signal.SIGTERM, binder.drain)
         await binder.run()
         return exit_codes.OK

@@ -241,7 +241,7 @@ class Network:
         self.latency = Latency(simulation.rng("network"), WIRE_S_MEDIAN)
         """Of connecting."""
         self.connections_count = 0
-        self.speaker = ""
+        self.speaker: VirtualLoop | None = None
         """Whose bytes the server is reading."""
         self.stalled_until_s: dict[tuple[str, bool], float] = {}
         """(process, towards the server) -> until when no byte gets through."""
@@ -293,7 +293,7 @@ class Transport(asyncio.Transport):
 
     def _read(self, chunk: bytes) -> None:
         if not self._is_lost:
-            self._network.speaker = self.other.loop.name
+            self._network.speaker = self.other.loop
             self.protocol.data_received(chunk)
 
     def receive(self, act: Callable[[], None]) -> None:

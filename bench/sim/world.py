@@ -29,7 +29,7 @@ from bench.sim.extender import ServerWithExtenders
 from bench.sim.poison import is_poison
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
 from bench.sim.sim_objects import NODES
-from bench.sim.sim_processes import ScorerProcess, new_process, start_api_server
+from bench.sim.sim_processes import AsyncProcess, ScorerProcess, new_process, start_api_server
 from bench.sim.slow_pods import amount
 from bench.sim.virtual_loop import Network, VirtualLoop
 from shared.kube.timestamps import second_time
@@ -99,9 +99,9 @@ class World:
         self.grown_pods: set[str] = set()
         """Pods (uids) that may ask for more than they did when somebody looked for a node for them."""
         self.requests_count = 0
-        self.looks: dict[tuple[str, int], dict[str, int]] = {}
-        """(name of the pod, epoch of the owner) -> uid -> how often it may be bound without another
-        look."""
+        self.looks: dict[tuple[str, int | None], dict[str, int]] = {}
+        """(name of the pod, epoch of the owner whom a binder obeys) -> uid -> how often it may be bound
+        without another look."""
         self.broken_rules: list[tuple[str, str]] = []
         """(rule, detail) of what the witness saw; taken by the judge."""
         self._controllers = Controllers(self)
@@ -183,15 +183,18 @@ class World:
         parts = request.target.partition("?")[0].split("/")
         if "pods" not in parts or len(parts) < 7:
             return
+        speaker = self.network.speaker
         if self.simulation.story is not None:
             told = "" if fault is None else f", but the server's fault is: {fault}"
-            who = self.network.speaker
+            who = "" if speaker is None else speaker.name
             self.simulation.tell(f"    {who} sends {request.method} {'/'.join(parts[4:])}{told}")
         stored = self.server.cluster.pods.get(parts[4], parts[6])
-        owner = self._berth_of(self.network.speaker).owner
-        if stored is None or owner is None:
+        binder = speaker.binder if isinstance(speaker, AsyncProcess) else None
+        if stored is None or binder is None:
             return
-        looks = self.looks.setdefault((stored.key, owner.epoch), {stored.uid: 1})
+        # There may be another owner, which this binder has not heard of.
+        epoch = binder._last_epoch  # noqa: SLF001 # Nobody else asks.
+        looks = self.looks.setdefault((stored.key, epoch), {stored.uid: 1})
         if request.method == "GET":
             for uid, count in looks.items():
                 looks[uid] = min(count + 1, BINDERS_MAX)
@@ -356,11 +359,6 @@ class World:
             self.simulation.tell(f"    refused: {answer.code}")
 
     # What goes wrong --------------------------------------------------------------------------------
-
-    def _berth_of(self, process: str) -> Berth:
-        number, _, name = process.rpartition("/")
-        del name
-        return self.berths[int(number or 0)]
 
     def _find(self, process: str) -> Process | None:
         """Where it lives just now."""
