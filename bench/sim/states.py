@@ -35,6 +35,7 @@ OTHER_KINDS: Final = [
     *(kind.plural for kind in ALL_KINDS if kind.plural not in ("pods", "nodes")),
     DOORS,
 ]
+CLAIMS: Final = "resourceclaims"
 
 
 class ClassText(NamedTuple):
@@ -122,7 +123,7 @@ class States:
                 if each.pod_uids != (reserving,)
             }
             latest[kind] = told.get(kind, {}) | over
-        return told, latest
+        return _with_shared(told, latest, store), latest
 
     def _as_plain(self, value: object) -> Json:
         found = self._plain.get(id(value))
@@ -192,12 +193,13 @@ class States:
         nominated = [
             self._nominated(epoch, each, name) for each, name in nominations.values() if name
         ]
+        latest = _with_assumed(cluster.latest, replica, self._as_plain)
         return OracleCluster(
             cluster.nodes,
             [*cluster.pods, *placed],
             cluster.namespaces,
-            cluster.told,
-            _with_assumed(cluster.latest, replica, self._as_plain),
+            _with_shared(cluster.told, latest, replica.objects),
+            latest,
             nominated,
         )
 
@@ -209,6 +211,14 @@ def _with_assumed(latest: Any, replica: Replica, as_plain: Any) -> Any:
         over = {key: as_plain(each.value) for key, each in replica.objects.assumed(kind).items()}
         more[kind] = more.get(kind, {}) | over
     return more
+
+
+def _with_shared(told: Any, latest: Any, store: ObjectStore) -> Any:
+    """Pods of the group that is being tried see devices of one another's as if all were told of them
+    (`podGroupStateData` in dynamicresources/dynamicresources.go, v1.36.2)."""
+    keys = [key for kind, key in store._of_group or () if kind == CLAIMS]  # noqa: SLF001 # The same.
+    shared = {key: latest[CLAIMS][key] for key in keys if key in latest.get(CLAIMS, {})}
+    return told | {CLAIMS: told.get(CLAIMS, {}) | shared} if shared else told
 
 
 def waiting(record: PodRecord, node: str = "") -> OraclePod:
