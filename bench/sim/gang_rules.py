@@ -88,14 +88,14 @@ def _key_of(pod: Json) -> str:
 
 def _can_be_told(spec: Json, waiting: list[OraclePod], cluster: OracleCluster) -> bool:
     """Of pods that name two profiles not one is tried: their specs are not alike. Neither is one that
-    extenders would have to be asked about."""
+    extenders would have to be asked about, or one of those that share what only one may have."""
     if spec.get("schedulingConstraints") or any(_looks_around(pod) for pod in cluster.pods):
         return False
     shapes: list[Any] = []
     for pod in waiting:
         if _looks_around(pod) or GROUP in pod.labels or pod.spec.get("schedulingGates"):
             return False
-        if is_asked_about(pod.spec):
+        if is_asked_about(pod.spec) or pod.spec.get("volumes") or pod.spec.get("resourceClaims"):
             return False
         if pod.spec not in shapes:
             shapes.append(pod.spec)

@@ -5,7 +5,7 @@ import random
 from collections.abc import Container
 from typing import Final
 
-from bench.sim import plan_cluster, plan_faults
+from bench.sim import plan_claims, plan_cluster, plan_faults
 from bench.sim.draw import Action, Draw, Json
 from bench.sim.plan_cluster import ZONE, shape
 from bench.sim.sim_objects import HOST, NODES
@@ -23,7 +23,7 @@ OTHER_PROFILE: Final = "other-scheduler"
 
 def feature_gates(seed: int, features: Container[str]) -> str:
     """Those that a plan with pod groups has on."""
-    if not any(each in features for each in ("pod_groups", "torn", "raided")):
+    if not any(each in features for each in ("pod_groups", "torn", "raided", "equipped")):
         return ""
     rng = random.Random(f"plan/{seed}/gates")
     drawn = [each for each in SOMETIMES if rng.random() < 0.5]
@@ -129,6 +129,28 @@ def raided(draw: Draw) -> list[Action]:
         else:
             gone = {"namespace": "default", "name": rng.choice(mates).what["name"]}
             made.append(Action(soon_s, "delete_pod", gone))
+    return made
+
+
+def equipped(draw: Draw) -> list[Action]:
+    """Groups whose pods want volumes and devices, of their own or ones that they share."""
+    rng, made, features = draw.rng, [], draw.features
+    if not {"volumes", "devices"} & features:
+        made += [*plan_claims.storage(draw), *plan_claims.device_pools(draw)]
+        made.append(plan_claims.controllers(draw))
+        draw.features = features | {"volumes", "devices"}
+    for _ in draw.some(3):
+        at_s, name = draw.time_s(), f"g{len(draw.pods)}"
+        pods = _members(draw, name, at_s)
+        for pod in pods:
+            made += plan_claims.add_claims(draw, pod.what["spec"], pod.at_s)
+            draw.pods.append({"namespace": "default", "name": pod.what["name"]})
+        body = {"metadata": {"name": name}, "spec": _spec(draw, len(pods))}
+        made += [*pods, Action(draw.late_s(at_s), "create", {"path": GROUPS, "body": body})]
+        if rng.random() < 0.3:
+            gone = {"namespace": "default", "name": rng.choice(pods).what["name"]}
+            made.append(Action(draw.time_s(), "delete_pod", gone))
+    draw.features = features
     return made
 
 

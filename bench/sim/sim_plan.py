@@ -60,6 +60,7 @@ LATER: Final = {
     "started": {"started": 0.05},
     "raided": {"raided": 0.03},
     "doors": {"doors": 0.05},
+    "equipped": {"equipped": 0.05},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -245,4 +246,5 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "stubborn": plan_faults.stubborn,
     "started": plan_changes.started,
     "raided": plan_groups.raided,
+    "equipped": plan_groups.equipped,
 }

@@ -5,7 +5,7 @@ from typing import Any
 from bench.sim.deadly import DEADLY, SCORER
 from bench.sim.draw import Action, create
 from bench.sim.extender import LICENCE, is_refused
-from bench.sim.plan_claims import DISKS, STORAGE
+from bench.sim.plan_claims import CLAIMS, DEVICES, DISKS, SLICES, STORAGE
 from bench.sim.plan_groups import GROUPS
 from bench.sim.refusal import PERMIT, REFUSED_AS, REFUSED_AT
 from bench.sim.sim_objects import HOST
@@ -396,6 +396,27 @@ def test_who_has_others_go_for_a_gang_counts_those_of_it_that_have_a_place() -> 
         assert kind == "eviction in vain"
 
 
+def test_two_of_a_gang_may_share_a_claim_that_nobody_has_yet() -> None:
+    claim = {"requests": [{"name": "r", "exactly": {"deviceClassName": "gpu"}}]}
+    pool = {"name": "n0", "generation": 1, "resourceSliceCount": 1}
+    cards = {"driver": "gpu", "nodeName": "n0", "pool": pool, "devices": [{"name": "d"}]}
+    gang = whole_node_gang(3.0)
+    for each in gang[1:]:
+        each.what["spec"]["resourceClaims"] = [{"name": "c", "resourceClaimName": "c"}]
+    plan = story(
+        node("n0", "2"),
+        create(f"{DEVICES}/deviceclasses", "gpu", spec={}),
+        create(SLICES, "n0", spec=cards),
+        create(CLAIMS, "c", spec={"devices": claim}),
+        *gang,
+    )._replace(feature_gates=GANG_GATES)
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 2
+    kind = kind_of_failure(plan, "bench.sim.states", "| shared} if shared else told", "}")
+    assert kind == "placement"
+
+
 def test_room_that_the_api_server_refuses_to_make_is_made_at_the_next_attempt() -> None:
     refused = {"at": "request", "do": "refuse", "code": 409, "method": "DELETE", "path": "*/pods/*"}
     plan = story(
@@ -424,7 +445,7 @@ def test_who_says_that_it_is_nominated_is_believed_also_where_others_go_for_anot
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 2
-    told = "self._decided.get(order.preemptor_uid) != _version(cache)"
+    told = "version != _version(cache)"
     assert kind_of_failure(plan, "bench.sim.judged_orders", told, "False") == "eviction in vain"
 
 
