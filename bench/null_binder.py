@@ -21,6 +21,7 @@ from shared.config import load_configuration
 from shared.errors import OperationalError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.binding_api import Skipped
+from shared.kube.binding_work import ClaimWork, claim_work
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -32,7 +33,6 @@ from shared.messages.from_binder import (
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
-    ClaimWork,
     Drain,
     PreemptPods,
     ReleaseClaim,
@@ -41,6 +41,7 @@ from shared.messages.to_binder import (
     ToBinder,
     Welcome,
 )
+from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.log import EventLog
 from shared.transport.parent import watch_for_end
 from shared.transport.sockets import Connected
@@ -138,7 +139,7 @@ class NullBinder:
                 failed = [failure for order in orders if (failure := self._refusal(order))]
                 refused = {failure.ticket for failure in failed}
                 bound = [order for order in orders if order.ticket not in refused]
-                self._tell([Bound(o.uid, o.pod, o.node_name, now_s, o.claims) for o in bound])
+                self._tell([Bound(o.uid, o.pod, o.node_name, now_s, _claims(o)) for o in bound])
                 finished = [order.ticket for order in bound]
                 return [BindReport(epoch, finished, failed)]
             case ReportPods(epoch, patches):
@@ -192,6 +193,11 @@ def _lines(patches: Sequence[StatusPatch]) -> list[Line]:
     refused = [each for each in patches if each.reason]
     lines += [Refused(v.uid, f"{v.namespace}/{v.name}", v.reason, v.message) for v in refused]
     return lines
+
+
+def _claims(order: BindPod) -> list[ClaimWork]:
+    told = order.work.get(DYNAMIC_RESOURCES)
+    return [] if told is None else claim_work(told)
 
 
 async def _nobody_bound(_: BindPod) -> None:

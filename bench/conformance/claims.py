@@ -18,9 +18,9 @@ from shared.kube.api.resource_v1 import (
     ResourceClaimConsumer,
     ResourceClaimSpec,
 )
+from shared.kube.binding_work import ClaimWork
 from shared.kube.pod_record import PodRecord
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
-from shared.messages.to_binder import ClaimWork
 from shared.plugins.devices.dynamic_resources import DynamicResources
 
 Json = dict[str, Any]

@@ -34,9 +34,10 @@ from daemon.adapter.outbox import MessageSink
 from daemon.supervisor.process_list import ProcessEntry
 from shared.clock import Clock
 from shared.errors import OperationalError
+from shared.kube.binding_work import ClaimWork
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.admin import StatusAnswer
-from shared.messages.to_binder import ClaimWork, ReleaseClaim
+from shared.messages.to_binder import ReleaseClaim
 from shared.messages.to_owner import AdapterMessage
 
 LINES_PER_TURN: Final = 64

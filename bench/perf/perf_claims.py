@@ -9,8 +9,8 @@ from typing import Final
 import msgspec
 
 from bench.perf.object_template import JsonObject
+from shared.kube.binding_work import ClaimWork
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
-from shared.messages.to_binder import ClaimWork
 
 POD_CLAIM_NAME: Final = "resource.kubernetes.io/pod-claim-name"
 POD_MARK: Final = "berth-stand-in-for-the-pod"

@@ -101,8 +101,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/out_of_tree.py:*",
         "workers/scorer/room_maker.py:RoomMaker.conclude:return Failure([[]task.ticket*",
         "workers/scorer/room_maker.py:RoomMaker.conclude:told, is_error*",
-        "daemon/core/claim_work.py:claim_work:return *",
-        "daemon/core/claim_work.py:volume_work:return None",
         "daemon/core/cluster_changes.py:ClusterChanges._join_group:self._groups.remove(old)",
         "daemon/core/cluster_changes.py:ClusterChanges._join_group:let_in.append(record.uid)",
         "workers/scorer/extended_pods.py:ExtendedPods._filtered:return ExtenderAnswer(number*",
@@ -215,7 +213,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Devices are ready at once": (
         "workers/binder/claim_bind.py:ClaimBinder.pre_bind:if end.unready*",
         "workers/binder/claim_bind.py:ClaimBinder.pre_bind:return Refused(end.message)*",
-        "workers/binder/claim_bind.py:ClaimBinder.pre_bind:await self.freer.undo(*",
+        "workers/binder/claim_bind.py:ClaimBinder.pre_bind:await self.undo(*",
         "workers/binder/claim_bind.py:ClaimBinder.pre_bind:self._on_waiting(order)",
         "workers/binder/claim_bind.py:ClaimBinder.pre_bind:end = await self._devices.end(*",
         "workers/binder/api_bodies.py:waiting_for_devices_event",
@@ -262,7 +260,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Two things would have to meet within a moment": (
         "daemon/core/binder_links.py:BinderLinks._on_report:*requeue_error*",
         "daemon/core/binder_links.py:BinderLinks._on_bind_failed:return",
-        "daemon/core/claim_work.py:claim_releases:continue*",
+        "daemon/core/freed_claims.py:claim_releases:continue*",
         "daemon/core/group_commits.py:GroupCommits._is_placed:*nominator.nominate(*",
         "daemon/core/group_commits.py:GroupCommits._have_gone:return False",
         "daemon/core/group_victims.py:confirmed_victims:return None",

@@ -13,10 +13,10 @@ from typing import Final, NamedTuple, assert_never, cast
 import msgspec
 from msgspec.structs import replace
 
-from daemon.core.claim_work import forget_written, written_claims
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.effects import TellAdapter
 from daemon.core.events import AdapterSaid
+from daemon.core.freed_claims import forget_written, written_claims
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.permit_stage import PermitStage

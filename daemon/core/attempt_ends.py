@@ -7,10 +7,9 @@ Permit plugin decides and what a binder reports all end in one of these.
 from collections import Counter
 from collections.abc import Collection
 
-from daemon.core.bindings import NO_WORK, BindingWork
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.claim_work import claim_releases, claim_work, volume_work
 from daemon.core.effects import TellBinder
+from daemon.core.freed_claims import claim_releases
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
@@ -27,28 +26,20 @@ from shared.messages.to_binder import BindPod, Decision, ReportPods, StatusPatch
 
 
 class AttemptEnds(Part):
-    def work_for(self, record: PodRecord, info: PodInfo, node_name: str) -> BindingWork:
-        """What the volumes and claims need of a pod that has just been reserved a place."""
-        cache = self._facts.cache
-        view, row = cache.view, cache.nodes.row_of(node_name)
-        volumes = volume_work(self._facts.plugins, info, view, row)
-        claims = claim_work(self._facts.plugins, record, info, view, row)
-        return BindingWork(volumes, tuple(claims))
-
     def order_binding(
         self,
         pod: QueuedPod,
         record: PodRecord,
         node_name: str,
-        work: BindingWork = NO_WORK,
+        work: dict[str, bytes] | None = None,
         *,
         is_announced: bool = False,
     ) -> None:
-        """`record` is as it was when it was assumed. NO_WORK: nothing is to be done before the binding,
-        as for nearly all pods. `is_announced`: as `BinderPool.order` has it."""
+        """`record` is as it was when it was assumed. `work`: as `BindPod` has it; None: no plugin was
+        asked, as for nearly all pods. `is_announced`: as `BinderPool.order` has it."""
         facts, outgoing, settings = self._facts, self._outgoing, self._facts.settings
         extenders: list[int] = []
-        if work is not NO_WORK:
+        if work is not None:
             facts.nominations.releases += claim_releases(
                 pod.ticket, record, pod.info, facts.cache.view
             )
@@ -60,7 +51,7 @@ class AttemptEnds(Part):
         is_news = not is_announced and record.nominated_node_name != node_name
         bind = BindPod(
             pod.ticket, pod.pod_class.profile, record.namespace, record.name, record.uid, node_name,
-            False, record.resource_version, work.volumes, list(work.claims), extenders,
+            False, record.resource_version, work or {}, extenders,
             self._decision(pod) if settings.annotates_decisions else None,
             settings.announces_nodes and is_news,
         )  # fmt: skip

@@ -11,7 +11,7 @@ import math
 import zlib
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 
@@ -19,30 +19,10 @@ from daemon.core.effects import Effect, TellBinder
 from daemon.core.peers import Peer, Peers
 from shared.kube.pod_record import PodRecord
 from shared.limits import ORDERS_PER_BINDER_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
-from shared.messages.to_binder import (
-    BindPod,
-    BindPods,
-    ClaimWork,
-    DeleteVictim,
-    PreemptPods,
-    ReleaseClaim,
-    VolumeWork,
-)
+from shared.messages.to_binder import BindPod, BindPods, DeleteVictim, PreemptPods, ReleaseClaim
 
 PAUSE_DOUBLINGS_MAX: Final = 10
 """Of what may be doubled further, the maximum is reached by then."""
-
-
-class BindingWork(NamedTuple):
-    """What has to be written before a pod is bound, as it was reserved. Taken down right after Reserve:
-    claims and volumes may be deleted or replaced while the pod waits for Permit or for a binder. Then
-    its binding has to fail in PreBind, and not to be done without them."""
-
-    volumes: VolumeWork | None = None
-    claims: tuple[ClaimWork, ...] = ()
-
-
-NO_WORK: Final = BindingWork()
 
 
 class Order(msgspec.Struct, frozen=True, eq=False, gc=False):

@@ -23,8 +23,8 @@ import numpy as np
 from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
-from daemon.core.claim_work import claim_releases
 from daemon.core.dispatch import Attempt, Placed, Scorer
+from daemon.core.freed_claims import claim_releases
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
@@ -264,7 +264,7 @@ class Committer(Part):
         no extender binds them."""
         return not (
             self._facts.plugins.permit.get(pod_class.profile)
-            or pod_class.info.takes_more_than_room
+            or self._facts.plugins.may_reserve(pod_class.info)
             or binders_of(self._facts.settings.extenders, pod_class.info)
         )
 

@@ -4,7 +4,7 @@ Filter runs here too, but through `daemon.core.checker.Checker`, with the scorer
 """
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, NamedTuple, TypeVar
+from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.errors import ObjectError
@@ -24,9 +24,6 @@ from shared.kube.pod_record import PodRecord
 
 FITS_NO_MORE: Final = Status(Code.UNSCHEDULABLE)
 """Of a placement that Filter would not let pass any more."""
-
-
-P = TypeVar("P")
 
 
 class OwnerPlugins(NamedTuple):
@@ -71,11 +68,6 @@ class OwnerPlugins(NamedTuple):
                 return plugin.NAME
         return None
 
-    def reserving(self, pod: PodInfo, kind: type[P]) -> P | None:
-        """The Reserve plugin of this kind, if the pod's profile has it."""
-        plugins = self.reserve.get(pod.spec.scheduler_name, ())
-        return next((each for each in plugins if isinstance(each, kind)), None)
-
     def may_gate(self, pod: PodInfo) -> bool:
         """False: no PreEnqueue plugin ever keeps a pod of this class out."""
         return _concerns(self.pre_enqueue.get(pod.spec.scheduler_name, ()), "may_gate", pod)
@@ -104,6 +96,19 @@ class OwnerPlugins(NamedTuple):
                     return Status(Code.ERROR, (text,), plugin.NAME)
                 return status._replace(plugin=plugin.NAME)
         return SUCCESS
+
+    def pre_bind_work(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> dict[str, bytes]:
+        """By plugin, what is to be done before a pod is bound that was just reserved. Taken down then:
+        claims and volumes may be deleted or replaced while the pod waits for Permit or for a binder, and
+        then its binding has to fail in PreBind, and not to be done without them."""
+        told = {}
+        for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
+            ask = getattr(plugin, "pre_bind_work", None)
+            if ask is not None and (work := ask(record, pod, cluster, row)):
+                told[plugin.NAME] = work
+        return told
 
     def run_unreserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int

@@ -6,7 +6,6 @@
 from collections.abc import Iterable
 
 from daemon.core.attempt_ends import AttemptEnds, refusal
-from daemon.core.bindings import NO_WORK
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
@@ -24,14 +23,15 @@ class PermitStage(Part):
     def enter(self, pod: QueuedPod, node_name: str, now_s: float) -> bool:
         """A pod is assumed and reserved: it is bound, or waits, or is refused after all (False): then
         whoever was kept away by it on some copy is to be looked at again."""
-        record, info = pod.record, pod.info
+        record, info, cache = pod.record, pod.info, self._facts.cache
         begun_s = self._outgoing.counters.stopwatch()
         try:
             with reading("pod", record):
-                work = self._ends.work_for(record, info, node_name)
+                row = cache.nodes.row_of(node_name)
+                work = self._facts.plugins.pre_bind_work(record, info, cache.view, row)
                 status = self._facts.waiting.run_permit(record, info, node_name, work, now_s)
         except ObjectError as error:
-            work, status = NO_WORK, Status(Code.ERROR, (error.problem,))
+            work, status = {}, Status(Code.ERROR, (error.problem,))
         took_s = self._outgoing.counters.stopwatch() - begun_s
         self._outgoing.counters.took(
             "Permit", pod.pod_class.profile, took_s, status=CODE_NAMES[status.code]

@@ -18,7 +18,6 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.bindings import BindingWork
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.durations import duration_text
@@ -39,7 +38,7 @@ class Waiting(msgspec.Struct, eq=False):
     record: PodRecord
     pod: PodInfo
     node_name: str
-    work: BindingWork
+    work: dict[str, bytes]
     _ends: dict[str, tuple[float, float]]
     """Plugin -> (when its time is over, how long that was)."""
     _decided: dict[str, "Waiting"]
@@ -129,7 +128,7 @@ class WaitingPods:
     # The owner's side ----------------------------------------------------------------------------
 
     def run_permit(
-        self, record: PodRecord, pod: PodInfo, node_name: str, work: BindingWork, now_s: float
+        self, record: PodRecord, pod: PodInfo, node_name: str, work: dict[str, bytes], now_s: float
     ) -> Status:
         """SUCCESS: bind it. WAIT: it is kept here. Else the rejection or error, with its plugin."""
         row = self._cluster.nodes.row_of(node_name)

@@ -7,6 +7,7 @@ only, not the cluster. What they need of the API server they ask for themselves 
 Whatever a plugin raises counts as a failure of that one pod, which is tried again after a back-off.
 """
 
+from collections.abc import Mapping
 from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 
@@ -28,6 +29,10 @@ class Binding(Protocol):
     @property
     def node_name(self) -> str: ...
 
+    @property
+    def work(self) -> Mapping[str, bytes]:
+        """By plugin, its `pre_bind_work`, where that is not empty."""
+
 
 class Allowed(NamedTuple):
     """Go on; of a Bind plugin: the pod is bound."""
@@ -48,20 +53,18 @@ SKIPPED = Skipped()
 
 
 class PreBindPlugin(Protocol):
-    """Prepares what the pod needs on its node; may take minutes. After a refusal the owner calls
-    Unreserve, so a plugin has its own work undone there or by its next attempt."""
+    """Prepares what the pod needs on its node; may take 10 minutes, or as `pre_bind_timeout_s` says
+    (None: it ends by itself). After a refusal the owner calls Unreserve.
+
+    One that has nothing to do for most pods may say so by `pre_flight(order) -> bool` (PreBindPreFlight
+    upstream). One that takes back what it wrote may have `async undo(order)`, for pods that are not
+    bound after all: before the owner is told, even if `pre_bind` was cut short or not called. It returns
+    keys of resource claims that stay allocated for the pod; most have none.
+    """
 
     NAME: ClassVar[str]
 
     async def pre_bind(self, order: Binding) -> Allowed | Refused: ...
-
-
-@runtime_checkable
-class PreFlightPlugin(Protocol):
-    """A PreBind plugin that knows beforehand whether it has anything to do (PreBindPreFlight
-    upstream): pods for which it has not are bound without further ado."""
-
-    def pre_flight(self, order: Any) -> bool: ...
 
 
 class BindPlugin(Protocol):

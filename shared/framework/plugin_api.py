@@ -348,6 +348,10 @@ class ReservePlugin(HasName, Protocol):
 
     One that has nothing to reserve for most pods may have `reserves_for(pod) -> bool`, which is asked
     once for a class of them: False where both do nothing, whatever the node.
+
+    What its PreBind, in a binder, is to do about a reserved pod (CycleState upstream) it says right then
+    by `pre_bind_work(record, pod, cluster, row) -> bytes`, empty for nothing. PreBind finds it in the
+    order's `work`.
     """
 
     def reserve(

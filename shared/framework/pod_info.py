@@ -112,12 +112,6 @@ class PodInfo:
         finds the claims otherwise than the first did."""
         return bool(self.claim_uses or self.spec.resource_claims)
 
-    @_Once
-    def takes_more_than_room(self) -> bool:
-        """Claims, or resources that devices may provide: before such a pod is bound there may be
-        something to write."""
-        return self.takes_claims or bool(self.requests.scalars)
-
     def read_for_others(self) -> None:
         """Works out what is read of the pod when others are evaluated: what is wrong with it must not
         come out there."""

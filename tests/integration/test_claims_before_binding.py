@@ -14,9 +14,11 @@ from shared.kube.api.resource_v1 import (
     ExactDeviceRequest,
     ResourceClaimSpec,
 )
+from shared.kube.binding_work import ClaimWork, GeneratedClaim
 from shared.messages.from_binder import BindFailureReason
-from shared.messages.to_binder import BindPods, ClaimWork, GeneratedClaim, PreemptPods, ReleaseClaim
+from shared.messages.to_binder import BindPods, PreemptPods, ReleaseClaim
 from tests.support.binder_stage import EPOCH, Stage, World
+from tests.support.binding_work import with_work
 from tests.support.waiting import HANG_S
 from workers.binder.claim_lines import FINALIZER
 
@@ -53,7 +55,7 @@ def generated(name: str) -> ClaimWork:
 
 def order(stage: Stage, name: str, uid: str, claim: ClaimWork, *, again: bool = False) -> int:
     made = stage._order(name, uid, look_first=again)
-    stage.say(BindPods(EPOCH, [msgspec.structs.replace(made, claims=[claim])]))
+    stage.say(BindPods(EPOCH, [with_work(made, [claim])]))
     return made.ticket
 
 

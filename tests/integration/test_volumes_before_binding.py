@@ -2,12 +2,13 @@
 
 from typing import Any
 
-import msgspec
 import pytest
 
+from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.messages.from_binder import BindFailureReason
-from shared.messages.to_binder import BindPods, MakeVolume, TakeVolume, VolumeWork
+from shared.messages.to_binder import BindPods
 from tests.support.binder_stage import EPOCH, Stage, World
+from tests.support.binding_work import with_work
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
@@ -64,7 +65,7 @@ def work_for(world: World) -> VolumeWork:
 
 def order(stage: Stage, name: str, uid: str, work: VolumeWork, *, look_first: bool = False) -> int:
     made = stage._order(name, uid, look_first=look_first)
-    stage.say(BindPods(EPOCH, [msgspec.structs.replace(made, volumes=work)]))
+    stage.say(BindPods(EPOCH, [with_work(made, work)]))
     return made.ticket
 
 

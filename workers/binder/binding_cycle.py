@@ -18,13 +18,11 @@ from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
 from workers.binder.bind_call import NotBound, Outcome, SeeLate
-from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_lines import Unknown
-from workers.binder.volume_bind import VolumeBinder
 
 PREEMPTED: Final = "preempted by DefaultPreemption"
 PLUGIN_TIMEOUT_S: Final = 600.0
-"""For each PreBind plugin. VolumeBinding's bindTimeoutSeconds upstream is also 600."""
+"""For each PreBind plugin that does not say. VolumeBinding's bindTimeoutSeconds upstream is also 600."""
 
 log = EventLog("binder")
 
@@ -112,10 +110,17 @@ class BindingCycle:
     async def _undone(self, order: BindPod, outcome: NotBound) -> NotBound:
         if outcome.reason is BindFailureReason.UNREACHABLE:
             return outcome  # The pod may be bound.
+        left: list[str] = []
         for plugin in self._plugins(order).pre_binds:
-            if isinstance(plugin, ClaimBinder) and plugin.pre_flight(order):
-                outcome = outcome._replace(claims_left=await plugin.freer.undo(order))
-        return outcome
+            undo = getattr(plugin, "undo", None)
+            if undo is None or not _has_work(plugin, order):
+                continue
+            try:
+                async with asyncio.timeout(self._plugin_timeout_s):
+                    left += await undo(order)
+            except Exception:  # noqa: BLE001 # As in PreBind.
+                _note_bug("PreBind", plugin.NAME, order)
+        return outcome._replace(claims_left=tuple(left))
 
     async def _together(self, group: Sequence[PreBinder], order: BindPod) -> Allowed | NotBound:
         """Side by side, until all have allowed it or one has not; then none is at work any more."""
@@ -137,12 +142,12 @@ class BindingCycle:
         return ALLOWED
 
     async def _pre_bind(self, plugin: PreBinder, order: BindPod) -> Allowed | NotBound:
-        limits_itself = isinstance(plugin, VolumeBinder | ClaimBinder)
+        timeout_s = getattr(plugin, "pre_bind_timeout_s", self._plugin_timeout_s)
         try:
-            async with asyncio.timeout(None if limits_itself else self._plugin_timeout_s):
+            async with asyncio.timeout(timeout_s):
                 answer = await plugin.pre_bind(order)
         except TimeoutError:
-            answer = Refused(f"timed out after {self._plugin_timeout_s:g} s")
+            answer = Refused("timed out" + (f" after {timeout_s:g} s" if timeout_s else ""))
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
             _note_bug("PreBind", plugin.NAME, order)
             answer = Refused(f"internal error: {type(error).__name__}: {error}")
@@ -174,7 +179,6 @@ def _groups(plugins: Sequence[PreBinder], order: BindPod) -> Iterator[list[PreBi
 
 
 def _has_work(plugin: PreBinder, order: BindPod) -> bool:
-    """By its `pre_flight`, if it is a `PreFlightPlugin`; to look for the protocol takes far longer."""
     pre_flight = getattr(plugin, "pre_flight", None)
     return pre_flight is None or pre_flight(order)
 

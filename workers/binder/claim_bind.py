@@ -34,9 +34,10 @@ from shared.kube.api_errors import (
     NotFound,
     TransportError,
 )
+from shared.kube.binding_work import ClaimWork, GeneratedClaim, claim_work
 from shared.kube.timestamps import second_time
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
-from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim
+from shared.messages.to_binder import BindPod
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
 from workers.binder.api_bodies import pod_patch
@@ -61,11 +62,12 @@ PATIENCE: Final = Patience(pause_s=0.1, pause_s_max=2.0, total_s=60.0)
 """With all claims of a pod together."""
 
 
-class ClaimBinder:
+class ClaimBinder(ClaimFreer):
     """DynamicResources' PreBind: binds the claims of pods, any number at a time."""
 
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
     ALLOWS_PARALLEL: ClassVar[bool] = True
+    pre_bind_timeout_s: ClassVar[float | None] = None
 
     def __init__(
         self,
@@ -75,34 +77,31 @@ class ClaimBinder:
         clock: Clock,
         tally: Tally | None = None,
     ) -> None:
-        """`on_waiting` is told of each pod that has to wait for its devices, once an order. `lines`:
-        those of everybody in this process who writes to claims. `tally`: what the process counts."""
-        self.freer = ClaimFreer(api, lines)
-        """For the claims of pods that are not bound after all."""
-        self._api = api
-        self._lines = lines
+        """`on_waiting` is told of each pod that waits for its devices, once an order."""
+        super().__init__(api, lines)
         self._on_waiting = on_waiting
         self._clock = clock
         self._tally = tally or Tally()
         self._devices = DeviceWait(api, clock, self._tally)
 
     def pre_flight(self, order: BindPod) -> bool:
-        return bool(order.claims)
+        return self.NAME in order.work
 
     async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown:
         """Allowed once all claims are allocated, reserved for the pod, and their devices ready."""
         retries = Retries(PATIENCE, self._clock)
-        for work in order.claims:
+        claims = claim_work(order.work[self.NAME])
+        for work in claims:
             answer = await self._tried(order, work, retries)
             if not isinstance(answer, Allowed):
                 return answer
-        if not any(map(needs_preparing, order.claims)):
+        if not any(map(needs_preparing, claims)):
             return ALLOWED
         self._on_waiting(order)
-        end = await self._devices.end(order.claims, order.profile)
+        end = await self._devices.end(claims, order.profile)
         if end.unready is not None:
             # Else each attempt would wait for the devices that an earlier one was given, in vain.
-            await self.freer.undo(order, end.unready)
+            await self.undo(order, end.unready)
         return Refused(end.message) if end.message else ALLOWED
 
     async def _tried(

@@ -15,7 +15,9 @@ from typing import Final
 
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, NotFound, TransportError
-from shared.messages.to_binder import BindPod, ClaimWork, ReleaseClaim
+from shared.kube.binding_work import ClaimWork, claim_work
+from shared.messages.to_binder import BindPod, ReleaseClaim
+from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import delete_options
 from workers.binder.api_paths import (
@@ -44,13 +46,14 @@ class ClaimFreer:
         """Nothing of the order's claims stays written for the pod, unless an earlier binder or somebody
         else has bound it: returns those that were allocated for it and stay so. Ends in time in any
         case. `unready`: one of them that nobody gains from, whoever allocated it."""
+        claims = claim_work(order.work[DYNAMIC_RESOURCES])
         if not await self._is_unbound(order):
-            new = (work for work in order.claims if work.is_new)
+            new = (work for work in claims if work.is_new)
             return tuple([key for work in new if (key := await self._left(order, work))])
-        for work in order.claims:
+        for work in claims:
             is_generated = work.generated is not None
             claim = ReleaseClaim(work.namespace, work.name, work.uid, order.uid, is_generated)
-            await self._free(claim, is_deallocated=work.is_new or work is unready)
+            await self._free(claim, is_deallocated=work.is_new or work == unready)
         return ()
 
     async def release(self, claim: ReleaseClaim) -> None:
@@ -70,10 +73,9 @@ class ClaimFreer:
 
     async def _left(self, order: BindPod, work: ClaimWork) -> str:
         """The key of a claim that is allocated for the pod; empty where that cannot be seen."""
+        path = resource_claim_path(work.namespace, work.name)
         try:
-            claim = await answered_claim(
-                self._api.get, resource_claim_path(work.namespace, work.name)
-            )
+            claim = await answered_claim(self._api.get, path)
         except (ApiError, TransportError):
             return ""
         status = claim.get("status") or {}
@@ -114,9 +116,7 @@ class ClaimFreer:
         others = [user for user in users if user.get("uid") != told.pod_uid]
         if others and (is_kept_if_shared or len(others) == len(users)):
             return
-        void = (
-            ("reservedFor", *_OF_ALLOCATION) if is_deallocated and not others else ("reservedFor",)
-        )
+        void = ("reservedFor", *(_OF_ALLOCATION if is_deallocated and not others else ()))
         freed = {k: v for k, v in status.items() if k not in void}
         if others:
             freed["reservedFor"] = others

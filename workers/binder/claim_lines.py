@@ -15,7 +15,8 @@ import msgspec
 from shared.framework.binding_api import Allowed, Refused
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api_errors import ApiError, ProtocolViolation, read_answer
-from shared.messages.to_binder import BindPod, ClaimWork
+from shared.kube.binding_work import ClaimWork
+from shared.messages.to_binder import BindPod
 from workers.binder.api_paths import REQUEST_TIMEOUT_S
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"

@@ -20,8 +20,8 @@ from shared.kube.api.meta_v1 import ApiStruct, Condition
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
+from shared.kube.binding_work import ClaimWork
 from shared.kube.timestamps import seconds_since_1970
-from shared.messages.to_binder import ClaimWork
 from shared.telemetry.tally import Tally
 from workers.binder.api_paths import REQUEST_TIMEOUT_S, resource_claim_path
 

@@ -21,9 +21,10 @@ from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.meta_v1 import ApiStruct, NamedObject, ObjectMeta
 from shared.kube.api_client import MERGE_PATCH, ApiClient
 from shared.kube.api_errors import ApiError, Conflict, NotFound, TransportError, read_answer
+from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork, volume_work
 from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.well_known import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
-from shared.messages.to_binder import BindPod, MakeVolume, TakeVolume, VolumeWork
+from shared.messages.to_binder import BindPod
 from shared.plugin_names import VOLUME_BINDING
 from workers.binder.api_paths import node_path, pod_path, volume_claim_path, volume_path
 
@@ -60,17 +61,17 @@ class VolumeBinder:
 
     NAME: ClassVar[str] = VOLUME_BINDING
     ALLOWS_PARALLEL: ClassVar[bool] = True
+    pre_bind_timeout_s: ClassVar[float | None] = None
 
     def __init__(self, api: ApiClient) -> None:
         self._api = api
 
     def pre_flight(self, order: BindPod) -> bool:
-        return order.volumes is not None
+        return self.NAME in order.work
 
     async def pre_bind(self, order: BindPod) -> Allowed | Refused:
         """Allowed once all claims are bound. Ends after the work's time in any case."""
-        work = order.volumes
-        assert work is not None, "asked by pre_flight"
+        work = volume_work(order.work[self.NAME])
         try:
             async with asyncio.timeout(work.timeout_s):
                 return await self._bind(order, work)

@@ -2,7 +2,8 @@
 
 Filter asks the allocator for each group of nodes that offer the same; Reserve allocates on the chosen
 node and lays the allocated claims over the objects of the view, so that nobody is given the same
-device before the API server knows. PreBind, which tells it, runs in the binder.
+device before the API server knows. What of that PreBind, which runs in the binder, tells it is read
+after Reserve (`pre_bind_work`).
 
 Rules: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,extendeddynamicresources}.go,
 v1.36.2. Not here, for want of a clock: the time-outs of device binding conditions. A claim whose binding
@@ -23,7 +24,7 @@ from shared.dra.allocated import results_of
 from shared.dra.allocator import Solution
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
 from shared.dra.device_readiness import preparation
-from shared.dra.extended import SPECIAL_CLAIM, ExtendedRequests, special_claim_name
+from shared.dra.extended import SPECIAL_CLAIM, special_claim_name
 from shared.dra.pod_claims import (
     ClaimError,
     can_be_reserved,
@@ -59,6 +60,7 @@ from shared.framework.status import (
     as_one_error,
 )
 from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim
+from shared.kube.binding_work import ClaimWork, GeneratedClaim
 from shared.kube.pod_record import OwnFacts, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.claim_hints import EVENTS
@@ -129,8 +131,7 @@ class DynamicResources(DefaultNormalizeScore):
 
     def __init__(self, args: DynamicResourcesArgs) -> None:
         self._filter_timeout_s = parse_duration(args.filter_timeout)
-        self.binding_timeout_s = parse_duration(args.binding_timeout)
-        """For the binder, which waits for devices to be ready."""
+        self._binding_timeout_s = parse_duration(args.binding_timeout)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return EVENTS
@@ -366,17 +367,40 @@ class DynamicResources(DefaultNormalizeScore):
         own: dict[str, ResourceClaim] = cluster.objects.assumed_for(CLAIMS, record.uid)
         return {c.metadata.key: c for c in _claims_of(pod, cluster)} | own
 
-    def is_ready_for(self, claim: ResourceClaim, record: PodRecord) -> bool:
-        """Whether PreBind has nothing to do about an allocated claim."""
-        return is_reserved_for(claim, record.uid) and preparation(claim.status).is_done
-
-    def extended_requests_on(
-        self, pod: PodInfo, cluster: ClusterView, row: int
-    ) -> ExtendedRequests:
-        """What the pod's own claim asks for on a node, where devices provide extended resources."""
-        state = DeviceClaims([], scalars_of(pod))
-        (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
-        return extended_requests_of(pod, cluster, names)
+    def pre_bind_work(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> bytes:
+        """The claims of a reserved pod, but those that were reserved for it before and have no devices
+        that a driver still has to prepare: these are waited for."""
+        assumed = cluster.objects.assumed(CLAIMS)
+        work = []
+        for key, claim in self.used_claims(record, pod, cluster).items():
+            # Of those that share what was allocated for one of them, that one writes it.
+            is_new = key in assumed and assumed[key].pod_uids[0] == record.uid
+            is_reserved = is_reserved_for(claim, record.uid)
+            if not is_new and is_reserved and preparation(claim.status).is_done:
+                continue
+            allocation = claim.status.allocation
+            assert allocation is not None, f"{key} is used without being allocated"
+            generated = None
+            # What the pod names is there; the scheduler's own claim is only assumed.
+            if is_new and cluster.objects.get(CLAIMS, key) is None:
+                state = DeviceClaims([], scalars_of(pod))
+                (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
+                mappings = extended_requests_of(pod, cluster, names).mappings
+                generated = GeneratedClaim(claim.spec, list(mappings))
+            work.append(
+                ClaimWork(
+                    namespace=claim.metadata.namespace,
+                    name=claim.metadata.name,
+                    uid=claim.metadata.uid,
+                    allocation=allocation,
+                    is_new=is_new,
+                    ready_timeout_s=self._binding_timeout_s,
+                    generated=generated,
+                )
+            )
+        return _encoder.encode(work) if work else b""
 
 
 # Claims ---------------------------------------------------------------------------------------------

@@ -1,7 +1,8 @@
 """VolumeBinding: a pod's bound volumes within reach of its node, volumes for its other claims.
 
 Filter searches, Reserve lays what was found over the objects of the view, so that the next pod sees
-it taken before anybody has told the API server. PreBind, which tells it, runs in the binder.
+it taken before anybody has told the API server. What of that PreBind, which runs in the binder, tells it
+is read after Reserve (`pre_bind_work`).
 
 Rules: pkg/scheduler/framework/plugins/volumebinding/{volume_binding,binder,scorer}.go, v1.36.2.
 """
@@ -38,6 +39,7 @@ from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SUCCESS, Code, Status, Verdicts, all_pass
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
+from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
 from shared.kube.pod_volumes import ownership_problem
 from shared.kube.well_known import BOUND_BY_CONTROLLER, SELECTED_NODE
@@ -51,16 +53,12 @@ from shared.plugins.volumes.volume_rules import (
     is_fully_bound,
     is_reserved_for,
 )
-from shared.plugins.volumes.volume_search import (
-    PodVolumeClaims,
-    PodVolumes,
-    VolumeSearch,
-    volume_place,
-)
+from shared.plugins.volumes.volume_search import PodVolumeClaims, VolumeSearch, volume_place
 
 REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
+_encoder: Final = msgspec.msgpack.Encoder()
 DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
 """(utilization, score): the emptier, the better."""
 
@@ -108,7 +106,7 @@ class VolumeBinding:
             if gates[STORAGE_CAPACITY_SCORING]
             else None
         )
-        self.bind_timeout_s = float(args.bind_timeout_seconds)
+        self._bind_timeout_s = float(args.bind_timeout_seconds)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return BINDING_EVENTS
@@ -201,12 +199,32 @@ class VolumeBinding:
             cluster.objects.assume(CLAIMS, claim.metadata.key, assumed, record.uid)
         return SUCCESS
 
-    def volumes_on(self, pod: PodInfo, cluster: ClusterView, row: Rows) -> PodVolumes | None:
-        """What a reserved pod gets on its one row that is not bound yet; None for nothing."""
+    def pre_bind_work(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> bytes:
+        """What a reserved pod gets that is not bound yet; not what was assumed for it: a pod that shares
+        a claim with an earlier one finds nothing left to assume, and waits for the same volume."""
         claims = self._claims_of(pod, cluster)
         if not claims.waiting:
-            return None
-        return VolumeSearch(claims, cluster, row).at(0)
+            return b""
+        found = VolumeSearch(claims, cluster, np.array([row], np.intp)).at(0)
+        take = [
+            TakeVolume(
+                volume_name=volume.metadata.name,
+                volume_version=volume.metadata.resource_version,
+                is_found=BOUND_BY_CONTROLLER in (volume.metadata.annotations or {}),
+                claim_namespace=claim.metadata.namespace,
+                claim_name=claim.metadata.name,
+                claim_version=claim.metadata.resource_version,
+                claim_uid=claim.metadata.uid,
+            )
+            for claim, volume in found.bindings
+        ]
+        make = [
+            MakeVolume(meta.namespace, meta.name, meta.resource_version, meta.uid)
+            for meta in (claim.metadata for claim in found.provisions)
+        ]
+        return _encoder.encode(VolumeWork(take, make, self._bind_timeout_s))
 
     def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
         """Takes back what was assumed for the pod (RevertAssumedPodVolumes)."""

@@ -27,6 +27,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from tests.support.binding_work import claim_work
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import allocated, device, make_claim, make_class, make_slice
 from tests.support.pipeline import EPOCH, Pipeline
@@ -70,7 +71,7 @@ class Cluster(Pipeline):
     def write(self, order: BindPod, pod: PodRecord) -> list[ResourceClaim]:
         """What the API server shows when the binder has written the order's claims."""
         written = []
-        for work in order.claims:
+        for work in claim_work(order):
             held = self.held(f"{work.namespace}/{work.name}")
             written.append(written_claim(work, held, pod))
             self.show(written[-1])
@@ -107,7 +108,7 @@ def test_a_device_is_held_from_the_order_until_the_watch_tells_of_it() -> None:
     cluster = Cluster(one_gpu(), make_claim("c"), make_claim("d"))
     first, second = claim_pod("p", "c"), claim_pod("q", "d")
     order = ordered(cluster.order_of(first))
-    (work,) = order.claims
+    (work,) = claim_work(order)
     assert (work.name, work.uid, work.is_new, work.generated) == ("c", "uid-c", True, None)
     assert work.allocation.devices.results
     (given,) = work.allocation.devices.results
@@ -139,7 +140,7 @@ def test_a_claim_that_was_freed_while_nobody_watched_is_not_held_for_ever() -> N
     cluster.show(make_claim("d"))
     cluster.tell(SyncFinished(CLAIMS, "10"))
     assert cluster.assumed == []
-    assert ordered(cluster.order_of(claim_pod("q", "d"))).claims
+    assert claim_work(ordered(cluster.order_of(claim_pod("q", "d"))))
     cluster.check()
     cluster.tell(PodDeleted(pod))
     found = holders(cluster.state, [pod.uid])
@@ -153,28 +154,28 @@ def test_a_binding_that_failed_gives_the_device_back() -> None:
     cluster.step_owner()
     assert cluster.assumed == []
     order = ordered(cluster.order_of(claim_pod("q", "d")))
-    assert [work.name for work in order.claims] == ["d"]
+    assert [work.name for work in claim_work(order)] == ["d"]
     cluster.check()
 
 
 def test_an_owner_that_starts_anew_orders_nothing_that_is_written() -> None:
     status = {**allocated("a", pool="n0"), "reservedFor": [USER]}
     cluster = Cluster(one_gpu(), make_claim("c", status=status))
-    assert not ordered(cluster.order_of(claim_pod("p", "c"))).claims
+    assert not claim_work(ordered(cluster.order_of(claim_pod("p", "c"))))
 
 
 def test_devices_that_a_driver_prepares_are_waited_for_by_every_attempt() -> None:
     told = allocated("a", pool="n0", bindingConditions=["Ready"])
     status = {**told, "reservedFor": [USER]}
     cluster = Cluster(one_gpu(), make_claim("c", status=status))
-    (work,) = ordered(cluster.order_of(claim_pod("p", "c"))).claims
+    (work,) = claim_work(ordered(cluster.order_of(claim_pod("p", "c"))))
     assert not work.is_new
 
 
 def test_a_shared_claim_is_reserved_for_each_of_its_pods() -> None:
     cluster = Cluster(one_gpu(), make_claim("c", status=allocated("a", pool="n0")))
     for name in ("p", "q"):
-        (work,) = ordered(cluster.order_of(claim_pod(name, "c"))).claims
+        (work,) = claim_work(ordered(cluster.order_of(claim_pod(name, "c"))))
         assert not work.is_new
         cluster.step_binder()
 
@@ -186,7 +187,7 @@ def test_the_claim_for_extended_resources_is_held_until_it_is_made_and_allocated
     cluster = Cluster(one_gpu())
     pod = gpu_pod("p")
     order = ordered(cluster.order_of(pod))
-    (work,) = order.claims
+    (work,) = claim_work(order)
     assert work.name.startswith("p-extended-resources-")
     assert work.is_new
     assert work.generated is not None
@@ -218,17 +219,17 @@ def test_what_an_earlier_owner_left_for_a_pod_is_freed_and_the_pod_tried_again()
     cluster.show(msgspec.structs.replace(left, metadata=meta, status=empty))
     cluster.tell(ObjectDeleted(CLAIMS, f"default/{left.metadata.name}"))
     cluster.advance(60)
-    assert ordered(cluster.next_order()).claims
+    assert claim_work(ordered(cluster.next_order()))
 
 
 def test_a_claim_that_was_made_for_a_pod_and_never_allocated_is_left_over_as_well() -> None:
     before = Cluster(one_gpu())
     pod = gpu_pod("p")
-    (work,) = ordered(before.order_of(pod)).claims
+    (work,) = claim_work(ordered(before.order_of(pod)))
     left = msgspec.structs.replace(written_claim(work, None, pod), status=make_claim().status)
     left.metadata.name = "p-extended-resources-abcde"
     cluster = Cluster(one_gpu(), left)
-    assert ordered(cluster.order_of(pod)).claims
+    assert claim_work(ordered(cluster.order_of(pod)))
     (release,) = cluster.releases
     assert (release.name, release.pod_uid) == (left.metadata.name, pod.uid)
     assert release.is_generated
@@ -277,7 +278,7 @@ def test_a_claim_that_somebody_has_taken_since_stays() -> None:
 def test_pods_without_claims_are_ordered_without() -> None:
     cluster = Cluster(one_gpu())
     cluster.tell(PodChanged(make_pod("p")))
-    assert ordered(cluster.next_order()).claims == []
+    assert claim_work(ordered(cluster.next_order())) == []
 
 
 def test_pods_of_one_batch_do_not_count_on_the_same_devices() -> None:
@@ -288,7 +289,7 @@ def test_pods_of_one_batch_do_not_count_on_the_same_devices() -> None:
         cluster.add_pod(gpu_pod(f"p{i}"))
     while cluster.step_owner() or cluster.step_scorer(0):
         pass
-    given = [work.allocation.devices.results for o in cluster.orders for work in o.claims]
+    given = [work.allocation.devices.results for o in cluster.orders for work in claim_work(o)]
     taken = {(each.pool, each.device) for results in given for each in results or ()}
     assert taken == {("n0", "a"), ("n0", "b"), ("n1", "a"), ("n1", "b")}
     assert cluster.state.counters[Count.PROPOSALS_REJECTED] == 0

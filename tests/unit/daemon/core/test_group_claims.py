@@ -14,6 +14,7 @@ from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import BindPod
 from shared.messages.to_owner import ObjectChanged
+from tests.support.binding_work import claim_work
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice
 from tests.unit.daemon.core.test_pod_groups import Gangs, encoded, member
@@ -48,7 +49,7 @@ class SharedClaim(Gangs):
         """The claims are told before the pod is bound; a binding that fails tells nothing."""
         if self.orders and not fails:
             order = self.orders[0]
-            for work in order.claims:
+            for work in claim_work(order):
                 held = self.state.cache.objects.get(CLAIMS, CLAIM)
                 self.show(written_claim(work, held, sharing(order.name)))
         return super().step_binder(fails=fails)
@@ -90,7 +91,7 @@ def test_pods_of_a_group_share_a_claim(pod_count: int, min_count: int) -> None:
         berth.add(pod)
     assert berth.bound_names() == {pod.name for pod in pods}
     assert {node for nodes in berth.bound.values() for node in nodes} == {"worker-0"}
-    assert [o.name for o in berth.ordered for work in o.claims if work.is_new] == ["p0"]
+    assert [o.name for o in berth.ordered for work in claim_work(o) if work.is_new] == ["p0"]
 
 
 # Berth's own -------------------------------------------------------------------------------------
@@ -107,8 +108,9 @@ def tried_at_once(berth: SharedClaim, *names: str) -> None:
 def test_what_one_was_given_is_allocated_once_and_held_for_all() -> None:
     berth = SharedClaim(*(make_slice(f"worker-{i}", [device("a"), device("b")]) for i in range(3)))
     tried_at_once(berth, "p0", "p1", "p2")
-    assert [work.is_new for order in berth.orders for work in order.claims] == [True, False, False]
-    assert len({str(work.allocation) for order in berth.orders for work in order.claims}) == 1
+    ordered = [work for order in berth.orders for work in claim_work(order)]
+    assert [work.is_new for work in ordered] == [True, False, False]
+    assert len({str(work.allocation) for work in ordered}) == 1
     assert len({order.node_name for order in berth.orders}) == 1, "where the device is"
     assert berth.holders == ("uid-p0", "uid-p1", "uid-p2")
     worker = berth.scorers[0].replica.objects.assumed(CLAIMS)

@@ -7,10 +7,11 @@ import pytest
 
 from daemon.core.events import ScorerSaid
 from daemon.core.owner_counts import Count
+from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements, Proposals
-from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
 from shared.messages.to_owner import ObjectChanged
+from tests.support.binding_work import volume_work
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 from tests.support.tasks import tasks_of
@@ -209,7 +210,7 @@ def ordered(pipeline: Pipeline, count: int) -> list[VolumeWork | None]:
     while len(pipeline.orders) < count:
         moved = [pipeline.step_scorer(index) for index in pipeline.scorers]
         assert pipeline.step_owner() or any(moved)
-    return [order.volumes for order in pipeline.orders]
+    return [volume_work(order) for order in pipeline.orders]
 
 
 def test_the_binder_is_told_which_volume_goes_to_which_claim() -> None:

@@ -18,6 +18,7 @@ from shared.messages.to_owner import ObjectChanged
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support import pipeline as pipelines
+from tests.support.binding_work import claim_work
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice, with_claims_made
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
@@ -132,7 +133,7 @@ def test_devices_of_a_claim_that_stays_allocated_are_not_given_away_before_the_w
     assert len(pipeline.orders) == (2 if is_left else 3)
     allocated = make_claim("c1", owner="uid-default-p1")
     allocated.metadata.resource_version = "9"
-    allocated.status.allocation = order.claims[0].allocation
+    allocated.status.allocation = claim_work(order)[0].allocation
     user = ResourceClaimConsumer(resource="pods", name="p1", uid="uid-default-p1")
     allocated.status.reserved_for = [user]
     body = msgspec.Raw(msgspec.msgpack.encode(allocated))
@@ -157,7 +158,7 @@ def test_pods_with_a_device_each_are_checked_together_and_given_devices_one_by_o
     propose(pipeline, tickets, [0, 1, 2, 2, 3, 0, 0])
     assert asked == [3, 3, 1], "as far as rows are distinct"
     assert [order.node_name for order in pipeline.orders] == ["n0", "n1", "n2", "n2", "n3", "n0"]
-    given = [order.claims[0].allocation.devices.results or [] for order in pipeline.orders]
+    given = [claim_work(order)[0].allocation.devices.results or [] for order in pipeline.orders]
     assert [each[0].device for each in given] == ["a", "a", "a", "b", "a", "b"]
     assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 1, "n0 has no third device"
     pipeline.check()

@@ -2,16 +2,21 @@
 Permit plugin: the binder finds out, and the binding fails."""
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
 
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
+from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import WaitingPod
+from shared.framework.pod_info import PodInfo
+from shared.framework.status import SUCCESS, Status
+from shared.kube.binding_work import ClaimWork, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
-from shared.messages.to_binder import BindPod, ClaimWork, TakeVolume, VolumeWork
+from shared.messages.to_binder import BindPod
 from shared.messages.to_owner import ObjectChanged, ObjectDeleted
+from tests.support.binding_work import claim_work, volume_work
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice
 from tests.support.pipeline import Pipeline
@@ -99,7 +104,7 @@ def test_the_claim_that_was_reserved_is_ordered(change: str) -> None:
     world, waiting = with_claim()
     CLAIM_CHANGES[change](world)
     order = world.order_of(waiting)
-    work: list[ClaimWork] = order.claims
+    work: list[ClaimWork] = claim_work(order)
     assert [(each.name, each.uid, each.is_new) for each in work] == [("claim", "first", True)]
     assert [each.device for each in work[0].allocation.devices.results or ()] == ["a"]
 
@@ -109,7 +114,7 @@ def test_the_volume_that_was_reserved_is_ordered(change: str) -> None:
     world, waiting = with_volume()
     VOLUME_CHANGES[change](world)
     take = TakeVolume("pv", "1", True, "default", "c0", "1", "uid-c0")
-    assert world.order_of(waiting).volumes == VolumeWork([take], [], 600.0)
+    assert volume_work(world.order_of(waiting)) == VolumeWork([take], [], 600.0)
 
 
 @pytest.mark.parametrize(
@@ -131,3 +136,33 @@ def test_a_pod_that_is_refused_then_gives_back_what_there_is(
     assert not objects.assumed(VOLUMES)
     world.run_until_quiet()
     world.check()
+
+
+class Stamps:
+    """A Reserve plugin of somebody else, with work for its PreBind."""
+
+    NAME: ClassVar[str] = "Stamps"
+
+    def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
+        return SUCCESS
+
+    def unreserve(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> None: ...
+
+    def pre_bind_work(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+    ) -> bytes:
+        return b"" if record.name == "p1" else f"{record.name} on {row}".encode()
+
+
+def test_any_plugin_may_tell_its_prebind_what_it_reserved() -> None:
+    world = Pipeline(reserve=[Stamps()])
+    world.sync([make_node("n0")], [make_pod(f"p{i}") for i in range(3)])
+    while world.step_owner() or world.step_scorer(0):
+        pass
+    assert {order.name: order.work for order in world.orders} == {
+        "p0": {"Stamps": b"p0 on 0"},
+        "p1": {},
+        "p2": {"Stamps": b"p2 on 0"},
+    }

@@ -125,6 +125,36 @@ def test_a_plugin_that_never_answers_is_a_refusal_after_its_time() -> None:
     assert outcome == NotBound(BindFailureReason.REJECTED, told)
 
 
+class Undoing(Plugin):
+    pre_bind_timeout_s: ClassVar[float | None] = 0.001
+
+    async def undo(self, order: BindPod) -> list[str]:
+        self._note("undo")
+        return [f"{self.NAME}/claim"]
+
+
+def test_a_plugin_may_have_its_own_time_and_take_back_what_it_wrote() -> None:
+    calls: list[str] = []
+    outcome = run(Undoing("A", calls), Undoing("B", calls, is_stuck=True), Undoing("C", calls))
+    told = 'running PreBind plugin "B": timed out after 0.001 s'
+    left = ("A/claim", "B/claim", "C/claim")
+    assert outcome == NotBound(BindFailureReason.REJECTED, told, claims_left=left)
+    assert calls == ["A.pre_bind", "B.pre_bind", "A.undo", "B.undo", "C.undo"]
+
+
+def test_what_a_plugin_fails_to_take_back_keeps_no_other_from_it() -> None:
+    failed = NotBound(BindFailureReason.CONFLICT, "taken")
+    outcome = run(Undoing("A", [], outcome=failed, fails="undo"), Undoing("B", []))
+    assert outcome == failed._replace(claims_left=("B/claim",))
+
+
+def test_where_a_pod_may_be_bound_nothing_is_taken_back() -> None:
+    calls: list[str] = []
+    unknown = NotBound(BindFailureReason.UNREACHABLE, "no answer")
+    assert run(Undoing("A", calls, outcome=unknown)) == unknown
+    assert calls == ["A.pre_bind", "A.bind"]
+
+
 def test_nothing_follows_a_binding_that_failed() -> None:
     calls: list[str] = []
     failed = NotBound(BindFailureReason.CONFLICT, "taken")

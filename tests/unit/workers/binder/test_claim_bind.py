@@ -26,9 +26,11 @@ from shared.kube.api_errors import (
     NotFound,
     TransportError,
 )
+from shared.kube.binding_work import ClaimWork, GeneratedClaim
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM
-from shared.messages.to_binder import BindPod, ClaimWork, GeneratedClaim, ReleaseClaim
+from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.telemetry.tally import Tally
+from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.api_paths import resource_claim_path
@@ -163,7 +165,7 @@ class FakeClaims(ApiClient):
 
 
 def order_of(work: ClaimWork) -> BindPod:
-    order = msgspec.structs.replace(make_order(), claims=[work])
+    order = with_work(make_order(), [work])
     assert (order.namespace, order.name, order.uid) == ("ns", "pod-u1", "u1")
     return order
 
@@ -370,7 +372,7 @@ def pre_bound(api: FakeClaims, work: ClaimWork) -> str:
     async def run() -> str:
         binder, order = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock()), order_of(work)
         answer = await binder.pre_bind(order)
-        await binder.freer.undo(order)
+        await binder.undo(order)
         return problem(answer)
 
     return run_virtual(run())

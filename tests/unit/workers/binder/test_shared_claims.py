@@ -9,7 +9,9 @@ import msgspec
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
 from shared.kube.api.resource_v1 import RESERVED_FOR_MAX
 from shared.kube.api_errors import ApiError, RequestTimeout
-from shared.messages.to_binder import BindPod, ClaimWork
+from shared.kube.binding_work import ClaimWork
+from shared.messages.to_binder import BindPod
+from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.test_claim_bind import ALLOCATED, WORK, FakeClaims
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
@@ -53,13 +55,12 @@ class SlowClaims(FakeClaims):
 
 def order(number: int, work: ClaimWork = SHARED) -> BindPod:
     made = make_order(number, uid=f"u{number}")
-    return msgspec.structs.replace(made, claims=[work])
+    return with_work(made, [work])
 
 
 class Binding:
     def __init__(self, api: SlowClaims) -> None:
         self.binder = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock())
-        self.freer = self.binder.freer
 
     def start(self, orders: Sequence[BindPod]) -> list[asyncio.Task[Allowed | Refused | Unknown]]:
         return [asyncio.create_task(self.binder.pre_bind(each)) for each in orders]
@@ -133,7 +134,7 @@ def test_claims_are_given_back_in_the_same_line() -> None:
     async def run() -> None:
         binding = Binding(api)
         await asyncio.gather(*binding.start([order(i) for i in range(10)]))
-        undone = [asyncio.create_task(binding.freer.undo(order(i))) for i in range(10)]
+        undone = [asyncio.create_task(binding.binder.undo(order(i))) for i in range(10)]
         await asyncio.gather(*undone, *binding.start([order(i) for i in range(10, 20)]))
 
     run_virtual(run())

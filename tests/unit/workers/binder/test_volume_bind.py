@@ -4,13 +4,13 @@ import json
 from collections.abc import Callable
 from typing import Any
 
-import msgspec
 import pytest
 
 from shared.framework.binding_api import Allowed
 from shared.kube.api_client import MERGE_PATCH
 from shared.kube.api_errors import ApiError, Conflict, NotFound, RequestTimeout
-from shared.messages.to_binder import MakeVolume, TakeVolume, VolumeWork
+from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
+from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import FakeApi, make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
 from workers.binder.api_paths import node_path, volume_claim_path, volume_path
@@ -83,7 +83,7 @@ def bind(cluster: FakeCluster, *parts: TakeVolume | MakeVolume, timeout_s: float
     take = [part for part in parts if isinstance(part, TakeVolume)]
     make = [part for part in parts if isinstance(part, MakeVolume)]
     work = VolumeWork(take, make, timeout_s)
-    order = msgspec.structs.replace(make_order(), volumes=work)
+    order = with_work(make_order(), work)
     answer = run_virtual(VolumeBinder(cluster).pre_bind(order))
     return "" if isinstance(answer, Allowed) else answer.message
 

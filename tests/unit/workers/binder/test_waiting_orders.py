@@ -6,6 +6,7 @@ from collections.abc import Awaitable, Callable
 import msgspec
 
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
+from shared.kube.binding_work import VolumeWork
 from shared.messages.from_binder import (
     BinderReady,
     BindFailed,
@@ -13,14 +14,8 @@ from shared.messages.from_binder import (
     BindReport,
     VictimDone,
 )
-from shared.messages.to_binder import (
-    BindPod,
-    BindPods,
-    DeleteVictim,
-    PreemptPods,
-    VolumeWork,
-    Welcome,
-)
+from shared.messages.to_binder import BindPod, BindPods, DeleteVictim, PreemptPods, Welcome
+from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import at_once, make_order
 from tests.unit.workers.binder.test_loop import Stage, orders, play
 from workers.binder.binding_cycle import PREEMPTED, BindingCycle, BindingPlugins
@@ -50,7 +45,7 @@ class FakeVolumes(VolumeBinder):
 def with_volumes(*tickets: int, epoch: int = 7) -> BindPods:
     work = VolumeWork([], [], 600)
     made = [make_order(i, uid=f"u{i}") for i in tickets]
-    return BindPods(epoch, [msgspec.structs.replace(order, volumes=work) for order in made])
+    return BindPods(epoch, [with_work(order, work) for order in made])
 
 
 def play_with_volumes(
