@@ -11,7 +11,8 @@ with them. So what is laid on top holds its class until it is settled, here and 
 anew from it where the owner's columns are.
 
 A gap in the sequence, another epoch or a damaged frame makes the copy unusable (`is_whole` False)
-until a full snapshot comes; nothing is proposed from it in between.
+until a full snapshot comes; nothing is proposed from it in between. Nor is anything where work asks for
+a newer one (`is_ready_for`).
 """
 
 from typing import NamedTuple
@@ -31,7 +32,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
 from shared.framework.pod_info import PodInfo, PodInfos
 from shared.kube.decode import decode_object
-from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
+from shared.messages.to_scorer import ScheduleExtended, SchedulePods, SnapshotDelta, SnapshotFull
 
 
 class ReplicaClass(NamedTuple):
@@ -150,6 +151,10 @@ class Replica:
         self.generation = message.generation
         self.next_ticket = message.next_ticket
         return True
+
+    def is_ready_for(self, work: SchedulePods | ScheduleExtended) -> bool:
+        """Whether the work may be done on this copy as it is; else it waits for the next snapshot."""
+        return self.is_whole and work.epoch == self.epoch and self.sequence >= work.min_sequence
 
     def mark_broken(self) -> None:
         """A frame was lost or damaged."""

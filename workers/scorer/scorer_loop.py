@@ -158,7 +158,7 @@ class ScorerLoop:
                 return
 
     def _poll_timeout_ms(self) -> int:
-        if self._work and self._is_ready(self._work[0]):
+        if self._work and self.replica.is_ready_for(self._work[0]):
             return 0
         if self._has_news:
             return CALM_MS
@@ -282,17 +282,9 @@ class ScorerLoop:
         log.info("asking_for_a_full_snapshot", reason=reason)
         self._is_resync_asked = self._send(ResyncRequest(reason))
 
-    def _is_ready(self, work: SchedulePods | ScheduleExtended) -> bool:
-        replica = self.replica
-        return (
-            replica.is_whole
-            and work.epoch == replica.epoch
-            and replica.sequence >= work.min_sequence
-        )
-
     def _do_work(self) -> None:
         """One batch, so that deltas are read between batches."""
-        if not self._work or not self._is_ready(self._work[0]):
+        if not self._work or not self.replica.is_ready_for(self._work[0]):
             return
         batch = self._work.popleft()
         sequence = self._next_sequence()
@@ -377,7 +369,7 @@ class ScorerLoop:
         """Answers of extenders, and the pods whose turn it is to be asked about."""
         if not self.replica.is_whole:
             return  # What has come waits, where it is.
-        while self._extended_work and self._is_ready(self._extended_work[0]):
+        while self._extended_work and self.replica.is_ready_for(self._extended_work[0]):
             extended.add(self._extended_work.popleft().tasks)
         assert self._caller is not None, "extended pods have somebody to ask"
         for proposals in extended.work(self._caller.take()):
@@ -410,7 +402,7 @@ class ScorerLoop:
     def _look_for_lost_deltas(self) -> None:
         """A gap shows with the next delta; but what was lost may have been the last for a long time."""
         before, self._awaited_sequence = self._awaited_sequence, 0
-        if self._work and not self._is_ready(self._work[0]):
+        if self._work and not self.replica.is_ready_for(self._work[0]):
             self._awaited_sequence = self._work[0].min_sequence
         elif self._extended_work:
             self._awaited_sequence = self._extended_work[0].min_sequence
