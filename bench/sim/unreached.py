@@ -183,7 +183,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "No process of ours says such a thing": (
         "daemon/core/adapter_links.py:AdapterLinks._finish_sync:return",
         "daemon/core/stretches.py:Stretch.takes:return False",
-        "daemon/core/stretches.py:Stretch._is_apart:return False*",
+        "daemon/core/stretches.py:Stretch._takes_domains:return False*",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:uids = *",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:return (",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:f*claims to preempt pods*",

@@ -31,20 +31,20 @@ class Stretch:
         self.rows = {first_row}
         self._crowded = _crowded_domains(class_id, info, checker, view)
         """Domains by row, and those that somebody has come to; None: no other pod comes in."""
-        if not self._is_apart(first_row):
+        if not self._takes_domains(first_row):
             self._crowded = None
         self.is_plain = self._crowded == []
         """It is known that pods on other rows do not matter."""
 
     def takes(self, row: int) -> bool:
         """Whether a pod that comes to the row goes on with the stretch."""
-        if row in self.rows or self._crowded is None or not self._is_apart(row):
+        if row in self.rows or self._crowded is None or not self._takes_domains(row):
             return False
         self.rows.add(row)
         return True
 
-    def _is_apart(self, row: int) -> bool:
-        """Whether nobody is in the domains of the row, which this one has come to."""
+    def _takes_domains(self, row: int) -> bool:
+        """Whether nobody is in the domains of the row; this one is then."""
         for domain_of_row, taken in self._crowded or ():
             if not 0 <= row < len(domain_of_row):
                 return False  # Of a copy that is not ours.

@@ -193,14 +193,14 @@ class CandidateSearch:
         victims = selector.pruned(victims)
         if not len(victims.rows):
             return
-        if not selector.can_ask_apart:
+        if not selector.can_be_independent:
             for position in range(len(victims.rows)):
                 if not self._is_enough:
                     self._take(selector.select(victims.part(position, position + 1), is_alone=True))
             return
         has_nominated = selector.have_nominated(victims.rows)
         plain = victims.kept(~has_nominated)
-        found = [selector.select(plain, are_apart=True)] if len(plain.rows) else []
+        found = [selector.select(plain, are_independent=True)] if len(plain.rows) else []
         enough = self._enough_at(found[0]) if found else -1
         end = len(victims.rows)
         if enough >= 0:

@@ -117,8 +117,9 @@ class VictimSelector:
         return is_alone and self._pod.outcome.status.is_success
 
     @property
-    def can_ask_apart(self) -> bool:
-        """Whether every filter that looks beyond the node can be asked about each node apart."""
+    def can_be_independent(self) -> bool:
+        """Whether every filter that looks beyond the node can be asked about many nodes, of each as if
+        pods went from it alone."""
         can_ask = self._pod.framework.filters_without_pods.keys() >= set(self._pod.plan.beyond)
         return can_ask and self._pod.outcome.status.is_success
 
@@ -156,11 +157,11 @@ class VictimSelector:
         return potential.kept(is_kept)
 
     def select(
-        self, potential: PotentialVictims, *, is_alone: bool = False, are_apart: bool = False
+        self, potential: PotentialVictims, *, is_alone: bool = False, are_independent: bool = False
     ) -> Candidates:
         """The victims on each node. `is_alone`: it is a single node, and whoever goes from it may
-        change what filters say of others. `are_apart`: each is asked about apart; to none of them a pod
-        is nominated."""
+        change what filters say of others. `are_independent`: of each it is asked as if pods
+        went from it alone; to none of them a pod is nominated."""
         is_victim = np.ones(len(potential.pods), np.bool_)
         extensions = self._extensions
         with WhatIf(
@@ -170,7 +171,7 @@ class VictimSelector:
             on_change=extensions.add_and_remove if is_alone and extensions is not None else None,
         ) as what_if:
             what_if.take_off(potential.pods)
-            gone = self._gone(potential, is_victim) if are_apart else None
+            gone = self._gone(potential, is_victim) if are_independent else None
             filtered = self._filter(potential.rows, gone, self._pod.framework)
             fits = filtered.passes
             self.failed.add(self._pod.framework, filtered)
@@ -181,14 +182,14 @@ class VictimSelector:
                 what_if.put_back(potential.pods[places], one_each=True)
                 is_victim[places] = False
                 rows = potential.rows[asked]
-                gone = self._gone(potential, is_victim) if are_apart else None
+                gone = self._gone(potential, is_victim) if are_independent else None
                 still_fits = self._filter(rows, gone, moving).passes
                 is_victim[places] = ~still_fits
                 what_if.take_off(potential.pods[places[~still_fits]], one_each=True)
         return self._with_victims(potential, fits, is_victim)
 
     def _filter(self, rows: Rows, gone: GonePods | None, framework: Framework) -> FilterOutcome:
-        """`gone`: the nodes are asked about apart. All filters of the framework are asked at first,
+        """`gone`: the nodes are independent. All filters of the framework are asked at first,
         those that no pod moves not again."""
         pod = self._pod._replace(framework=framework)
         if gone is not None:
