@@ -3,8 +3,10 @@
 import asyncio
 import random
 from collections.abc import Sequence
-from typing import Final, NamedTuple
+from dataclasses import dataclass, field
+from typing import Final
 
+from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.outbox import MessageSink
 from daemon.adapter.recording import Recorder
@@ -27,6 +29,8 @@ from shared.transport.heartbeat import until_beat_s
 LIST_CONNECTIONS_MAX: Final = 8
 """Lists under way at once. Watches have connections of their own."""
 
+WATCH_SETTINGS: Final = WatchSettings(use_watch_list=True)
+
 MEASURED_BYTES: Final = 1024
 """About what it takes in a batch."""
 
@@ -39,16 +43,19 @@ def watched_kinds(options: RuntimeOptions) -> list[ResourceKind]:
     return known + [custom_kind(name) for name in options.custom_kinds]
 
 
-class ApiSource(NamedTuple):
+@dataclass
+class ApiSource:
     """Watches an API server. Each run has its own connections."""
 
     access: ClusterAccess
     seed: int
     kinds: Sequence[ResourceKind]
-    settings: WatchSettings = WatchSettings(use_watch_list=True)
+    settings: WatchSettings = WATCH_SETTINGS
     recorder: Recorder | None = None
     problems: ConnectionProblems | None = None
     in_hand: InHand | None = None
+    _feeds: dict[ResourceKind, KindFeed] = field(default_factory=dict)
+    """Of the run before."""
 
     async def run(self, sink: MessageSink) -> None:
         tally = Tally()
@@ -66,6 +73,8 @@ class ApiSource(NamedTuple):
                 for kind in self.kinds:
                     # Each kind has a generator of its own: its delays do not depend on the others.
                     rng = random.Random(f"{self.seed}/{kind.plural}")  # noqa: S311  # Jitter, no secret.
+                    feed = self._feeds.setdefault(kind, KindFeed(kind, sink.put, self.in_hand))
+                    feed.tell_to(sink.put)
                     watch = KindWatch(
                         kind,
                         client,
@@ -74,7 +83,7 @@ class ApiSource(NamedTuple):
                         self.settings,
                         recorder=self.recorder,
                         unavailable=unavailable,
-                        in_hand=self.in_hand,
+                        feed=feed,
                     )
                     watches.append(watch)
                     tasks.create_task(watch.run(), name=f"watch {kind.plural}")

@@ -4,10 +4,14 @@ Callers may rely on: an object that cannot be decoded is reported and skipped; p
 are told as deleted, whatever the server selected; events that repeat what was told are dropped and
 counted, and a node that reports what it had reported is not told (`recent_events.py`);
 `resource_version` is always one that a watch may resume from, or empty when only a new list helps.
+
+Pods are most of what a cluster has, and a new owner is to know them soon. What was told of them is
+kept and told again, with a list of those alone that have no node: bindings that an owner ordered are
+in a list, but a watch may bring them later. So what the list shows otherwise is waited for.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from functools import cache, partial
 from typing import Final, assert_never
 
@@ -68,10 +72,57 @@ class KindFeed:
         self._is_listing = False
         self._recent = RecentEvents()
         self._told_nodes = ToldNodes()
+        self._told_pods: dict[str, PodChanged] = {}
+        """By uid."""
+        self._awaited: dict[str, str] = {}
+        """Uids of pods of which the watch has news still, and the version at which it is no news any
+        more; empty: none, but to be bound or gone."""
+        self._has_left_out = False
+        """An object since the list began: what was told is not all."""
         self.repeated_count = 0
         """Events dropped because they had been told before, since somebody set this to 0."""
         self.resource_version = ""
         """Where a watch may resume; empty: what was seen is no base any more, a list must come first."""
+
+    # A new owner ----------------------------------------------------------------------------------
+
+    def tell_to(self, emit: Callable[[AdapterMessage, int], None]) -> None:
+        """From now on. Whoever it is has not been told anything."""
+        self._emit = emit
+        self._awaited = {}
+        if self._kind.struct_type is not Pod or self._has_left_out:
+            self.resource_version = ""
+
+    def tell_again(self, waiting: Mapping[str, str]) -> Iterator[None]:
+        """Pods as the last owner knew them; goes on as its caller asks. `waiting`: uids and versions of
+        those that have no node, by a list that was made since."""
+        self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
+        known = {}
+        for uid, message in self._told_pods.items():
+            self._emit(message, len(message.pod.template))
+            if not message.pod.node_name:
+                known[uid] = message.pod.resource_version
+            yield
+        news = known.items() ^ waiting.items()
+        self._awaited = {uid: waiting.get(uid, "") for uid, _ in news}
+        if not self._awaited:
+            self._finish(self.resource_version)
+
+    @property
+    def is_behind(self) -> bool:
+        """Something is to come by the watch before the pods are told as a whole."""
+        return bool(self._awaited)
+
+    def _keep(self, message: PodChanged | PodDeleted) -> None:
+        pod = message.pod
+        if isinstance(message, PodDeleted):
+            self._told_pods.pop(pod.uid, None)
+        else:
+            self._told_pods[pod.uid] = message
+            if not pod.node_name and self._awaited.get(pod.uid) != pod.resource_version:
+                return
+        if self._awaited.pop(pod.uid, None) is not None and not self._awaited:
+            self._finish(self.resource_version)
 
     # A list ---------------------------------------------------------------------------------------
 
@@ -81,6 +132,7 @@ class KindFeed:
         self._listed_version = ""
         self._is_listing = True
         self._recent, self._told_nodes = RecentEvents(), ToldNodes()
+        self._told_pods, self._awaited, self._has_left_out = {}, {}, False
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
     def page(self, body: bytes) -> str:
@@ -175,6 +227,8 @@ class KindFeed:
         if self._is_of_nodes and self._is_told_node(message):
             return
         self._emit(message, size_bytes)
+        if isinstance(message, PodChanged | PodDeleted):
+            self._keep(message)
 
     def _is_told_node(self, message: AdapterMessage) -> bool:
         if isinstance(message, NodeDeleted):
@@ -193,6 +247,7 @@ class KindFeed:
         self._emit(SyncFinished(self._kind.plural, version), _SMALL_BYTES)
 
     def _reject(self, where: str, problem: str) -> None:
+        self._has_left_out = True
         message = ObjectRejected(self._kind.plural, where, problem)
         self._emit(message, _SMALL_BYTES + len(problem))
 

@@ -10,6 +10,9 @@
     |     '-- a plugin's own kind fails otherwise: report it, go on trying          |
     '-------------------------------------------------------------------------------'
 
+For a new owner pods are not listed but told again, where the watch was of use until then
+(`kind_feed.py`).
+
 Every list is told as a whole (`SyncStarted` ... `SyncFinished`), so the owner takes the difference and
 nothing that happened in a gap is missed. Waiting times grow until a watch brings something; a list
 that succeeds is no progress, for a server whose watches fail at once would be listed without end.
@@ -39,6 +42,7 @@ from daemon.adapter.unavailable_kinds import UnavailableKinds
 from daemon.adapter.watch_backoff import Backoff
 from shared.errors import OperationalError
 from shared.in_hand import InHand
+from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import (
     ApiError,
     BadRequest,
@@ -47,14 +51,18 @@ from shared.kube.api_errors import (
     Invalid,
     NotFound,
     TransportError,
+    read_answer,
 )
 from shared.kube.custom_resources import is_custom
 from shared.kube.decode import UnreadableListError
 from shared.kube.http_stream import HttpStream, LineSplitter, StreamClient
+from shared.kube.list_pages import list_pages
 from shared.kube.resources import ResourceKind
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("adapter")
+
+_named_decoder: Final = msgspec.json.Decoder(NamedObject)
 
 _EXPIRED_TOKENS_MAX: Final = 2
 """Lists whose continue token may expire under way before one is made without pages."""
@@ -91,6 +99,8 @@ class WatchSettings(msgspec.Struct, frozen=True):
     use_watch_list: bool = False
     """Begin with a watch that sends the list (sendInitialEvents) instead of pages; with pages all the
     same when the server refuses that, or does not bring such a list to its end."""
+    catch_up_s: float = 5.0
+    """How long a new owner waits for the watch to bring what a list has shown, before all is listed."""
     initial_idle_s_max: float = 30.0
     """Silence within the list part of a watch after which the server is taken for one that ignores
     sendInitialEvents."""
@@ -108,8 +118,10 @@ class KindWatch:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         unavailable: UnavailableKinds | None = None,
         in_hand: InHand | None = None,
+        feed: KindFeed | None = None,
     ) -> None:
-        """Failures of the connection are the client's to tell (`shared/kube/connection_problems.py`)."""
+        """Failures of the connection are the client's to tell (`shared/kube/connection_problems.py`).
+        `feed`: of the watch before, for another owner."""
         self._kind = kind
         self._client = client
         self._sink = sink
@@ -118,7 +130,8 @@ class KindWatch:
         self._recorder = recorder
         self._sleep = sleep
         self._unavailable = unavailable or UnavailableKinds()
-        self._feed = KindFeed(kind, sink.put, in_hand)
+        self._feed = feed or KindFeed(kind, sink.put, in_hand)
+        self._is_told_again = bool(self._feed.resource_version)
         self._backoff = Backoff(rng)
         self._expired_token_count = 0
         self._is_reported_unavailable = False
@@ -142,6 +155,9 @@ class KindWatch:
     async def _attempt(self) -> float:
         """List if need be and watch once; returns how long to wait before the next attempt."""
         try:
+            if self._is_told_again:
+                self._is_told_again = False
+                await self._tell_again()
             if not self._feed.resource_version and not self._can_watch_list:
                 await self._list()
             if await self._watch():
@@ -205,6 +221,23 @@ class KindWatch:
 
     # A list ---------------------------------------------------------------------------------------
 
+    async def _tell_again(self) -> None:
+        settings, waiting = self._settings, {}
+        path = f"{self._kind.api_path}/{self._kind.path_name}"
+        selector = f"{self._kind.field_selector},spec.nodeName="
+        try:
+            async for page in list_pages(
+                self._client, path, settings.page_size, settings.page_timeout_s, selector
+            ):
+                for item in page.items or ():
+                    meta = read_answer(_named_decoder, item).metadata
+                    waiting[meta.uid] = meta.resource_version
+        except OperationalError:
+            self._feed.resource_version = ""
+            raise
+        for _ in self._feed.tell_again(waiting):
+            await self._sink.room()
+
     async def _list(self) -> None:
         token = ""
         while True:
@@ -261,6 +294,8 @@ class KindWatch:
         is_list = not self._feed.resource_version
         if is_list:
             self._start_list()
+        elif self._feed.is_behind:
+            loop.call_later(settings.catch_up_s, self._on_late, stream)
         idle_timer = _IdleTimer(stream, self._patience_s(asked_s), self._kind.plural)
         has_brought = False
         try:
@@ -272,7 +307,10 @@ class KindWatch:
             idle_timer.stop()
             stream.close()
             self._log_repeated()
-            if is_list and not self._feed.resource_version:
+            if self._feed.is_behind:
+                self._feed.resource_version = ""
+                log.warning("relist", kind=self._kind.plural, error="the watch is behind a list")
+            elif is_list and not self._feed.resource_version:
                 self._on_unfinished_list(is_silent=idle_timer.has_fired)
             elif idle_timer.has_fired:
                 self._on_silence()
@@ -287,6 +325,10 @@ class KindWatch:
         if self._is_doubtful:
             return self._settings.idle_s_max
         return asked_s + self._settings.overdue_s_max
+
+    def _on_late(self, stream: HttpStream) -> None:
+        if self._feed.is_behind:
+            stream.close()
 
     def _on_unfinished_list(self, *, is_silent: bool) -> None:
         self._unfinished_count += 1

@@ -37,7 +37,7 @@ class EventSource(Protocol):
 
     async def run(self, sink: MessageSink) -> None:
         """List every kind (`SyncStarted` ... `SyncFinished`), then tell single changes, until cancelled
-        or at the source's end. May be run again: a new life of the owner begins with a new list."""
+        or at the source's end. May be run again, for a new life of the owner, who knows nothing."""
 
 
 class AdapterPeer(Protocol):

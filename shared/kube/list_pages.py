@@ -9,12 +9,19 @@ from shared.kube.decode import RawPage, raw_page_decoder
 
 
 async def list_pages(
-    api: ApiClient, path: str, page_size: int, timeout_s: float | None = None
+    api: ApiClient,
+    path: str,
+    page_size: int,
+    timeout_s: float | None = None,
+    field_selector: str = "",
 ) -> AsyncIterator[RawPage]:
     """All of a list; ApiError or TransportError where it cannot be had whole."""
     place = ""
+    query = f"limit={page_size}"
+    if field_selector:
+        query += f"&fieldSelector={quote(field_selector)}"
     while True:
-        body = await api.get(f"{path}?limit={page_size}{place}", timeout_s=timeout_s)
+        body = await api.get(f"{path}?{query}{place}", timeout_s=timeout_s)
         page = read_answer(raw_page_decoder, body)
         yield page
         if not page.metadata.continue_token:

@@ -121,7 +121,7 @@ class AdapterBatch(Message, frozen=True, tag="aB"):
 
 
 class StartSync(Message, frozen=True, tag="as"):
-    """Owner to adapter: list and watch everything from scratch, for this epoch."""
+    """Owner to adapter: tell everything from scratch, for this epoch."""
 
     epoch: int
 

@@ -131,11 +131,15 @@ EXPIRED = {
 
 
 def lists(*names: str, version: str = "10", token: str = "", expect_token: str = "") -> Step:
+    """Of names, or of "name@version"."""
+
     async def step(request: Request, reply: Reply) -> None:
         assert "watch" not in request.query
         assert request.query.get("continue", "") == expect_token
         meta = {"resourceVersion": version, "continue": token}
-        await reply.json(200, {"metadata": meta, "items": [item(name) for name in names]})
+        await reply.json(
+            200, {"metadata": meta, "items": [item(*name.split("@")) for name in names]}
+        )
 
     return step
 
@@ -729,5 +733,86 @@ def test_all_kinds_are_told_side_by_side_and_again_for_a_new_owner() -> None:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
                 await task
+
+    run(main)
+
+
+class NewsCollector(Collector):
+    """How the adapter is comes at any moment."""
+
+    def put(self, message: AdapterMessage, size_bytes: int) -> None:
+        if not isinstance(message, AdapterMeasured):
+            super().put(message, size_bytes)
+
+
+async def told_by(source: ApiSource, *expected: str) -> None:
+    """To one owner, up to now."""
+    collector = NewsCollector()
+    task = asyncio.create_task(source.run(collector))
+    try:
+        assert await collector.until(len(expected)) == list(expected)
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def waits_for(step: Step) -> Step:
+    """A list of pods without a node."""
+
+    async def checked(request: Request, reply: Reply) -> None:
+        selector = "status.phase!=Succeeded,status.phase!=Failed,spec.nodeName="
+        assert request.query["fieldSelector"] == selector
+        await step(request, reply)
+
+    return checked
+
+
+BOUND: Any = {"spec": {"nodeName": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("steps", "told"),
+    [
+        # All is as it was.
+        (
+            [waits_for(lists("a", "b@12")), watches(since="12", then="hang")],
+            ["sync", "+a", "+b", "synced 12"],
+        ),
+        # The watch brings a binding that the list has shown.
+        (
+            [waits_for(lists("b@12")), watches(event("MODIFIED", "a", "13", **BOUND), since="12")],
+            ["sync", "+a", "+b", "+a", "synced 12"],
+        ),
+        # The watch ends too soon, or brings nothing: all is listed.
+        (
+            [waits_for(lists("b@12")), watches(since="12"), lists("b@12", version="20")],
+            ["sync", "+a", "+b", "sync", "+b", "synced 20"],
+        ),
+        (
+            [
+                waits_for(lists("b@12")),
+                watches(since="12", then="hang"),
+                lists("b@12", version="20"),
+            ],
+            ["sync", "+a", "+b", "sync", "+b", "synced 20"],
+        ),
+        # Nor is there a list of those that wait, or a watch from there.
+        ([waits_for(refuses(500)), lists("b@12", version="20")], ["sync", "+b", "synced 20"]),
+        (
+            [waits_for(lists("b@12")), refuses(410, EXPIRED), lists("b@12", version="20")],
+            ["sync", "+a", "+b", "sync", "+b", "synced 20"],
+        ),
+    ],
+    ids=["the same", "news", "ends", "silent", "no list", "expired"],
+)
+def test_a_new_owner_is_told_pods_without_a_list_of_all(steps: list[Step], told: list[str]) -> None:
+    async def main() -> None:
+        before = [lists("a"), watches(event("ADDED", "b", "12"), since="10", then="hang")]
+        async with ScriptedServer(script(*before, *steps)) as server:
+            settings = WatchSettings(catch_up_s=0.05)
+            source = ApiSource(access_at(server.url), 1, [KINDS_BY_PLURAL["pods"]], settings)
+            await told_by(source, "sync", "+a", "synced 10", "+b")
+            await told_by(source, *told)
 
     run(main)

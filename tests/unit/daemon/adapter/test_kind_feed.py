@@ -81,6 +81,101 @@ def test_a_list_that_starts_over_voids_the_last_one() -> None:
     assert told == [SyncStarted("pods")]
 
 
+def kept(*items: Any) -> tuple[KindFeed, list[AdapterMessage]]:
+    """A feed of pods that were listed, and all that a new owner is told from then on."""
+    feed, told = feed_of("pods")
+    feed.list_started()
+    feed.page(page(*items))
+    feed.list_finished()
+    again: list[AdapterMessage] = []
+    feed.tell_to(lambda message, _: again.append(message))
+    told.clear()
+    return feed, again
+
+
+def names(messages: list[AdapterMessage]) -> list[str]:
+    """Of the pods told; the ends of a list as they are called."""
+    return [
+        message.pod.name if isinstance(message, PodChanged | PodDeleted) else type(message).__name__
+        for message in messages
+    ]
+
+
+ON_A_NODE: Any = {"spec": {"nodeName": "n"}}
+
+
+def tell_again(feed: KindFeed, **waiting: str) -> None:
+    for _ in feed.tell_again({f"uid-{name}": version for name, version in waiting.items()}):
+        pass
+
+
+def test_a_new_owner_is_told_what_the_last_one_knew() -> None:
+    feed, told = kept(item("a", **ON_A_NODE), item("b"), item("c"))
+    feed.line(line("DELETED", item("c", version="11")))
+    feed.line(line("MODIFIED", item("b", version="12")))
+    told.clear()
+    tell_again(feed, b="12")
+    assert names(told) == ["SyncStarted", "a", "b", "SyncFinished"]
+    assert told[-1] == SyncFinished("pods", "12")
+    assert feed.resource_version == "12"
+    # What comes by the watch follows as ever, and is not told twice.
+    feed.line(line("MODIFIED", item("b", version="12")))
+    feed.line(line("MODIFIED", item("b", version="13", **ON_A_NODE)))
+    assert names(told[4:]) == ["b"]
+
+
+@pytest.mark.parametrize(
+    ("waiting", "news"),
+    [
+        ({}, ("MODIFIED", item("b", version="12", **ON_A_NODE))),
+        ({}, ("DELETED", item("b", version="12"))),
+        ({}, ("MODIFIED", item("b", version="12", status={"phase": "Succeeded"}))),
+        ({"b": "12"}, ("MODIFIED", item("b", version="12"))),
+        ({"b": "5", "new": "12"}, ("ADDED", item("new", version="12"))),
+    ],
+    ids=["bound", "gone", "finished", "changed", "new"],
+)
+def test_pods_are_told_as_a_whole_when_the_watch_has_brought_what_a_list_showed(
+    waiting: dict[str, str], news: tuple[str, Any]
+) -> None:
+    feed, told = kept(item("a", **ON_A_NODE), item("b"))
+    tell_again(feed, **waiting)
+    assert feed.is_behind
+    assert names(told) == ["SyncStarted", "a", "b"]
+    # What does not concern them, and what came before, ends nothing.
+    feed.line(line("MODIFIED", item("a", version="10", **ON_A_NODE)))
+    feed.line(line("MODIFIED", item("b", version="11")))
+    assert feed.is_behind
+    feed.line(line(*news))
+    assert not feed.is_behind
+    assert names(told)[3:] == ["a", "b", news[1]["metadata"]["name"], "SyncFinished"]
+
+
+def test_what_is_not_all_is_not_told_again() -> None:
+    feed, _ = kept(item("a"), {"metadata": {"name": "nameless"}})
+    assert feed.resource_version == ""
+    feed, told = feed_of("nodes")
+    feed.list_started()
+    feed.page(page(item("n", "")))
+    feed.list_finished()
+    feed.tell_to(lambda message, _: told.append(message))
+    assert feed.resource_version == ""
+
+
+def test_a_new_list_ends_what_was_to_be_told_again() -> None:
+    feed, told = kept(item("a"))
+    tell_again(feed)
+    assert feed.is_behind
+    feed.list_started()
+    feed.page(page(item("b")))
+    feed.list_finished()
+    assert not feed.is_behind
+    assert names(told) == ["SyncStarted", "a", "SyncStarted", "b", "SyncFinished"]
+    told.clear()
+    tell_again(feed, b="5")
+    assert names(told) == ["SyncStarted", "b", "SyncFinished"]
+
+
 @pytest.mark.parametrize("phase", ["Succeeded", "Failed"])
 def test_finished_pods_are_deleted_pods(phase: str) -> None:
     feed, told = listed("pods")
