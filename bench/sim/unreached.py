@@ -272,7 +272,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/recorder.py:EventRecorder._wait_to_write:return",
         "workers/binder/volume_bind.py:VolumeBinder._look:return *",
         "workers/scorer/cycle.py:Cycle._place_group:self.start_over()*",
-        "workers/scorer/cycle.py:Cycle._reserve:return",
+        "workers/scorer/cycle.py:Cycle._reserve:break",
         "workers/scorer/group_cycle.py:GroupCycle._best:return failing, True",
         "workers/scorer/group_cycle.py:GroupCycle._counted:return counts, domain",
         "workers/scorer/group_cycle.py:room_by_row:return None",

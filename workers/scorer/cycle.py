@@ -309,7 +309,9 @@ class Cycle:
         return ticket
 
     def _room_maker(self, proposal_sequence: int, limits: SearchLimits = NO_LIMITS) -> RoomMaker:
-        return RoomMaker(self._replica, self._seed, proposal_sequence, self._among, limits)
+        return RoomMaker(
+            self._replica, self._seed, proposal_sequence, self._among, self._reserve, limits
+        )
 
     def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> Evaluation:
         """Of the class, or for a nominated pod of the pod alone."""
@@ -324,16 +326,11 @@ class Cycle:
         choice = self._choice(task, pod_class)
         if isinstance(choice, Evaluation):
             return choice
-        self._put(task, pod_class, choice.row, proposal_sequence)
+        self._put(task, choice.row, proposal_sequence)
         return choice.row
 
-    def _put(
-        self, task: PodTask, pod_class: ReplicaClass, row: int, proposal_sequence: int
-    ) -> None:
-        uid = ""
-        if pod_class.info.takes_claims or takes_devices(pod_class.info, self._replica.view):
-            uid = f"ticket {task.ticket}"
-            self._reserve(pod_class, row, uid)
+    def _put(self, task: PodTask, row: int, proposal_sequence: int) -> None:
+        uid = self._reserve(task, row)
         with changing():
             self._replica.place(task.class_id, row, proposal_sequence, uid)
             if task.uid:
@@ -341,16 +338,21 @@ class Cycle:
                 ended = Nomination(task.uid, 0, 0, NOT_NOMINATED)
                 self._replica.nominate(ended, proposal_sequence)
 
-    def _reserve(self, pod_class: ReplicaClass, row: int, uid: str) -> None:
-        """Keeps the pods that follow from choosing the same volumes. A refusal is left to the owner,
-        which asks again."""
+    def _reserve(self, task: PodTask, row: int) -> str:
+        """Keeps the pods that follow from choosing the same volumes and devices; the uid under which it
+        does so, or nothing. A refusal is left to the owner, which asks again."""
+        pod_class = self._replica.classes[task.class_id]
+        if not (pod_class.info.takes_claims or takes_devices(pod_class.info, self._replica.view)):
+            return ""
+        uid = f"ticket {task.ticket}"
         record = PodRecord(
             namespace=pod_class.info.namespace, name="", uid=uid, resource_version="",
             node_name="", deleted="", started="", nominated_node_name="", template=_NO_TEMPLATE,
         )  # fmt: skip
         for plugin in self._reserves.get(pod_class.profile, ()):
             if not plugin.reserve(record, pod_class.info, self._replica.view, row).is_success:
-                return
+                break
+        return uid
 
     def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | Evaluation:
         def tie_break(ties: Ties) -> int:

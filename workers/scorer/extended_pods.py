@@ -198,8 +198,7 @@ class ExtendedCycle(Cycle):
         return self._evaluated(_plain(task), self._replica.classes[task.class_id])
 
     def _take(self, task: ExtendedTask, row: int, proposal_sequence: int) -> None:
-        pod_class = self._replica.classes[task.class_id]
-        self._put(_plain(task), pod_class, row, proposal_sequence)
+        self._put(_plain(task), row, proposal_sequence)
 
     def _totals(self, evaluation: Evaluation, rows: Rows, *, are_bare: bool) -> Int64s:
         """What the plugins say of these rows, normalised over them alone."""

@@ -6,6 +6,7 @@ until the owner has settled the proposal.
 """
 
 from collections import Counter
+from collections.abc import Callable
 from typing import Final, NamedTuple
 
 from shared.columns.nomination_columns import NO_NODE, Nomination
@@ -35,7 +36,8 @@ class SearchLimits(NamedTuple):
     forbidden: str = ""
     """Why nobody has to go for its pods; empty: somebody may."""
     takes_room: bool = False
-    """Who has others go counts as placed there for those that follow, which may need it near."""
+    """Who has others go counts as placed there for those that follow, which may need it near, or the
+    devices that it takes (`podGroupPodSchedulingAlgorithm` in schedule_one_podgroup.go)."""
 
 
 NO_LIMITS: Final = SearchLimits()
@@ -77,12 +79,16 @@ class RoomMaker:
         seed: int,
         proposal_sequence: int,
         tie_break: RunTieBreak,
+        reserve: Callable[[PodTask, int], str],
         limits: SearchLimits = NO_LIMITS,
     ) -> None:
+        """`reserve` assumes what a pod takes on a row beside room (volumes, devices), under the uid that
+        it returns."""
         self._replica = replica
         self._seed = seed
         self.proposal_sequence = proposal_sequence
         self._tie_break = tie_break
+        self._reserve = reserve
         self._limits = limits
         self._found_count = 0
 
@@ -134,9 +140,11 @@ class RoomMaker:
             is_wide = evaluation.pod.plan.is_wide
             self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1
             uid, kept_row = task.uid or f"ticket {task.ticket}", best.row
+            takes_room = self._limits.takes_room
+            assumed = self._reserve(task, best.row) if takes_room else ""
             with changing():
-                if self._limits.takes_room:
-                    self._replica.place(task.class_id, best.row, self.proposal_sequence)
+                if takes_room:
+                    self._replica.place(task.class_id, best.row, self.proposal_sequence, assumed)
                     kept_row = NO_NODE
                 own = Nomination(uid, task.class_id, info.priority, kept_row)
                 self._replica.nominate(own, self.proposal_sequence)

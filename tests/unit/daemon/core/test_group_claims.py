@@ -4,6 +4,7 @@ The first part mirrors testPodGroup in test/integration/dra/pod_group.go, v1.36.
 the owner's core and a scorer in one process.
 """
 
+import msgspec
 import pytest
 
 from bench.conformance.claims import written_claim
@@ -145,3 +146,31 @@ def test_nothing_is_held_for_a_group_that_cannot_be_placed() -> None:
     assert not berth.orders
     assert not berth.holders
     assert not berth.scorers[0].replica.objects.assumed(CLAIMS)
+
+
+def test_nobody_goes_for_two_members_that_want_the_last_device() -> None:
+    """What is found for the first, which others have to go for, is not there for the second."""
+    berth = SharedClaim()
+    berth.show(make_claim("other"))
+    low = make_pod("low", uid="uid-low", cpu="64", memory=None)
+    berth.add(msgspec.structs.replace(low, node_name="worker-0"))
+    other = {"resourceClaims": [{"name": "c", "resourceClaimName": "other"}]}
+    berth.add_group("podgroup", 2)
+    berth.add(
+        member("p0", "podgroup", priority=10, spec=NAMED),
+        member("p1", "podgroup", priority=10, spec=other),
+    )
+    assert not berth.evicted
+    assert berth.waiting() == {"p0", "p1"}
+    assert not berth.holders
+
+
+def test_others_go_for_two_members_that_share_a_device() -> None:
+    berth = SharedClaim()
+    low = make_pod("low", uid="uid-low", cpu="64", memory=None)
+    berth.add(msgspec.structs.replace(low, node_name="worker-0"))
+    berth.add_group("podgroup", 2)
+    berth.add(*(member(f"p{i}", "podgroup", priority=10, spec=NAMED) for i in range(2)))
+    berth.wait()
+    assert berth.evicted == {"uid-low"}
+    assert berth.bound_names() == {"default-p0", "default-p1"}

@@ -483,6 +483,34 @@ def test_nobody_goes_for_two_members_that_want_one_port() -> None:
     assert berth.waiting() == {"p1", "p2"}
 
 
+@pytest.mark.parametrize("provisioner", ["kubernetes.io/no-provisioner", "csi.example.com"])
+def test_nobody_goes_for_two_members_that_want_one_volume(provisioner: str) -> None:
+    """That is there already, or that the node can attach beside none."""
+    berth = Gangs([make_node("n1", cpu="6")])
+    storage = {"provisioner": provisioner, "volumeBindingMode": "WaitForFirstConsumer"}
+    berth.tell_object("storageclasses", "late", {"metadata": {"name": "late"}, **storage})
+    asked = {"accessModes": ["ReadWriteOnce"], "storageClassName": "late"}
+    volume = {"metadata": {"name": "v"}, "spec": {**asked, "capacity": {"storage": "1Gi"}}}
+    berth.tell_object("persistentvolumes", "v", {**volume, "status": {"phase": "Available"}})
+    driver = {"name": "csi.example.com", "nodeID": "n1", "allocatable": {"count": 1}}
+    csi_node = {"metadata": {"name": "n1"}, "spec": {"drivers": [driver]}}
+    berth.tell_object("csinodes", "n1", csi_node)
+    members = []
+    for name in ("p1", "p2"):
+        meta = {"name": name, "namespace": "default", "uid": f"uid-{name}"}
+        spec = {**asked, "resources": {"requests": {"storage": "1Gi"}}}
+        claim = {"metadata": meta, "spec": spec, "status": {"phase": "Pending"}}
+        berth.tell_object("persistentvolumeclaims", f"default/{name}", claim)
+        wanted = {"volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": name}}]}
+        members += gang(name, priority=10, spec=wanted)
+    low = make_pod("low", uid="uid-low", cpu="6", memory=None)
+    berth.add(msgspec.structs.replace(low, node_name="n1"))
+    berth.add_group("pg1", 2)
+    berth.add(*members)
+    assert not berth.evicted
+    assert berth.waiting() == {"p1", "p2"}
+
+
 def test_victims_stay_where_the_group_could_not_be_placed_even_without_them() -> None:
     berth = Gangs()
     berth.add(lone("low", "2", priority=10), lone("high", "1", priority=1000))
