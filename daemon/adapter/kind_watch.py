@@ -64,6 +64,10 @@ log: Final = EventLog("adapter")
 
 _named_decoder: Final = msgspec.json.Decoder(NamedObject)
 
+METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
+WAITING_PAGE_SIZE: Final = 5_000
+"""Pods without a node, of which a list is to bring metadata alone."""
+
 _EXPIRED_TOKENS_MAX: Final = 2
 """Lists whose continue token may expire under way before one is made without pages."""
 
@@ -222,13 +226,17 @@ class KindWatch:
     # A list ---------------------------------------------------------------------------------------
 
     async def _tell_again(self) -> None:
-        settings, waiting = self._settings, {}
-        path = f"{self._kind.api_path}/{self._kind.path_name}"
-        selector = f"{self._kind.field_selector},spec.nodeName="
+        waiting = {}
+        pages = list_pages(
+            self._client,
+            f"{self._kind.api_path}/{self._kind.path_name}",
+            WAITING_PAGE_SIZE,
+            self._settings.page_timeout_s,
+            field_selector=f"{self._kind.field_selector},spec.nodeName=",
+            accept=METADATA_ONLY,
+        )
         try:
-            async for page in list_pages(
-                self._client, path, settings.page_size, settings.page_timeout_s, selector
-            ):
+            async for page in pages:
                 for item in page.items or ():
                     meta = read_answer(_named_decoder, item).metadata
                     waiting[meta.uid] = meta.resource_version

@@ -3,7 +3,7 @@
 from collections.abc import AsyncIterator
 from urllib.parse import quote
 
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import JSON, ApiClient
 from shared.kube.api_errors import read_answer
 from shared.kube.decode import RawPage, raw_page_decoder
 
@@ -13,7 +13,9 @@ async def list_pages(
     path: str,
     page_size: int,
     timeout_s: float | None = None,
+    *,
     field_selector: str = "",
+    accept: str = JSON,
 ) -> AsyncIterator[RawPage]:
     """All of a list; ApiError or TransportError where it cannot be had whole."""
     place = ""
@@ -21,8 +23,9 @@ async def list_pages(
     if field_selector:
         query += f"&fieldSelector={quote(field_selector)}"
     while True:
-        body = await api.get(f"{path}?{query}{place}", timeout_s=timeout_s)
-        page = read_answer(raw_page_decoder, body)
+        where = f"{path}?{query}{place}"
+        answer = await api.request("GET", where, accept=accept, timeout_s=timeout_s)
+        page = read_answer(raw_page_decoder, answer.body)
         yield page
         if not page.metadata.continue_token:
             return
