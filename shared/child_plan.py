@@ -11,9 +11,10 @@ what they do it has its own part.
 
 import argparse
 import asyncio
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 import msgspec
 
@@ -24,6 +25,9 @@ from shared.runtime_options import LeaderElection, RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 from shared.transport.parent import STOP_SIGNALS, Lifeline, add_options
+
+if TYPE_CHECKING:
+    from shared.kube.cluster_access import ClusterAccess  # The owner speaks to no API server.
 
 PLAN_NAME: Final = "children.msgpack"
 """Not JSON, which has no infinity and no keys but texts."""
@@ -120,6 +124,19 @@ def exit_code_of(role: str, run: Callable[[], int]) -> int:
         return exit_codes.FAILED
 
 
+@contextmanager
+def reading_files() -> Iterator[None]:
+    """Around what reads an operator's files, which were well when berth started: one that is not (it is
+    being rewritten) ends the process, and its next life reads it again."""
+    try:
+        yield
+    except ConfigurationError as error:
+        log.error(
+            "file_unusable", problem=str(error), remedy="it is read again until it can be used"
+        )
+        raise SystemExit(exit_codes.FILE_UNUSABLE) from error
+
+
 class ChildStart(NamedTuple):
     plan: ChildPlan
     number: int
@@ -136,6 +153,13 @@ class ChildStart(NamedTuple):
     @property
     def runtime_dir(self) -> Path:
         return Path(self.plan.options.runtime_dir)
+
+    def access(self) -> "ClusterAccess":
+        """The API server's."""
+        from shared.kube.find_access import find_access
+
+        with reading_files():
+            return find_access(server=self.options.server, kubeconfig=self.options.kubeconfig)
 
     def call_at_end(
         self,

@@ -18,3 +18,7 @@ ALREADY_RUNNING: Final = 4
 LEASE_LOST: Final = 5
 """The owner, to its supervisor: the lease was lost, and with it what was decided. The next owner
 lists the cluster anew and stands by."""
+FILE_UNUSABLE: Final = 6
+"""A child, to its supervisor: a file that it was told to read (a kubeconfig, a certificate, keys) cannot
+be used just now. It could when berth started, so it is tried until it can be again."""
+NO_DEATHS: Final = (LEASE_LOST, FILE_UNUSABLE)

@@ -22,7 +22,6 @@ from shared.clock import SystemClock
 from shared.errors import OperationalError
 from shared.in_hand import InHand
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.find_access import find_access
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
 
@@ -66,7 +65,7 @@ async def _run(start: ChildStart) -> None:
     recorder, options, clock = None, start.options, SystemClock()
     if options.record:
         recorder = Recorder(Path(options.record), clock, options.record_mib_max << 20)
-    access = find_access(server=options.server, kubeconfig=options.kubeconfig)
+    access = start.access()
     seed = int.from_bytes(os.urandom(8))
     log.info("api_server", url=access.url, source=access.source, seed=seed)
     source = ApiSource(

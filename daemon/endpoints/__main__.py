@@ -15,7 +15,7 @@ from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
 from daemon.endpoints.tls import ServedTls
 from shared import exit_codes
-from shared.child_plan import ChildStart, child_start
+from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient
 from shared.runtime_options import EndpointOptions
@@ -33,16 +33,15 @@ def main(arguments: list[str]) -> int:
     start = child_start("endpoints", arguments)
     options = start.options.endpoints
     try:
-        asyncio.run(_run(start, options))
+        return exit_code_of("endpoints", lambda: asyncio.run(_run(start, options)))
     except OSError as error:  # ssl.SSLError is one.
         where = f"{options.bind_address}:{options.secure_port}"
         remedy = "scheduling goes on; another --secure-port serves, 0 says that none is wanted"
         log.error("not_listening", address=where, problem=str(error), remedy=remedy)
         return exit_codes.FAILED
-    return exit_codes.OK
 
 
-async def _run(start: ChildStart, options: EndpointOptions) -> None:
+async def _run(start: ChildStart, options: EndpointOptions) -> int:
     loop = asyncio.get_running_loop()
     Heartbeat(start.heartbeat_fd).keep(loop)
     clock = SystemClock()
@@ -65,6 +64,7 @@ async def _run(start: ChildStart, options: EndpointOptions) -> None:
                     await stopped.wait()
             except TimeoutError:
                 await served.renew()
+        return exit_codes.OK
     finally:
         await server.close()
         for client in filter(None, (authentication, authorization)):

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 
 from daemon.endpoints.zpages import Page, failed
+from shared.child_plan import reading_files
 from shared.clock import Clock
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.api_client import ApiClient
@@ -227,9 +228,13 @@ def reviewer(options: EndpointOptions, kubeconfig: str) -> ApiClient | None:
     such server, or nobody to be asked about."""
     if options.endpoints_token_file or (not kubeconfig and not is_in_cluster()):
         return None
-    try:
-        access = find_access(kubeconfig=kubeconfig)
-    except ConfigurationError as error:
-        log.warning("no_reviewer", kubeconfig=kubeconfig, problem=str(error))
-        return None
+    if kubeconfig:
+        with reading_files():
+            access = find_access(kubeconfig=kubeconfig)
+    else:
+        try:
+            access = find_access()
+        except ConfigurationError as error:
+            log.warning("no_reviewer", problem=str(error))
+            return None
     return ApiClient(access, connections_max=CONNECTIONS_MAX)

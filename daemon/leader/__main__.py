@@ -15,7 +15,6 @@ from shared import exit_codes
 from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.find_access import find_access
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
 
@@ -29,7 +28,6 @@ def main(arguments: list[str]) -> int:
 
 
 async def _run(start: ChildStart) -> int:
-    access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
     loop = asyncio.get_running_loop()
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
@@ -38,7 +36,7 @@ async def _run(start: ChildStart) -> int:
     assert election is not None, "only with an election is there an elector"
     assert gate is not None, "the same"
     candidate = Elector(
-        access,
+        start.access(),
         election,
         start.plan.identity,
         gate,

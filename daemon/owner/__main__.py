@@ -6,7 +6,7 @@ import time
 from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
-from shared.child_plan import ChildStart, child_start, exit_code_of
+from shared.child_plan import ChildStart, child_start, exit_code_of, reading_files
 from shared.clock import SystemClock
 from shared.config import load_configuration
 from shared.feature_gates import parse_feature_gates
@@ -33,9 +33,10 @@ def _run(start: ChildStart) -> int:
     gates = parse_feature_gates(options.feature_gates)
     entrance = None
     if options.workers_address:
-        entrance = WorkersEntrance.read(
-            options.workers_address, options.workers_key_file, options.workers_allowed_file
-        )
+        with reading_files():
+            entrance = WorkersEntrance.read(
+                options.workers_address, options.workers_key_file, options.workers_allowed_file
+            )
     # Nanoseconds since 1970: greater than that of any earlier life on this machine.
     epoch = time.time_ns()
     clock = SystemClock()

@@ -80,7 +80,7 @@ class Child:
     def is_careful(self) -> bool:
         """The next process is to say what it has in hand: one has died before. A single kill, which no
         object needs to have brought about, is not enough: pods wait longer for one that is careful."""
-        deaths = [one for one in self.exits if one.code != exit_codes.LEASE_LOST]
+        deaths = [one for one in self.exits if one.code not in exit_codes.NO_DEATHS]
         has_died = len(deaths) > 1 or any(not one.was_killed for one in deaths)
         return self.spec.can_be_careful and has_died
 

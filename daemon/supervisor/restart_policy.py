@@ -4,7 +4,8 @@ A child that had run well and dies once is started again at once: pods wait for 
 dying gets longer and longer pauses, so that it does not eat the machine and its log lines can still
 be read, and after `ATTEMPTS_MAX` quick deaths in a row berth as a whole gives up: then something is
 wrong that a restart does not mend, and whoever runs berth (systemd, Kubernetes) has to see it. Deaths of
-an object do not count there, for a restart or two mend each of them.
+an object do not count there, for a restart or two mend each of them; nor do lives that found a file
+which is being rewritten: all others go on meanwhile.
 """
 
 from collections.abc import Sequence
@@ -59,7 +60,7 @@ def next_step(exits: Sequence[Exit], *, is_optional: bool = False) -> Restart | 
         if one.ran_s >= STABLE_S:
             break
         quick += one.code != exit_codes.LEASE_LOST
-        in_vain += one.code != exit_codes.LEASE_LOST and not one.is_of_an_object
+        in_vain += one.code not in exit_codes.NO_DEATHS and not one.is_of_an_object
     if in_vain >= ATTEMPTS_MAX and not is_optional:
         return GiveUp(
             f"it ended {quick} times in a row within {STABLE_S:g} s of its start, the last time"

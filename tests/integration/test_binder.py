@@ -14,6 +14,7 @@ import pytest
 
 from bench.apiserver import api_status as status
 from bench.apiserver.api_faults import Disconnect, Refuse
+from shared import exit_codes
 from shared.child_plan import ChildPlan
 from shared.messages.from_binder import BinderReady, BindFailureReason
 from shared.messages.to_binder import Drain, ReportPods, StatusPatch, Welcome
@@ -236,12 +237,12 @@ def test_a_condition_does_not_land_on_another_pod_of_the_same_name(
     assert not world.pod("p")["status"].get("conditions")
 
 
-def test_an_option_that_cannot_be_used_is_one_line_and_status_1() -> None:
+def test_a_server_that_cannot_be_found_is_one_line_and_a_status_that_has_it_tried_again() -> None:
     with tempfile.TemporaryDirectory(prefix="berth-") as folder:
         plan = ChildPlan(options=RuntimeOptions(runtime_dir=folder, server="ftp://x"))
         plan.path.write_bytes(plan.encoded())
         command = [sys.executable, "-m", "workers.binder", str(plan.path)]
         done = subprocess.run(command, capture_output=True, text=True, check=False, timeout=HANG_S)
-    assert done.returncode == 1
+    assert done.returncode == exit_codes.FILE_UNUSABLE
     assert len(done.stderr.splitlines()) == 1
     assert "ftp://x" in done.stderr

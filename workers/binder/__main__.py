@@ -1,7 +1,6 @@
 """`python -m workers.binder`: reads its plan, connects, binds until it is told to stop.
 
-Exit status 0 after a drain (the owner's `Drain`, SIGTERM, SIGINT), 1 when the supervisor is gone or
-what it is started with cannot be used.
+Exit status 0 after a drain (the owner's `Drain`, SIGTERM, SIGINT), 1 when the supervisor is gone.
 """
 
 import asyncio
@@ -11,12 +10,9 @@ import sys
 
 import uvloop
 
-from shared.child_plan import ChildStart, child_start
+from shared.child_plan import ChildStart, child_start, exit_code_of
 from shared.clock import SystemClock
-from shared.errors import OperationalError
-from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.find_access import find_access
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.to_binder import TO_BINDER
 from shared.telemetry.log import EventLog
@@ -26,7 +22,7 @@ from shared.transport.heartbeat import Heartbeat
 from workers.binder.binder_assembly import BinderLife, Surroundings
 
 
-async def run(start: ChildStart, access: ClusterAccess) -> int:
+async def _run(start: ChildStart) -> int:
     """The process's life; returns its exit status."""
     options = start.options
     loop = asyncio.get_running_loop()
@@ -35,7 +31,7 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
     clock = SystemClock()
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
     gate = start.gate(clock)
-    around = Surroundings(access, clock, socket.gethostname(), gate, problems)
+    around = Surroundings(start.access(), clock, socket.gethostname(), gate, problems)
     name = f"binder-{start.number}-{secrets.token_hex(4)}"
     with AsyncPeer(start.runtime_dir, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:
         life = BinderLife(
@@ -55,12 +51,7 @@ async def run(start: ChildStart, access: ClusterAccess) -> int:
 def main(arguments: list[str]) -> int:
     """Runs to the end; errors of the outside become one line and a status."""
     start = child_start("binder", arguments, is_one_of_many=True)
-    try:
-        access = find_access(server=start.options.server, kubeconfig=start.options.kubeconfig)
-        return uvloop.run(run(start, access))
-    except OperationalError as error:
-        EventLog("binder").error("binder_failed", error=str(error))
-        return 1
+    return exit_code_of("binder", lambda: uvloop.run(_run(start)))
 
 
 if __name__ == "__main__":

@@ -13,7 +13,6 @@ from shared.clock import SystemClock
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration, load_configuration, scoring_digest
 from shared.feature_gates import parse_feature_gates
-from shared.kube.find_access import find_access
 from shared.limits import PROCESSES_MAX
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
@@ -53,7 +52,7 @@ def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:
     config = load_configuration(options.config)
     gates = parse_feature_gates(options.feature_gates)
     heartbeat = Heartbeat(start.heartbeat_fd)
-    caller = _caller(options, config, heartbeat)
+    caller = _caller(start, config, heartbeat)
     is_remote = isinstance(way, RemoteOwner)
     instance = f"{name}-{os.getpid()}-{os.urandom(4).hex()}"
     tie_break = BY_NAME if start.plan.breaks_ties_by_name else BY_SEED
@@ -83,13 +82,12 @@ def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:
 
 
 def _caller(
-    options: RuntimeOptions, config: SchedulerConfiguration, heartbeat: Heartbeat
+    start: ChildStart, config: SchedulerConfiguration, heartbeat: Heartbeat
 ) -> ExtenderCaller | None:
     """Only with extenders does a scorer need the API server."""
     if not any(extender.is_asked_by_scorers for extender in config.extenders):
         return None
-    access = find_access(server=options.server, kubeconfig=options.kubeconfig)
-    return ExtenderCaller(config.extenders, access, heartbeat.write_note)
+    return ExtenderCaller(config.extenders, start.access(), heartbeat.write_note)
 
 
 def _remote_start(remote: argparse.Namespace) -> ChildStart:

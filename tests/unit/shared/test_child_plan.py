@@ -135,3 +135,23 @@ def test_another_shape_has_another_version() -> None:
     )
     names = [field.encode_name for one in structs for field in msgspec.structs.fields(one)]
     assert (PLAN_VERSION, zlib.crc32(" ".join(names).encode())) == (9, 2523233439)
+
+
+def test_a_kubeconfig_that_is_being_rewritten_ends_a_life_and_not_berth(
+    tmp_path: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.touch()
+    options = RuntimeOptions(runtime_dir=str(tmp_path), kubeconfig=str(kubeconfig))
+    plan = written(tmp_path, ChildPlan(options=options).encoded())
+    start = child_start("leader", [str(plan)])
+    with pytest.raises(SystemExit) as ended:
+        start.access()
+    assert ended.value.code == exit_codes.FILE_UNUSABLE
+    assert "file_unusable" in (told := capfd.readouterr().err)
+    assert str(kubeconfig) in told
+    kubeconfig.write_text(
+        "{current-context: c, contexts: [{name: c, context: {cluster: a}}],"
+        " clusters: [{name: a, cluster: {server: 'http://there'}}]}"
+    )
+    assert start.access().host == "there"

@@ -93,7 +93,8 @@ def test_who_is_killed_for_its_silence_may_have_had_an_object_in_hand() -> None:
     assert child.is_careful
 
 
-def test_an_end_for_want_of_the_lease_is_no_death() -> None:
+@pytest.mark.parametrize("code", exit_codes.NO_DEATHS)
+def test_an_end_for_want_of_the_lease_or_of_a_file_is_no_death(code: int) -> None:
     child = Child(ChildSpec("owner", "daemon.owner", (), can_be_careful=True), system_launch(3))
-    child.add_death(exit_codes.LEASE_LOST, now_s=1.0)
+    child.add_death(code, now_s=1.0)
     assert not child.is_careful

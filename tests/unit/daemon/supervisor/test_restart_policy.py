@@ -66,3 +66,10 @@ def test_deaths_of_objects_have_pauses_but_are_no_reason_to_give_up() -> None:
     exits = [Exit(1, 0.1, is_of_an_object=True)] * (2 * ATTEMPTS_MAX)
     assert next_step(exits) == Restart(after_s=DELAY_S_MAX)
     assert isinstance(next_step([*exits, *[Exit(1, 0.1)] * ATTEMPTS_MAX]), GiveUp)
+
+
+def test_a_file_that_cannot_be_read_just_now_has_pauses_and_is_no_reason_to_give_up() -> None:
+    exits = [Exit(exit_codes.FILE_UNUSABLE, 0.1)] * (2 * ATTEMPTS_MAX)
+    assert next_step(exits[:1]) == Restart(after_s=0.0)
+    assert next_step(exits) == Restart(after_s=DELAY_S_MAX)
+    assert isinstance(next_step([*exits, *[Exit(1, 0.1)] * ATTEMPTS_MAX]), GiveUp)
