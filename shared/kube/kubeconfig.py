@@ -33,6 +33,11 @@ _AUTH_PROVIDER_PROBLEM: Final = (
 )
 
 
+_AUTHORITY: Final = "certificate-authority"
+_CERTIFICATE: Final = "client-certificate"
+_KEY: Final = "client-key"
+
+
 def stated_access(server: str, kubeconfig: str, environment: Mapping[str, str]) -> ClusterAccess:
     """`kubeconfig`, or the files of the environment if both are empty; `server` is another address for
     that of the file; alone it needs no credentials."""
@@ -99,10 +104,18 @@ class _Entry(NamedTuple):
     body: dict[str, Any]
 
     def text(self, field: str) -> str:
-        value = self.body.get(field) or ""
+        value = self.body.get(field)
+        if value is None:
+            return ""
         if not isinstance(value, str):
             raise self.wrong(f"{field}: expected a text, in quotes where it looks like a number")
         return value
+
+    def truth(self, field: str) -> bool:
+        value = self.body.get(field)
+        if value is not None and not isinstance(value, bool):
+            raise self.wrong(f"{field}: expected true or false")
+        return bool(value)
 
     def items(self, field: str) -> list[Any]:
         value = self.body.get(field) or []
@@ -120,6 +133,12 @@ class _Entry(NamedTuple):
             return decoded_base64(self.text(f"{field}-data"))
         except ValueError as error:
             raise self.wrong(f"{field}-data: not base64: {error}") from error
+
+    def stated_twice(self, field: str) -> list[str]:
+        """The problem that it is in the file and in another."""
+        if self.data(field) and self.text(field):
+            return [f"{self.kind}.{field}: and {field}-data exclude each other"]
+        return []
 
     def content(self, field: str) -> bytes:
         """The data, or what is in the file that is named."""
@@ -144,13 +163,19 @@ def _content(path: Path) -> dict[str, Any]:
         return {}
     if not isinstance(content, dict):
         raise ConfigurationError(str(path), ["is not a kubeconfig: expected a mapping"])
+    for field, wanted in (("apiVersion", "v1"), ("kind", "Config")):
+        if content.get(field) not in (None, "", wanted):
+            raise ConfigurationError(str(path), [f"is not a kubeconfig: {field} must be {wanted}"])
     return content
 
 
 def _find(tops: list[_Entry], source: str, kind: str, name: str) -> _Entry:
     for top in tops:
-        for entry in top.items(f"{kind}s"):
-            if isinstance(entry, dict) and entry.get("name") == name:
+        entries = [each for each in top.items(f"{kind}s") if isinstance(each, dict)]
+        if [each.get("name") for each in entries].count(name) > 1:
+            raise ConfigurationError(str(top.file), [f"{kind}s: two are named {name!r}"])
+        for entry in entries:
+            if entry.get("name") == name:
                 body = {} if entry.get(kind) is None else entry[kind]
                 if isinstance(body, dict):
                     return _Entry(top.file, kind, body)
@@ -165,6 +190,13 @@ def _find(tops: list[_Entry], source: str, kind: str, name: str) -> _Entry:
 def _access(cluster: _Entry, user: _Entry) -> ClusterAccess:
     source = str(cluster.file)
     problems = [] if cluster.text("server") else ["cluster.server: missing"]
+    problems += cluster.stated_twice(_AUTHORITY)
+    keys = user.stated_twice(_KEY)
+    problems += user.stated_twice(_CERTIFICATE)
+    if user.text(_CERTIFICATE) or user.data(_CERTIFICATE):  # A key alone says nothing.
+        problems += keys
+    if user.text("username") and (user.text("token") or user.text("tokenFile")):
+        problems.append("user: a token and a password exclude each other")
     if user.body.get("auth-provider"):
         problems.append(_AUTH_PROVIDER_PROBLEM)
     command = None
@@ -201,6 +233,8 @@ def _credentials(
     # A token file goes before a token, and a command after all that is stated, as in client-go.
     token, username = user.text("token"), user.text("username")
     token_file = user.path("tokenFile") if user.text("tokenFile") else None
+    if token_file is not None and not user.content("tokenFile").strip():
+        raise user.wrong(f"tokenFile: {token_file} is empty")
     if command is not None and not (token_file or token or username):
         return ExecCredentials(command, certificate=certificate, impersonation=impersonation)
     return Credentials(
@@ -213,9 +247,6 @@ def _credentials(
     )
 
 
-_AUTHORITY: Final = "certificate-authority"
-
-
 def _cluster_tls(cluster: _Entry) -> ssl.SSLContext:
     source = str(cluster.file)
     try:
@@ -223,7 +254,7 @@ def _cluster_tls(cluster: _Entry) -> ssl.SSLContext:
     except UnicodeDecodeError as error:
         raise cluster.wrong(f"{_AUTHORITY}-data: not PEM: {error}") from error
     has_file = bool(cluster.text(_AUTHORITY))
-    is_insecure = cluster.body.get("insecure-skip-tls-verify") is True
+    is_insecure = cluster.truth("insecure-skip-tls-verify")
     if is_insecure and (ca_text or has_file):
         raise ConfigurationError(
             source,
@@ -238,13 +269,13 @@ def _cluster_tls(cluster: _Entry) -> ssl.SSLContext:
 
 
 def _use_client_certificate(certificate: ClientCertificate, user: _Entry) -> None:
-    names = ("client-certificate", "client-key")
-    has_certificate, has_key = (bool(user.body.get(f"{f}-data") or user.text(f)) for f in names)
+    names = (_CERTIFICATE, _KEY)
+    has_certificate, has_key = (bool(user.data(f) or user.text(f)) for f in names)
     if not has_certificate:  # A key alone says nothing.
         return
     if not has_key:
         raise user.wrong("client-key: missing")
-    if any(user.body.get(f"{f}-data") for f in names):
+    if any(user.data(f) for f in names):
         certificate.use_pem(*(user.content(f) for f in names))
     else:
         certificate.use_files(*(user.path(f) for f in names))
@@ -343,17 +374,15 @@ def _cluster_info(cluster: _Entry, config: Any) -> dict[str, Any]:
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     """The headers that say on whose behalf requests are made."""
-    name, uid = user.body.get("as"), user.body.get("as-uid")
-    groups, extra = user.body.get("as-groups") or [], user.body.get("as-user-extra") or {}
+    name, uid, groups = user.text("as"), user.text("as-uid"), user.items("as-groups")
+    extra = user.body.get("as-user-extra") or {}
     if not name:
         if uid or groups or extra:
             raise user.wrong("as: missing; as-uid, as-groups and as-user-extra need it")
         return ()
-    headers = [("Impersonate-User", str(name))]
+    headers = [("Impersonate-User", name)]
     if uid:
-        headers.append(("Impersonate-Uid", str(uid)))
-    if not isinstance(groups, list):
-        raise user.wrong("as-groups: expected a list")
+        headers.append(("Impersonate-Uid", uid))
     headers += [("Impersonate-Group", str(group)) for group in groups]
     if not isinstance(extra, dict):
         raise user.wrong("as-user-extra: expected a mapping")

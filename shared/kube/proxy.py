@@ -51,7 +51,7 @@ class Proxy:
 def parse_proxy(url: str, source: str) -> Proxy:
     """A proxy's address; `ConfigurationError` names `source`, and never the password."""
     what = f"proxy {shown.url(url)}"
-    parts = split_url(url if "://" in url else f"http://{url}", what, source)
+    parts = split_url(url, what, source)
     if parts.scheme != "http":
         raise ConfigurationError(source, [f"{what}: only http:// proxies can be used"])
     if not parts.hostname:
@@ -67,8 +67,10 @@ def with_proxy(access: ClusterAccess, environment: Mapping[str, str]) -> Cluster
     """The same server, by the way that the environment names."""
     name, url = _first(environment, "HTTP_PROXY" if access.tls is None else "HTTPS_PROXY")
     no_proxy = _first(environment, "NO_PROXY")[1]
-    is_straight = not url or _is_excepted(access.host, access.port, no_proxy)
-    return replace(access, proxy=None if is_straight else parse_proxy(url, f"${name}"))
+    if not url or _is_excepted(access.host, access.port, no_proxy):
+        return replace(access, proxy=None)
+    stated = url if "://" in url else f"http://{url}"
+    return replace(access, proxy=parse_proxy(stated, f"${name}"))
 
 
 def _first(environment: Mapping[str, str], name: str) -> tuple[str, str]:

@@ -242,6 +242,31 @@ def test_all_problems_are_told_at_once(write: Write) -> None:
         ),
         ({"certificate-authority-data": "aGVsbG8="}, {}, "no usable certificate"),
         ({"certificate-authority": "nowhere.crt"}, {}, "nowhere.crt"),
+        (
+            {"certificate-authority": str(CERT), "certificate-authority-data": "aGVsbG8="},
+            {},
+            "cluster.certificate-authority: and certificate-authority-data exclude each other",
+        ),
+        (
+            {},
+            {
+                "client-certificate": str(CERT),
+                "client-certificate-data": "aGVsbG8=",
+                "client-key": str(KEY),
+                "client-key-data": "aGVsbG8=",
+            },
+            "user.client-certificate: and client-certificate-data exclude each other;"
+            " user.client-key: and client-key-data exclude each other",
+        ),
+        ({}, {"token": "t", "username": "u"}, "user: a token and a password exclude each other"),
+        ({}, {"tokenFile": "f", "username": "u"}, "user: a token and a password exclude"),
+        ({}, {"tokenFile": "nowhere"}, "user.tokenFile"),
+        ({}, {"tokenFile": os.devnull}, "user.tokenFile: /dev/null is empty"),
+        ({"insecure-skip-tls-verify": "yes"}, {}, "expected true or false"),
+        ({"server": "http://h", "certificate-authority-data": "?"}, {}, "not base64"),
+        ({}, {"as": 5}, "user.as: expected a text"),
+        ({}, {"token": 0}, "user.token: expected a text"),
+        ({"proxy-url": "p:3128"}, {}, "only http:// proxies"),
         ({}, {"client-certificate": str(CERT)}, "user.client-key: missing"),
         ({}, {"client-certificate": str(CERT), "client-key": str(CERT)}, "user.client-key"),
         ({"certificate-authority": 5}, {}, "cluster.certificate-authority: expected a text"),
@@ -266,6 +291,18 @@ def test_problems_name_their_place(
     with pytest.raises(ConfigurationError) as caught:
         load_kubeconfig([path])
     assert told in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("top", "told"),
+    [
+        ({"apiVersion": "v2"}, "is not a kubeconfig: apiVersion must be v1"),
+        ({"kind": "Secret"}, "is not a kubeconfig: kind must be Config"),
+        ({"users": [{"name": "u"}, {"name": "u"}]}, "users: two are named 'u'"),
+    ],
+)
+def test_problems_of_a_file_as_a_whole(write: Write, top: dict[str, Any], told: str) -> None:
+    assert told in problems_of(write(**top))
 
 
 @pytest.mark.parametrize("content", ["[]", "a: [", "\x00"])
