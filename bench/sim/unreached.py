@@ -168,7 +168,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/binding_cycle.py:_bind:*",
         "workers/scorer/evaluator.py:_no_candidate:*",
         "workers/scorer/extended_pods.py:ExtendedCycle.place_among:*",
-        "workers/scorer/group_cycle.py:GroupCycle._scores:*no other takes part*",
     ),
     "Only tests and benchmarks ask": (
         "daemon/core/cached_nodes.py:CachedNodes.add_node",

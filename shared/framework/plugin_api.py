@@ -25,6 +25,7 @@ import numpy as np
 from shared.columns.pod_log import PodChange
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
+from shared.columns.topology import Topology
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
@@ -246,6 +247,25 @@ class ObjectReader(Protocol):
     """A plugin that says which kinds (plural) `Reads.OBJECTS` means; without it, all of them."""
 
     object_kinds: ClassVar[frozenset[str]]
+
+
+class GroupFits(NamedTuple):
+    """How many pods of a group find a node in each placement, which is a domain of a topology."""
+
+    topology: Topology
+    counts: Sequence[tuple[PodInfo, Int64s]]
+    """Of each class of its pods, by domain."""
+    scheduled_count: int
+    """More pods of the group that have a node."""
+    successful: Rows
+    """The domains that take the group."""
+
+
+class PlacementScorePlugin(HasName, Protocol):
+    """Rates the placements of a pod group: more is better, up to SCORE_MAX."""
+
+    def score_placements(self, group: GroupFits, cluster: ClusterView) -> Int64s:
+        """By domain; what it says of those that do not take the group does not matter."""
 
 
 class Delta(NamedTuple):

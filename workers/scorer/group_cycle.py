@@ -28,7 +28,7 @@ from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import RoomFilter
+from shared.framework.plugin_api import GroupFits, RoomFilter
 from shared.framework.pod_info import PodInfo
 from shared.kube.quantity import (
     NANOS_PER_MILLI,
@@ -39,8 +39,7 @@ from shared.kube.quantity import (
 )
 from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposals
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, PodGroupPodsCount
-from shared.plugins.resources.node_resources_fit import NodeResourcesFit
+from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from workers.scorer.engine import Engine
 from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.replica import Replica
@@ -295,22 +294,15 @@ class GroupCycle:
         successful: Rows,
     ) -> Int64s:
         """Of each domain, by so many pods of each class."""
-        classes = self._replica.classes
+        classes, view = self._replica.classes, self._replica.view
         class_id = next(iter(counts))
         info, profile, _ = classes[class_id]
         framework = self._engine.evaluate(class_id, info, profile).pod.framework
+        of_classes = [(classes[class_id].info, count) for class_id, count in counts.items()]
+        fits = GroupFits(topology, of_classes, task.scheduled_count, successful)
         scores = topology.by_domain()
         for plugin, weight in framework.placement_scores:
-            if isinstance(plugin, NodeResourcesFit):
-                asked = [(classes[class_id].info, count) for class_id, count in counts.items()]
-                scores += weight * plugin.placement_scores(asked, self._replica.view, topology)
-            else:
-                assert isinstance(plugin, PodGroupPodsCount), (
-                    "no other takes part in PlacementScore"
-                )
-                total = sum(counts.values(), start=topology.by_domain())
-                placed = plugin.placement_scores(total, task.scheduled_count, successful)
-                scores += weight * placed
+            scores += weight * plugin.score_placements(fits, view)
         return scores
 
 

@@ -18,6 +18,7 @@ from shared.framework.plugin_api import (
     UNRATED,
     FilterPlugin,
     FilterWithoutPods,
+    PlacementScorePlugin,
     PreFilterPlugin,
     ScorePlugin,
     UpdatableFilter,
@@ -54,6 +55,11 @@ class ScoreEntry(NamedTuple):
     weight: int
 
 
+class PlacementScoreEntry(NamedTuple):
+    plugin: PlacementScorePlugin
+    weight: int
+
+
 class Framework:
     """One profile's plugins. Immutable once made."""
 
@@ -66,7 +72,7 @@ class Framework:
         post_filters: Sequence[Any] = (),
         percentage_of_nodes_to_score: int | None = None,
         *,
-        placement_scores: Sequence[ScoreEntry] = (),
+        placement_scores: Sequence[PlacementScoreEntry] = (),
         samples_compatibly: bool = False,
     ) -> None:
         self.profile_name = profile_name

@@ -34,7 +34,7 @@ METHODS: Final[Mapping[str, tuple[str, ...]]] = {
     "bind": ("bind", "binder_name"),
     "postBind": ("post_bind",),
     "placementGenerate": (),
-    "placementScore": (),
+    "placementScore": ("score_placements",),
 }
 """Extension point -> the methods by which a plugin takes part in it; one is enough."""
 
@@ -69,13 +69,9 @@ CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
     "preEnqueue": frozenset((plugin_names.GANG_SCHEDULING, plugin_names.DEFAULT_PREEMPTION)),
     "permit": frozenset((plugin_names.GANG_SCHEDULING,)),
     "placementGenerate": frozenset((plugin_names.TOPOLOGY_PLACEMENT_GENERATOR,)),
-    "placementScore": frozenset(
-        (plugin_names.POD_GROUP_PODS_COUNT, plugin_names.NODE_RESOURCES_FIT)
-    ),
 }
 """Extension point -> in-tree plugins that take part in it without a method: who runs the point knows
-them by name (`workers/binder/binding_cycle.py`, `daemon/core/pod_groups.py`,
-`workers/scorer/group_cycle.py`)."""
+them by name (`workers/binder/binding_cycle.py`, `daemon/core/pod_groups.py`)."""
 
 
 def takes_part(plugin: Plugin, point: str) -> bool:

@@ -8,9 +8,11 @@ Rule: pkg/scheduler/framework/plugins/gangscheduling/gangscheduling.go, v1.36.2.
 
 from typing import ClassVar, Final
 
-from shared.columns.schema import Int64s, Rows
+from shared.columns.schema import Int64s
 from shared.framework.cluster_event import Action, Resource
+from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import SCORE_MAX
+from shared.framework.plugin_api import GroupFits
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.plugin_names import GANG_SCHEDULING, POD_GROUP_PODS_COUNT, TOPOLOGY_PLACEMENT_GENERATOR
 
@@ -52,9 +54,9 @@ class PodGroupPodsCount:
 
     NAME: ClassVar[str] = POD_GROUP_PODS_COUNT
 
-    @staticmethod
-    def placement_scores(counts: Int64s, scheduled_count: int, successful: Rows) -> Int64s:
-        """Of each domain, if it takes so many pods of a group; the `successful` ones take any. So many
-        more of the group have a node (`ScorePlacement` and `NormalizePlacementScore`)."""
-        total = counts + scheduled_count
-        return total * SCORE_MAX // int(total[successful].max())
+    def score_placements(self, group: GroupFits, cluster: ClusterView) -> Int64s:
+        """`ScorePlacement` and `NormalizePlacementScore`."""
+        total = group.scheduled_count + sum(
+            (counts for _, counts in group.counts), start=group.topology.by_domain()
+        )
+        return total * SCORE_MAX // int(total[group.successful].max())

@@ -20,7 +20,7 @@ from shared.columns.resource_columns import (
 from shared.columns.rows import row_index, rows_where
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
-from shared.columns.topology import Topology, sum_by_domain
+from shared.columns.topology import sum_by_domain
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
 from shared.dra.device_index import count_devices, device_index, may_be_devices
 from shared.dra.extended import IMPLICIT_PREFIX, can_be_backed
@@ -30,6 +30,7 @@ from shared.framework.normalize import SCORE_MAX, SHAPE_SCORE_MAX, ratio_table
 from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
+    GroupFits,
     KeptScore,
     PreFilterResult,
     PreScoreResult,
@@ -199,11 +200,9 @@ class NodeResourcesFit:
         with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
         return self._rule.many(with_pods, capacities, weights)
 
-    def placement_scores(
-        self, asked: Sequence[tuple[PodInfo, Int64s]], cluster: ClusterView, topology: Topology
-    ) -> Int64s:
-        """MostAllocated of whole domains, if each takes so many pods (by domain) of these classes
-        (`ScorePlacement` of fit.go)."""
+    def score_placements(self, group: GroupFits, cluster: ClusterView) -> Int64s:
+        """MostAllocated of whole domains (`ScorePlacement` of fit.go)."""
+        topology = group.topology
         slots = topology.domain_count + 1
         used: list[Int64s] = []
         sizes: list[Int64s] = []
@@ -211,7 +210,7 @@ class NodeResourcesFit:
         domains, index = topology.domain_of_row[rows], row_index(rows)
         for resource in self._resources:
             name, total = resource.name, topology.by_domain()
-            for info, counts in asked:
+            for info, counts in group.counts:
                 total += counts * info.fit_score_requests.get(name, 0)
             (taken,), (capacity,) = requested_and_allocatable(
                 cluster.nodes, (name,), index, is_nonzero=True

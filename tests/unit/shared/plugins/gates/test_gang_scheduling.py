@@ -6,9 +6,13 @@ import msgspec
 import numpy as np
 import pytest
 
+from shared.columns.schema import Rows
+from shared.framework.plugin_api import GroupFits
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import lets_in, needed
 from shared.plugins.gates.gang_scheduling import PodGroupPodsCount
+from tests.support.builders import make_node
+from tests.support.cluster import cluster_of, pod_with
 
 
 def _group(policy: object) -> PodGroup:
@@ -76,13 +80,18 @@ def test_score_placement(scheduled: int, expected: list[int]) -> None:
 
 
 def test_placements_that_do_not_take_the_group_count_for_nothing() -> None:
-    scores = PodGroupPodsCount.placement_scores(np.array([2, 4, 100]), 0, np.array([0, 1]))
-    assert scores[:2].tolist() == [50, 100]
+    assert pods_count_scores([2, 4, 100], 0, np.array([0, 1]))[:2] == [50, 100]
 
 
-def pods_count_scores(counts: list[int], scheduled: int) -> list[int]:
-    everywhere = np.arange(len(counts))
-    scores: list[int] = PodGroupPodsCount.placement_scores(
-        np.array(counts), scheduled, everywhere
-    ).tolist()
+def pods_count_scores(
+    counts: list[int], scheduled: int, successful: Rows | None = None
+) -> list[int]:
+    nodes = [make_node(f"n{i}", labels={"rack": f"r{i}"}) for i in range(len(counts))]
+    view = cluster_of(nodes).view
+    topology = view.topology("rack")
+    by_domain, of_row = topology.by_domain(), topology.domain_of_row[: len(counts)]
+    by_domain[of_row] = counts
+    domains = of_row if successful is None else of_row[successful]
+    fits = GroupFits(topology, [(pod_with({}), by_domain)], scheduled, domains)
+    scores: list[int] = PodGroupPodsCount().score_placements(fits, view)[of_row].tolist()
     return scores

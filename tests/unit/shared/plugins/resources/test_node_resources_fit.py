@@ -5,6 +5,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from shared.framework.plugin_api import GroupFits
 from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
@@ -176,6 +177,6 @@ def test_score_placement_resources(
     one_in_first = topology.by_domain()
     one_in_first[topology.domain_of_row[0]] = 1
     counts = [(asking_for(requests), one_in_first) for requests in asked]
-    scores = fit.placement_scores(counts, view, topology)
+    scores = fit.score_placements(GroupFits(topology, counts, 0, np.arange(2)), view)
     assert scores[topology.domain_of_row[0]] == expected
     assert np.array_equal(topology.domain_of_row[:2], topology.domain_of_row[[0, 0]])
