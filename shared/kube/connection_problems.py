@@ -25,6 +25,7 @@ from shared.kube.api_errors import (
     NotSent,
     ProtocolViolation,
     ServerError,
+    TooManyRequests,
     Unauthorized,
 )
 from shared.limits import CONCERNS_MAX, PROBLEM_LENGTH_MAX, PROBLEMS_MAX
@@ -33,6 +34,9 @@ from shared.telemetry.log import EventLog
 TELL_AFTER_S: Final = 1.0
 """Those who fail for the same reason do so within a moment of one another."""
 REPEAT_S: Final = 60.0
+LONG_WAIT_S: Final = 10.0
+"""A server that has too much to do wishes to be asked again in a second or so. Who wishes for more may
+keep all pods waiting."""
 CONCERNS_TOLD: Final = 3
 """Of each verb, to people."""
 
@@ -195,6 +199,9 @@ def remedy_of(error: OperationalError) -> str:
             return "check the host's name in the address, and the machine's resolver"
         case ConnectFailed() if type(error) is ConnectFailed:
             return "check the address, and that the API server (or the proxy) runs there"
+        case TooManyRequests():
+            wish = f"it is asked again after {error.retry_after_s:g} s, as it wishes"
+            return f"{wish}: has it too much to do, or is that what a proxy in between says?"
         case ConnectionLost():
             return (
                 "what answers there hangs up: a proxy in between, or a server that wants https://?"
@@ -208,5 +215,7 @@ def _is_of_connection(error: OperationalError) -> bool:
         return False
     if isinstance(error, ApiError):
         is_foreign = isinstance(error, BadRequest) and _NOT_OURS in error.message
-        return is_foreign or isinstance(error, Unauthorized | Forbidden | ServerError)
+        is_busy = isinstance(error, TooManyRequests)
+        is_long = is_busy and (error.retry_after_s or 0.0) >= LONG_WAIT_S
+        return is_foreign or is_long or isinstance(error, Unauthorized | Forbidden | ServerError)
     return True

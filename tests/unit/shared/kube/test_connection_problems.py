@@ -104,12 +104,21 @@ def test_a_binding_that_is_forbidden_is_not_over_when_something_else_goes_well(t
     assert told.notes[-1][0].is_over
 
 
+def test_a_server_that_wishes_to_be_left_alone_for_long_is_told_of(told: Told) -> None:
+    told.problems.failed("GET", "/api/v1/pods", api_errors.TooManyRequests(429, "", "", 300.0))
+    told.pass_time(1.0)
+    ((problem,),) = told.notes
+    assert problem.concerns == ["list pods"]
+    assert "after 300 s" in problem.remedy
+
+
 @pytest.mark.parametrize(
     "error",
     [
         api_errors.NotFound(404, "NotFound", ""),
         api_errors.Expired(410, "Expired", ""),
         api_errors.TooManyRequests(429, "", ""),
+        api_errors.TooManyRequests(429, "", "", 1.0),
         api_errors.BadRequest(400, "BadRequest", "the object is wrong"),
         api_errors.NamespaceTerminating(403, "Forbidden", "it is being terminated"),
         api_errors.NotSent("the lease may be another's"),
