@@ -193,7 +193,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/scorer_links.py:ScorerLinks._note_refused",
         "daemon/core/scorer_links.py:ScorerLinks._send_away",
         "daemon/core/scorer_links.py:ScorerLinks.hear",
-        "daemon/core/committer.py:passing:*len(run)*",
+        "daemon/core/committer.py:passing:*len(stretch)*",
         "daemon/core/group_victims.py:fit_without:return False",
         "daemon/core/scorer_links.py:ScorerLinks._greet:problem = *",
         "daemon/core/scorer_links.py:ScorerLinks._greet:*ScorerRefused*",

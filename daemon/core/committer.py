@@ -53,7 +53,7 @@ class Judgement(NamedTuple):
 class Beside(NamedTuple):
     """Others of a group that waits for room."""
 
-    told: Failure
+    failure: Failure
     """How a pod of it ends that is refused its own."""
     placed: list[Placed]
     """Those that have it."""
@@ -137,25 +137,25 @@ class Committer(Part):
                 known.append((attempt, row))
         begin = 0
         while begin < len(known):
-            run = known[begin : end_of_stretch(known, begin, checker, cache.view)]
-            begin += len(run)
-            pod_class = run[0][0].pod_class
+            stretch = known[begin : end_of_stretch(known, begin, checker, cache.view)]
+            begin += len(stretch)
+            pod_class = stretch[0][0].pod_class
             try:
-                with reading("pod", run[0][0].pod):
-                    passes = passing(cache, checker, run, generation)
+                with reading("pod", stretch[0][0].pod):
+                    passes = passing(cache, checker, stretch, generation)
                     if pod_class.is_reserved is None:
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
                 self._facts.forget_worked_out()
-                judgement.unreadable.extend((attempt.pod, error) for attempt, _ in run)
-                for _, row in run:
+                judgement.unreadable.extend((attempt.pod, error) for attempt, _ in stretch)
+                for _, row in stretch:
                     cache.touch_row(row)
                 continue
-            begin -= len(run) - len(passes)
+            begin -= len(stretch) - len(passes)
             takes_more = pod_class.is_reserved or pod_class.info.takes_claims
             is_simple = not takes_more and not len(cache.view.nominations)
             chosen: list[tuple[QueuedPod, int]] = []
-            for (attempt, row), is_ok in zip(run, passes, strict=False):
+            for (attempt, row), is_ok in zip(stretch, passes, strict=False):
                 pod = attempt.pod
                 if not (is_ok and attempt.is_awaited and is_wanted(pod, cache)):
                     judgement.rejected.append(pod)
@@ -303,7 +303,7 @@ class Committer(Part):
                 if beside is None:
                     self.try_again(pod, now_s)
                 else:
-                    self._ends.fail(pod, beside.told, now_s)
+                    self._ends.fail(pod, beside.failure, now_s)
                 return False
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:
@@ -345,16 +345,18 @@ def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]
     yield Placements(tickets[first:], rows[first:]), None
 
 
-def passing(cache: Cache, checker: Checker, run: Sequence[Placed], generation: int) -> list[bool]:
+def passing(
+    cache: Cache, checker: Checker, stretch: Sequence[Placed], generation: int
+) -> list[bool]:
     """Whether each pod of a stretch may go where a copy at `generation` had it go, on the state of now;
     of fewer pods, where those before may let in the ones that are left."""
     nodes = cache.nodes
-    proposed = [row for _, row in run]
+    proposed = [row for _, row in stretch]
     if max(proposed) >= nodes.row_count or min(proposed) < 0:
-        return [False] * len(run)  # Of a copy that is not ours; nothing there can be checked.
+        return [False] * len(stretch)  # Of a copy that is not ours; nothing there can be checked.
     rows = np.array(proposed, np.intp)
-    pod_class = run[0][0].pod_class
-    uid = run[0][0].pod.record.uid
+    pod_class = stretch[0][0].pod_class
+    uid = stretch[0][0].pod.record.uid
     own_uid = uid if cache.view.nominations.get(uid) is not None else ""
     asked = pod_class.class_id, pod_class.info, pod_class.profile
     ok = checker.passing(*asked, rows, own_uid)

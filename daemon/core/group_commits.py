@@ -279,7 +279,7 @@ class GroupCommits(Part):
                     self._committer.nominate(
                         scorer, attempt, place, generation, now_s, placed=beside.placed
                     )
-                self._ends.fail(attempt.pod, beside.told, now_s)
+                self._ends.fail(attempt.pod, beside.failure, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 
 

@@ -15,7 +15,7 @@ PLANTS = {
     "the owner does not check a placement again": Plant(
         "daemon.core.committer",
         "    passed: list[bool] = ok.tolist()\n",
-        "    passed: list[bool] = [True] * len(run)\n",
+        "    passed: list[bool] = [True] * len(stretch)\n",
         found_by=5,
     ),
     "a placement that came to nothing is not forgotten": Plant(
