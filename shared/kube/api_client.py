@@ -15,6 +15,7 @@ import re
 import socket
 from collections import deque
 from collections.abc import Callable, Coroutine
+from functools import partial
 from typing import Any, Final, TypeVar
 
 from shared.errors import OperationalError
@@ -57,6 +58,8 @@ _KEEP_ALIVE: Final = (
 )
 """Probes after 30 s of silence, as client-go dials; after three that nobody answers it is dead."""
 
+_Gate = Callable[[], bool] | None
+
 _NOT_FOR_PATHS: Final = re.compile(r"[^!-~]")
 
 
@@ -71,7 +74,7 @@ class ApiClient:
         connections_max: int = CONNECTIONS_MAX,
         timeout_s: float = 30.0,
         connect_timeout_s: float = 10.0,
-        may_write: Callable[[], bool] | None = None,
+        may_write: _Gate = None,
         rate_limit: RateLimit | None = None,
         body_bytes_max: int = OBJECT_BYTES_MAX,
         observer: RequestObserver | None = None,
@@ -91,8 +94,8 @@ class ApiClient:
         self._observer = observer
         self._problems = problems
         self._idle: list[HttpConnection] = []
-        self._busy: dict[HttpConnection, None] = {}
-        """In order, so that requests that time out together end in the order in which they began."""
+        self._busy: dict[HttpConnection, tuple[str, float]] = {}
+        """With the method, and when it was sent; in order, so that what times out together ends so."""
         self._pooled: set[HttpConnection] = set()
         self._streaming: set[HttpConnection] = set()
         self._connecting_count = 0
@@ -133,7 +136,7 @@ class ApiClient:
         """`body`: DeleteOptions, or nothing."""
         return (await self.request("DELETE", path, body, timeout_s=timeout_s)).body
 
-    async def request(
+    def request(
         self,
         method: str,
         path: str,
@@ -142,14 +145,16 @@ class ApiClient:
         *,
         accept: str = JSON,
         timeout_s: float | None = None,
-    ) -> Answer:
-        kinds = (content_type, accept)
-        return await self._told(method, path, self._answered(method, path, body, kinds, timeout_s))
+        may_write: _Gate = None,
+    ) -> Coroutine[Any, Any, Answer]:
+        """`may_write`: in place of the client's."""
+        message = partial(self._message, method, path, body, content_type, accept)
+        gate = None if method == "GET" else may_write or self._may_write
+        return self._told(method, path, self._answered(method, message, timeout_s, gate))
 
     async def _answered(
-        self, method: str, path: str, body: bytes, kinds: tuple[str, str], timeout_s: float | None
+        self, method: str, message: Callable[[float], bytes], timeout_s: float | None, gate: _Gate
     ) -> Answer:
-        """`kinds`: the content types of the body and of the answer."""
         loop = asyncio.get_running_loop()
         if self._rate_limit is not None:
             # Before the clock of the request starts: waiting one's turn is no slowness of the server.
@@ -162,15 +167,21 @@ class ApiClient:
         while True:
             if credentials.is_due():
                 await credentials.prepare()
-            message = self._message(method, path, body, *kinds)
+            request = message(loop.time())
             used_serial = credentials.serial
             connection = await self._acquire(deadline_s)
-            if self._may_write is not None and method != "GET" and not self._may_write():
+            if gate is not None and not gate():
                 self._release(connection)
                 raise NotSent("not sent: another berth may hold the lease by now")
+            sent = self._sent(method, connection, request, deadline_s)
             try:
-                sent = connection.send(message, deadline_s)
-                answer = await self._exchanged(method, connection, sent)
+                answer = await sent
+            except asyncio.CancelledError:
+                if (
+                    sent.cancelled()
+                ):  # An answer may still come, and must not meet the next request.
+                    connection.abort()
+                raise
             except ConnectionLost:
                 if method != "GET" or is_resent or connection.use_count == 1:
                     raise
@@ -201,13 +212,11 @@ class ApiClient:
         await asyncio.sleep(0)
 
     def _message(
-        self, method: str, path: str, body: bytes, content_type: str, accept: str = JSON
+        self, method: str, path: str, body: bytes, content_type: str, accept: str, now_s: float
     ) -> bytes:
         if _NOT_FOR_PATHS.search(path) is not None:
-            raise BadRequest(
-                400, "BadRequest", f"path {path!r} has characters that no URL may have"
-            )
-        credentials = self._access.credentials.header_line(asyncio.get_running_loop().time())
+            raise BadRequest(400, "BadRequest", f"path {path!r} has what no URL may have")
+        credentials = self._access.credentials.header_line(now_s)
         target = f"{self._access.base_path}{path}"
         start = f"{method} {target}{self._common_head}Accept: {accept}\r\n".encode()
         if not body and method == "GET":
@@ -227,26 +236,23 @@ class ApiClient:
         self._problems.went_well(method, path)
         return answer
 
-    async def _exchanged(
-        self, method: str, connection: HttpConnection, sent: asyncio.Future[Answer]
-    ) -> Answer:
-        """The answer to what was just sent, or the head of one that is a stream."""
-        self._watch(connection)
-        sent_s = asyncio.get_running_loop().time()
-        code = NO_ANSWER
-        try:
-            answer = await sent
-            code = str(answer.status)
-        except BaseException:
-            # Cancelled or broken: an answer may still come, and must not meet the next request.
-            connection.abort()
-            raise
-        finally:
-            self._busy.pop(connection, None)
+    def _sent(
+        self, method: str, connection: HttpConnection, message: bytes, deadline_s: float
+    ) -> asyncio.Future[Answer]:
+        """Sends it, and sees to it that it ends in time. As `HttpConnection.send`."""
+        self._busy[connection] = (method, asyncio.get_running_loop().time())
+        if self._sweep is None or deadline_s < self._sweep.when():
+            self._look_at(deadline_s)
+        return connection.send(message, deadline_s)
+
+    def _on_over(self, connection: HttpConnection, status: int) -> None:
+        """What was sent is answered, or (0) will not be."""
+        method, sent_s = self._busy.pop(connection)
+        if status:
             self._release(connection)
-            if self._observer is not None:
-                self._observer(method, code, asyncio.get_running_loop().time() - sent_s)
-        return answer
+        if self._observer is not None:
+            code = str(status) if status else NO_ANSWER
+            self._observer(method, code, asyncio.get_running_loop().time() - sent_s)
 
     # Connections ----------------------------------------------------------------------------------
 
@@ -285,7 +291,8 @@ class ApiClient:
     def _release(self, connection: HttpConnection) -> None:
         if connection.is_usable:
             self._idle.append(connection)
-            self._wake_waiter()
+            if self._waiters:
+                self._wake_waiter()
 
     def _wake_waiter(self) -> None:
         while self._waiters:
@@ -309,7 +316,7 @@ class ApiClient:
         limit_s = min(deadline_s, loop.time() + self._connect_timeout_s)
         credentials = self._access.credentials
         credentials.before_connecting()
-        connection = HttpConnection(self._on_closed, self._body_bytes_max)
+        connection = HttpConnection(self._on_closed, self._on_over, self._body_bytes_max)
         connection.certificate_serial = credentials.certificate_serial
         try:
             async with asyncio.timeout_at(limit_s):
@@ -355,18 +362,12 @@ class ApiClient:
         return secured
 
     def _on_closed(self, connection: HttpConnection) -> None:
-        self._busy.pop(connection, None)
         self._streaming.discard(connection)
         if connection in self._pooled:
             self._pooled.discard(connection)
             self._wake_waiter()
 
     # Timeouts -------------------------------------------------------------------------------------
-
-    def _watch(self, connection: HttpConnection) -> None:
-        self._busy[connection] = None
-        if self._sweep is None or connection.deadline_s < self._sweep.when():
-            self._look_at(connection.deadline_s)
 
     def _look_at(self, deadline_s: float) -> None:
         if self._sweep is not None:
@@ -377,7 +378,6 @@ class ApiClient:
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
         for connection in [c for c in self._busy if c.deadline_s <= now_s]:
-            self._busy.pop(connection, None)
             connection.time_out(f"{self.server}: no answer in time")
         if self._busy and not self._is_closed:
             self._look_at(min(connection.deadline_s for connection in self._busy))

@@ -40,17 +40,20 @@ class HttpConnection(asyncio.Protocol):
     def __init__(
         self,
         on_closed: Callable[["HttpConnection"], None],
+        on_over: Callable[["HttpConnection", int], None],
         body_bytes_max: int = OBJECT_BYTES_MAX,
     ) -> None:
-        """`body_bytes_max`: of answers; a stream has none."""
+        """`on_over` hears of the end of each request: the status, or 0. `body_bytes_max`: of answers; a
+        stream has none."""
         self._on_closed = on_closed
+        self._on_over = on_over
         self._body_bytes_max = body_bytes_max
         self._body_bytes = 0
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         """None before it is open and after it is closed."""
         self._answer: asyncio.Future[Answer] | None = None
-        self._stream: HttpStream | None = None
+        self.taker: HttpStream | None = None
         self._is_busy = False
         self._head = b""
         self._is_head_complete = False
@@ -68,9 +71,7 @@ class HttpConnection(asyncio.Protocol):
         transport = self._transport
         return transport is not None and not self._is_busy and not transport.is_closing()
 
-    def send(
-        self, request: bytes, deadline_s: float, taker: "HttpStream | None" = None
-    ) -> asyncio.Future[Answer]:
+    def send(self, request: bytes, deadline_s: float) -> asyncio.Future[Answer]:
         """Send a request; the future ends with the whole answer, or with the head of one of 2xx whose
         body is for `taker`."""
         assert not self._is_busy, "one request at a time"
@@ -81,7 +82,6 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         self.deadline_s = deadline_s
         self.use_count += 1
-        self._stream = taker
         answer = asyncio.get_running_loop().create_future()
         self._answer = answer
         assert self._transport is not None, "send needs a connection that is usable"
@@ -151,15 +151,15 @@ class HttpConnection(asyncio.Protocol):
         if self._status < 200:
             return
         self._is_head_complete = True
-        if self._stream is not None:
+        if self.taker is not None:
             if self._status < 300:
                 self._settle(Answer(self._status, b"", None))
             else:
-                self._stream = None
+                self.taker = None
 
     def on_body(self, body: bytes) -> None:
-        if self._stream is not None:
-            self._stream.append(body)
+        if self.taker is not None:
+            self.taker.append(body)
             return
         self._body_parts.append(body)
         self._body_bytes += len(body)
@@ -180,9 +180,9 @@ class HttpConnection(asyncio.Protocol):
 
     def _complete(self) -> None:
         self._is_busy = False
-        stream = self._stream
+        stream = self.taker
         if stream is not None:
-            self._stream = None
+            self.taker = None
             self._close()
             stream.end(None)
             return
@@ -204,15 +204,19 @@ class HttpConnection(asyncio.Protocol):
 
     def _settle(self, answer: Answer) -> None:
         future, self._answer = self._answer, None
-        if future is not None and not future.done():
-            future.set_result(answer)
+        if future is not None:
+            # Whoever has given up closes the connection: nobody else may have it until then.
+            self._on_over(self, 0 if future.cancelled() else answer.status)
+            if not future.done():
+                future.set_result(answer)
 
     def _fail(self, error: TransportError) -> None:
         """Ends the connection, and the request that it has under way, if there is one."""
         self._is_busy = False
-        stream, self._stream = self._stream, None
+        stream, self.taker = self.taker, None
         future, self._answer = self._answer, None
         if future is not None:
+            self._on_over(self, 0)
             if not future.done():
                 future.set_exception(error)
         elif stream is not None:

@@ -19,6 +19,7 @@ class HttpStream:
 
     def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
+        connection.taker = self
         self._chunks: list[bytes] = []
         self._buffered_bytes = 0
         self._is_paused = False
@@ -82,12 +83,15 @@ class StreamClient(ApiClient):
         credentials = self._access.credentials
         if credentials.is_due():
             await credentials.prepare()
-        message = self._message("GET", path, b"", JSON)
+        message = self._message("GET", path, b"", JSON, JSON, loop.time())
         used_serial = credentials.serial
         connection = await self._connect(deadline_s)
         stream = HttpStream(connection)
-        head = connection.send(message, deadline_s, stream)
-        answer = await self._exchanged("GET", connection, head)
+        try:
+            answer = await self._sent("GET", connection, message, deadline_s)
+        except asyncio.CancelledError:
+            connection.abort()
+            raise
         if 200 <= answer.status < 300:
             self._streaming.add(connection)
             return stream

@@ -43,7 +43,7 @@ class Tally:
 
     def __init__(self, declared: Mapping[str, MetricFamily] = METRICS) -> None:
         self._declared = declared
-        self.counts: dict[tuple[str, Labels], int] = {}
+        self.counts: Counter[tuple[str, Labels]] = Counter()
         self.histograms: dict[tuple[str, Labels], Histogram] = {}
         self._series: Counter[str] = Counter()
         """How many there are of each metric."""
@@ -54,7 +54,7 @@ class Tally:
         key = name, labels
         if key not in self.counts:
             key = self._admitted(key)
-        self.counts[key] = self.counts.get(key, 0) + by
+        self.counts[key] += by
 
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
         """`times` equal observations; `name` is a histogram."""

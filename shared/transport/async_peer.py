@@ -62,8 +62,8 @@ class AsyncPeer(Closing, Generic[Out, In]):
         self._writers: deque[asyncio.Future[None]] = deque()
         self._socket.connect(channel.address(runtime_dir))
         self._fds = (_fd(self._socket), _fd(self._connection.monitor))
-        for fd in self._fds:
-            self._loop.add_reader(fd, self._pump)
+        for fd, callback in zip(self._fds, (self._take, self._pump), strict=True):
+            self._loop.add_reader(fd, callback)
         self._loop.call_soon(self._pump)
 
     @property
@@ -135,11 +135,16 @@ class AsyncPeer(Closing, Generic[Out, In]):
                 self._writers.remove(writer)
 
     def _pump(self) -> None:
-        """Takes what has come, and wakes up who waits for it or for room."""
+        """Looks at the connection, too."""
         if self._socket.closed:
             return
         if self._connection.refresh():
             self._received.append(Connected())
+        self._take()
+
+    def _take(self) -> None:
+        """Takes what has come, and wakes up who waits for it or for room. The owner of a new connection
+        says nothing before it is greeted."""
         room = self._received_max - len(self._received)
         for parts in messages_now(self._socket, room):
             try:

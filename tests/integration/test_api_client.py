@@ -432,7 +432,7 @@ def test_a_lost_connection_leaves_nothing_to_the_collector_of_cycles() -> None:
     class Transport(asyncio.Transport):
         pass  # One that can be watched: asyncio's own has no room for a weak reference.
 
-    connection = HttpConnection(lambda _: None)
+    connection = HttpConnection(lambda _: None, lambda *_: None)
     transport = Transport()
     watched = weakref.ref(transport), weakref.ref(connection)
     gc.disable()

@@ -69,11 +69,11 @@ async def read(
 ) -> tuple[list[AdapterMessage], KindFeed, ApiError | None]:
     """Feed a recorded watch through connection, splitter and feed, cut at the given offsets."""
     raw = raw_bytes(exchange)
-    connection = HttpConnection(lambda _: None)
+    connection = HttpConnection(lambda _: None, lambda *_: None)
     transport = FakeTransport(connection)
     connection.connection_made(transport)
     stream = HttpStream(connection)
-    connection.send(b"GET", 0, stream)
+    connection.send(b"GET", 0)
     messages: list[AdapterMessage] = []
     feed = KindFeed(kind_of(exchange), lambda message, _: messages.append(message))
     feed.resource_version = initial_version
@@ -199,9 +199,10 @@ def test_410_inside_a_stream_of_status_200(name: str) -> None:
 
 def test_a_watch_that_is_refused_is_no_stream() -> None:
     async def main() -> Answer:
-        connection = HttpConnection(lambda _: None)
+        connection = HttpConnection(lambda _: None, lambda *_: None)
         connection.connection_made(FakeTransport(connection))
-        head = connection.send(b"GET", 0, HttpStream(connection))
+        HttpStream(connection)
+        head = connection.send(b"GET", 0)
         connection.data_received(raw_bytes(WATCHES["watch-invalid-rv"]))
         return await head
 

@@ -282,7 +282,7 @@ class BinderLoop:
             await self._over(former, fence)
             # It may have bound the pod: nobody was told what became of it.
             order = msgspec.structs.replace(order, look_first=True)
-        await self._say_no_more(order.uid)
+        await self._recorder.pod_ordered(order.uid)
         if self._logs_attempts:
             where = {"node": order.node_name, "look_first": order.look_first}
             self._log.debug("binding_begun", pod=order.pod, ticket=order.ticket, **where)
@@ -303,12 +303,6 @@ class BinderLoop:
                 self._recorder.pod_bound(order)
             return
         self._add_outcome(order, outcome)
-
-    async def _say_no_more(self, uid: str) -> None:
-        """What came after the binding would stay."""
-        writing = self._recorder.pod_ordered(uid)
-        if writing is not None:
-            await asyncio.wait((writing,))  # To be cut here must not cancel the recorder's future.
 
     async def _over(self, former: asyncio.Task[None], fence: Fence) -> None:
         """Waits for what is in flight of the same pod. Is not cut meanwhile: whoever comes next for the
@@ -352,15 +346,13 @@ class BinderLoop:
             if isinstance(prepared, NotBound):
                 self._time("PreBind", order, begun_s, is_success=False)
                 return prepared._replace(was_announced=is_announced)
-            self._time("PreBind", order, begun_s, is_success=True)
-            begun_s = self._clock.monotonic_s()
-            await self._say_no_more(order.uid)
+            begun_s = self._time("PreBind", order, begun_s, is_success=True)
+            await self._recorder.pod_ordered(order.uid)
         fence.is_cuttable = False
         outcome = await self._cycle.bind(order)
-        self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
+        begun_s = self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
         if isinstance(outcome, NotBound):
             return outcome._replace(was_announced=is_announced)
-        begun_s = self._clock.monotonic_s()
         await self._cycle.post_bind(order)
         self._time("PostBind", order, begun_s, is_success=True)
         return outcome
@@ -381,9 +373,12 @@ class BinderLoop:
             )
             await asyncio.wait((self._recorder.writing(order.uid),))
 
-    def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> None:
+    def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> float:
+        """Returns the time now."""
         labels = (point, "Success" if is_success else "Error", order.profile)
-        self._tally.observe("extension_point_s", labels, self._clock.monotonic_s() - begun_s)
+        now_s = self._clock.monotonic_s()
+        self._tally.observe("extension_point_s", labels, now_s - begun_s)
+        return now_s
 
     def _preempt(self, uid: str) -> bool:
         """A pod that is being prepared gives its place up and goes back to the queue, and need not be

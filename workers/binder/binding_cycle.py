@@ -17,7 +17,7 @@ from shared.framework.binding_api import ALLOWED, Allowed, PostBindPlugin, Refus
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import NotBound, Outcome, SeeLate
+from workers.binder.bind_call import Bound, NotBound, Outcome, SeeLate
 from workers.binder.claim_lines import Unknown
 
 PREEMPTED: Final = "preempted by DefaultPreemption"
@@ -90,8 +90,14 @@ class BindingCycle:
 
     async def bind(self, order: BindPod) -> Outcome:
         """Bind, of a pod that is prepared or needs none of that. `post_bind` follows if it is bound."""
-        outcome = await _bind(self._plugins(order).binds, order)
-        return await self._ended(order, outcome) if isinstance(outcome, NotBound) else outcome
+        for plugin in self._plugins(order).binds:
+            outcome = await plugin.bind(order)
+            if isinstance(outcome, NotBound):
+                return await self._ended(order, outcome)
+            if isinstance(outcome, Bound):
+                return outcome
+        message = f"no Bind plugin of profile {order.profile} takes the pod"
+        return await self._ended(order, NotBound(BindFailureReason.REJECTED, message))
 
     async def post_bind(self, order: BindPod) -> None:
         for plugin in self._plugins(order).post_binds:
@@ -185,12 +191,3 @@ def _has_work(plugin: PreBinder, order: BindPod) -> bool:
 
 def _note_bug(point: str, plugin: str, order: BindPod) -> None:
     log.exception("plugin_failed", point=point, plugin=plugin, pod=order.pod, ticket=order.ticket)
-
-
-async def _bind(binds: tuple[PodBinder, ...], order: BindPod) -> Outcome:
-    for plugin in binds:
-        outcome = await plugin.bind(order)
-        if not isinstance(outcome, Skipped):
-            return outcome
-    message = f"no Bind plugin of profile {order.profile} takes the pod"
-    return NotBound(BindFailureReason.REJECTED, message)

@@ -131,12 +131,7 @@ class FencedClient(ApiClient):
     ) -> None:
         """`settings`: as for `ApiClient`."""
 
-        def may_leave() -> bool:
-            # A request may have waited for a connection since it was begun.
-            fence = fences.current()
-            return fences.may_write() and (fence is None or not fence.is_void)
-
-        super().__init__(access, may_write=may_leave, **settings)
+        super().__init__(access, may_write=fences.may_write, **settings)
         self._fences = fences
 
     async def request(self, method: str, *what: Any, **settings: Any) -> Answer:
@@ -144,6 +139,8 @@ class FencedClient(ApiClient):
         if fence is None:
             return await super().request(method, *what, **settings)
         fence.check()
+        # It may have to wait for a connection.
+        settings["may_write"] = lambda: not fence.is_void and self._fences.may_write()
         is_write = method != "GET"
         fence.writing_count += is_write
         try:

@@ -26,7 +26,9 @@ given up and counted; a pod that is gone needs no condition.
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Coroutine
+from collections.abc import Callable, Coroutine
+from functools import partial
+from math import inf
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -74,6 +76,9 @@ PATCHES_MAX: Final = 32
 time begins to count."""
 
 
+_Write = Callable[[], Coroutine[Any, Any, None]]
+
+
 class RecorderSettings(NamedTuple):
     """How much may wait, and how much is written beside bindings."""
 
@@ -93,15 +98,16 @@ class RecorderSettings(NamedTuple):
 class _EventEntry(msgspec.Struct, eq=False):
     """An event that waits, is being written, or may become a series."""
 
-    event: Event
+    event: Event | BindPod
+    """An order: that its pod is bound. The event is made when it is written."""
     first_s: float
     last_s: float
-    written_s: float
     ticket: int
     """Of the attempt that it tells of; of a series, of the first."""
     name: str = ""
     """Made when first written: most events of a busy time never are."""
     count: int = 1
+    written_s: float = 0.0
     written_count: int = 0
     """0: the API server has no such event (any more)."""
     is_waiting: bool = False
@@ -156,9 +162,11 @@ class EventRecorder:
         self._writing: dict[str, _PatchWrite] = {}
         self._slots = asyncio.Semaphore(PATCHES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
-        self._is_binding = False
         self._quiet_at_s = 0.0
+        """From when on bindings are over; `inf` while there are any."""
         self._next_trickle_s = 0.0
+        self._grouped_s = 0.0
+        """Events that began to wait by then have waited long enough, as one of them has."""
         self._failures_in_a_row = 0
         self._resume_s = 0.0
         self._wakeup = SoonestCall(self._loop, self._pump)
@@ -173,23 +181,22 @@ class EventRecorder:
 
     def set_binding(self, is_binding: bool) -> None:
         """Whether bindings are queued or under way."""
-        self._is_binding = is_binding
-        if not is_binding:
-            self._quiet_at_s = self._clock.monotonic_s() + self._settings.quiet_s
+        now_s = self._clock.monotonic_s()
+        self._quiet_at_s = inf if is_binding else now_s + self._settings.quiet_s
+        if self._quiet_at_s < self._next_trickle_s:
             self._pump()
 
-    def pod_ordered(self, uid: str) -> asyncio.Future[None] | None:
+    async def pod_ordered(self, uid: str) -> None:
         """A pod is to be bound: that it could not be scheduled, or where it is nominated, must not be
-        said any more, least of all after the binding, which ends any nomination at the API server. The
-        future, if any, ends when what is being written is through (`Relevances` in
+        said any more, least of all after the binding, which ends any nomination at the API server. Ends
+        when what is being written is through (`Relevances` in
         pkg/scheduler/framework/api_calls/api_calls.go, v1.36.2)."""
         self._patches.pop(uid, None)
         write = self._writing.get(uid)
-        if write is None:
-            return None
-        write.newer = None
-        write.is_moot = True
-        return write.done
+        if write is not None:
+            write.newer = None
+            write.is_moot = True
+            await asyncio.wait((write.done,))  # To be cut here must not cancel the future.
 
     def writing(self, uid: str) -> asyncio.Future[None]:
         """Ends when what is being written of the pod is through, as its nomination is at once."""
@@ -205,18 +212,13 @@ class EventRecorder:
     def pod_bound(self, order: BindPod) -> None:
         """Writes the Scheduled event; the API server sets the condition itself."""
         self._written.pop(order.uid, None)
-        self._wait_for_event(scheduled_event(order), order.ticket)
-        if not self._wakeup.is_to_come:
-            # Else something is due at a time that one more event does not change.
-            self._pump()
+        self._wait_for_event(order, order.ticket)
 
     def pod_waits_for_devices(self, order: BindPod) -> None:
         self._wait_for_event(waiting_for_devices_event(order), order.ticket)
-        self._pump()
 
     def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
         self._wait_for_event(preempted_event(order, is_deleted=is_deleted), order.ticket)
-        self._pump()
 
     def patch_status(self, patch: StatusPatch) -> None:
         """Writes the nomination, the condition if it is news, and the FailedScheduling event."""
@@ -235,7 +237,7 @@ class EventRecorder:
         now_s = self._clock.wall_s()
         for key, entry in list(self._series.items()):
             is_quiet = now_s - entry.last_s >= SERIES_FINISH_S
-            is_due = is_quiet or now_s - entry.written_s >= SERIES_REFRESH_S
+            is_due = is_quiet or now_s - (entry.written_s or entry.first_s) >= SERIES_REFRESH_S
             if entry.count > 1 and entry.count > entry.written_count and is_due:
                 self._wait_to_write(entry)
             if is_quiet:
@@ -279,7 +281,7 @@ class EventRecorder:
             # What waits, if anything, is older than what was written, which now holds again.
             self._patches.pop(uid, None)
         if is_urgent:
-            self._start(self._next_patch(uid))
+            self._start(self._next_patch(uid)())
 
     def _is_told(self, patch: StatusPatch) -> bool:
         """Whether the condition says just this already: what was written here is newer than the owner's
@@ -293,7 +295,7 @@ class EventRecorder:
         key = _series_key(event)
         entry = self._series.get(key)
         if entry is None:
-            entry = self._series[key] = _entry_of(event, now_s, patch.ticket)
+            entry = self._series[key] = _EventEntry(event, now_s, now_s, patch.ticket)
             self._wait_to_write(entry)
             if len(self._series) > EVENT_SERIES_MAX:
                 _, oldest = self._series.popitem(last=False)
@@ -306,8 +308,12 @@ class EventRecorder:
         if entry.written_count == 1 and entry.count == 2:
             self._wait_to_write(entry)
 
-    def _wait_for_event(self, event: Event, ticket: int) -> None:
-        self._wait_to_write(_entry_of(event, self._clock.wall_s(), ticket))
+    def _wait_for_event(self, event: Event | BindPod, ticket: int) -> None:
+        now_s = self._clock.wall_s()
+        self._wait_to_write(_EventEntry(event, now_s, now_s, ticket))
+        if not self._wakeup.is_to_come:
+            # Else something is due at a time that one more event does not change.
+            self._pump()
 
     def _wait_to_write(self, entry: _EventEntry) -> None:
         if entry.is_waiting:
@@ -318,7 +324,7 @@ class EventRecorder:
         self._make_room()
 
     def _make_room(self) -> None:
-        while self.waiting_count > self._settings.queue_max:
+        while len(self._events) + len(self._patches) > self._settings.queue_max:
             if self._events:
                 self._drop(self._events.popleft())
                 continue
@@ -328,24 +334,16 @@ class EventRecorder:
     def _drop(self, entry: _EventEntry) -> None:
         entry.is_waiting = False
         self.events_dropped_count += 1
-        if not entry.written_count:
+        if not entry.written_count and isinstance(entry.event, Event):
             # The next of its kind is a first one again.
             self._series.pop(_series_key(entry.event), None)
 
     # Writing --------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Starts as many writes as may run now, or sees to it that it is called again."""
-        while self.waiting_count and len(self._tasks) < self._settings.writes_max:
-            now_s = self._clock.monotonic_s()
-            next_s = self._may_write_at_s(now_s)
-            if next_s > now_s:
-                self._wakeup.within(next_s - now_s)
-                return
-            self._begin_trickle(now_s)
-            if self._rate is not None:
-                self._rate.reserve(now_s)
-            self._start(self._next_write())
+        """Starts as many writers as there are writes that may run now."""
+        while len(self._tasks) < self._settings.writes_max and (write := self._next_write()):
+            self._start(self._write_on(write))
         emptied = self._emptied
         if emptied is not None and not (emptied.done() or self._tasks or self.waiting_count):
             emptied.set_result(None)
@@ -355,11 +353,11 @@ class EventRecorder:
         self._tasks.add(task)
         task.add_done_callback(self._on_written)
 
-    def _begin_trickle(self, now_s: float) -> None:
-        """One more is written; those of the time that they are held begin together, at the same rate."""
-        pause_s = 1.0 / self._settings.trickle_per_s
-        earliest_s = max(self._next_trickle_s, now_s - self._settings.held_s)
-        self._next_trickle_s = earliest_s + pause_s
+    async def _write_on(self, write: _Write | None) -> None:
+        """Writes this, and goes on as long as there is more."""
+        while write:
+            await write()
+            write = self._next_write()
 
     def _may_write_at_s(self, now_s: float) -> float:
         at_s = max(now_s, self._resume_s)
@@ -367,10 +365,8 @@ class EventRecorder:
             return at_s
         if self._rate is not None:
             at_s = max(at_s, now_s + self._rate.wait_s(now_s))
-        if not (self._patches or self._tasks):
+        if not self._patches and self._events[0].since_s > self._grouped_s:
             at_s = max(at_s, self._events[0].since_s + self._settings.held_s)
-        if self._is_binding:
-            return max(at_s, self._next_trickle_s)
         return max(at_s, min(self._quiet_at_s, self._next_trickle_s))
 
     def _on_written(self, task: asyncio.Task[None]) -> None:
@@ -379,17 +375,32 @@ class EventRecorder:
             self._pump()
             task.result()
 
-    def _next_write(self) -> Coroutine[Any, Any, None]:
+    def _next_write(self) -> _Write | None:
+        """What may be written now. None: nothing; if anything waits, `_pump` is called when it may."""
+        if not (self._events or self._patches):
+            return None
+        now_s = self._clock.monotonic_s()
+        next_s = self._may_write_at_s(now_s)
+        if next_s > now_s:
+            self._wakeup.within(next_s - now_s)
+            return None
+        # Those of the time that they are held are begun together, at the same rate.
+        earliest_s = max(self._next_trickle_s, now_s - self._settings.held_s)
+        self._next_trickle_s = earliest_s + 1.0 / self._settings.trickle_per_s
+        if self._rate is not None:
+            self._rate.reserve(now_s)
         if self._patches:
             return self._next_patch(next(iter(self._patches)))
         entry = self._events.popleft()
         entry.is_waiting = False
-        return self._write_event(entry)
+        if entry.since_s > self._grouped_s:
+            self._grouped_s = now_s
+        return partial(self._write_event, entry)
 
-    def _next_patch(self, uid: str) -> Coroutine[Any, Any, None]:
+    def _next_patch(self, uid: str) -> _Write:
         patch, tries = self._patches.pop(uid)
         write = self._writing[uid] = _PatchWrite(self._loop.create_future())
-        return self._write_patch(patch, tries, write)
+        return partial(self._write_patch, patch, tries, write)
 
     async def _write_patch(self, patch: StatusPatch, tries: int, write: _PatchWrite) -> None:
         try:
@@ -438,7 +449,7 @@ class EventRecorder:
             entry.tries += 1
             if not self._may_try_again(error, entry.tries):
                 self._drop(entry)
-                pod = entry.event.regarding
+                pod = entry.event.regarding if isinstance(entry.event, Event) else entry.event
                 whose = {"pod": f"{pod.namespace}/{pod.name}", "ticket": entry.ticket}
                 self._log.debug("event_not_written", error=str(error), **whose)
             elif not entry.is_waiting:
@@ -454,6 +465,8 @@ class EventRecorder:
 
     async def _send_event(self, entry: _EventEntry, count: int) -> None:
         event = entry.event
+        if isinstance(event, BindPod):
+            event = entry.event = scheduled_event(event)
         path = f"/apis/{EVENTS_API}/namespaces/{event.regarding.namespace}/events"
         series = Series(count, micro_time(entry.last_s)) if count > 1 else None
         if entry.written_count and series is not None:
@@ -482,10 +495,6 @@ class EventRecorder:
         self._failures_in_a_row += 1
         self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
         return tries < TRIES_MAX
-
-
-def _entry_of(event: Event, now_s: float, ticket: int) -> _EventEntry:
-    return _EventEntry(event, now_s, now_s, now_s, ticket)
 
 
 def _condition_of(patch: StatusPatch) -> _WrittenCondition:

@@ -22,7 +22,7 @@ Scenario = Callable[[HttpConnection, FakeTransport], Coroutine[object, object, N
 def run(scenario: Scenario) -> None:
     async def main() -> None:
         closed: list[HttpConnection] = []
-        connection = HttpConnection(closed.append)
+        connection = HttpConnection(closed.append, lambda *_: None)
         transport = FakeTransport(connection)
         connection.connection_made(transport)
         await scenario(connection, transport)
@@ -189,7 +189,7 @@ def test_a_head_without_end_is_a_violation() -> None:
 def test_a_stream_hands_on_what_has_come() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        head = connection.send(b"request", 0, stream)
+        head = connection.send(b"request", 0)
         connection.data_received(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
         )
@@ -208,7 +208,7 @@ def test_a_stream_hands_on_what_has_come() -> None:
 def test_a_stream_may_come_whole_with_its_head() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        head = connection.send(b"request", 0, stream)
+        head = connection.send(b"request", 0)
         connection.data_received(CHUNKED)
         assert (await head).status == 200
         assert b"".join(await stream.chunks()) == b"abcde"
@@ -220,7 +220,7 @@ def test_a_stream_may_come_whole_with_its_head() -> None:
 def test_a_stream_that_breaks_gives_what_came_before() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        connection.send(b"request", 0, stream)
+        connection.send(b"request", 0)
         connection.data_received(CHUNKED[:-5])
         transport.lose(ConnectionResetError("reset"))
         assert b"".join(await stream.chunks()) == b"abcde"
@@ -233,7 +233,7 @@ def test_a_stream_that_breaks_gives_what_came_before() -> None:
 def test_a_stream_without_a_length_ends_with_the_connection() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        connection.send(b"request", 0, stream)
+        connection.send(b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nabc")
         transport.lose(None)
         assert await stream.chunks() == [b"abc"]
@@ -244,7 +244,8 @@ def test_a_stream_without_a_length_ends_with_the_connection() -> None:
 
 def test_a_refusal_is_a_whole_answer_and_no_stream() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        head = connection.send(b"request", 0, HttpStream(connection))
+        HttpStream(connection)
+        head = connection.send(b"request", 0)
         connection.data_received(b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngo")
         assert not head.done()
         connection.data_received(b"ne")
@@ -256,7 +257,7 @@ def test_a_refusal_is_a_whole_answer_and_no_stream() -> None:
 def test_the_socket_is_not_read_while_the_consumer_is_behind() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        connection.send(b"request", 0, stream)
+        connection.send(b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
         reads = []
         connection.data_received(b"x" * STREAM_BUFFER_BYTES_MAX)
@@ -275,7 +276,7 @@ def test_the_socket_is_not_read_while_the_consumer_is_behind() -> None:
 def test_an_answer_beyond_its_bound_is_given_up_and_not_kept(body: bytes) -> None:
     async def main() -> None:
         closed: list[HttpConnection] = []
-        connection = HttpConnection(closed.append, body_bytes_max=10)
+        connection = HttpConnection(closed.append, lambda *_: None, body_bytes_max=10)
         transport = FakeTransport(connection)
         connection.connection_made(transport)
         answer = connection.send(b"request", 0)
