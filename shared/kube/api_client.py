@@ -240,7 +240,7 @@ class ApiClient:
         self, method: str, connection: HttpConnection, message: bytes, deadline_s: float
     ) -> asyncio.Future[Answer]:
         """Sends it, and sees to it that it ends in time. As `HttpConnection.send`."""
-        self._busy[connection] = (method, asyncio.get_running_loop().time())
+        self._busy[connection] = (method, connection.loop.time())
         if self._sweep is None or deadline_s < self._sweep.when():
             self._look_at(deadline_s)
         return connection.send(message, deadline_s)
@@ -252,7 +252,7 @@ class ApiClient:
             self._release(connection)
         if self._observer is not None:
             code = str(status) if status else NO_ANSWER
-            self._observer(method, code, asyncio.get_running_loop().time() - sent_s)
+            self._observer(method, code, connection.loop.time() - sent_s)
 
     # Connections ----------------------------------------------------------------------------------
 

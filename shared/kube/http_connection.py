@@ -45,6 +45,7 @@ class HttpConnection(asyncio.Protocol):
     ) -> None:
         """`on_over` hears of the end of each request: the status, or 0. `body_bytes_max`: of answers; a
         stream has none."""
+        self.loop = asyncio.get_running_loop()
         self._on_closed = on_closed
         self._on_over = on_over
         self._body_bytes_max = body_bytes_max
@@ -82,7 +83,7 @@ class HttpConnection(asyncio.Protocol):
         self._body_bytes = 0
         self.deadline_s = deadline_s
         self.use_count += 1
-        answer = asyncio.get_running_loop().create_future()
+        answer = self.loop.create_future()
         self._answer = answer
         assert self._transport is not None, "send needs a connection that is usable"
         self._transport.write(request)

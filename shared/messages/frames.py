@@ -71,7 +71,7 @@ def _single_header(body: Buffer) -> bytes:
 
 def unseal(channel: str, parts: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buffer]]:
     """Body and buffers of a message that arrived on `channel`; FrameError if anything is off."""
-    is_single = len(parts) == 2 and _size(parts[0]) == _SINGLE.size
+    is_single = len(parts) == 2 and len(parts[0]) == _SINGLE.size
     if is_single and parts[0] == _single_header(parts[1]):
         return parts[1], parts[2:]  # Nearly every message; what is wrong with others, below.
     if len(parts) < 2:

@@ -24,11 +24,6 @@ class Histogram:
         """Of each bucket alone; the last is for what is above all bounds."""
         self.sum = 0.0
 
-    def observe(self, measured: float, times: int = 1) -> None:
-        """`times` observations of the same."""
-        self.counts[bisect_left(self.bounds, measured)] += times
-        self.sum += measured * times
-
 
 Labels = tuple[str, ...]
 """Values, in the order in which the table of metrics names the labels."""
@@ -59,7 +54,8 @@ class Tally:
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
         """`times` equal observations; `name` is a histogram."""
         found = self.histograms.get((name, labels)) or self._histogram(name, labels)
-        found.observe(measured, times)
+        found.counts[bisect_left(found.bounds, measured)] += times
+        found.sum += measured * times
 
     def add_histogram(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
         """What another process observed. `counts` are as long as the bounds, and one."""

@@ -432,16 +432,19 @@ def test_a_lost_connection_leaves_nothing_to_the_collector_of_cycles() -> None:
     class Transport(asyncio.Transport):
         pass  # One that can be watched: asyncio's own has no room for a weak reference.
 
-    connection = HttpConnection(lambda _: None, lambda *_: None)
-    transport = Transport()
-    watched = weakref.ref(transport), weakref.ref(connection)
-    gc.disable()
-    try:
-        connection.connection_made(transport)
-        del transport
-        assert all(each() is not None for each in watched)
-        connection.connection_lost(None)
-        del connection
-        assert all(each() is None for each in watched)
-    finally:
-        gc.enable()
+    async def main() -> None:
+        connection = HttpConnection(lambda _: None, lambda *_: None)
+        transport = Transport()
+        watched = weakref.ref(transport), weakref.ref(connection)
+        gc.disable()
+        try:
+            connection.connection_made(transport)
+            del transport
+            assert all(each() is not None for each in watched)
+            connection.connection_lost(None)
+            del connection
+            assert all(each() is None for each in watched)
+        finally:
+            gc.enable()
+
+    asyncio.run(main())

@@ -113,7 +113,7 @@ PLANTS = {
         "daemon.core.bindings",
         "        self._unassigned += [*again, *binder.waiting]\n",
         "        self._unassigned += [*binder.waiting]\n",
-        found_by=47,
+        found_by=25,
     ),
     "an order that may have been carried out is given again as if new": Plant(
         "daemon.core.bindings",

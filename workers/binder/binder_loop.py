@@ -68,9 +68,9 @@ TICK_S: Final = 1.0
 RECORDER_TICK_S: Final = 60.0
 RESEND_S: Final = 0.02
 """How soon reports are sent again that found the owner's queue full."""
-REPORT_HELD_S: Final = 0.1
-"""The longest that the owner does not hear of a pod that is bound: at 50 pods a second, five share a
-message and a turn of the owner."""
+REPORT_HELD_S: Final = 0.5
+"""The longest that the owner does not hear of a pod that is bound: so many share a message and a
+turn of the owner, and a wake with the events about them."""
 REPORT_HELD_MAX: Final = 256
 """An eighth of the orders that a binder is given at a time; with more, the message is paid for."""
 RECORDER_DRAIN_S: Final = 3.0

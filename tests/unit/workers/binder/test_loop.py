@@ -250,6 +250,7 @@ def test_a_report_that_cannot_be_sent_is_kept_and_grows() -> None:
         await stage.peer.say(orders(1, 2))
         stage.peer.is_full = True
         await stage.binds.end(1)
+        await asyncio.sleep(REPORT_HELD_S + 0.01)
         await stage.binds.end(2)
         stage.peer.is_full = False
         await asyncio.sleep(0.1)
