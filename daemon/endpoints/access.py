@@ -91,15 +91,16 @@ class DelegatedAccess:
     async def refusal(
         self, path: str, headers: Mapping[str, str], certificate: Mapping[str, object] | None
     ) -> Page | None:
-        """None: may. `headers` by name in lower case; `certificate` as `ssl` tells of the client's."""
-        if any(_is_within(path, pattern) for pattern in self._open_paths):
-            return None
+        """None: may. `headers` by name in lower case; `certificate` as `ssl` tells of the client's. Who
+        shows a token that is nobody's may nothing, on an open path either."""
         token = bearer_token(headers)
         user = user_of(certificate)
         if user is None:
             user = await self._owner_of(token) if token else ANONYMOUS
         if user is None:
             return refused(UNAUTHORIZED, "Unauthorized")
+        if any(_is_within(path, pattern) for pattern in self._open_paths):
+            return None
         if MASTERS in user.groups or await self._may_read(user, path):
             return None
         return refused(FORBIDDEN, f'forbidden: User "{user.username}" cannot get path "{path}"')
@@ -134,8 +135,8 @@ Access = TokenAccess | DelegatedAccess | None
 
 def bearer_token(headers: Mapping[str, str]) -> str:
     """What the client says it has; empty: nothing."""
-    scheme, _, given = headers.get("authorization", "").partition(" ")
-    return given.strip() if scheme.lower() == "bearer" else ""
+    scheme, *given = headers.get("authorization", "").strip().split(" ")
+    return given[0] if given and scheme.lower() == "bearer" else ""
 
 
 def user_of(certificate: Mapping[str, object] | None) -> User | None:

@@ -7,7 +7,7 @@ import msgspec
 import pytest
 
 from bench.manual_clock import ManualClock
-from daemon.endpoints.access import DelegatedAccess, refused, user_of
+from daemon.endpoints.access import DelegatedAccess, bearer_token, refused, user_of
 from daemon.endpoints.zpages import Page
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
@@ -68,6 +68,20 @@ def test_health_is_open_and_nothing_else_is() -> None:
     refusal = scene.ask("/metrics")
     assert refusal == refused(403, 'forbidden: User "system:anonymous" cannot get path "/metrics"')
     assert scene.ask("/livez/ping") is not None, "paths are whole, as kube-scheduler's"
+
+
+@pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/metrics"])
+def test_a_token_that_is_nobodys_opens_no_path(path: str) -> None:
+    scene = Scene(authorization_always_allow_paths="/livez,/readyz,/healthz,/metrics")
+    assert scene.ask(path, "bad") == refused(401, "Unauthorized")
+    assert scene.ask(path, "good") is None
+    assert scene.ask(path, "bad", subject("joe")) is None, "the certificate says it"
+    assert [each for each in scene.reviewer.asked if "user" in each["spec"]] == []
+
+
+def test_a_token_is_the_second_word() -> None:
+    told = ["Bearer a", "bearer a", " Bearer a b", "Bearer  a", "Bearer", "Basic a", ""]
+    assert [bearer_token({"authorization": each}) for each in told] == [*"aaa", *4 * [""]]
 
 
 def test_paths_may_be_opened_with_a_star() -> None:
