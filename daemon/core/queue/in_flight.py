@@ -52,10 +52,14 @@ class InFlight:
         return iter(self._pods.values())
 
     def events_by_label(self) -> Counter[str]:
-        """How many of each event the log holds; of pops, how many are under way (as
-        scheduler_inflight_events in pkg/scheduler/backend/queue/active_queue.go, v1.36)."""
-        counts = Counter({POD_POPPED: len(self._pods)})
+        """How many of each event are kept, those of single pods among them, with 0 of those that were
+        in the log before; of pops, how many are under way (as scheduler_inflight_events in
+        pkg/scheduler/backend/queue/active_queue.go, v1.36)."""
+        counts = Counter({event.label: 0 for event in self._last_of_kind})
+        counts[POD_POPPED] = len(self._pods)
         counts.update(change.event.label for change in self._events)
+        for pod in self._pods.values():
+            counts.update(change.event.label for change in pod.own_events)
         return counts
 
     def start(self, pod: QueuedPod) -> None:

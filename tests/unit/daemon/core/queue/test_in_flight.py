@@ -156,9 +156,13 @@ def test_events_are_counted_by_label_with_the_attempts_that_keep_them() -> None:
         in_flight.record(Change(NODE_ADD, None, NODE))
     in_flight.record(Change(REMOVED, NODE, None))
     assert in_flight.events_by_label() == {"PodPopped": 2, "NodeAdd": 3, "NodeDelete": 1}
+    pod = in_flight.get("b")
+    assert pod is not None
+    in_flight.record_own(pod, Change(REMOVED, pod.view, pod.view))
     end(in_flight, "a")
+    assert in_flight.events_by_label()["NodeDelete"] == 2, "with what is about one of them alone"
     end(in_flight, "b")
-    assert in_flight.events_by_label() == {"PodPopped": 0}
+    assert in_flight.events_by_label() == {"PodPopped": 0, "NodeAdd": 0, "NodeDelete": 0}
 
 
 def test_nothing_is_kept_of_attempts_that_ended_during_a_longer_one() -> None:
