@@ -34,9 +34,18 @@ from shared.framework.runtime.profiles import (
 )
 from shared.go_yaml import composed, value_of
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
-from shared.plugin_names import NODE_RESOURCES_FIT
+from shared.plugin_names import NODE_RESOURCES_FIT, TAKE_ARGUMENTS
 from shared.runtime_options import LeaderElection
-from shared.yaml_fields import Field, Mapping, Problems, key_of, read_document, read_text
+from shared.yaml_fields import (
+    INT32_MAX,
+    INT64_MAX,
+    Field,
+    Mapping,
+    Problems,
+    key_of,
+    read_document,
+    read_text,
+)
 
 API_VERSION: Final = "kubescheduler.config.k8s.io/v1"
 KIND: Final = "KubeSchedulerConfiguration"
@@ -77,6 +86,8 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
 
 RETRY_JITTER: Final = 1.2
 """client-go's JitterFactor: a retry may come so much later."""
+_BACKOFF_S_MAX: Final = 2**52
+"""Above all lives of pods, and a float64 has seconds and their halves."""
 OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -122,9 +133,9 @@ def _configuration(root: Mapping) -> SchedulerConfiguration:
     _expect(root.field("apiVersion"), API_VERSION)
     _expect(root.field("kind"), KIND)
     initial_field = root.field("podInitialBackoffSeconds")
-    initial_s = initial_field.whole_number(POD_INITIAL_BACKOFF_S, least=1)
+    initial_s = initial_field.whole_number(POD_INITIAL_BACKOFF_S, least=1, most=INT64_MAX)
     max_field = root.field("podMaxBackoffSeconds")
-    max_s = max_field.whole_number(POD_MAX_BACKOFF_S, least=1)
+    max_s = max_field.whole_number(POD_MAX_BACKOFF_S, least=1, most=INT64_MAX)
     if max_s < initial_s:
         max_field.problem(f"{max_s} s is less than podInitialBackoffSeconds ({initial_s} s)")
     percentage = _percentage(root.field("percentageOfNodesToScore"))
@@ -136,8 +147,8 @@ def _configuration(root: Mapping) -> SchedulerConfiguration:
     configuration = SchedulerConfiguration(
         profiles=_without_ignored(_profiles(root.field("profiles"), percentage), extenders),
         parallelism=root.field("parallelism").whole_number(16, least=1),
-        pod_initial_backoff_s=float(initial_s),
-        pod_max_backoff_s=float(max_s),
+        pod_initial_backoff_s=float(min(initial_s, _BACKOFF_S_MAX)),
+        pod_max_backoff_s=float(min(max_s, _BACKOFF_S_MAX)),
         client_connection=_client_connection(root.field("clientConnection"), notes),
         leader_election=_leader_election(root.field("leaderElection")),
         extenders=extenders,
@@ -203,6 +214,9 @@ def _leader_election(field: Field) -> LeaderElection:
     )
     if not election.leader_elect:
         return election
+    for name in ("lease_duration_s", "renew_deadline_s", "retry_period_s"):
+        if getattr(election, name) < 0:
+            fields.field(key_of(name)).problem("must be longer than zero")
     if election.resource_lock != "leases":
         fields.field("resourceLock").problem(f"{election.resource_lock!r} must be leases")
     if election.lease_duration_s <= election.renew_deadline_s:
@@ -263,6 +277,10 @@ def _profile(field: Field, fallback_name: str, percentage: int | None) -> Profil
     return profile
 
 
+_WEIGHED: Final = (MULTI_POINT, "score", "placementScore")
+"""Where a weight counts."""
+
+
 def _plugins(field: Field) -> dict[str, PluginSet]:
     fields = field.mapping()
     sets: dict[str, PluginSet] = {}
@@ -271,10 +289,12 @@ def _plugins(field: Field) -> dict[str, PluginSet]:
         if not point_field.is_present:
             continue
         parts = point_field.mapping()
-        enabled = [_plugin(entry) for entry in parts.field("enabled").items()]
+        least = 0 if point in _WEIGHED else -INT32_MAX - 1
+        enabled = [_plugin(entry, least) for entry in parts.field("enabled").items()]
         # That there is none of the name any more is all the better.
         disabled = [
-            _plugin(entry, is_disabled=True)[0] for entry in parts.field("disabled").items()
+            _plugin(entry, -INT32_MAX - 1, is_disabled=True)[0]
+            for entry in parts.field("disabled").items()
         ]
         parts.finish()
         if point == "queueSort" and len(enabled) > 1:
@@ -284,11 +304,11 @@ def _plugins(field: Field) -> dict[str, PluginSet]:
     return sets
 
 
-def _plugin(field: Field, *, is_disabled: bool = False) -> tuple[str, int]:
+def _plugin(field: Field, least: int, *, is_disabled: bool = False) -> tuple[str, int]:
     fields = field.mapping()
     name_field = fields.field("name")
     name = name_field.text("") if is_disabled else _plugin_name(name_field)
-    weight = fields.field("weight").whole_number(0)
+    weight = fields.field("weight").whole_number(0, least=least)
     fields.finish()
     return name, weight
 
@@ -323,9 +343,11 @@ def _plugin_config(field: Field) -> dict[str, dict[str, Any]]:
 
 def _without_type(field: Field, plugin: str, args: dict[str, Any]) -> dict[str, Any]:
     """The arguments without apiVersion and kind, which must be the plugin's if they are there."""
-    version, kind = args.get("apiVersion", API_VERSION), args.get("kind", f"{plugin}Args")
+    version, kind = args.get("apiVersion") or API_VERSION, args.get("kind") or f"{plugin}Args"
     if version == API_VERSION and kind != f"{plugin}Args":
         field.problem(f"kind {kind!r} must be {plugin}Args")
+    elif version != API_VERSION and plugin in TAKE_ARGUMENTS:
+        field.problem(f"apiVersion {version!r} must be {API_VERSION}")
     return {key: part for key, part in args.items() if key not in ("apiVersion", "kind")}
 
 

@@ -32,6 +32,8 @@ T = TypeVar("T")
 S = TypeVar("S", bound=msgspec.Struct)
 
 INT32_MAX: Final = 2**31 - 1
+INT64_MAX: Final = 2**63 - 1
+FLOAT32_END: Final = 2.0**128
 
 
 class Problems:
@@ -86,7 +88,7 @@ class Field:
             number = float(self._read(int | float, "a number", fallback))
         except OverflowError:
             number = math.nan
-        if math.isnan(number):
+        if not abs(number) < FLOAT32_END:
             self.problem("must be a number, and no larger than one can be")
             return fallback
         return number
@@ -101,8 +103,6 @@ class Field:
         except ValueError as error:
             self.problem(str(error))
             return fallback
-        if seconds < 0:
-            self.problem("must be longer than zero")
         return seconds or fallback
 
     def binary(self, fallback: bytes = b"", *, is_secret: bool = False) -> bytes:

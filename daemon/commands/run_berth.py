@@ -16,6 +16,7 @@ from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
 from shared.config import SchedulerConfiguration, overridden
 from shared.errors import ConfigurationError
+from shared.extenders.extender_client import extender_access
 from shared.framework.queueing_hints import custom_resources
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
 from shared.kube.find_access import find_access
@@ -82,6 +83,9 @@ def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
     )
     # Children that cannot use it would end berth as a whole.
     find_access(server=effective.server, kubeconfig=effective.kubeconfig)
+    for extender in configuration.extenders:
+        if extender.url_prefix:
+            extender_access(extender)
     if options.workers_address:
         WorkersEntrance.read(
             options.workers_address, options.workers_key_file, options.workers_allowed_file

@@ -8,7 +8,9 @@ Go's: `--leader-elect`, `--leader-elect=false`, `_` for `-`.
 """
 
 import argparse
+import re
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from shared.durations import parse_duration
@@ -29,6 +31,16 @@ def truth(text: str) -> bool:
         return BOOLEANS[text]
     except KeyError:
         raise ValueError from None  # argparse says which option, and what was given.
+
+
+def whole(text: str) -> int:
+    """As Go's strconv.ParseInt: 0x10, 0b10 and 010 are other numbers than 10."""
+    if text != text.strip():
+        raise ValueError(text)
+    return int(text, 8 if _OCTAL.fullmatch(text) else 0)
+
+
+_OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
 
 
 class Flag(NamedTuple):
@@ -52,7 +64,7 @@ _CONFIGURATION: Final = (
     Flag("--leader-elect-resource-namespace", str, "leaderElection.resourceNamespace"),
     # These are passed over where a file is given with --config, as kube-scheduler does.
     Flag("--kube-api-qps", float, "clientConnection.qps"),
-    Flag("--kube-api-burst", int, "clientConnection.burst"),
+    Flag("--kube-api-burst", whole, "clientConnection.burst"),
     Flag("--kube-api-content-type", str, "clientConnection.contentType"),
 )
 WINS_OVER_FILE: Final = "leaderElection."
@@ -66,7 +78,7 @@ _ONE_VERSION: Final = "decisions are those of v1.36"
 
 _WITHOUT_EFFECT: Final = (
     Flag("--disable-http2-serving", truth, _HTTP_1, (True,)),
-    Flag("--http2-max-streams-per-connection", int, _HTTP_1, (0,)),
+    Flag("--http2-max-streams-per-connection", whole, _HTTP_1, (0,)),
     Flag("--permit-address-sharing", truth, "addresses are always shared", (True,)),
     Flag("--tls-curve-preferences", str, "OpenSSL chooses the curve"),
     Flag("--tls-sni-cert-key", str, "one certificate is served under all names"),
@@ -228,12 +240,18 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
             shape["action"] = Joined
         elif name == "logging_format":
             shape["choices"] = ("text", "json")
+        elif name == "bind_address":  # An empty one is as if it were not given.
+            shape["type"] = partial(_stripped_or, default)
         elif name == "runtime_dir":
             default = default_runtime_dir()
         shown = f"{default:g}{'s' * (metavar == 'D')}" if isinstance(default, float) else default
         told = f"{help_text} (default {shown})" if default else help_text
         told = told.replace("%", "%%")
         parser.add_argument(*flags, dest=name, default=default, help=told, **shape)
+
+
+def _stripped_or(default: str, text: str) -> str:
+    return text.strip() or default
 
 
 def _flags_of(name: str, metavar: str) -> tuple[str, ...]:
@@ -250,6 +268,8 @@ def _flags_of(name: str, metavar: str) -> tuple[str, ...]:
 def _shape(metavar: str, kind: Callable[[str], Any]) -> dict[str, Any]:
     if kind in (bool, truth):
         return {"metavar": "BOOL", "type": truth, "nargs": "?", "const": True}
+    if kind is int:
+        kind = whole
     return {"metavar": metavar, "type": parse_duration if metavar == "D" else kind}
 
 
@@ -265,7 +285,7 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", choices=LEVELS, default=None, help="default info")
     parser.add_argument(
         *("-v", "--v"),
-        type=int,
+        type=whole,
         default=0,
         metavar="N",
         help=f"kube-scheduler's verbosity: {DEBUG_VERBOSITY} and more are --log-level debug",

@@ -36,7 +36,7 @@ class ExtenderClient:
         self.config = config
         self._problems = problems
         self._client = ApiClient(
-            _access(config),
+            extender_access(config),
             timeout_s=config.http_timeout_s + 1.0,
             body_bytes_max=LIST_BYTES_MAX,  # It may answer with all nodes.
         )
@@ -83,7 +83,8 @@ class ExtenderClient:
         return await self._client.request("POST", f"/{verb}", body)
 
 
-def _access(config: ExtenderConfig) -> ClusterAccess:
+def extender_access(config: ExtenderConfig) -> ClusterAccess:
+    """ConfigurationError where its address or certificates cannot be used."""
     source = f"extender {config.url_prefix}"
     access = access_at(config.url_prefix, source, partial(_tls_context, config, source))
     return replace(

@@ -11,9 +11,10 @@ from urllib.parse import urlsplit
 from shared import shown
 from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.kube.resource_names import is_extended
-from shared.yaml_fields import INT32_MAX, Field, as_written
+from shared.yaml_fields import INT64_MAX, Field, as_written, key_of
 
 _VERB: Final = re.compile(r"[!-~]*")
+_VERBS: Final = ("filter_verb", "prioritize_verb", "preempt_verb", "bind_verb")
 
 
 def read_extenders(field: Field, notes: list[str]) -> tuple[ExtenderConfig, ...]:
@@ -55,20 +56,23 @@ def _extender(entry: Field, managed: set[str], notes: list[str]) -> ExtenderConf
     fields = entry.mapping()
     weight_field = fields.field("weight")
     resources = [_resource(each, managed) for each in fields.field("managedResources").items()]
+    verbs: dict[str, Any] = {name: _verb(fields.field(key_of(name))) for name in _VERBS}
+    url_field, timeout_field = fields.field("urlPrefix"), fields.field("httpTimeout")
+    # Who is never asked, as all that it does is to have resources ignored, needs no address.
+    needs_url = any(verbs.values()) or not resources or url_field.is_present
     extender = fields.read(
         ExtenderConfig,
-        url_prefix=_url(fields.field("urlPrefix")),
-        filter_verb=_verb(fields.field("filterVerb")),
-        prioritize_verb=_verb(fields.field("prioritizeVerb")),
-        preempt_verb=_verb(fields.field("preemptVerb")),
-        bind_verb=_verb(fields.field("bindVerb")),
-        weight=weight_field.whole_number(0, least=-INT32_MAX),
+        **verbs,
+        url_prefix=_url(url_field) if needs_url else "",
+        weight=weight_field.whole_number(0, least=-INT64_MAX - 1, most=INT64_MAX),
         tls_config=_tls(fields.field("tlsConfig")),
         managed_resources=frozenset(name for name, _ in resources),
         ignored_by_scheduler=frozenset(name for name, is_ignored in resources if is_ignored),
     )
     if extender.prioritize_verb and extender.weight <= 0:
         weight_field.problem("must be positive where prioritizeVerb is set")
+    if extender.http_timeout_s < 0:
+        timeout_field.problem("must be longer than zero")
     if extender.enable_https and extender.url_prefix.startswith("http:"):
         notes.append(f"{entry.where}: enableHTTPS: no effect; urlPrefix begins with http://")
     return extender
@@ -115,6 +119,8 @@ def _tls(field: Field) -> ExtenderTls | None:
         return None
     fields = field.mapping()
     tls = fields.read(ExtenderTls, key_data=fields.field("keyData").binary(is_secret=True))
+    if tls.insecure and (tls.ca_file or tls.ca_data):
+        field.problem("insecure and a certificate authority exclude each other")
     if bool(tls.cert_file or tls.cert_data) != bool(tls.key_file or tls.key_data):
         field.problem("a certificate and its key must be given together")
     return tls

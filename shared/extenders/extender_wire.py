@@ -160,12 +160,18 @@ def filter_answer(
     return FilterAnswer(left, failed, unresolvable, are_bare)
 
 
+_TOTAL_MAX: Final = 2**53
+"""A thousand extenders' make no more than 64 bits."""
+
+
 def priorities(body: bytes, weight: int) -> Counter[str]:
-    """Node -> what the answer to prioritize adds to its total."""
+    """Node -> what the answer to prioritize adds to its total, which stays a number of the columns
+    whatever an extender says."""
     scale = weight * (MAX_NODE_SCORE // MAX_EXTENDER_PRIORITY)
     totals: Counter[str] = Counter()
     for each in _decoded(body, list[_HostPriority], "the answer to prioritize"):
-        totals[each.host] += each.score * scale
+        total = totals[each.host] + each.score * scale
+        totals[each.host] = max(-_TOTAL_MAX, min(total, _TOTAL_MAX))
     return totals
 
 

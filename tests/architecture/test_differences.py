@@ -10,6 +10,7 @@ from shared.feature_gates import OBEYED
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "differences.md"
 SAMPLE: Final = "unit/shared/framework/runtime/test_node_sample.py"
+KUBECONFIG: Final = "unit/shared/kube/test_kubeconfig.py"
 GROUPS: Final = "unit/daemon/core/test_pod_groups.py"
 THEIRS: Final = "it is about what kube-scheduler does; here there is nothing of the kind"
 LINES: Final[dict[str, str]] = {
@@ -195,6 +196,29 @@ LINES: Final[dict[str, str]] = {
         "::test_a_resource_that_is_not_served_keeps_nobody_waiting_and_is_named"
     ),
     "a quantity beyond 64 bits": "unit/shared/kube/test_quantity.py::test_values_stay_within_64_bits",
+    "what can only fail later": (
+        "unit/shared/extenders/test_extender_config.py"
+        "::test_what_cannot_work_is_named_with_its_place"
+    ),
+    "addresses (of the API server, of extenders)": f"{KUBECONFIG}::test_addresses_that_are_none",
+    "addresses of the API server without": f"{KUBECONFIG}::test_addresses_that_are_none",
+    "kubeconfig: a user, and beside": (
+        f"{KUBECONFIG}::test_who_is_named_has_to_be_there_and_who_is_not_may_be_wrong"
+    ),
+    "kubeconfig: what is wrong with entries": (
+        f"{KUBECONFIG}::test_who_is_named_has_to_be_there_and_who_is_not_may_be_wrong"
+    ),
+    "kubeconfig: `interactiveMode: Always`": f"{KUBECONFIG}::test_problems_name_their_place",
+    "proxies: `https://`": f"{KUBECONFIG}::test_problems_name_their_place",
+    "a configuration or kubeconfig that begins with `{`": (
+        "unit/shared/test_config.py"
+        "::test_a_document_may_begin_as_json_and_be_none_and_null_is_the_default"
+    ),
+    "`--flag VALUE` where the value is a truth": (
+        "unit/daemon/commands/test_run_flags.py"
+        "::test_what_has_no_effect_is_named_with_its_reason_unless_it_asks_for_what_is"
+    ),
+    "values of flags without effect": THEIRS,
     "several pods": (
         "unit/workers/scorer/test_extended_pods.py"
         "::test_the_most_important_are_asked_about_first_and_not_all_at_once"

@@ -14,7 +14,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.extenders.extender_config import ExtenderConfig
+from shared import exit_codes
+from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.extenders.extender_wire import MetaPod, MetaVictims, PodName
 from shared.kube.cluster_access import access_at
 from shared.kube.connection_problems import Problem
@@ -293,3 +294,16 @@ def test_an_order_that_was_lost_is_looked_up_first() -> None:
         assert extender.calls == []
         assert bound(extender, FakeLooker(), again) == BOUND
         assert len(extender.calls) == 1
+
+
+def test_a_certificate_that_is_being_rewritten_has_the_scorer_tried_again() -> None:
+    """An extender that is never asked needs none."""
+    tls = ExtenderTls(ca_file="/nowhere")
+    asked = ExtenderConfig(url_prefix="https://e", filter_verb="f", tls_config=tls)
+    silent = ExtenderConfig(url_prefix="", managed_resources=frozenset(("x.io/a",)))
+    access = access_at("http://127.0.0.1:1")
+    with ExtenderCaller([silent], access) as caller:
+        assert caller.take() == []
+    with ExtenderCaller([silent, asked], access) as caller, pytest.raises(SystemExit) as ended:
+        caller.take()
+    assert ended.value.code == exit_codes.FILE_UNUSABLE

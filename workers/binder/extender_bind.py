@@ -12,6 +12,7 @@ from typing import ClassVar
 
 import msgspec
 
+from shared.child_plan import reading_files
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
@@ -46,9 +47,10 @@ class ExtenderBinder:
     ) -> None:
         """`extenders`: those that bind, by their position among all. `problems` is told of calls that
         bring no answer."""
-        self._clients = {
-            position: ExtenderClient(config, problems) for position, config in extenders.items()
-        }
+        with reading_files():
+            self._clients = {
+                position: ExtenderClient(config, problems) for position, config in extenders.items()
+            }
         self._look = look
 
     async def bind(self, order: BindPod) -> Outcome | Skipped:

@@ -14,9 +14,10 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
 from typing import Any, Final, Self, assert_never
 
+from shared.child_plan import reading_files
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
@@ -146,7 +147,12 @@ class ExtenderDesk:
         """Until `stop`; a bug on the way is raised. `is_ready` is called once questions are taken."""
         problems = ConnectionProblems(log, self._clock.wall_s, self._tell)
         self._api = StreamClient(self._access, connections_max=CONNECTIONS_MAX, problems=problems)
-        self._clients = [ExtenderClient(config, problems) for config in self._extenders]
+        with reading_files():
+            self._clients = {
+                position: ExtenderClient(config, problems)
+                for position, config in enumerate(self._extenders)
+                if config.is_asked_by_scorers
+            }
         self._nodes = RawNodes(self._api)
         if any(_needs_nodes(config) for config in self._extenders):
             self._start(self._nodes.run())
@@ -155,7 +161,7 @@ class ExtenderDesk:
         for task in self._tasks:
             task.cancel()
         await asyncio.gather(*self._tasks, return_exceptions=True)
-        for client in self._clients:
+        for client in self._clients.values():
             await client.close()
         await self._api.close()
         problems.close()
@@ -202,6 +208,9 @@ class ExtenderDesk:
             case _:
                 assert_never(question)
 
+    def _asked(self, positions: Iterable[int]) -> list[ExtenderClient]:
+        return [self._clients[each] for each in positions if each in self._clients]
+
     async def _pod(self, pod: PodName) -> bytes:
         path = f"/api/v1/namespaces/{pod.namespace}/pods/{pod.name}"
         return await self._api.get(path, timeout_s=POD_TIMEOUT_S)
@@ -209,7 +218,7 @@ class ExtenderDesk:
     async def _filter(
         self, question: FilterQuestion, pod: bytes, verdicts: ExtenderVerdicts
     ) -> None:
-        for client in (self._clients[i] for i in question.extenders):
+        for client in self._asked(question.extenders):
             config = client.config
             if not config.filter_verb or not verdicts.passing:
                 continue
@@ -227,7 +236,7 @@ class ExtenderDesk:
     async def _prioritize(
         self, question: FilterQuestion, pod: bytes, verdicts: ExtenderVerdicts
     ) -> None:
-        clients = [self._clients[i] for i in question.extenders]
+        clients = self._asked(question.extenders)
         asked = [client for client in clients if client.config.prioritize_verb]
         for scores in await asyncio.gather(
             *(self._scores(client, pod, verdicts.passing) for client in asked)
@@ -251,7 +260,7 @@ class ExtenderDesk:
 
     async def _preempt(self, question: PreemptQuestion, pod: bytes) -> dict[str, MetaVictims]:
         victims = question.victims
-        for client in (self._clients[i] for i in question.extenders):
+        for client in self._asked(question.extenders):
             config = client.config
             with _ignored(config):
                 args = await self._preempt_args(config, pod, question, victims)

@@ -66,7 +66,7 @@ DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
 class VolumeBindingArgs(ArgsStruct):
     bind_timeout_seconds: int = 600
     """How long the binder waits for the volumes of a pod."""
-    shape: list[UtilizationShapePoint] = msgspec.field(default_factory=list)
+    shape: list[UtilizationShapePoint] | None = None
     """Score by how full the storage would be; only with the gate StorageCapacityScoring."""
 
 
@@ -75,7 +75,7 @@ def volume_binding_problems(args: VolumeBindingArgs, *, scores: bool) -> list[st
     problems = []
     if args.bind_timeout_seconds < 0:
         problems.append(f"bindTimeoutSeconds: {args.bind_timeout_seconds} must not be negative")
-    if args.shape and not scores:
+    if args.shape is not None and not scores:
         problems.append("shape: remove it, or turn on the feature gate StorageCapacityScoring")
     elif args.shape:
         problems += shape_problems(args.shape, "shape")
@@ -99,7 +99,7 @@ class VolumeBinding:
     scores_within_range: ClassVar[bool] = True
 
     def __init__(self, args: VolumeBindingArgs, gates: FeatureGates) -> None:
-        shape = [(p.utilization, p.score) for p in args.shape] or DEFAULT_SHAPE
+        shape = [(p.utilization, p.score) for p in args.shape or ()] or DEFAULT_SHAPE
         scale = SCORE_MAX // SHAPE_SCORE_MAX
         self._score_table = (
             ratio_table([(utilization, score * scale) for utilization, score in shape])

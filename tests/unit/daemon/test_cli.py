@@ -163,6 +163,17 @@ def listening(path: Path, resource: str, monkeypatch: pytest.MonkeyPatch) -> Run
     return RuntimeOptions(server="http://a", config=str(path))
 
 
+def test_an_extenders_certificates_are_looked_at_before_anything_is_started(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    path.write_text(
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+        "profiles: [{schedulerName: mine}]\n"
+        "extenders: [{urlPrefix: 'https://e', filterVerb: f, tlsConfig: {caFile: /nowhere}}]\n"
+    )
+    with pytest.raises(ConfigurationError, match="extender https://e: tlsConfig"):
+        make_plan(RuntimeOptions(server="http://a", config=str(path)))
+
+
 def test_resources_that_plugins_name_are_in_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -182,6 +182,12 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
             "profiles[0].pluginConfig[0].args",
             "must be a mapping",
         ),
+        (
+            "profiles: [{pluginConfig: [{name: VolumeBinding, args: {apiVersion: v1}}]}]",
+            "profiles[0].pluginConfig[0].args",
+            "apiVersion 'v1' must be",
+        ),
+        ("clientConnection: {qps: 1.0e+40}", "clientConnection.qps", "must be a number"),
         ("parallelism: 3\nparallelism: 4", "parallelism", "stands twice"),
         ("a: &x [*x]", "document", "an alias of itself"),
     ],
@@ -189,6 +195,28 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
 def test_a_problem_names_its_place(body: str, place: str, told: str) -> None:
     found = problems_of(body)
     assert any(one.startswith(place) and told in one for one in found), found
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        f"podMaxBackoffSeconds: {2**63 - 1}",
+        "profiles: [{plugins: {filter: {enabled: [{name: A, weight: -1}]}}}]",
+        "profiles: [{plugins: {score: {disabled: [{name: A, weight: -1}]}}}]",
+        "leaderElection: {leaderElect: false, retryPeriod: -1s}",
+        "profiles: [{pluginConfig: [{name: A, args: {apiVersion: a/v1, kind: B}}]}]",
+        "extenders: [{urlPrefix: 'http://a', prioritizeVerb: p, weight: 9999999999}]",
+        "extenders: [{managedResources: [{name: x.io/a, ignoredByScheduler: true}]}]",
+    ],
+)
+def test_what_kube_scheduler_takes_is_taken(body: str) -> None:
+    parse(body)
+
+
+def test_a_document_may_begin_as_json_and_be_none_and_null_is_the_default() -> None:
+    head = "{apiVersion: kubescheduler.config.k8s.io/v1, kind: KubeSchedulerConfiguration"
+    text = f"{head}, parallelism: 16.0, leaderElection: {{retryPeriod: null}}}}"
+    assert parse_configuration(text, "here") == SchedulerConfiguration()
 
 
 def test_a_plugin_that_was_removed_may_be_disabled() -> None:

@@ -111,6 +111,22 @@ def test_truths_are_written_as_go_writes_them(text: str) -> None:
         read("--leader-elect=yes")
 
 
+def test_whole_numbers_and_addresses_are_written_as_go_writes_them() -> None:
+    for text, number in (("0x10", 16), ("010", 8), ("0b11", 3), ("1_000", 1000), ("-5", -5)):
+        assert read(f"--secure-port={text}").endpoints.secure_port == number
+    for text in ("", "1.5", " 5", "08", "1e2"):
+        with pytest.raises(SystemExit):
+            read(f"--secure-port={text}")
+    assert read("--bind-address=").endpoints.bind_address == "0.0.0.0"  # Theirs.
+    assert read("--bind-address= ::1 ").endpoints.bind_address == "::1"
+
+
+def test_a_pod_may_be_left_alone_for_as_long_as_one_likes() -> None:
+    flag = "--pod-max-in-unschedulable-pods-duration"
+    assert option_problems(read(f"{flag}=720h")) == []
+    assert option_problems(read(f"{flag}=-1s")) == [f"{flag}: must not be negative"]
+
+
 def test_what_has_no_effect_is_named_with_its_reason_unless_it_asks_for_what_is() -> None:
     assert read("--profiling=false", "--disable-http2-serving").notes == ()
     (note,) = read("--profiling", "true").notes

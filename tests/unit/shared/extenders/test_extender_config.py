@@ -62,6 +62,8 @@ def test_ignored_resources_are_no_business_of_node_resources_fit() -> None:
         ),
         ("{urlPrefix: 'https://h', tlsConfig: {certFile: c}}", "together"),
         ("{urlPrefix: 'https://h', tlsConfig: {caData: '%'}}", "base64"),
+        ("{urlPrefix: 'https://h', tlsConfig: {caFile: c, insecure: true}}", "exclude each other"),
+        ("{urlPrefix: 'http://h', httpTimeout: -1s}", "longer than zero"),
         ("{urlPrefix: 'http://h', filterverb: x}", "unknown field"),
     ],
 )

@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 
+import numpy as np
 import pytest
 
 from shared.extenders.extender_wire import (
@@ -118,6 +119,12 @@ def test_scores_are_weighted_and_brought_to_the_range_of_plugins(host: str) -> N
     assert priorities(json.dumps(scores).encode(), 3) == {"a": 12 * 3 * 10, "b": 30}
     with pytest.raises(ExtenderError, match="the answer to prioritize cannot be used"):
         priorities(b'[{"Host":"a","Score":%d}]' % (1 << 63), 1)
+
+
+def test_a_score_without_measure_is_a_number_that_can_be_added() -> None:
+    told = priorities(b'[{"Host":"a","Score":%d},{"Host":"b","Score":%d}]' % (1 << 62, -1 << 62), 9)
+    assert told["a"] == -told["b"]
+    np.fromiter((1000 * told["a"],), np.int64, 1)
 
 
 def test_victims_are_sent_by_uid_or_whole() -> None:

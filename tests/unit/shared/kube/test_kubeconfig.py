@@ -319,6 +319,14 @@ def test_a_missing_file_and_a_missing_context(tmp_path: Path) -> None:
     assert "no current-context" in problems_of(empty)
 
 
+def test_who_is_named_has_to_be_there_and_who_is_not_may_be_wrong(write: Write) -> None:
+    unused = {"name": "other", "user": {"token": 5}}
+    assert header_of(write(users=[{"name": "u", "user": {}}, unused])) == b""
+    assert "users: none is named 'u'" in problems_of(write(users=[unused]))
+    lost = write(clusters=[])
+    assert "clusters: none is named 'c'" in problems_of(lost, server="https://other")
+
+
 # Where to look ------------------------------------------------------------------------------------
 
 

@@ -9,7 +9,11 @@ from daemon.core.cache import Cache
 from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.volumes.volume_binding import VolumeBinding, VolumeBindingArgs
+from shared.plugins.volumes.volume_binding import (
+    VolumeBinding,
+    VolumeBindingArgs,
+    volume_binding_problems,
+)
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
 from tests.support.volumes import (
@@ -347,6 +351,13 @@ def test_two_claims_take_two_volumes() -> None:
 def scorer(shape: list[dict[str, int]] | None = None) -> VolumeBinding:
     gates = FeatureGates({STORAGE_CAPACITY_SCORING: True})
     return VolumeBinding(msgspec.convert({"shape": shape or []}, VolumeBindingArgs), gates)
+
+
+def test_without_the_gate_it_has_no_shape_not_even_an_empty_one() -> None:
+    for shape, problems in ((None, 0), ([], 1)):
+        args = VolumeBindingArgs(shape=shape)
+        assert len(volume_binding_problems(args, scores=False)) == problems
+        assert volume_binding_problems(args, scores=True) == []
 
 
 def test_without_the_gate_it_does_not_score() -> None:
