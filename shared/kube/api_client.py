@@ -323,7 +323,7 @@ class ApiClient:
                 transport = await self._open(connection)
         except TimeoutError:
             raise ConnectFailed(f"{self.server}: no connection in time") from None
-        except OSError as error:
+        except (OSError, ValueError, OverflowError) as error:  # No name, no port.
             raise ConnectFailed(f"{self.server}: {error}") from error
         raw_socket = transport.get_extra_info("socket")
         if raw_socket is not None:

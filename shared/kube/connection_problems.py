@@ -195,7 +195,7 @@ def remedy_of(error: OperationalError) -> str:
             return "check the certificate-authority of the kubeconfig, and the name in the address"
         case ConnectFailed() if isinstance(cause, ssl.SSLError):
             return "what answers there does not speak TLS; is its address one with http://?"
-        case ConnectFailed() if isinstance(cause, socket.gaierror):
+        case ConnectFailed() if isinstance(cause, socket.gaierror | ValueError):
             return "check the host's name in the address, and the machine's resolver"
         case ConnectFailed() if type(error) is ConnectFailed:
             return "check the address, and that the API server (or the proxy) runs there"

@@ -209,6 +209,9 @@ LINES: Final[dict[str, str]] = {
         f"{KUBECONFIG}::test_who_is_named_has_to_be_there_and_who_is_not_may_be_wrong"
     ),
     "kubeconfig: `interactiveMode: Always`": f"{KUBECONFIG}::test_problems_name_their_place",
+    "in a pod: a `ca.crt` of the service account": (
+        f"{KUBECONFIG}::test_in_a_pod_the_service_account_is_used"
+    ),
     "proxies: `https://`": f"{KUBECONFIG}::test_problems_name_their_place",
     "a configuration or kubeconfig that begins with `{`": (
         "unit/shared/test_config.py"

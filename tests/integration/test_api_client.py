@@ -16,10 +16,12 @@ from shared.errors import ConfigurationError
 from shared.kube import api_errors
 from shared.kube.api_client import CONNECTING_MAX
 from shared.kube.cluster_access import ClusterAccess, access_at
+from shared.kube.connection_problems import remedy_of
 from shared.kube.credentials import Credentials
 from shared.kube.http_connection import HttpConnection
 from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
+from shared.kube.proxy import Proxy
 from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
 
 pytestmark = pytest.mark.integration
@@ -159,6 +161,29 @@ def test_nothing_was_sent_when_nobody_listens() -> None:
         client = StreamClient(access_at(url))
         with pytest.raises(api_errors.ConnectFailed, match=url):
             await client.post("/x", b"{}")
+        await client.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize(
+    ("server", "changed"),
+    [
+        (f"http://{'a' * 64}", {}),
+        ("https://a..b", {}),
+        ("https://127.0.0.1", {"tls_server_name": ".x"}),
+        ("http://127.0.0.1", {"port": 1 << 16}),
+        ("http://127.0.0.1", {"proxy": Proxy("a..b", 1)}),
+    ],
+)
+def test_a_name_or_port_that_none_can_be_is_no_connection(
+    server: str, changed: dict[str, Any]
+) -> None:
+    async def main() -> None:
+        client = StreamClient(dataclasses.replace(access_at(server), **changed))
+        with pytest.raises(api_errors.ConnectFailed) as raised:
+            await client.get("/x")
+        assert remedy_of(raised.value).startswith("check the ")
         await client.close()
 
     asyncio.run(main())

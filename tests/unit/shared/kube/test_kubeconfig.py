@@ -360,6 +360,9 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="token is missing"):
         in_cluster_access(environment, tmp_path)
     (tmp_path / "token").write_text("t")
+    (tmp_path / "ca.crt").touch()
+    with pytest.raises(ConfigurationError, match="no usable certificate"):
+        in_cluster_access(environment, tmp_path)
     (tmp_path / "ca.crt").write_bytes(CERT.read_bytes())
     access = find_access(environment=environment, service_account_folder=tmp_path)
     assert access.host_header == "[fd00::1]:443"
