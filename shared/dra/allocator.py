@@ -12,6 +12,7 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36.
 
 import sys
 from collections.abc import Callable, Iterator, Sequence
+from math import comb, log2
 from typing import Final, NamedTuple
 
 from shared.cel.cel_values import CelCompileError, CelError
@@ -19,6 +20,7 @@ from shared.dra import capacity
 from shared.dra.allocated import AllocatedState
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.constraints import Constraint
+from shared.dra.matching import Matching
 from shared.dra.pools import Pool, Reaches
 from shared.dra.requests import (
     ALL,
@@ -63,6 +65,10 @@ class _TooManyResultsError(Exception):
     """Internal to the search: this way leads beyond RESULTS_MAX."""
 
 
+class _HopelessError(Exception):
+    """Internal to the search: no way leads anywhere."""
+
+
 class _Located(NamedTuple):
     """A device and where it is."""
 
@@ -99,6 +105,8 @@ def allocate(
     search = _Search(claims, pools, state, reaches, work)
     try:
         found = search.run()
+    except _HopelessError:
+        found = False
     except RecursionError as error:
         raise NodeAllocationError(
             f"more devices than can be searched (Python's limit is {sys.getrecursionlimit()} calls)"
@@ -298,6 +306,8 @@ class _Search:
             self.step_count += 1
             if self.step_count > FREE_STEPS:
                 self._work.add(STEP_WORK)
+                if self.step_count == FREE_STEPS + 1 and self._is_hopeless():
+                    raise _HopelessError
             if not self._is_candidate(key[0], asked, at):
                 continue
             undo = self._allocate(key, asked, at, is_needed=False)
@@ -338,6 +348,71 @@ class _Search:
                 return False
         self._work.skip(count)
         return True
+
+    def _is_hopeless(self) -> bool:
+        """Whether the requests up to some one can never all be met, so that none of the ways to try
+        them need be tried: looked at once a search has become long. No, where trying may come to an
+        error, which would be the attempt's."""
+        matching, bits = Matching(), 0.0
+        if any(pool.invalid for pool in self._pools):
+            return False  # Devices may be there twice.
+        for claim, entry in enumerate(self._claims):
+            if not self._only_selectors_may_fail(claim):
+                return False
+            for request in range(len(entry.requests)):
+                try:
+                    ways = self._ways_at_best(claim, request)
+                except WorkError:
+                    raise
+                except AllocationError:
+                    return False
+                bits += log2(
+                    sum(_ways_to_try(len(found) - matching.size, count) for count, found in ways)
+                )
+                if not matching.add([each for each in ways if each[0] <= len(each[1])]):
+                    self._work.skip(bits)
+                    return True
+                self._work.add(matching.looked_at)
+        return False
+
+    def _only_selectors_may_fail(self, claim: int) -> bool:
+        """Nothing else can end the search of a claim with an error."""
+        requests = self._claims[claim].requests
+        most = sum(
+            max(self._count_of((claim, r, a)) for a in range(len(alternatives)))
+            for r, alternatives in enumerate(requests)
+        )
+        is_all = any(each.mode == ALL for alternatives in requests for each in alternatives)
+        return most <= RESULTS_MAX and not (is_all and self._constraints[claim])
+
+    def _count_of(self, key: tuple[int, int, int]) -> int:
+        """How many devices the alternative wants."""
+        asked = self._claims[key[0]].requests[key[1]][key[2]]
+        return len(self._all[key]) if asked.mode == ALL else asked.device_count
+
+    def _ways_at_best(self, claim: int, request: int) -> list[tuple[int, dict[DeviceId, bool]]]:
+        """Of each alternative how many devices it wants, and which it could have if this search gave
+        none to others; True: others may have them as well."""
+        found: list[tuple[int, dict[DeviceId, bool]]] = []
+        for number, asked in enumerate(self._claims[claim].requests[request]):
+            key = (claim, request, number)
+            located = self._all[key] if asked.mode == ALL else self._possible(claim, asked)
+            is_admins = asked.admin_access
+            devices = {d.identity: d.facts.is_shared or is_admins for d, _, _ in located}
+            found.append((self._count_of(key), devices))
+        return found
+
+    def _possible(self, claim: int, asked: Alternative) -> Iterator[_Located]:
+        state = self._state
+        for _, at in self._devices_from((0, 0, 0)):
+            device, facts = at.device, at.device.facts
+            if (
+                (asked.admin_access or not state.is_taken(device.identity))
+                and self._is_selectable(claim, asked, at)
+                and capacity.fits(asked.capacity, facts.capacity, state.used(device.identity), {})
+                and _are_tolerated(facts.taints, asked)
+            ):
+                yield at
 
     def _is_candidate(self, claim: int, asked: Alternative, at: _Located) -> bool:
         return (
@@ -486,6 +561,11 @@ class _Search:
                         if where in left:
                             left[where] -= amount
         return left if all(amount >= 0 for amount in left.values()) else {}
+
+
+def _ways_to_try(device_count: int, wanted: int) -> int:
+    """In how many ways so many devices are taken, or as many as there are where these are too few."""
+    return comb(device_count, wanted) if device_count >= wanted else 1 << max(device_count, 0)
 
 
 def _are_tolerated(taints: Sequence[Taint], asked: Alternative) -> bool:

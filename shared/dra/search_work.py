@@ -84,9 +84,10 @@ class Work:
         if self._left < 0:
             raise self.exhausted()
 
-    def skip(self, device_count: int) -> None:
-        """All ways to take some of these devices were seen to be in vain."""
-        if device_count > self._skipped_max:
+    def skip(self, bits: float) -> None:
+        """So many ways, as a power of two, were seen to be in vain: as many as there are to take some
+        of that many devices."""
+        if bits > self._skipped_max:
             raise self.exhausted()
 
     def add_evaluation(self, cost: int) -> None:

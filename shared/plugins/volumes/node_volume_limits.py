@@ -21,7 +21,7 @@ from shared.kube.pod_volumes import Attachable, inline_attachable, may_attach, o
 from shared.plugin_names import NODE_VOLUME_LIMITS
 from shared.plugins.volumes.csi_node_columns import CsiNodeColumns
 from shared.plugins.volumes.volume_hints import LIMITS_EVENTS
-from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex, attachable_of
+from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex, attachable_of, is_unreadable
 
 REASON: Final = "node(s) exceed max volume count"
 
@@ -36,8 +36,13 @@ class _Counting:
 
     @property
     def has_failed(self) -> bool:
-        """Or cannot on any other, as long as there are pods whose volumes cannot be read."""
-        return self.failed_somewhere or bool(self._cluster.derived(VolumeIndex).problems)
+        """Or cannot on any other, as long as there are pods whose volumes cannot be read: also nominated
+        ones, with which a node is asked about first."""
+        if self.failed_somewhere or self._cluster.derived(VolumeIndex).problems:
+            return True
+        classes, objects = self._cluster.classes, self._cluster.objects
+        nominated = {each.class_id for each in self._cluster.nominations.all()}
+        return any(is_unreadable(classes[class_id], objects) for class_id in nominated)
 
 
 class NodeVolumeLimits:

@@ -318,6 +318,16 @@ def attachable_of(claim: PersistentVolumeClaim, objects: ObjectStore) -> Attacha
     return _resolved(claim, objects)[0]
 
 
+def is_unreadable(info: PodInfo, objects: ObjectStore) -> bool:
+    """Whether volumes could not be counted on a node that such a pod came to."""
+    for use in info.claim_uses:
+        claim = objects.get(CLAIMS, use.key) if use.is_ephemeral else None
+        if claim is not None and ownership_problem(info.namespace, info.template, claim):
+            return True
+    volumes = info.spec.volumes or ()
+    return any(isinstance(inline_attachable(volume), Untranslatable) for volume in volumes)
+
+
 def _resolved(
     claim: PersistentVolumeClaim, objects: ObjectStore
 ) -> tuple[Attachable | None, tuple[ObjectKey, ...]]:

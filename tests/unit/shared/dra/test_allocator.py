@@ -334,6 +334,42 @@ def test_a_device_too_few_because_of_its_taint_or_of_another_request() -> None:
     assert found == [[("r0", f"d{i:02}") for i in range(30)]]
 
 
+def test_a_long_search_ends_where_requests_can_never_be_met_together() -> None:
+    """Upstream tries all ways, in less than a second."""
+    half, some = request("r0", count=8), [request(f"s{i}", count=4) for i in range(2)]
+    never = request("r1", selectors=selectors("false"))
+    either = first_available("r1", request("s0", count=5), request("s1", count=6))
+    more = request("r2", count=5)
+    for count, requests in ((16, [half, never]), (12, [*some, either]), (12, [*some, more])):
+        slices = [make_slice(NODE, [device(f"d{i:02}") for i in range(count)])]
+        work = Work()
+        assert given([make_claim(requests=requests)], slices, work=work) is None
+        assert work.step_count < 3_000
+        claims = [make_claim(f"c{i}", requests=[each]) for i, each in enumerate(requests)]
+        assert given(claims, slices, work=Work()) is None
+    with pytest.raises(WorkError, match="timed out trying to allocate devices"):
+        given(
+            [make_claim(requests=[half, never])],
+            [gpus(*(f"d{i:02}" for i in range(60)))],
+            work=Work(),
+        )
+
+
+def test_devices_that_several_may_have_are_not_too_few() -> None:
+    """What may be had by others as well counts for each request, and a search goes on where it cannot
+    be told that it is in vain."""
+    devices = [device(f"d{i:02}") for i in range(14)]
+    capacity = {"cores": {"value": "4", "requestPolicy": {"default": "1"}}}
+    shared = device("shared", allowMultipleAllocations=True, capacity=capacity)
+    slices = [make_slice(NODE, [*devices, shared])]
+    own = selectors("!device.allowMultipleAllocations")
+    two = [request(f"r{i}", count=2) for i in range(1, 3)]
+    requests = [request("r0", count=6, selectors=own), request("r3", count=6, selectors=own), *two]
+    found = given([make_claim(requests=requests)], slices)
+    assert found is not None
+    assert found[0][-3:] == [("r1", "shared"), ("r2", "d13"), ("r2", "shared")]
+
+
 def test_a_selector_that_fails_on_a_later_device_is_told_before_there_are_too_few() -> None:
     """Whoever tries all ways comes to that device."""
     slices = [make_slice(NODE, [device(n, attributes={"model": n}) for n in "ab"] + [device("c")])]

@@ -3,6 +3,7 @@
 from typing import Any
 
 from daemon.core.cache import Cache
+from shared.columns.nomination_columns import Nomination
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
@@ -104,6 +105,21 @@ def test_a_strangers_ephemeral_claim_is_an_error() -> None:
     assert reasons(cache, pod_with(ebs("vol-1"))) == [wrong, OK]
     put_claim(cache, "p-tmp", owner=placed.uid)
     assert reasons(cache, pod_with(ebs("vol-1"))) == [OK, OK]
+
+
+def test_a_nominated_pods_volumes_may_make_counting_an_error() -> None:
+    """Nodes are asked about with the pods that are nominated to them, and Filter may end there."""
+    cache = cluster()
+    put_claim(cache, "p-tmp", owner="stranger")
+    ephemeral: dict[str, Any] = {"ephemeral": {}}
+    for volume in (ephemeral, *ebs("aws://x")["volumes"]):
+        waiting = make_pod("p", spec={"volumes": [{**volume, "name": "tmp"}]})
+        state = NodeVolumeLimits().pre_filter(pod_with(ebs("vol-1")), cache.view).state
+        assert not state.has_failed
+        class_id = cache.classes.acquire(waiting).class_id
+        cache.view.nominations.put(Nomination(waiting.uid, class_id, 0, 0))
+        assert state.has_failed
+        cache.view.nominations.remove(waiting.uid)
 
 
 def test_an_unreadable_volume_is_an_error_where_csi_would_read_it() -> None:

@@ -1,0 +1,50 @@
+"""Matching: whether requests can all have as many devices as they want, one device for one of them.
+
+What it leaves out (constraints, counters, amounts) can only make fewer of them fit: where there is no
+matching, no search finds an allocation.
+"""
+
+from collections.abc import Mapping, Sequence
+
+from shared.dra.resource_slices import DeviceId
+
+
+class Matching:
+    """Grows by one request after the other."""
+
+    def __init__(self) -> None:
+        self._had_by: dict[DeviceId, Sequence[DeviceId]] = {}
+        """Device -> all that whoever has it could do with."""
+        self.looked_at = 0
+        """How many devices were, one after the other."""
+
+    @property
+    def size(self) -> int:
+        """So many devices are had by somebody alone."""
+        return len(self._had_by)
+
+    def add(self, ways: Sequence[tuple[int, Mapping[DeviceId, bool]]]) -> bool:
+        """Whether a request can be met as well, perhaps as others take other devices, in one of these
+        ways: so many of these devices. True: others may have the device at the same time."""
+        if not ways:
+            return False
+        devices: dict[DeviceId, bool] = {}
+        for _, each in ways:
+            devices |= {
+                identity: each[identity] or devices.get(identity, False) for identity in each
+            }
+        own = [identity for identity, is_shared in devices.items() if not is_shared]
+        wanted = min(count for count, _ in ways) - (len(devices) - len(own))
+        return all(self._found(own, set()) for _ in range(wanted))
+
+    def _found(self, devices: Sequence[DeviceId], tried: set[DeviceId]) -> bool:
+        for device in devices:
+            self.looked_at += 1
+            if device in tried:
+                continue
+            tried.add(device)
+            has_it = self._had_by.get(device)
+            if has_it is None or self._found(has_it, tried):
+                self._had_by[device] = devices
+                return True
+        return False
