@@ -69,7 +69,7 @@ class Adapter:
         self._hello_interval_s = hello_interval_s
         self._source_run: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
-        self._has_connected = False
+        self._connection_count = 0
         self._is_rejoining = False
         """There is a new connection, and whoever is there has not spoken yet."""
 
@@ -93,14 +93,19 @@ class Adapter:
         """Returns when the next batch can be taken. What was made for an owner that is gone, and what
         comes while a new one has not spoken yet, is dropped: a new sync repeats it."""
         await self._connected.wait()
-        if not self._is_rejoining and not await self._peer.send(AdapterBatch(epoch, messages)):
+        connection = self._connection_count
+        if self._is_rejoining or await self._peer.send(AdapterBatch(epoch, messages)):
+            return
+        # The next connection may be known before it is known here that this one is over.
+        if connection == self._connection_count:
             self._connected.clear()
 
     async def _next_epoch(self) -> int:
         """That a sync is ordered for; awaited all the time, since connections are noticed here too."""
         while isinstance(order := await self._peer.recv(), Connected):
             self._connected.set()
-            self._is_rejoining, self._has_connected = self._has_connected, True
+            self._is_rejoining = self._connection_count > 0
+            self._connection_count += 1
             if self._is_rejoining:
                 await self._peer.send(AdapterBatch(NO_EPOCH, [AdapterHello()]))
         if self._is_rejoining and order.epoch == self._outbox.epoch:

@@ -98,7 +98,7 @@ class MemoryLink:
 
     # The owner's end ------------------------------------------------------------------------------
 
-    def order(self, order: ToAdapter) -> None:
+    def order(self, order: ToAdapter | Connected) -> None:
         """Tell the adapter something."""
         self._orders.put_nowait(order)
 

@@ -26,8 +26,10 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.transport.sockets import Connected
 from tests.support.builders import make_pod
 from tests.support.memory_adapter import MemoryLink, MemorySource
+from tests.support.waiting import HANG_S
 from tests.unit.workers.binder.virtual_time import run_virtual
 
 
@@ -136,6 +138,38 @@ def test_the_same_order_twice_is_one_order() -> None:
             assert told == [NodeChanged(node("m"))]
 
     asyncio.run(main())
+
+
+class BreakingLink(MemoryLink):
+    """A connection that ends while the first batch of the first epoch is on its way."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.is_sending = asyncio.Event()
+        self.end = asyncio.Event()
+
+    async def send(self, message: AdapterBatch) -> bool:
+        if message.epoch != 1 or self.end.is_set():
+            return await super().send(message)
+        self.is_sending.set()
+        await self.end.wait()
+        return False
+
+
+def test_the_next_connection_may_be_known_before_the_end_of_the_last_one() -> None:
+    async def main() -> None:
+        link, source = BreakingLink(), MemorySource()
+        async with running(source, link):
+            hello = (await link.take_batch())[1]
+            link.order(StartSync(epoch=1))
+            await link.is_sending.wait()
+            link.order(Connected())
+            assert (await link.take_batch())[1] == hello
+            link.end.set()
+            link.order(StartSync(epoch=2))
+            await take_until(link, SyncFinished(ALL_KINDS[-1].plural, "0"), epoch=2)
+
+    asyncio.run(asyncio.wait_for(main(), HANG_S))
 
 
 def test_a_source_that_fails_ends_the_process() -> None:
