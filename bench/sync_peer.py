@@ -4,6 +4,7 @@ The synchronous sister of `AsyncPeer`, without an event loop between the socket 
 trip costs half as much. For the measuring and replaying processes of `bench`.
 """
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Generic, Self, TypeVar
 
@@ -53,19 +54,22 @@ class SyncPeer(Generic[Out, In]):
         self._connection = ConnectionWatch(self._socket)
         self._outgoing = outgoing
         self._incoming = incoming
+        self._ready: set[object] = set()
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (self._socket, zmq.POLLIN),
             (self._connection.monitor, zmq.POLLIN),
         ]
         self._socket.connect(self._address)
 
-    def watch_fd(self, fd: int) -> None:
-        """`receive` also wakes up when this becomes readable (signals, the lifeline)."""
+    def watch_fd(self, fd: int) -> Callable[[], bool]:
+        """`receive` also wakes up when this becomes readable (signals, the lifeline).
+        What is returned says whether it was at the last wait."""
         self._poll_list.append((fd, zmq.POLLIN))
+        return lambda: fd in self._ready
 
     def receive(self, timeout_ms: int) -> In | Connected | None:
         """The next message, in order; None if nothing came in time, or a descriptor is ready."""
-        ready = wait_ready(self._poll_list, timeout_ms)
+        ready = self._ready = wait_ready(self._poll_list, timeout_ms)
         if self._connection.monitor in ready and self._connection.refresh():
             return Connected()
         return self._next() if self._socket in ready else None

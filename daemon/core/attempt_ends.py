@@ -122,7 +122,7 @@ class AttemptEnds(Part):
         """What statuses are to say, and events of the attempts that failed, once there is a binder to
         write them."""
         binders, waiting = self._outgoing.binders, self._outgoing.patches
-        if not waiting.by_uid or not binders.ready_count():
+        if not binders.ready_count():
             return
         by_binder: dict[bytes, list[StatusPatch]] = {}
         for patch in waiting.take():

@@ -162,9 +162,11 @@ class BinderPool(Peers[Binder]):
         for binder in ready:
             waiting, room = binder.waiting, ORDERS_PER_BINDER_MAX - len(binder.orders)
             if waiting and room > 0:
-                sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]
-                binder.orders.update({order.bind.ticket: order for order in sent})
-                orders = [order.bind for order in sent]
+                orders = []
+                for _ in range(min(room, len(waiting))):
+                    order = waiting.popleft()
+                    binder.orders[order.bind.ticket] = order
+                    orders.append(order.bind)
                 effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
         return effects
 

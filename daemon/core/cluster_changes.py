@@ -214,7 +214,8 @@ class ClusterChanges:
             let_in.append(record.uid)
         if record.group:
             let_in += self._groups.add(record)
-        self._queue.let_in(let_in, GANG_SCHEDULING, label, now_s)
+        if let_in:
+            self._queue.let_in(let_in, GANG_SCHEDULING, label, now_s)
 
     def refuse_pod(self, record: PodRecord, profile: str, problem: str) -> None:
         """A pending pod cannot be looked at as it is now, and the world is told. As it was before it is

@@ -163,7 +163,8 @@ class SchedulerState:
             self._scorer_links.hand_out(now_s)
         told = self.binders.preempt(self.nominations.victims, self.nominations.releases)
         self.outgoing.effects.extend(told)
-        self._ends.report()
+        if self.outgoing.patches.by_uid:
+            self._ends.report()
         if self._stop_waiters:
             self._answer_stop()
         self.wakes_at_s = min([each.next_wakeup_s() for each in self._timed])

@@ -20,9 +20,6 @@ class StatusPatches:
     def __init__(self) -> None:
         self.by_uid: dict[str, StatusPatch] = {}
 
-    def __len__(self) -> int:
-        return len(self.by_uid)
-
     def add(self, patch: StatusPatch) -> None:
         older = self.by_uid.pop(patch.uid, None)
         self.by_uid[patch.uid] = patch if older is None else patch.over(older)

@@ -137,7 +137,8 @@ class OwnerLoop:
             case Publish(message, buffers):
                 self._sockets.publish(message, buffers, handed_over=True)
             case TellBinder(peer, message):
-                if not self._sockets.send(Channel.BINDERS, peer, self._with_term(message)):
+                dated = self._with_term(message) if self._term else message
+                if not self._sockets.send(Channel.BINDERS, peer, dated):
                     self._undelivered.append(BinderGone(peer))
             case TellAdapter(peer, message):
                 if not self._sockets.send(Channel.ADAPTER, peer, message):
@@ -153,7 +154,7 @@ class OwnerLoop:
 
     def _with_term(self, message: ToBinder) -> ToBinder:
         """Orders say in which term they were decided: this turn's, or the owner would have ended."""
-        if self._term and isinstance(message, BindPods | PreemptPods | ReportPods):
+        if isinstance(message, BindPods | PreemptPods | ReportPods):
             return msgspec.structs.replace(message, lease_term=self._term)
         return message
 

@@ -8,7 +8,7 @@ A scorer's messages are held back until its subscription to the snapshots is in 
 answers its Hello with a full snapshot knows that it will be sent every delta published after that.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -83,6 +83,7 @@ class OwnerSockets(Closing):
         except BaseException:
             self.close()
             raise
+        self._ready: set[object] = set()
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (socket, zmq.POLLIN) for socket in self._sockets.values()
         ]
@@ -107,9 +108,11 @@ class OwnerSockets(Closing):
             entrance.prepare(self._sockets[channel])
             self._bind(channel, address)
 
-    def watch_fd(self, fd: int) -> None:
-        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
+    def watch_fd(self, fd: int) -> Callable[[], bool]:
+        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
+        What is returned says whether it was at the last wait."""
         self._poll_list.append((fd, zmq.POLLIN))
+        return lambda: fd in self._ready
 
     def poll(self, timeout_ms: int) -> list[Received]:
         """What has come, in order within each channel; waits up to `timeout_ms` (-1: for ever).
@@ -117,7 +120,7 @@ class OwnerSockets(Closing):
         May return early with nothing (a message was damaged or held back, a descriptor is ready).
         """
         received: list[Received] = []
-        ready = wait_ready(self._poll_list, timeout_ms)
+        ready = self._ready = wait_ready(self._poll_list, timeout_ms)
         if self._gatekeeper is not None and self._gatekeeper.socket in ready:
             self._gatekeeper.answer()
         for channel, socket in self._sockets.items():

@@ -69,9 +69,12 @@ class Lifeline:
         loop.add_reader(self.fd, on_readable)
 
 
-def watch_for_end(lifeline_fd: int | None, watch_fd: Callable[[int], None]) -> Callable[[], bool]:
+def watch_for_end(
+    lifeline_fd: int | None, watch_fd: Callable[[int], Callable[[], bool]]
+) -> Callable[[], bool]:
     """Has a poll wake up when the process is to end (by a signal, or since the supervisor is gone), and
-    returns what says so. From the main thread."""
+    returns what says so after each wait. From the main thread. `watch_fd` returns what says whether the
+    descriptor was readable at the last."""
     signals: list[int] = []
     fd, wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
     signal.set_wakeup_fd(wakeup_fd)
@@ -81,5 +84,5 @@ def watch_for_end(lifeline_fd: int | None, watch_fd: Callable[[int], None]) -> C
     if lifeline_fd is None:
         return lambda: bool(signals)
     lifeline = Lifeline(lifeline_fd)
-    watch_fd(lifeline.fd)
-    return lambda: bool(signals) or lifeline.is_cut()
+    is_readable = watch_fd(lifeline.fd)
+    return lambda: bool(signals) or (is_readable() and lifeline.is_cut())

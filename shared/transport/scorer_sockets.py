@@ -9,7 +9,7 @@ after the first one it means that the owner may be another, or that messages wer
 work too. Dropped frames show in the sequence numbers.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -80,6 +80,7 @@ class ScorerSockets(Closing):
             if isinstance(way, RemoteOwner):
                 way.prepare(socket)
             socket.connect(_address(way, channel))
+        self._ready: set[object] = set()
         self._poll_list: list[tuple[RawSocket | int, int]] = [
             (self._snapshots, zmq.POLLIN),
             (self._work, zmq.POLLIN),
@@ -95,9 +96,11 @@ class ScorerSockets(Closing):
         """Handshakes that failed so far; see `ConnectionWatch`."""
         return self._connection.failed_count
 
-    def watch_fd(self, fd: int) -> None:
-        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline)."""
+    def watch_fd(self, fd: int) -> Callable[[], bool]:
+        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
+        What is returned says whether it was at the last wait."""
         self._poll_list.append((fd, zmq.POLLIN))
+        return lambda: fd in self._ready
 
     def poll(self, timeout_ms: int) -> list[FromOwner]:
         """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing.
@@ -105,7 +108,7 @@ class ScorerSockets(Closing):
         May return early with nothing (the owner went away, a descriptor is ready). RefusedError if
         the owner does not take our key, ProtocolVersionError if it is of another version.
         """
-        ready = wait_ready(self._poll_list, timeout_ms)
+        ready = self._ready = wait_ready(self._poll_list, timeout_ms)
         received: list[FromOwner] = []
         if self._connection.monitor in ready:
             self._is_newly_connected |= self._connection.refresh()

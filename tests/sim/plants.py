@@ -50,8 +50,8 @@ PLANTS = {
     ),
     "held orders are reversed": Plant(
         "daemon.core.bindings",
-        "sent = [waiting.popleft() for _ in range(min(room, len(waiting)))]",
-        "sent = [waiting.pop() for _ in range(min(room, len(waiting)))]",
+        "order = waiting.popleft()",
+        "order = waiting.pop()",
         found_by=5,
     ),
     "what a list does not show stays": Plant(

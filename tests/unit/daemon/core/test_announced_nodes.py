@@ -85,7 +85,7 @@ def test_what_no_binder_knows_yet_is_recalled_and_what_was_said_before_is_not() 
     for said in ([], [verdict]):
         for patch in (*said, nomination_of(2, pod, "n1")):
             patches.add(patch)
-        assert len(patches) == 1
+        assert len(patches.by_uid) == 1
         assert patches.recall(pod.uid)
         assert not patches.recall(pod.uid)
         assert patches.take() == said
