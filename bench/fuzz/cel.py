@@ -11,15 +11,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from bench.fuzz.harness import Story, Surface, Target
-from shared.cel.cel_compile import Expression, compile_selector
-from shared.cel.cel_values import (
-    CelCompileError,
-    CelError,
-    CelQuantity,
-    DefaultMap,
-    device_object,
-    parse_semver,
-)
+from shared.cel.cel_selector import Expression, compile_selector
+from shared.cel.cel_semver import parse_semver
+from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap, device_object
 from shared.dra.search_work import Work, WorkError
 from shared.kube.quantity import parse
 

@@ -11,227 +11,34 @@ quantity,regex,semverlib}.go, v1.36.
 import functools
 import itertools
 import math
-import operator
-import re
-from collections.abc import Callable, Iterator, Mapping
-from decimal import Decimal
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-import re2
-
+from shared.cel.cel_operators import (
+    OPERATORS,
+    Function,
+    add,
+    compare,
+    contains,
+    equals,
+    is_number,
+    typed,
+)
+from shared.cel.cel_regex import find, find_all, matches
+from shared.cel.cel_semver import normalized_semver, parse_semver
 from shared.cel.cel_values import (
     INT_MAX,
-    INT_MIN,
     NONE,
-    UINT_MAX,
     CelError,
     CelQuantity,
     NoOverloadError,
     Optional,
     Semver,
     Type,
-    Uint,
-    checked_int,
-    compare,
-    equals,
-    is_equal,
-    is_number,
-    normalized_semver,
-    parse_semver,
     type_name,
 )
 from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
-from shared.limits import CEL_PATTERNS_MAX
-
-Function = Callable[..., Any]
-
-
-def _typed(function: Function, *types: type | tuple[type, ...]) -> Function:
-    """The function for arguments of these types only; others have no overload."""
-
-    def checked(*values: Any) -> Any:
-        for value, kind in zip(values, types, strict=True):
-            if not isinstance(value, kind) or (kind is int and type(value) is not int):
-                raise NoOverloadError
-        return function(*values)
-
-    return checked
-
-
-# Operators ------------------------------------------------------------------------------------------
-
-
-def _arithmetic(operation: Function) -> Function:
-    """The operation on two numbers of one type, whose result must be one of it."""
-
-    def compute(a: Any, b: Any) -> Any:
-        if type(a) is not type(b) or not is_number(a):
-            raise NoOverloadError
-        return _bounded(a, operation(a, b))
-
-    return compute
-
-
-def _add(a: Any, b: Any) -> Any:
-    if type(a) is type(b) and isinstance(a, str | bytes | list):
-        return a + b
-    return _add_numbers(a, b)
-
-
-_add_numbers: Final = _arithmetic(operator.add)
-
-
-def _divide(a: Any, b: Any) -> Any:
-    if isinstance(a, float):
-        return _divide_floats(a, b)
-    if b == 0:
-        raise CelError("division by zero")
-    quotient = abs(a) // abs(b)
-    return quotient if (a < 0) == (b < 0) else -quotient
-
-
-def _divide_floats(a: float, b: float) -> float:
-    if b:
-        return a / b
-    return math.nan if a == 0 or a != a else math.copysign(math.inf, a) * math.copysign(1, b)
-
-
-def _modulo(a: Any, b: Any) -> Any:
-    if isinstance(a, float):
-        raise NoOverloadError
-    if b == 0:
-        raise CelError("modulus by zero")
-    if (a, b) == (INT_MIN, -1):
-        raise CelError("integer overflow")
-    rest = abs(a) % abs(b)
-    return rest if a >= 0 else -rest
-
-
-def _negate(a: Any) -> Any:
-    if not is_number(a) or isinstance(a, Uint):
-        raise NoOverloadError
-    return _bounded(a, -a)
-
-
-def _bounded(like: Any, value: Any) -> Any:
-    if isinstance(like, float):
-        return value
-    if isinstance(like, Uint):
-        if not 0 <= value <= UINT_MAX:
-            raise CelError("unsigned integer overflow")
-        return Uint(value)
-    return checked_int(value)
-
-
-def _not(a: Any) -> bool:
-    if not isinstance(a, bool):
-        raise NoOverloadError
-    return not a
-
-
-def _contains(element: Any, container: Any) -> bool:
-    if isinstance(container, list):
-        return any(equals(element, each) for each in container)
-    if isinstance(container, dict):
-        return isinstance(element, str | int | float) and element in container
-    raise NoOverloadError
-
-
-# Conversions ----------------------------------------------------------------------------------------
-
-
-_INTEGER: Final = re.compile(r"[+-]?0*([0-9]{1,20})", re.ASCII)
-_FLOAT: Final = re.compile(
-    r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
-    re.ASCII | re.IGNORECASE,
-)
-
-
-def _to_int(value: Any) -> int:
-    if isinstance(value, float):
-        return checked_int(int(value)) if math.isfinite(value) else checked_int(INT_MAX + 1)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return checked_int(int(value))
-    if not isinstance(value, str):
-        raise NoOverloadError
-    if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
-        raise CelError("type conversion error from 'string' to 'int'")
-    return int(value)
-
-
-def _to_uint(value: Any) -> Uint:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise NoOverloadError
-    if isinstance(value, str):
-        if _INTEGER.fullmatch(value) is None or value[0] in "+-" or int(value) > UINT_MAX:
-            raise CelError("type conversion error from 'string' to 'uint'")
-        return Uint(value)
-    if not 0 <= value <= UINT_MAX:  # Nor is NaN.
-        raise CelError("unsigned integer overflow")
-    return Uint(value)
-
-
-def _to_double(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise NoOverloadError
-    if not isinstance(value, str):
-        return float(value)
-    found = _FLOAT.fullmatch(value)
-    number = math.nan if found is None else float(value)
-    if found is None or (math.isinf(number) and not found["named"]):
-        raise CelError("type conversion error from 'string' to 'double'")
-    return number
-
-
-def _to_string(value: Any) -> str:
-    match value:
-        case bool():
-            return "true" if value else "false"
-        case str():
-            return value
-        case int():
-            return str(int(value))
-        case float():
-            return _shown_float(value)
-        case bytes():
-            try:
-                return value.decode()
-            except UnicodeDecodeError as error:
-                raise CelError("invalid UTF-8 in bytes, cannot convert to string") from error
-        case _:
-            raise NoOverloadError
-
-
-def _shown_float(value: float) -> str:
-    """As Go's %g: the fewest digits that mean the number, with an exponent below 1e-4 and from 1e6."""
-    if not math.isfinite(value):
-        return "NaN" if value != value else "+Inf" if value > 0 else "-Inf"
-    number = Decimal(repr(value)).normalize()
-    if not value or -4 <= number.adjusted() < 6:
-        return f"{number:f}"
-    digits, exponent = f"{number:e}".split("e")
-    return f"{digits}e{exponent[0]}{exponent[1:]:0>2}"
-
-
-def _to_bool(value: Any) -> bool:
-    if isinstance(value, bool):
-        return value
-    if not isinstance(value, str):
-        raise NoOverloadError
-    if value in ("1", "t", "T", "true", "TRUE", "True"):
-        return True
-    if value in ("0", "f", "F", "false", "FALSE", "False"):
-        return False
-    raise CelError("type conversion error from 'string' to 'bool'")
-
-
-def _to_bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytes):
-        return value
-    raise NoOverloadError
 
 
 def _size(value: Any) -> int:
@@ -306,88 +113,13 @@ _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
-# Regular expressions ----------------------------------------------------------------------------------
-
-STEPS_KEPT: Final = 50_000
-"""A text of 64 characters, which is the longest attribute, and a program of 780 instructions: the states
-are kept, take 4 bytes an instruction, and the next search costs a ns for each character."""
-STEPS_OF_A_UNIT: Final = 10
-_NO_GO: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\(?P<letter>.)|.", re.DOTALL)
-_OPTIONS: Final = re2.Options()
-_OPTIONS.log_errors = False
-
-
-@functools.lru_cache(maxsize=CEL_PATTERNS_MAX)
-def _regex(pattern: str) -> Any:
-    """RE2 is linear in the text; Python's own `re` would let `(a+)+$` stop the scheduler for minutes.
-    Bytes, because indices of characters would have to be counted out for each match."""
-    if any(token["letter"] == "C" for token in _NO_GO.finditer(pattern)):
-        # A byte, perhaps in the middle of a character; Go's RE2 does not have it.
-        raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
-    try:
-        return re2.compile(pattern.encode(), _OPTIONS)
-    except re2.error as error:
-        (told,) = error.args
-        text = told.decode(errors="replace") if isinstance(told, bytes) else told
-        raise CelError(f"error parsing regexp: {text}") from error
-
-
-def regex_work(text: Any, pattern: Any, *_: Any) -> int:
-    """What a search may take beyond what Kubernetes' estimator counts, in units of it: where RE2 cannot
-    keep the states that it comes to, it needs up to 60 ns for each character and instruction."""
-    if not isinstance(text, str) or not isinstance(pattern, str):
-        return 0
-    steps: int = len(text) * _regex(pattern).programsize
-    return max(0, steps - STEPS_KEPT) // STEPS_OF_A_UNIT
-
-
-def _matches(text: str, pattern: str) -> bool:
-    return _regex(pattern).search(text.encode()) is not None
-
-
-def _find(text: str, pattern: str) -> str:
-    return next(iter(_found(text, pattern)), "")
-
-
-def _find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
-    return list(itertools.islice(_found(text, pattern), limit if limit >= 0 else None))
-
-
-def _found(text: str, pattern: str) -> Iterator[str]:
-    """Matches from left to right that do not overlap. One of nothing does not count where the one
-    before it ends (FindAll in Go's regexp)."""
-    regex, content = _regex(pattern), text.encode()
-    at, last_end = 0, -1
-    while at <= len(content):
-        match = regex.search(content, at)
-        if match is None:
-            return
-        start, end = match.span()
-        if end > start or start != last_end:
-            yield content[start:end].decode()
-        last_end = end
-        at = end if end > start else end + _character_bytes(content, end)
-
-
-def _character_bytes(content: bytes, at: int) -> int:
-    return (
-        1
-        if at >= len(content)
-        else 1 + (content[at] >= 0xC0) + (content[at] >= 0xE0) + (content[at] >= 0xF0)
-    )
-
-
 # Lists and sets -------------------------------------------------------------------------------------
-
-
-def _is_sorted(values: list[Any]) -> bool:
-    return all(compare(a, b) <= 0 for a, b in itertools.pairwise(values))
 
 
 def _sum(values: list[Any]) -> Any:
     if not all(map(is_number, values)):
         raise NoOverloadError
-    return functools.reduce(_add, values) if values else 0
+    return functools.reduce(add, values) if values else 0
 
 
 def _extreme(values: list[Any], sign: int, name: str) -> Any:
@@ -411,15 +143,7 @@ def _place_in(target: Any, wanted: Any, *, is_last: bool) -> int:
 
 
 def _set_contains(values: list[Any], wanted: list[Any]) -> bool:
-    return all(_contains(each, values) for each in wanted)
-
-
-def _set_intersects(a: list[Any], b: list[Any]) -> bool:
-    return any(_contains(each, b) for each in a)
-
-
-def _set_equivalent(a: list[Any], b: list[Any]) -> bool:
-    return _set_contains(a, b) and _set_contains(b, a)
+    return all(contains(each, values) for each in wanted)
 
 
 # Quantities and versions ------------------------------------------------------------------------------
@@ -500,100 +224,77 @@ def _of_non_zero(value: Any) -> Optional:
 
 
 _METHODS: Final[Mapping[tuple[str, int], Function]] = {
-    ("contains", 1): _typed(lambda t, p: p in t, str, str),
-    ("startsWith", 1): _typed(str.startswith, str, str),
-    ("endsWith", 1): _typed(str.endswith, str, str),
-    ("matches", 1): _typed(_matches, str, str),
-    ("find", 1): _typed(_find, str, str),
-    ("findAll", 1): _typed(_find_all, str, str),
-    ("findAll", 2): _typed(_find_all, str, str, int),
+    ("contains", 1): typed(lambda t, p: p in t, str, str),
+    ("startsWith", 1): typed(str.startswith, str, str),
+    ("endsWith", 1): typed(str.endswith, str, str),
+    ("matches", 1): typed(matches, str, str),
+    ("find", 1): typed(find, str, str),
+    ("findAll", 1): typed(find_all, str, str),
+    ("findAll", 2): typed(find_all, str, str, int),
     ("size", 0): _size,
-    ("charAt", 1): _typed(_char_at, str, int),
+    ("charAt", 1): typed(_char_at, str, int),
     ("indexOf", 1): functools.partial(_place_in, is_last=False),
-    ("indexOf", 2): _typed(_index_of, str, str, int),
+    ("indexOf", 2): typed(_index_of, str, str, int),
     ("lastIndexOf", 1): functools.partial(_place_in, is_last=True),
-    ("lastIndexOf", 2): _typed(_last_index_of, str, str, int),
-    ("lowerAscii", 0): _typed(lambda t: t.translate(_LOWER), str),
-    ("upperAscii", 0): _typed(lambda t: t.translate(_UPPER), str),
-    ("replace", 2): _typed(str.replace, str, str, str),
-    ("replace", 3): _typed(
+    ("lastIndexOf", 2): typed(_last_index_of, str, str, int),
+    ("lowerAscii", 0): typed(lambda t: t.translate(_LOWER), str),
+    ("upperAscii", 0): typed(lambda t: t.translate(_UPPER), str),
+    ("replace", 2): typed(str.replace, str, str, str),
+    ("replace", 3): typed(
         lambda t, a, b, limit: t.replace(a, b, max(limit, -1)), str, str, str, int
     ),
-    ("split", 1): _typed(_split, str, str),
-    ("split", 2): _typed(_split, str, str, int),
-    ("substring", 1): _typed(_substring, str, int),
-    ("substring", 2): _typed(_substring, str, int, int),
-    ("trim", 0): _typed(lambda t: t.strip(_WHITE), str),
-    ("reverse", 0): _typed(lambda t: t[::-1], str),
-    ("join", 0): _typed(_join, list),
-    ("join", 1): _typed(_join, list, str),
-    ("isSorted", 0): _typed(_is_sorted, list),
-    ("sum", 0): _typed(_sum, list),
-    ("min", 0): _typed(lambda v: _extreme(v, -1, "min"), list),
-    ("max", 0): _typed(lambda v: _extreme(v, 1, "max"), list),
+    ("split", 1): typed(_split, str, str),
+    ("split", 2): typed(_split, str, str, int),
+    ("substring", 1): typed(_substring, str, int),
+    ("substring", 2): typed(_substring, str, int, int),
+    ("trim", 0): typed(lambda t: t.strip(_WHITE), str),
+    ("reverse", 0): typed(lambda t: t[::-1], str),
+    ("join", 0): typed(_join, list),
+    ("join", 1): typed(_join, list, str),
+    ("isSorted", 0): typed(
+        lambda v: all(compare(a, b) <= 0 for a, b in itertools.pairwise(v)), list
+    ),
+    ("sum", 0): typed(_sum, list),
+    ("min", 0): typed(lambda v: _extreme(v, -1, "min"), list),
+    ("max", 0): typed(lambda v: _extreme(v, 1, "max"), list),
     ("isGreaterThan", 1): lambda a, b: _order(a, b) > 0,
     ("isLessThan", 1): lambda a, b: _order(a, b) < 0,
     ("compareTo", 1): _order,
-    ("isInteger", 0): _typed(lambda q: q.is_integer, CelQuantity),
-    ("asInteger", 0): _typed(_as_integer, CelQuantity),
-    ("asApproximateFloat", 0): _typed(_as_approximate_float, CelQuantity),
-    ("add", 1): lambda a, b: _typed(_shifted, CelQuantity, object, int)(a, b, 1),
-    ("sub", 1): lambda a, b: _typed(_shifted, CelQuantity, object, int)(a, b, -1),
-    ("major", 0): _typed(lambda v: _int64(v.major), Semver),
-    ("minor", 0): _typed(lambda v: _int64(v.minor), Semver),
-    ("patch", 0): _typed(lambda v: _int64(v.patch), Semver),
-    ("hasValue", 0): _typed(lambda o: o.is_present, Optional),
-    ("value", 0): _typed(_value, Optional),
+    ("isInteger", 0): typed(lambda q: q.is_integer, CelQuantity),
+    ("asInteger", 0): typed(_as_integer, CelQuantity),
+    ("asApproximateFloat", 0): typed(_as_approximate_float, CelQuantity),
+    ("add", 1): typed(functools.partial(_shifted, sign=1), CelQuantity, object),
+    ("sub", 1): typed(functools.partial(_shifted, sign=-1), CelQuantity, object),
+    ("major", 0): typed(lambda v: _int64(v.major), Semver),
+    ("minor", 0): typed(lambda v: _int64(v.minor), Semver),
+    ("patch", 0): typed(lambda v: _int64(v.patch), Semver),
+    ("hasValue", 0): typed(lambda o: o.is_present, Optional),
+    ("value", 0): typed(_value, Optional),
 }
 _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
-    ("_+_", 2): _add,
-    ("_-_", 2): _arithmetic(operator.sub),
-    ("_*_", 2): _arithmetic(operator.mul),
-    ("_/_", 2): _arithmetic(_divide),
-    ("_%_", 2): _arithmetic(_modulo),
-    ("-_", 1): _negate,
-    ("!_", 1): _not,
-    ("_==_", 2): is_equal,
-    ("_!=_", 2): lambda a, b: not equals(a, b),
-    ("_<_", 2): lambda a, b: compare(a, b) < 0,
-    ("_<=_", 2): lambda a, b: compare(a, b) <= 0,
-    ("_>_", 2): lambda a, b: compare(a, b) > 0,
-    ("_>=_", 2): lambda a, b: compare(a, b) >= 0,
-    ("@in", 2): _contains,
+    **OPERATORS,
     ("size", 1): _size,
-    ("int", 1): _to_int,
-    ("uint", 1): _to_uint,
-    ("double", 1): _to_double,
-    ("string", 1): _to_string,
-    ("bool", 1): _to_bool,
-    ("bytes", 1): _to_bytes,
     ("dyn", 1): lambda value: value,
     ("type", 1): lambda value: Type(type_name(value)),
-    ("matches", 2): _typed(_matches, str, str),
-    ("quantity", 1): _typed(_quantity, str),
-    ("isQuantity", 1): _typed(functools.partial(_is_readable, _quantity), str),
-    ("sign", 1): _typed(lambda q: (q.nanos > 0) - (q.nanos < 0), CelQuantity),
-    ("semver", 1): _typed(_semver, str),
-    ("semver", 2): _typed(_semver, str, bool),
-    ("isSemver", 1): _typed(functools.partial(_is_readable, _semver), str),
-    ("isSemver", 2): _typed(functools.partial(_is_readable, _semver), str, bool),
-    ("sets.contains", 2): _typed(_set_contains, list, list),
-    ("sets.intersects", 2): _typed(_set_intersects, list, list),
-    ("sets.equivalent", 2): _typed(_set_equivalent, list, list),
+    ("matches", 2): typed(matches, str, str),
+    ("quantity", 1): typed(_quantity, str),
+    ("isQuantity", 1): typed(functools.partial(_is_readable, _quantity), str),
+    ("sign", 1): typed(lambda q: (q.nanos > 0) - (q.nanos < 0), CelQuantity),
+    ("semver", 1): typed(_semver, str),
+    ("semver", 2): typed(_semver, str, bool),
+    ("isSemver", 1): typed(functools.partial(_is_readable, _semver), str),
+    ("isSemver", 2): typed(functools.partial(_is_readable, _semver), str, bool),
+    ("sets.contains", 2): typed(_set_contains, list, list),
+    ("sets.intersects", 2): typed(lambda a, b: any(contains(each, b) for each in a), list, list),
+    ("sets.equivalent", 2): typed(
+        lambda a, b: _set_contains(a, b) and _set_contains(b, a), list, list
+    ),
     ("optional.of", 1): lambda value: Optional(True, value),
     ("optional.none", 0): lambda: NONE,
     ("optional.ofNonZeroValue", 1): _of_non_zero,
 }
 
 
-def contains_constant(element: Any, constants: Any) -> bool:
-    """`in` with a list of plain constants, which cel-go looks up by hash; a version has none."""
-    if isinstance(element, Semver):
-        raise CelError("internal error: runtime error: hash of unhashable type cel.Semver")
-    return _contains(element, constants)
-
-
-REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
 FUNCTIONS: Final[Mapping[tuple[str, bool, int], Function]] = {
     **{(name, True, count): function for (name, count), function in _METHODS.items()},
     **{(name, False, count): function for (name, count), function in _GLOBALS.items()},
@@ -601,3 +302,24 @@ FUNCTIONS: Final[Mapping[tuple[str, bool, int], Function]] = {
 """Name, whether it is called as a method, and count of arguments without the target -> function."""
 NAMESPACES: Final = frozenset({"sets", "optional", "cel"})
 """Names before a dot that belong to a function's name."""
+
+_COMPUTED: Final = frozenset({"int", "uint", "double", "string"})
+_COMPARED: Final = _COMPUTED | {"bytes", "bool"}
+_OPERANDS: Final[Mapping[str, frozenset[str]]] = {
+    "_+_": _COMPUTED | {"bytes", "list"}, "_-_": _COMPUTED, "_*_": _COMPUTED, "_/_": _COMPUTED,
+    "_%_": _COMPUTED - {"double"}, "-_": _COMPUTED - {"uint"} | {"bool"},
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _COMPARED), "size": frozenset(),
+}  # fmt: skip
+"""Operator -> types that have it; where the first operand has not, cel-go names the operator."""
+_UNNAMED: Final = frozenset({"_==_", "_!=_", "!_", "@in", "contains", "startsWith", "endsWith",
+                             "matches", "find", "findAll"})  # fmt: skip
+
+
+def overload_error(function: str, values: Sequence[Any]) -> CelError:
+    """A function was called with values of types that it does not take: as cel-go tells it."""
+    if function in _UNNAMED or type_name(values[0]) in _OPERANDS.get(function, ()):
+        return CelError("no such overload")
+    if function in _OPERANDS:
+        return CelError(f"no such overload: {function}")
+    types = ", ".join(map(type_name, values))
+    return CelError(f"no such overload: {function}({types})")

@@ -10,7 +10,7 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36 (`requestAccessor`, the en
 from collections.abc import Callable, Sequence
 from typing import Final, NamedTuple
 
-from shared.cel.cel_compile import Expression, compile_selector
+from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.resource_slices import DeviceView, SliceView

@@ -14,8 +14,9 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from shared.cel.cel_compile import Expression
-from shared.cel.cel_values import CelQuantity, DefaultMap, SemverError, device_object, parse_semver
+from shared.cel.cel_selector import Expression
+from shared.cel.cel_semver import SemverError, parse_semver
+from shared.cel.cel_values import CelQuantity, DefaultMap, device_object
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
 from shared.kube.api.core_v1_parts import NodeSelector

@@ -80,9 +80,9 @@ LINES: Final[dict[str, str]] = {
     "pod groups: Permit plugins of others": (
         f"{GROUPS}::test_a_pod_that_a_permit_plugin_refuses_goes_back_alone"
     ),
-    "DRA: selectors": "unit/shared/cel/test_cel_compile.py::test_what_is_no_selector_does_not_compile",
+    "DRA: selectors": "unit/shared/cel/test_cel_selector.py::test_what_is_no_selector_does_not_compile",
     "DRA: selectors: a quantity that `add` or `sub` has made": (
-        "unit/shared/cel/test_cel_compile.py::test_types_and_what_is_not_asked_for"
+        "unit/shared/cel/test_cel_selector.py::test_types_and_what_is_not_asked_for"
     ),
     "DRA: `filterTimeout`": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
@@ -156,7 +156,7 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/queue/test_scheduling_queue.py::test_the_flush_of_leftovers_does_not_open_gates"
     ),
     "a selector that does not compile": (
-        "unit/shared/cel/test_cel_compile.py::test_what_is_no_selector_does_not_compile"
+        "unit/shared/cel/test_cel_selector.py::test_what_is_no_selector_does_not_compile"
     ),
     "times of extension points and plugins": (
         "unit/workers/scorer/test_point_times.py"

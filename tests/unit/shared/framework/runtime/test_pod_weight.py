@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.cel.cel_compile import Expression
+from shared.cel.cel_selector import Expression
 from shared.dra import search_work as work
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo

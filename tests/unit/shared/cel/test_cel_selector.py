@@ -7,15 +7,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.cel.cel_compile import Expression, compile_selector
-from shared.cel.cel_values import (
-    CelCompileError,
-    CelError,
-    CelQuantity,
-    DefaultMap,
-    device_object,
-    parse_semver,
-)
+from shared.cel.cel_selector import Expression, compile_selector
+from shared.cel.cel_semver import parse_semver
+from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap, device_object
 from shared.dra.search_work import Work, WorkError
 from shared.kube.quantity import parse
 from shared.limits import CEL_ERROR_LETTERS_MAX

@@ -1,0 +1,271 @@
+"""CEL's macros, and operators that do not evaluate all of their operands."""
+
+import functools
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from typing import Any, Final
+
+from shared.cel.cel_costs import ROUND_COSTS, CelScope
+from shared.cel.cel_syntax import Call, Ident, Node, Select
+from shared.cel.cel_values import (
+    DEVICE,
+    NONE,
+    CelCompileError,
+    CelError,
+    DefaultMap,
+    NoOverloadError,
+    Optional,
+    as_optional,
+    type_name,
+)
+
+Evaluate = Callable[[CelScope], Any]
+Names = Mapping[str, bool]
+"""Variables that may be named; whether one holds what is evaluated where it is used first (`cel.bind`),
+and does not matter where it is not used."""
+Compile = Callable[[Node, Names], Evaluate]
+
+
+def _logic(node: Call, names: Names, compiled: Compile, *, decisive: bool) -> Evaluate:
+    """&& and ||: where one side decides, an error of the other does not matter."""
+    sides = [compiled(each, names) for each in _operands(node)]
+
+    def evaluate(scope: CelScope) -> bool:
+        return _decided(scope, sides, decisive=decisive)
+
+    return evaluate
+
+
+def _decided(scope: CelScope, sides: Iterable[Evaluate], *, decisive: bool) -> bool:
+    failed: CelError | None = None
+    for side in sides:
+        try:
+            value = side(scope)
+        except CelError as error:
+            failed = failed or error
+            continue
+        if value is decisive:
+            return decisive
+        if not isinstance(value, bool):
+            failed = failed or NoOverloadError()
+    if failed is not None:
+        raise failed
+    return not decisive
+
+
+def _operands(node: Call) -> list[Node]:
+    """Those of a whole chain (a && b && c), which leans to the left."""
+    found: list[Node] = []
+    left: Node = node
+    while isinstance(left, Call) and left.function == node.function and left.target is None:
+        left, right = left.args
+        found.append(right)
+    found.append(left)
+    return found[::-1]
+
+
+def _choice(node: Call, names: Names, compiled: Compile) -> Evaluate:
+    condition, yes, no = (compiled(each, names) for each in node.args)
+
+    def evaluate(scope: CelScope) -> Any:
+        return yes(scope) if _is_true(condition(scope)) else no(scope)
+
+    return evaluate
+
+
+def _has(node: Call, names: Names, compiled: Compile) -> Evaluate:
+    argument = node.args[0]
+    if not isinstance(argument, Select):
+        raise CelCompileError("invalid argument to has() macro")
+    if argument.operand == Ident(DEVICE):
+        compiled(argument, names)  # It has the field, or nothing has.
+    operand, field = compiled(argument.operand, names), argument.field
+
+    def evaluate(scope: CelScope) -> bool:
+        value = operand(scope)
+        if isinstance(value, Optional):
+            if not value.is_present:
+                return False
+            value = value.value
+        if isinstance(value, DefaultMap):
+            return True
+        return isinstance(value, dict) and field in value
+
+    return evaluate
+
+
+def _bind(node: Call, names: Names, compiled: Compile) -> Evaluate | None:
+    if node.target != Ident("cel"):
+        return None
+    name = _variable(node.args[0])
+    value = compiled(node.args[1], names)
+    body = compiled(node.args[2], {**names, name: True})
+    return lambda scope: _with(scope, name, _Later(value, scope.variables), body)
+
+
+class _Later:
+    __slots__ = ("_evaluate", "_failed", "_value", "_variables")
+
+    def __init__(self, evaluate: Evaluate, variables: dict[str, Any]) -> None:
+        self._evaluate: Evaluate | None = evaluate
+        self._variables = variables
+        self._value: Any = None
+        self._failed: CelError | None = None
+
+    def of(self, scope: CelScope) -> Any:
+        evaluate, self._evaluate = self._evaluate, None
+        if evaluate is not None:
+            inner, scope.variables = scope.variables, self._variables
+            try:
+                self._value = evaluate(scope)
+            except CelError as error:
+                self._failed = error
+            finally:
+                scope.variables = inner
+        if self._failed is not None:
+            raise self._failed
+        return self._value
+
+
+def _with(scope: CelScope, name: str, value: Any, body: Evaluate) -> Any:
+    outer = scope.variables
+    scope.variables = {**outer, name: value}
+    try:
+        return body(scope)
+    finally:
+        scope.variables = outer
+
+
+def _variable(node: Node) -> str:
+    if not isinstance(node, Ident):
+        raise CelCompileError("argument must be a simple name")
+    return node.name
+
+
+def _opt_map(node: Call, names: Names, compiled: Compile) -> Evaluate:
+    assert node.target is not None, "looked up as a method"
+    target, name = compiled(node.target, names), _variable(node.args[0])
+    body, is_flat = compiled(node.args[1], {**names, name: False}), node.function == "optFlatMap"
+
+    def evaluate(scope: CelScope) -> Optional:
+        value = as_optional(target(scope))
+        if not value.is_present:
+            return NONE
+        result = _with(scope, name, value.value, body)
+        return as_optional(result) if is_flat else Optional(True, result)
+
+    return evaluate
+
+
+def _alternative(node: Call, names: Names, compiled: Compile) -> Evaluate:
+    """or and orValue: the argument is evaluated only where there is no value."""
+    assert node.target is not None, "looked up as a method"
+    target, other = compiled(node.target, names), compiled(node.args[0], names)
+    is_value = node.function == "orValue"
+
+    def evaluate(scope: CelScope) -> Any:
+        value = target(scope)
+        if not isinstance(value, Optional):
+            return value  # Of a value that is only known at run time; cel-go takes it as it is.
+        if not value.is_present:
+            return other(scope) if is_value else as_optional(other(scope))
+        return value.value if is_value else value
+
+    return evaluate
+
+
+# Comprehensions ---------------------------------------------------------------------------------------
+
+
+def _comprehension(node: Call, names: Names, compiled: Compile) -> Evaluate:
+    assert node.target is not None, "looked up as a method"
+    target = compiled(node.target, names)
+    pair = node.function in _QUANTIFIERS and len(node.args) == 3
+    variables = [_variable(each) for each in node.args[: 2 if pair else 1]]
+    inner = {**names, **dict.fromkeys(variables, False)}
+    bodies = [compiled(each, inner) for each in node.args[len(variables) :]]
+    run, cost = _RUNS[node.function], ROUND_COSTS[node.function]
+
+    def evaluate(scope: CelScope) -> Any:
+        outer = scope.variables
+        rounds = _rounds(target(scope), variables, scope, cost)
+        scope.variables = dict(outer)
+        try:
+            return run(scope, rounds, bodies)
+        finally:
+            scope.variables = outer
+
+    return evaluate
+
+
+def _rounds(value: Any, variables: list[str], scope: CelScope, cost: int) -> Iterator[Any]:
+    """What the first variable stands for in each round, in which all of them stand for something."""
+    if not isinstance(value, list | dict):
+        raise CelError(f"got '{type_name(value)}', expected iterable type")
+    if len(variables) == 1:
+        (name,) = variables
+        for each in value:
+            scope.charge(cost)
+            scope.variables[name] = each
+            yield each
+        return
+    name, second = variables
+    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+        scope.charge(cost)
+        scope.variables[name], scope.variables[second] = key, each
+        yield key
+
+
+Rounds = Iterator[Any]
+
+
+def _quantified(scope: CelScope, rounds: Rounds, bodies: list[Evaluate], *, decisive: bool) -> bool:
+    # Each round sets the variable that the body reads.
+    return _decided(scope, (bodies[0] for _ in rounds), decisive=decisive)
+
+
+def _exists_one(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> bool:
+    return sum(_is_true(bodies[0](scope)) for _ in rounds) == 1
+
+
+def _filter(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+    return [each for each in rounds if _is_true(bodies[0](scope))]
+
+
+def _mapped(scope: CelScope, rounds: Rounds, bodies: list[Evaluate]) -> list[Any]:
+    *conditions, body = bodies
+    return [body(scope) for _ in rounds if all(_is_true(each(scope)) for each in conditions)]
+
+
+def _is_true(value: Any) -> bool:
+    if not isinstance(value, bool):
+        raise NoOverloadError
+    return value
+
+
+_RUNS: Final[Mapping[str, Callable[[CelScope, Rounds, list[Evaluate]], Any]]] = {
+    "all": functools.partial(_quantified, decisive=False),
+    "exists": functools.partial(_quantified, decisive=True),
+    "exists_one": _exists_one,
+    "existsOne": _exists_one,
+    "filter": _filter,
+    "map": _mapped,
+}
+_QUANTIFIERS: Final = frozenset({"all", "exists", "existsOne"})
+"""Those that may bind two variables (ext.TwoVarComprehensions)."""
+
+Macro = Callable[[Call, Names, Compile], Evaluate | None]
+MACROS: Final[Mapping[tuple[str, bool, int], Macro]] = {
+    ("_&&_", False, 2): functools.partial(_logic, decisive=False),
+    ("_||_", False, 2): functools.partial(_logic, decisive=True),
+    ("_?_:_", False, 3): _choice,
+    ("has", False, 1): _has,
+    ("bind", True, 3): _bind,
+    ("optMap", True, 2): _opt_map,
+    ("optFlatMap", True, 2): _opt_map,
+    ("or", True, 1): _alternative,
+    ("orValue", True, 1): _alternative,
+    **{(name, True, 2): _comprehension for name in _RUNS},
+    **{(name, True, 3): _comprehension for name in (*_QUANTIFIERS, "map")},
+}
+"""By name, whether it is called as a method, and count of arguments without the target. None: this call
+is none of it after all."""

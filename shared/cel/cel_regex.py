@@ -1,0 +1,84 @@
+"""CEL's regular expressions, which are RE2's, as Go has them."""
+
+import functools
+import itertools
+import re
+from collections.abc import Iterator
+from typing import Any, Final
+
+import re2
+
+from shared.cel.cel_values import CelError
+from shared.limits import CEL_PATTERNS_MAX
+
+REGEX_FUNCTIONS: Final = frozenset({"matches", "find", "findAll"})
+STEPS_KEPT: Final = 50_000
+"""A text of 64 characters, which is the longest attribute, and a program of 780 instructions: the states
+are kept, take 4 bytes an instruction, and the next search costs a ns for each character."""
+STEPS_OF_A_UNIT: Final = 10
+_NO_GO: Final = re.compile(r"\\Q.*?(?:\\E|$)|\\(?P<letter>.)|.", re.DOTALL)
+_OPTIONS: Final = re2.Options()
+_OPTIONS.log_errors = False
+
+
+@functools.lru_cache(maxsize=CEL_PATTERNS_MAX)
+def _regex(pattern: str) -> Any:
+    """RE2 is linear in the text; Python's own `re` would let `(a+)+$` stop the scheduler for minutes.
+    Bytes, because indices of characters would have to be counted out for each match."""
+    if any(token["letter"] == "C" for token in _NO_GO.finditer(pattern)):
+        # A byte, perhaps in the middle of a character; Go's RE2 does not have it.
+        raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
+    try:
+        return re2.compile(pattern.encode(), _OPTIONS)
+    except re2.error as error:
+        (told,) = error.args
+        text = told.decode(errors="replace") if isinstance(told, bytes) else told
+        raise CelError(f"error parsing regexp: {text}") from error
+
+
+def regex_work(text: Any, pattern: Any, *_: Any) -> int:
+    """What a search may take beyond what Kubernetes' estimator counts, in units of it: where RE2 cannot
+    keep the states that it comes to, it needs up to 60 ns for each character and instruction."""
+    if not isinstance(text, str) or not isinstance(pattern, str):
+        return 0
+    steps: int = len(text) * _regex(pattern).programsize
+    return max(0, steps - STEPS_KEPT) // STEPS_OF_A_UNIT
+
+
+def matches(text: str, pattern: str) -> bool:
+    """Whether a part of the text does."""
+    return _regex(pattern).search(text.encode()) is not None
+
+
+def find(text: str, pattern: str) -> str:
+    """The first part that matches, or nothing."""
+    return next(iter(_found(text, pattern)), "")
+
+
+def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
+    """Parts that match, below 0 all."""
+    return list(itertools.islice(_found(text, pattern), limit if limit >= 0 else None))
+
+
+def _found(text: str, pattern: str) -> Iterator[str]:
+    """Matches from left to right that do not overlap. One of nothing does not count where the one
+    before it ends (FindAll in Go's regexp)."""
+    regex, content = _regex(pattern), text.encode()
+    at, last_end = 0, -1
+    while at <= len(content):
+        match = regex.search(content, at)
+        if match is None:
+            return
+        start, end = match.span()
+        if end > start or start != last_end:
+            yield content[start:end].decode()
+        last_end = end
+        at = end if end > start else end + _character_bytes(content, end)
+
+
+def _character_bytes(content: bytes, at: int) -> int:
+    return (
+        1
+        if at >= len(content)
+        else 1 + (content[at] >= 0xC0) + (content[at] >= 0xE0) + (content[at] >= 0xF0)
+    )
