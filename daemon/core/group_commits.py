@@ -116,7 +116,7 @@ class GroupCommits(Part):
             result, message = "waiting_on_preemption", WAITING_FOR_PREEMPTION
             self._wait_for_room(scorer, proposals, message, now_s)
             self._reservations.forget(key, now_s)
-        elif self._is_placed(needed, scorer, proposals, now_s):
+        elif self._is_placed(key, needed, scorer, proposals, now_s):
             result, message = "scheduled", ""
             self._reservations.release(key, now_s)
         else:
@@ -152,7 +152,9 @@ class GroupCommits(Part):
 
     # A group that is placed ----------------------------------------------------------------------
 
-    def _is_placed(self, needed: int, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
+    def _is_placed(
+        self, key: str, needed: int, scorer: Scorer, proposals: Proposals, now_s: float
+    ) -> bool:
         """Assumes what passes, if that is enough; else everything is as before, and tried again."""
         nominated = dict(self._facts.queue.nominator.node_by_uid)
         generation = proposals.generation
@@ -163,8 +165,15 @@ class GroupCommits(Part):
         settled_count = accepted_count if is_placed else 0
         refused_count = len(judgement.accepted) + len(judgement.rejected) - settled_count
         scorer.judged(settled_count, refused_count, proposals.batch_id)
+        refused = [pod.uid for pod, _ in [*judgement.not_reserved, *judgement.unreadable]]
         if is_placed:
             self._committer.carry_out(scorer, judgement, now_s)
+            places = (
+                (pod.uid, self._facts.cache.get_pod(pod.uid)) for pod, _ in judgement.accepted
+            )
+            refused += [uid for uid, place in places if place is None]
+            if refused and (proposals.failures or judgement.rejected):
+                self._facts.groups.tried_without(key, refused)
             self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
             for failure in proposals.failures:
                 self._committer.settle_failure(scorer, failure, generation, now_s)
@@ -173,6 +182,8 @@ class GroupCommits(Part):
             self._ends.take_off(pod.record, pod.info, node_name)
             if pod.uid in nominated:
                 self._facts.queue.nominator.nominate(pod.uid, nominated[pod.uid])
+        if refused:
+            self._facts.groups.tried_without(key, refused)
         scorer.refused_generation = self._facts.cache.generation
         for pod in [*(pod for pod, _ in judgement.accepted), *judgement.rejected]:
             self._committer.try_again(pod, now_s)

@@ -72,6 +72,8 @@ class PodGroups:
         """Key -> uids."""
         self._late: dict[str, list[QueuedPod]] = {}
         """Key of a group that is out with a worker -> pods of it that came since."""
+        self._refused: dict[str, frozenset[str]] = {}
+        """Key -> pods (uids) without which the next try is, as for `tried_without`."""
 
     # Who is in which group -----------------------------------------------------------------------
 
@@ -104,6 +106,7 @@ class PodGroups:
             pods.pop(record.uid, None)
             if not pods:
                 del self._pods[record.group_key]
+                self._refused.pop(record.group_key, None)
 
     def uids(self, key: str) -> Collection[str]:
         return self._pods.get(key, {})
@@ -136,6 +139,17 @@ class PodGroups:
                 if key:
                     by_key[key] = units[-1]
         return units
+
+    def tried_without(self, key: str, uids: Iterable[str]) -> None:
+        """Reserve or Permit has refused these pods, and others of their group are tried again at once,
+        as what was found for them counted on these. Together they would be tried for ever, each time in
+        the same way; upstream asks these plugins before it looks at the next pod."""
+        self._refused[key] = frozenset(uids)
+
+    def mates(self, key: str) -> list[str]:
+        """The pods (uids) of a group that are tried when one of them is."""
+        refused = self._refused.pop(key, ())
+        return [uid for uid in self.uids(key) if uid not in refused]
 
     def begin(self, unit: Unit, *, may_hold: bool = False) -> GroupTask | str:
         """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream; or why

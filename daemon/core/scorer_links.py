@@ -257,7 +257,7 @@ class ScorerLinks(Part):
 
     def _hand_out_group(self, unit: Unit, now_s: float) -> None:
         groups, scorers = self._facts.groups, self._outgoing.scorers
-        mates = self._facts.queue.pop_these(groups.uids(unit.key), now_s)
+        mates = self._facts.queue.pop_these(groups.mates(unit.key), now_s)
         unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
         extenders = self._facts.settings.extenders
         is_asked = extenders and any(asked_of_scorers(extenders, pod.info) for pod in unit.pods)

@@ -553,12 +553,51 @@ class RefusesSecond:
         return PermitResult(SUCCESS, 0.0)
 
 
+class NotReserved:
+    """Reserve for all but one pod."""
+
+    NAME: ClassVar[str] = "NotReserved"
+
+    def __init__(self, code: Code) -> None:
+        self._refusal = Status(code, ("not p2",), self.NAME)
+
+    def reserves_for(self, pod: PodInfo) -> bool:
+        return True
+
+    def reserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Status:
+        return self._refusal if record.name == "p2" else SUCCESS
+
+    def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
+        return
+
+
 def test_a_pod_that_a_permit_plugin_refuses_goes_back_alone() -> None:
     berth = Gangs(permit=[RefusesSecond()])
     berth.add_group("pg1", 2)
     berth.add(*gang("p1", "p2", "p3"))
     assert berth.bound_names() == {"p1", "p3"}
     assert berth.waiting() == {"p2"}
+
+
+def test_a_pod_that_had_no_room_beside_one_that_permit_refuses_has_it_then() -> None:
+    berth = Gangs(permit=[RefusesSecond()])
+    for pod in (*gang("p2", cpu="3", priority=1), *gang("p3", cpu="3")):
+        berth.add_pod(pod)
+    berth.tell_group("pg1")  # So that both are tried together.
+    berth.settle()
+    assert berth.bound_names() == {"p3"}
+    assert berth.waiting() == {"p2"}
+
+
+@pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.ERROR])
+def test_a_gang_that_reserve_refuses_one_of_waits(code: Code) -> None:
+    berth = Gangs(reserve=[NotReserved(code)])
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1", "p2"))
+    assert not berth.bound
+    assert berth.told("p1") == NO_QUORUM
+    assert "not p2" in berth.told("p2")
+    assert berth.state.counters[Count.ATTEMPTS_REPEATED] == 1
 
 
 def test_the_condition_says_what_a_gang_lacks() -> None:
