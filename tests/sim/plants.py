@@ -36,12 +36,6 @@ PLANTS = {
         "                self._problem = str(error)\n                return self._post\n",
         found_by=24,
     ),
-    "what may come late is not waited for": Plant(
-        "workers.binder.binding_cycle",
-        "seen = await self._see_late(order, outcome)",
-        "seen: Outcome = outcome",
-        found_by=950219,
-    ),
     "nobody is told of objects that berth does not know": Plant(
         "daemon.core.cluster_changes",
         "    return kind if known is None and is_custom(kind) else known\n",

@@ -78,6 +78,25 @@ def test_a_pod_is_bound_elsewhere_than_it_was_assumed() -> None:
     assert kind == "waits though it fits"
 
 
+def test_a_pod_keeps_its_room_while_a_post_for_it_may_be_carried_out() -> None:
+    """Its binder has lost the owner, and the next one is refused."""
+    posts = {"at": "request", "method": "POST", "path": "*/binding"}
+    plan = story(
+        node("n0"),
+        Action(2.0, "api_fault", {**posts, "do": "delay", "delay_s": 5.0}),
+        pod(2.1, "p0"),
+        Action(2.5, "api_fault", {**posts, "do": "refuse", "code": 422, "times": 1}),
+        Action(2.6, "break_link", {"process": "binder-1"}),
+        pod(3.2, "p1"),
+        Action(12.0, "put_node", node("n1").what),
+    )._replace(binder_count=2)
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 2
+    code, fault = "seen = await self._see_late(order, outcome)", "seen: Outcome = outcome"
+    assert kind_of_failure(plan, "workers.binder.binding_cycle", code, fault) == "overcommitted"
+
+
 def test_a_node_is_replaced_while_pods_are_on_their_way_to_it() -> None:
     """Its row is another's by then, and what was meant for the one is not for the other."""
     actions = [node("n0", "4"), node("n1", "4")]
