@@ -29,7 +29,7 @@ from shared.kube.api_errors import (
 )
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.http_connection import Answer, HttpConnection
+from shared.kube.http_connection import Answer, HttpConnection, read_buffer
 from shared.limits import OBJECT_BYTES_MAX
 from shared.rate_limit import RateLimit
 
@@ -98,6 +98,7 @@ class ApiClient:
         """With the method, and when it was sent; in order, so that what times out together ends so."""
         self._pooled: set[HttpConnection] = set()
         self._streaming: set[HttpConnection] = set()
+        self._read_buffer = read_buffer()
         self._connecting_count = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._sweep: asyncio.TimerHandle | None = None
@@ -316,7 +317,9 @@ class ApiClient:
         limit_s = min(deadline_s, loop.time() + self._connect_timeout_s)
         credentials = self._access.credentials
         credentials.before_connecting()
-        connection = HttpConnection(self._on_closed, self._on_over, self._body_bytes_max)
+        connection = HttpConnection(
+            self._on_closed, self._on_over, self._body_bytes_max, self._read_buffer
+        )
         connection.certificate_serial = credentials.certificate_serial
         try:
             async with asyncio.timeout_at(limit_s):

@@ -6,7 +6,7 @@ import asyncio
 class FakeTransport(asyncio.Transport):
     """Connects nothing. `protocol.connection_lost` is called at once when either side closes."""
 
-    def __init__(self, protocol: asyncio.Protocol) -> None:
+    def __init__(self, protocol: asyncio.Protocol | asyncio.BufferedProtocol) -> None:
         super().__init__()
         self._protocol = protocol
         self.written: list[bytes] = []

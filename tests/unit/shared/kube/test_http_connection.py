@@ -6,7 +6,7 @@ from collections.abc import Callable, Coroutine
 import pytest
 
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout
-from shared.kube.http_connection import Answer, HttpConnection
+from shared.kube.http_connection import Answer, HttpConnection, read_buffer
 from shared.kube.http_stream import HttpStream
 from shared.limits import STREAM_BUFFER_BYTES_MAX
 from tests.support.fake_transport import FakeTransport
@@ -43,6 +43,26 @@ def test_an_answer_may_come_in_any_pieces(message: bytes) -> None:
             assert connection.is_usable
 
     run(scenario)
+
+
+def test_connections_that_read_into_one_buffer_have_each_their_own_answer() -> None:
+    async def main() -> None:
+        buffer = read_buffer()
+        answers: dict[HttpConnection, asyncio.Future[Answer]] = {}
+        for _ in range(2):
+            connection = HttpConnection(lambda _: None, lambda *_: None, buffer=buffer)
+            connection.connection_made(FakeTransport(connection))
+            answers[connection] = connection.send(b"request", 0)
+        messages = (
+            b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body for body in (b"this", b"that")
+        )
+        for pieces in zip(*messages, strict=True):
+            for connection, piece in zip(answers, pieces, strict=True):
+                connection.get_buffer(-1)[0] = piece
+                connection.buffer_updated(1)
+        assert [(await answer).body for answer in answers.values()] == [b"this", b"that"]
+
+    asyncio.run(main())
 
 
 def test_an_answer_without_a_length_ends_with_the_connection() -> None:
