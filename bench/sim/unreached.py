@@ -293,7 +293,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Workers can read what the owner reads: they have evaluated the pod with the same code": (
         "daemon/core/attempt_ends.py:left_out",
         "daemon/core/committer.py:Committer.carry_out:self._ends.fail(unreadable*",
-        "daemon/core/holdings.py:ClusterFacts.forget_worked_out",
+        "daemon/core/holdings.py:ClusterFacts.forget_derived",
     ),
 }
 """Why -> file:function, or file:function:line, patterns as of shells; the first that fits is told."""

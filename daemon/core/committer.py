@@ -50,8 +50,8 @@ class Judgement(NamedTuple):
     """Pods that the owner does not know how to check."""
 
 
-class Beside(NamedTuple):
-    """Others of a group that waits for room."""
+class WaitingGroup(NamedTuple):
+    """A group that waits until room is made for it, of which one pod after the other is settled."""
 
     failure: Failure
     """How a pod of it ends that is refused its own."""
@@ -146,7 +146,7 @@ class Committer(Part):
                     if pod_class.is_reserved is None:
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
-                self._facts.forget_worked_out()
+                self._facts.forget_derived()
                 judgement.unreadable.extend((attempt.pod, error) for attempt, _ in stretch)
                 for _, row in stretch:
                     cache.touch_row(row)
@@ -213,16 +213,16 @@ class Committer(Part):
         generation: int,
         now_s: float,
         *,
-        beside: Beside | None = None,
+        group: WaitingGroup | None = None,
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
         at once, however often that happens: each time another pod was refused, whose count ends it.
         Room that is not made is a refusal as well: the worker has taken it for made, and found other
-        answers on top of that. `beside`: of a pod's group. Were a pod that is refused its own room tried
+        answers on top of that. `group`: the pod's. Were a pod that is refused its own room tried
         at once it would have them all tried with it, and take their room in turn; so what was found on
         top of another's is looked at for itself."""
         proposal = failure.preemption
-        is_too_old = beside is None and generation < scorer.refused_generation
+        is_too_old = group is None and generation < scorer.refused_generation
         is_made = proposal is None
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
@@ -231,7 +231,7 @@ class Committer(Part):
             if is_too_old:
                 self.try_again(failed.pod, now_s, is_refused=proposal is not None)
             else:
-                is_made = self._refuse(scorer, failed, failure, generation, now_s, beside)
+                is_made = self._refuse(scorer, failed, failure, generation, now_s, group)
         if proposal is not None and not is_made:
             self._facts.cache.touch_row(proposal.node_row)
             scorer.refused_generation = self._facts.cache.generation
@@ -275,7 +275,7 @@ class Committer(Part):
         failure: Failure,
         generation: int,
         now_s: float,
-        beside: Beside | None,
+        group: WaitingGroup | None,
     ) -> bool:
         """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
         pod, info = attempt.pod, attempt.pod_class.info
@@ -292,18 +292,18 @@ class Committer(Part):
                     failure.preemption,
                     generation,
                     now_s,
-                    placed=beside and beside.placed,
+                    placed=group and group.placed,
                 )
             except ObjectError as error:
-                self._facts.forget_worked_out()
+                self._facts.forget_derived()
                 self._ends.fail(pod, left_out(error), now_s)
                 return False
             if victim_count is None:
                 self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
-                if beside is None:
+                if group is None:
                     self.try_again(pod, now_s)
                 else:
-                    self._ends.fail(pod, beside.failure, now_s)
+                    self._ends.fail(pod, group.failure, now_s)
                 return False
             self._outgoing.counters[Count.PREEMPTIONS] += 1
             if victim_count:

@@ -61,7 +61,7 @@ class Foresight(Part):
                     passes = checker.passing(class_id, info, info.spec.scheduler_name, asked)
                 foreseen.checked_count = len(asked) if passes.all() else int(passes.argmin())
             except ObjectError:
-                self._facts.forget_worked_out()  # The next pod of the class is told.
+                self._facts.forget_derived()  # The next pod of the class is told.
         if not foreseen.checked_count:
             scorer.foreseen = None
 

@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Beside, Committer
+from daemon.core.committer import Committer, WaitingGroup
 from daemon.core.dispatch import Placed, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.group_victims import confirmed_victims, fit_without
@@ -93,7 +93,7 @@ class GroupCommits(Part):
                 # What kept pods away may be gone, or has yet to be said.
                 self._try_again(scorer, _tickets(proposals), now_s, is_refused=is_too_old)
                 return False
-            error = self._facts.groups.lacking(key)
+            error = self._facts.groups.preemption_problem(key)
         is_judged = not error and needed <= found_count == len(proposals.placements.tickets)
         told = proposals.group_message or UNSCHEDULABLE
         room = proposals.group_room
@@ -247,7 +247,7 @@ class GroupCommits(Part):
                     facts.cache, facts.frameworks, placed, victims
                 )
         except ObjectError:
-            facts.forget_worked_out()
+            facts.forget_derived()
             return False
         if victims is None or not is_right:
             scorer.refused_generation = facts.cache.generation
@@ -276,11 +276,11 @@ class GroupCommits(Part):
         placements = proposals.placements
         rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
         failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
-        beside = Beside(Failure([], message, [], [], False), [])
+        group = WaitingGroup(Failure([], message, [], [], False), [])
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
             if ticket in failing:
                 alone = msgspec.structs.replace(failing[ticket], tickets=[ticket])
-                self._committer.settle_failure(scorer, alone, generation, now_s, beside=beside)
+                self._committer.settle_failure(scorer, alone, generation, now_s, group=group)
                 continue
             attempt = scorer.settle(ticket)
             if attempt is not None:
@@ -288,9 +288,9 @@ class GroupCommits(Part):
                 # Where that is not to be had any more, the next attempt finds another.
                 if not is_kept:
                     self._committer.nominate(
-                        scorer, attempt, place, generation, now_s, placed=beside.placed
+                        scorer, attempt, place, generation, now_s, placed=group.placed
                     )
-                self._ends.fail(attempt.pod, beside.failure, now_s)
+                self._ends.fail(attempt.pod, group.failure, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 
 

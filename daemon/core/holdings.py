@@ -108,7 +108,7 @@ class ClusterFacts:
             gate = self.groups.gate_of(pod)
         return gate
 
-    def forget_worked_out(self) -> None:
+    def forget_derived(self) -> None:
         """What was worked out before a check failed: half of it may be of the pod that it failed for."""
         self.checker.forget_all()
         self.cache.view.forget_derived()

@@ -213,7 +213,7 @@ class PodGroups:
         group = self.of(record.group_key) if record.group and self._preempts_as_a_whole else None
         return record.uid if group is None else group.metadata.uid
 
-    def lacking(self, key: str) -> str:
+    def preemption_problem(self, key: str) -> str:
         """Why nobody can say whether room is to be made for a group; empty where somebody can."""
         if not self._preempts_as_a_whole or self.of(key) is not None:
             return ""

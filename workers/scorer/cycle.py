@@ -27,7 +27,7 @@ from workers.scorer.engine import Choice, Engine
 from workers.scorer.group_cycle import BatchAnswers, GroupCycle
 from workers.scorer.lone_pods import LonePods
 from workers.scorer.replica import Replica, ReplicaClass
-from workers.scorer.room_maker import NO_LIMITS, RoomMaker, SearchLimits
+from workers.scorer.room_maker import USUAL_LIMITS, RoomMaker, SearchLimits
 from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name, mix
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"")
@@ -47,7 +47,7 @@ class NextPlacements(NamedTuple):
     rows: list[int]
 
 
-class Known(NamedTuple):
+class ClassFailure(NamedTuple):
     """Why a class fits nowhere, within a batch."""
 
     failure: Failure
@@ -91,7 +91,7 @@ class Cycle:
         nothing stays on the copy."""
         self._forget_retired()
         if batch.group is None:
-            return self._run(batch, proposal_sequence, NO_LIMITS)
+            return self._run(batch, proposal_sequence, USUAL_LIMITS)
         cycle = GroupCycle(
             batch,
             proposal_sequence,
@@ -126,7 +126,7 @@ class Cycle:
             self._last_class_id = batch.runs[-1].class_id
         placements = Placements([], [])
         answers = BatchAnswers(placements, [], [])
-        failed: dict[int, Known] = {}
+        failed: dict[int, ClassFailure] = {}
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence, limits)
         # By searches of devices: where these are long, the owner should hear of what was found before
@@ -152,7 +152,9 @@ class Cycle:
                 room_maker = self._room_maker(proposal_sequence, limits)
                 tried = self._replica.view.derived(StepsTried)
             if failure is not None and failure.preemption is None and not task.uid:
-                failed[task.class_id] = Known(failure, self._replica.view.tentative.row_count)
+                failed[task.class_id] = ClassFailure(
+                    failure, self._replica.view.tentative.row_count
+                )
         return answers
 
     def _answer(
@@ -161,7 +163,7 @@ class Cycle:
         pod_class: ReplicaClass,
         room_maker: RoomMaker,
         answers: BatchAnswers,
-        known: Known | None,
+        known: ClassFailure | None,
         open_classes: set[int],
     ) -> Failure | None:
         """Adds what becomes of one pod to the answers; returns its failure if it is a new one. `known`:
@@ -187,7 +189,7 @@ class Cycle:
             # then it is room that is short.
             known.failure.tickets.append(task.ticket)
             return None
-        elif room_maker.is_tired or task.class_id in open_classes:
+        elif room_maker.has_searched_enough or task.class_id in open_classes:
             answers.skipped.append(task.ticket)
             return None
         else:
@@ -308,7 +310,7 @@ class Cycle:
             ticket += len(rows)
         return ticket
 
-    def _room_maker(self, proposal_sequence: int, limits: SearchLimits = NO_LIMITS) -> RoomMaker:
+    def _room_maker(self, proposal_sequence: int, limits: SearchLimits = USUAL_LIMITS) -> RoomMaker:
         return RoomMaker(
             self._replica, self._seed, proposal_sequence, self._among, self._reserve, limits
         )

@@ -40,8 +40,7 @@ class SearchLimits(NamedTuple):
     devices that it takes (`podGroupPodSchedulingAlgorithm` in schedule_one_podgroup.go)."""
 
 
-NO_LIMITS: Final = SearchLimits()
-"""But those of any batch."""
+USUAL_LIMITS: Final = SearchLimits()
 
 
 class Refusals(NamedTuple):
@@ -80,7 +79,7 @@ class RoomMaker:
         proposal_sequence: int,
         tie_break: RunTieBreak,
         reserve: Callable[[PodTask, int], str],
-        limits: SearchLimits = NO_LIMITS,
+        limits: SearchLimits = USUAL_LIMITS,
     ) -> None:
         """`reserve` assumes what a pod takes on a row beside room (volumes, devices), under the uid that
         it returns."""
@@ -93,7 +92,7 @@ class RoomMaker:
         self._found_count = 0
 
     @property
-    def is_tired(self) -> bool:
+    def has_searched_enough(self) -> bool:
         """So much was looked for and found that the owner should hear of it first."""
         return self._found_count >= self._limits.searches_max
 

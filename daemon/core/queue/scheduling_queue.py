@@ -299,7 +299,7 @@ class SchedulingQueue:
         elif pod.place is Place.UNSCHEDULABLE and pod.gated_by in ("", DEFAULT_PREEMPTION):
             self._parked.remove(pod)
             pod.unschedulable_plugins = pod.pending_plugins = NO_PLUGINS
-            self._punish(pod, now_s)
+            self._count_failure(pod, now_s)
             self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, SCHEDULE_ATTEMPT_FAILURE)
 
     def done(self, uid: str) -> QueuedPod | None:
@@ -464,7 +464,7 @@ class SchedulingQueue:
 
     def _requeue_failed(self, pod: QueuedPod, now_s: float, label: str) -> Place:
         """Ends an attempt of which the pod says who rejected it; of an error, nobody."""
-        self._punish(pod, now_s)
+        self._count_failure(pod, now_s)
         # Events are of pods: what may help a group, none says (determineSchedulingHintForInFlightPod).
         is_member = bool(pod.record.group)
         strategy = Strategy.AFTER_BACKOFF if is_member else self._in_flight.strategy(pod)
@@ -478,7 +478,7 @@ class SchedulingQueue:
         pod.pending_plugins = NO_PLUGINS
         self._in_flight.start(pod)
 
-    def _punish(self, pod: QueuedPod, now_s: float) -> None:
+    def _count_failure(self, pod: QueuedPod, now_s: float) -> None:
         if pod.is_error:
             pod.consecutive_errors_count += 1
         else:
