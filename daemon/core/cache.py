@@ -290,7 +290,7 @@ class Cache(CachedNodes):
     # Objects of the other kinds --------------------------------------------------------------------
 
     def put_object(self, kind: str, key: str, body: msgspec.Raw, value: object) -> None:
-        """Keeps an object, decoded for our plugins and as msgpack for the workers'."""
+        """Keeps an object, decoded for our plugins and as msgpack for the scorers'."""
         self.objects.put(kind, key, value)
         self._object_bodies[kind, key] = body
         self.object_news.append((kind, key, bytes(body)))

@@ -139,7 +139,7 @@ class CachedNodes:
         return self._tree.zone_names(rows)
 
     def touch_row(self, row: int) -> None:
-        """Makes the next delta carry this row, if there is one, for a worker whose copy of it is off."""
+        """Makes the next delta carry this row, if there is one, for a scorer whose copy of it is off."""
         if 0 <= row < self.nodes.row_count:
             self._touch_usage(row)
 

@@ -1,7 +1,7 @@
 """Checker: whether pods pass every filter on the few rows that were proposed for them.
 
 The scorers' engine looks at all rows, and rates them too. Both run the same plugin code on the
-same columns, and keep what comes of it in the same way (`Evaluation`): where a worker and the committer
+same columns, and keep what comes of it in the same way (`Evaluation`): where a scorer and the committer
 disagree on more than freshness, a proposal would loop for ever.
 """
 

@@ -1,8 +1,8 @@
-"""What a worker proposes becomes the owner's decision, or the pod is tried again.
+"""What a scorer proposes becomes the owner's decision, or the pod is tried again.
 
-The simple way is to let a worker's placement stand, since it was right on the worker's copy. But
-copies are old by the time their answer arrives, and with several workers two of them find the same
-gap. So there is one serial committer, this one: each placement is checked again, with the workers'
+The simple way is to let a scorer's placement stand, since it was right on the scorer's copy. But
+copies are old by the time their answer arrives, and with several scorers two of them find the same
+gap. So there is one serial committer, this one: each placement is checked again, with the scorers'
 own filter code, on the state that contains everything accepted before it. What fails goes back to
 the head of the queue and costs one more evaluation, with the fresh row already on its way. Scores
 are not computed again: a placement that is no longer the very best is a matter of freshness, one
@@ -67,8 +67,8 @@ class Committer(Part):
         """Settles all answers of one message, as far as they change something in the order in which
         they were found.
 
-        What is refused is tried again, so owner and workers would go round for ever if an answer
-        could be refused that was found on the newest state. It cannot: the checks are the worker's
+        What is refused is tried again, so owner and scorers would go round for ever if an answer
+        could be refused that was found on the newest state. It cannot: the checks are the scorer's
         own, and each answer meets what it was found on top of, the room that was made before it
         included. So of a message whose copy was up to date the first answer is settled at least, and
         whatever refuses another is a change that settled a pod, or came from outside: as long as
@@ -87,7 +87,7 @@ class Committer(Part):
         for ticket in proposals.skipped:
             skipped = scorer.settle(ticket)
             if skipped is not None:
-                # The worker did as much as it should at once: each answer settles at least one pod.
+                # The scorer did as much as it should at once: each answer settles at least one pod.
                 self.try_again(skipped.pod, now_s, is_refused=False)
         for failure in proposals.failures:
             if failure.preemption is None:
@@ -123,14 +123,14 @@ class Committer(Part):
 
     def _judged(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
         """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
-        that the next delta puts the worker's copy of them right. `generation` is that of its copy."""
+        that the next delta puts the scorer's copy of them right. `generation` is that of its copy."""
         cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
         nominations = self._facts.nominations
         judgement = Judgement([], [], [], [])
         known: list[Placed] = []
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
             attempt = scorer.settle(ticket)
-            if attempt is None:  # Not out with this worker (any more).
+            if attempt is None:  # Not out with this scorer (any more).
                 self._outgoing.counters[Count.PROPOSALS_STALE] += 1
                 cache.touch_row(row)
             else:
@@ -217,7 +217,7 @@ class Committer(Part):
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
         at once, however often that happens: each time another pod was refused, whose count ends it.
-        Room that is not made is a refusal as well: the worker has taken it for made, and found other
+        Room that is not made is a refusal as well: the scorer has taken it for made, and found other
         answers on top of that. `group`: the pod's. Were a pod that is refused its own room tried
         at once it would have them all tried with it, and take their room in turn; so what was found on
         top of another's is looked at for itself."""
@@ -360,7 +360,7 @@ def passing(
     own_uid = uid if cache.view.nominations.get(uid) is not None else ""
     asked = pod_class.class_id, pod_class.info, pod_class.profile
     ok = checker.passing(*asked, rows, own_uid)
-    # A row that another node has taken since is not the node that the worker meant.
+    # A row that another node has taken since is not the node that the scorer meant.
     ok &= nodes.incarnation[rows] <= generation
     passed: list[bool] = ok.tolist()
     if not all(passed) and checker.known(*asked).is_wide:

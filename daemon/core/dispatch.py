@@ -1,14 +1,14 @@
-"""Which pods go to which scoring worker.
+"""Which pods go to which scorer.
 
-Each worker has a credit: so many pods may be out with it at a time. While it places one batch the
-next is already on its way, so a worker never waits for the owner; more than that only ages the
+Each scorer has a credit: so many pods may be out with it at a time. While it places one batch the
+next is already on its way, so a scorer never waits for the owner; more than that only ages the
 snapshot that a batch will be placed on. A batch is whatever is waiting, up to a bound: 1 when the
 queue is short, so that a lone pod waits for nothing.
 
-Pods of one class go to the same worker as long as that worker has credit: it has the class's scores
-at hand, and two workers that place the same class compete for the same nodes.
+Pods of one class go to the same scorer as long as that scorer has credit: it has the class's scores
+at hand, and two scorers that place the same class compete for the same nodes.
 
-When many of a worker's placements are refused, its copy is too old for what goes on: others take the
+When many of a scorer's placements are refused, its copy is too old for what goes on: others take the
 same nodes meanwhile. Its window (the credit when it has nothing in hand) is then halved, and grows again
 by a fixed step with each answer that is accepted, as TCP does on a path that it shares with others.
 """
@@ -35,7 +35,7 @@ from shared.messages.to_scorer import (
 )
 
 BATCH_PODS_MAX: Final = 256
-"""Owner and worker spend about 6 and 60 us a pod: a batch is some milliseconds, beside which the cost
+"""Owner and scorer spend about 6 and 60 us a pod: a batch is some milliseconds, beside which the cost
 of a message (about 50 us) does not count, and short enough that deltas are read often."""
 CREDIT_PODS: Final = 2 * BATCH_PODS_MAX
 WINDOW_PODS_MIN: Final = 16
@@ -48,7 +48,7 @@ the window would lose."""
 
 
 class Attempt(msgspec.Struct, eq=False, gc=False):
-    """A pod that is out with a worker, under its ticket."""
+    """A pod that is out with a scorer, under its ticket."""
 
     pod: QueuedPod
     pod_class: PodClass
@@ -90,7 +90,7 @@ class Foreseen(msgspec.Struct):
 class Scorer(Peer):
     instance: str
     key_name: str = ""
-    """Of a worker of another host, who is believed nothing that can be checked; else empty."""
+    """Of a scorer of another host, who is believed nothing that can be checked; else empty."""
     is_ready: bool = False
     """It has been sent a full snapshot."""
     lag: int = 0
@@ -120,12 +120,12 @@ class Scorer(Peer):
         return self.window - len(self.attempts) + len(self.extended)
 
     def settle(self, ticket: int) -> Attempt | None:
-        """An answer came in; None for a pod that is not out with this worker."""
+        """An answer came in; None for a pod that is not out with this scorer."""
         self.extended.discard(ticket)
         return self.attempts.pop(ticket, None)
 
     def judged(self, accepted_count: int, refused_count: int, batch_id: int) -> None:
-        """What became of one answer. The batches that are out with the worker were handed out under the
+        """What became of one answer. The batches that are out with the scorer were handed out under the
         old window, so that their refusals say nothing new."""
         count = accepted_count + refused_count
         if not count:
@@ -139,7 +139,7 @@ class Scorer(Peer):
 
 class ScorerFleet(Peers[Scorer]):
     SILENCE_MAX_S = 60.0
-    """A worker says something each second, except while it places a batch: 256 pods of as many classes
+    """A scorer says something each second, except while it places a batch: 256 pods of as many classes
     on a million nodes take about 10 s."""
 
     def __init__(
@@ -150,7 +150,7 @@ class ScorerFleet(Peers[Scorer]):
         *,
         names_pods: bool = False,
     ) -> None:
-        """`nominated`: uids, as they are then. `names_pods`: workers log what they do with each."""
+        """`nominated`: uids, as they are then. `names_pods`: scorers log what they do with each."""
         super().__init__()
         self._epoch = epoch
         self._snapshots = snapshots
@@ -158,29 +158,29 @@ class ScorerFleet(Peers[Scorer]):
         self._names_pods = names_pods
         self._by_class: dict[int, Scorer] = {}
         self.settled: dict[int, int] = {}
-        """Worker index -> the last proposals whose verdicts are in the cache."""
+        """Scorer index -> the last proposals whose verdicts are in the cache."""
         self.next_ticket = 1
         """Of the next pod that is handed out."""
         self._next_batch_id = 1
         self.is_careful = False
-        """Each worker has one pod at a time; see `suspects.py`."""
+        """Each scorer has one pod at a time; see `suspects.py`."""
 
     def join(
         self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
     ) -> list[Attempt]:
-        """A worker said Hello. Returns what its former life, if any, had in hand."""
+        """A scorer said Hello. Returns what its former life, if any, had in hand."""
         lost = [a for former in self.replaced_by(peer, index) for a in self.leave(former)]
         scorer = self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
         self.answered(scorer, 0)
         return lost
 
     def key_name_at(self, index: int) -> str | None:
-        """Of the worker that has the number; None if nobody has."""
+        """Of the scorer that has the number; None if nobody has."""
         found = (s.key_name for s in self._by_peer.values() if s.index == index)
         return next(found, None)
 
     def leave(self, peer: bytes) -> list[Attempt]:
-        """A worker is gone. Returns what it had in hand, in order."""
+        """A scorer is gone. Returns what it had in hand, in order."""
         scorer = self._by_peer.pop(peer, None)
         if scorer is None:
             return []
@@ -196,7 +196,7 @@ class ScorerFleet(Peers[Scorer]):
         scorer.proposal_sequence = self.settled[scorer.index] = proposal_sequence
 
     def credit(self) -> int:
-        """How many pods the workers together can still take."""
+        """How many pods the scorers together can still take."""
         return sum(max(0, self._credit(scorer)) for scorer in self.ready())
 
     def _credit(self, scorer: Scorer) -> int:
@@ -210,7 +210,7 @@ class ScorerFleet(Peers[Scorer]):
 
     def awaited_count(self) -> int:
         """The same without those that wait for extenders: that may take long, and they lose nothing
-        if the worker ends meanwhile."""
+        if the scorer ends meanwhile."""
         return sum(len(s.attempts) - len(s.extended) for s in self._by_peer.values())
 
     def retire_classes(self, class_ids: Iterable[int]) -> None:
@@ -218,7 +218,7 @@ class ScorerFleet(Peers[Scorer]):
             self._by_class.pop(class_id, None)
 
     def with_foresight(self, class_id: int) -> Scorer | None:
-        """The worker that the next pod of a class goes to, if it has said where it would place it."""
+        """The scorer that the next pod of a class goes to, if it has said where it would place it."""
         scorer = self._by_class.get(class_id)
         found = None if scorer is None else scorer.foreseen
         if found is None or found.forecast.class_id != class_id or found.ticket != self.next_ticket:
@@ -226,7 +226,7 @@ class ScorerFleet(Peers[Scorer]):
         return scorer
 
     def all_foreseen(self) -> Iterator[Foreseen]:
-        """What the workers have said of the next pods."""
+        """What the scorers have said of the next pods."""
         for scorer in self._by_peer.values():
             if scorer.foreseen is not None and scorer.foreseen.ticket == self.next_ticket:
                 yield scorer.foreseen
@@ -238,7 +238,7 @@ class ScorerFleet(Peers[Scorer]):
         return ticket
 
     def hand_out(self, pods: list[QueuedPod]) -> list[Effect]:
-        """Gives pods (at most `credit()`, in queue order) to the workers."""
+        """Gives pods (at most `credit()`, in queue order) to the scorers."""
         effects: list[Effect] = []
         for scorer, share in self._shares(pods).items():
             for start in range(0, len(share), BATCH_PODS_MAX):
@@ -248,7 +248,7 @@ class ScorerFleet(Peers[Scorer]):
         return effects
 
     def hand_out_group(self, pods: list[QueuedPod], group: GroupTask) -> list[Effect]:
-        """Gives all pods of a group, however many, to one worker."""
+        """Gives all pods of a group, however many, to one scorer."""
         scorer = self._by_class.get(pods[0].class_id)
         if scorer is None or self._credit(scorer) <= 0:
             scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.index))
@@ -259,7 +259,7 @@ class ScorerFleet(Peers[Scorer]):
         return [TellScorer(scorer.peer, work)]
 
     def hand_out_extended(self, pods: list[QueuedPod]) -> list[Effect]:
-        """Gives pods that extenders are asked about to the workers that have the fewest of them."""
+        """Gives pods that extenders are asked about to the scorers that have the fewest of them."""
         shares: dict[bytes, list[ExtendedTask]] = {}
         load = {scorer: len(scorer.extended) for scorer in self.ready()}
         for pod in pods:

@@ -21,7 +21,7 @@ class ScorerSaid(msgspec.Struct, frozen=True):
     peer: bytes
     message: FromScorer
     key_name: str = ""
-    """Of the key of a worker of another host; empty for those of this host."""
+    """Of the key of a scorer of another host; empty for those of this host."""
 
 
 class ScorerGone(msgspec.Struct, frozen=True):

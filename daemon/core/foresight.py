@@ -1,12 +1,12 @@
-"""A pod is placed where its worker said that it would go, before it came.
+"""A pod is placed where its scorer said that it would go, before it came.
 
-Asking a worker is two messages, and each wakes a process whose caches went cold while nothing
-happened: that is most of what a lone pod waits for. But a worker that has nothing to do can say where
+Asking a scorer is two messages, and each wakes a process whose caches went cold while nothing
+happened: that is most of what a lone pod waits for. But a scorer that has nothing to do can say where
 the next pods of the class that it placed last would go, and the owner can check that at leisure. If
-nothing has changed when the pod comes, the worker's answer to it would be the same, and so would the
+nothing has changed when the pod comes, the scorer's answer to it would be the same, and so would the
 verdict on it; so the pod is assumed at once, and decisions are those without foresight.
 
-What is foreseen is void with any other change. As long as there is none, the worker knows what became
+What is foreseen is void with any other change. As long as there is none, the scorer knows what became
 of its pods and need not be told: the delta waits until what it foresaw is used up, or something else
 happens, or somebody needs it (`covers_changes`). Pods that need more than a node that takes them
 (something reserved, nominations) go the usual way.
@@ -30,10 +30,10 @@ from shared.messages.from_scorer import Forecast
 class Foresight(Part):
     _committer: Committer
     _followed: Scorer | None = None
-    """A pod was placed where this worker had foreseen it, and what follows is not checked yet."""
+    """A pod was placed where this scorer had foreseen it, and what follows is not checked yet."""
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
-        """Keeps what a worker says, if it is of this moment and passes every check."""
+        """Keeps what a scorer says, if it is of this moment and passes every check."""
         class_id = forecast.class_id
         cache = self._facts.cache
         scorer.foreseen = None

@@ -1,6 +1,6 @@
-"""What becomes of a pod group that a worker has tried: all of it that found a place passes, or nothing.
+"""What becomes of a pod group that a scorer has tried: all of it that found a place passes, or nothing.
 
-The worker says where each pod would go and which fit nowhere; what that comes to is decided here, on
+The scorer says where each pod would go and which fit nowhere; what that comes to is decided here, on
 the newest state: as many pods as Permit wants have to find a place (`PodGroups.needed`), and each has to
 pass the check that all placements pass. What was assumed before one too many failed is taken off again
 in the same turn, so nobody else ever sees half a gang.
@@ -53,7 +53,7 @@ class GroupCommits(Part):
         first = next(in_hand, None)
         is_judged = first is not None and self._settle(group.key, first, scorer, proposals, now_s)
         if not is_judged and len(proposals.placements.tickets) >= group.needed:
-            # The worker has all of it on its copy; what it found on top of that is no verdict.
+            # The scorer has all of it on its copy; what it found on top of that is no verdict.
             for row in proposals.placements.node_rows:
                 self._facts.cache.touch_row(row)
             scorer.refused_generation = self._facts.cache.generation
@@ -70,7 +70,7 @@ class GroupCommits(Part):
             self._tell(unit.key, unit.pods[0], "error", problem, now_s)
 
     def release(self, keys: Iterable[str], now_s: float) -> None:
-        """Groups are not out with a worker any more: pods of them that came since are tried."""
+        """Groups are not out with a scorer any more: pods of them that came since are tried."""
         for key in keys:
             for pod in self._facts.groups.settled(key):
                 self._committer.try_again(pod, now_s, is_refused=False)
@@ -295,7 +295,7 @@ class GroupCommits(Part):
 
 
 def _placed(scorer: Scorer, room: GroupRoom) -> list[Placed]:
-    """Where the pods of a group would go, those that are still out with the worker."""
+    """Where the pods of a group would go, those that are still out with the scorer."""
     pairs = zip(room.placements.tickets, room.placements.node_rows, strict=True)
     return [(scorer.attempts[t], row) for t, row in pairs if t in scorer.attempts]
 

@@ -1,7 +1,7 @@
 """Who has to go for a pod group, checked on the newest state before anybody does.
 
 As with one pod's victims: they are still there and still less important, whom a group's disruption mode
-keeps together goes together, and without them the pods of the group pass every filter where the worker
+keeps together goes together, and without them the pods of the group pass every filter where the scorer
 put them, one on top of the other.
 
 Rules: pkg/scheduler/framework/preemption/podgrouppreemption.go, v1.36.2.
@@ -26,7 +26,7 @@ from shared.kube.pod_group_rules import goes_as_a_whole, priority_of
 def confirmed_victims(
     cache: Cache, groups: PodGroups, priority: int, pod_rows: Sequence[int], generation: int
 ) -> list[CachedPod] | None:
-    """The pods of these rows, if all are what a worker took them for on a copy of that generation.
+    """The pods of these rows, if all are what a scorer took them for on a copy of that generation.
     `priority`: of the group for which they are to go."""
     victims = cache.pods_in(pod_rows, generation)
     going = {victim.record.uid for victim in victims or ()}

@@ -1,12 +1,12 @@
 """Preemption's commit: nominations, and victims that are ordered to go.
 
-A worker proposes which pods must go so that one fits; like a placement, that was right on its copy.
-Here it is checked again on the newest state, with the workers' own filter code: the victims are
+A scorer proposes which pods must go so that one fits; like a placement, that was right on its copy.
+Here it is checked again on the newest state, with the scorers' own filter code: the victims are
 still there, still less important, and the pod passes without them. Only then is the pod nominated
 (so that its room is not given away while the victims go) and are the victims ordered to be deleted.
 
 Nominations live in the queue's nominator, by name; this keeps the view's columns (and through them
-the workers') up to date with it. What was ordered is in memory only: after the owner's death the
+the scorers') up to date with it. What was ordered is in memory only: after the owner's death the
 pods' own status says who is nominated where, victims that are still there are found anew.
 
 Rules: pkg/scheduler/framework/preemption/preemption.go `prepareCandidateAsync`, v1.36.2.
@@ -302,7 +302,7 @@ class NominationBook:
     def _confirmed(
         self, attempt: Attempt, proposal: PreemptionProposal, generation: int
     ) -> list[CachedPod] | None:
-        """The victims, if all are still what the worker took them for, and the pod still waits."""
+        """The victims, if all are still what the scorer took them for, and the pod still waits."""
         nodes, row = self._cache.nodes, proposal.node_row
         if not 0 <= row < nodes.row_count or not nodes.present[row]:
             return None

@@ -205,7 +205,7 @@ ALL_METRICS: Final[dict[str, MetricFamily]] = {
 
 def add_to(tally: Tally, measured: Measured) -> None:
     """Takes in what another process tells. Names and shapes that this owner does not know, as of a
-    worker of another version, are left out: they would be nobody's metrics. So are figures that no
+    scorer of another version, are left out: they would be nobody's metrics. So are figures that no
     process counts."""
     for count in measured.counts:
         metric = ALL_METRICS.get(count.name)

@@ -1,9 +1,9 @@
 """Pod groups: whose pods are tried together, and when.
 
 A group is a unit of work. When a pod of it is popped, all of it that waits leaves the queue with it and
-goes to one worker as one batch (`units`), and the committer lets all of that pass or none
+goes to one scorer as one batch (`units`), and the committer lets all of that pass or none
 (`group_commits.py`). So nobody waits at Permit for others, and two gangs never hold half of what each
-needs. Pods that come while their group is out with a worker wait until that is settled.
+needs. Pods that come while their group is out with a scorer wait until that is settled.
 
 What is known of a group here is which pods name it. The rest is asked when it is needed: the cache says
 who has a node, the PodGroup how many are wanted.
@@ -71,7 +71,7 @@ class PodGroups:
         self._pods: dict[str, dict[str, None]] = {}
         """Key -> uids."""
         self._late: dict[str, list[QueuedPod]] = {}
-        """Key of a group that is out with a worker -> pods of it that came since."""
+        """Key of a group that is out with a scorer -> pods of it that came since."""
         self._refused: dict[str, frozenset[str]] = {}
         """Key -> pods (uids) without which the next try is, as for `tried_without`."""
 
@@ -123,7 +123,7 @@ class PodGroups:
 
     def units(self, popped: Iterable[QueuedPod]) -> list[Unit]:
         """Pods as they were popped, those of a group where the first of it was. What is left out are
-        pods of groups that are out with a worker: they are told of by `settled`."""
+        pods of groups that are out with a scorer: they are told of by `settled`."""
         units: list[Unit] = []
         by_key: dict[str, Unit] = {}
         for pod in popped:
@@ -152,7 +152,7 @@ class PodGroups:
         return [uid for uid in self.uids(key) if uid not in refused]
 
     def begin(self, unit: Unit, *, may_hold: bool = False) -> GroupTask | str:
-        """A group goes out with a worker, its pods in the order of podGroupInfoForPod upstream; or why
+        """A group goes out with a scorer, its pods in the order of podGroupInfoForPod upstream; or why
         it cannot be tried as a whole. `may_hold`: room may be held for it."""
         profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
         if len(profiles) > 1:
@@ -281,7 +281,7 @@ class PodGroups:
         return len(self._cache.grouped.get(key, {}))
 
     def settled(self, key: str) -> list[QueuedPod]:
-        """A group is not out with a worker any more. Returns the pods that waited for that."""
+        """A group is not out with a scorer any more. Returns the pods that waited for that."""
         return self._late.pop(key, [])
 
 

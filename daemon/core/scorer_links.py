@@ -1,4 +1,4 @@
-"""The scoring workers: who is there, what each is told of the cluster, and what work each is given."""
+"""The scorers: who is there, what each is told of the cluster, and what work each is given."""
 
 import math
 from collections import deque
@@ -50,7 +50,7 @@ class ScorerLinks(Part):
     _sent_away: deque[bytes] = msgspec.field(default_factory=partial(deque, maxlen=SENT_AWAY_MAX))
     """Connections of other hosts that are not listened to any more."""
 
-    # What workers say ----------------------------------------------------------------------------
+    # What scorers say ----------------------------------------------------------------------------
 
     def hear(self, event: ScorerSaid, now_s: float) -> None:
         peer, message = event.peer, event.message
@@ -116,7 +116,7 @@ class ScorerLinks(Part):
         self._note_refused(hello.instance, event.key_name, problem)
 
     def _send_away(self, event: ScorerSaid, instance: str, problem: str, now_s: float) -> None:
-        """A worker said what none of ours would say. One of another host is done with; one of this host
+        """A scorer said what none of ours would say. One of another host is done with; one of this host
         has a fault, and begins anew."""
         self.lose(event.peer, now_s)
         answer: to_scorer.ToScorer = to_scorer.GreetAgain()
@@ -131,7 +131,7 @@ class ScorerLinks(Part):
         self._outgoing.warn("worker_refused", instance=instance, key=key_name, problem=problem)
 
     def _pods_on(self, question: AskForPods) -> to_scorer.PodsOnNodes:
-        """Names for a worker whose copy is as old as it says."""
+        """Names for a scorer whose copy is as old as it says."""
         cache, epoch = self._facts.cache, self._outgoing.epoch
         pods: list[to_scorer.PodOnNode] = []
         nodes = cache.nodes
@@ -148,7 +148,7 @@ class ScorerLinks(Part):
     # Who is gone ---------------------------------------------------------------------------------
 
     def lose(self, peer: bytes, now_s: float) -> None:
-        """A worker's connection is closed."""
+        """A scorer's connection is closed."""
         self._take_back(self._outgoing.scorers.leave(peer), now_s)
 
     def lose_the_silent(self, now_s: float) -> None:
@@ -159,8 +159,8 @@ class ScorerLinks(Part):
             self._take_back(lost, now_s)
 
     def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
-        """Pods that a lost worker had in hand go to the head of the queue, in order; those of which
-        workers are lost are parked."""
+        """Pods that a lost scorer had in hand go to the head of the queue, in order; those of which
+        scorers are lost are parked."""
         guilty = self._facts.suspects.lose(attempts, now_s)
         for attempt in attempts:
             if attempt.pod_class.class_id in guilty:
@@ -183,7 +183,7 @@ class ScorerLinks(Part):
             queue = self._facts.queue
             queue.activate([pod.record.uid for pod in queue if pod.class_id in due], now_s)
 
-    # What workers are told -----------------------------------------------------------------------
+    # What scorers are told -----------------------------------------------------------------------
 
     def start_over(self, reason: str) -> None:
         """No copy that is out is of use any more."""
@@ -226,7 +226,7 @@ class ScorerLinks(Part):
         self._resyncs.clear()
 
     def hand_out(self, now_s: float) -> None:
-        """New work for the workers that have credit."""
+        """New work for the scorers that have credit."""
         scorers = self._outgoing.scorers
         scorers.is_careful = self._facts.suspects.is_careful
         credit = scorers.credit() if self._facts.queue.poppable_count else 0
@@ -288,6 +288,6 @@ class ScorerLinks(Part):
             self._outgoing.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
 
     def next_wakeup_s(self) -> float:
-        """When a worker may have been silent for too long; it counts only if it has pods in hand."""
+        """When a scorer may have been silent for too long; it counts only if it has pods in hand."""
         scorers = self._outgoing.scorers
         return scorers.next_silent_s() if scorers.have_work() else math.inf

@@ -30,4 +30,4 @@ class Settings(msgspec.Struct, frozen=True):
     custom_kinds: tuple[str, ...] = ()
     """As in the runtime options."""
     configuration: str = ""
-    """What workers of other hosts must have too (`shared/config.py`)."""
+    """What scorers of other hosts must have too (`shared/config.py`)."""

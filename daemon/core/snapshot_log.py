@@ -1,7 +1,7 @@
-"""Snapshots: what changed since the last one, for all workers; everything, for one that asks.
+"""Snapshots: what changed since the last one, for all scorers; everything, for one that asks.
 
 A snapshot at generation G contains every change up to G and none after. Deltas are numbered, so
-that a worker notices a lost one; a full snapshot says which delta comes next.
+that a scorer notices a lost one; a full snapshot says which delta comes next.
 """
 
 from typing import NamedTuple
@@ -33,8 +33,8 @@ class SnapshotLog:
         self._settled: dict[int, int] = {}
 
     def is_current(self, settled: dict[int, int], generation: int | None = None) -> bool:
-        """Nothing changed since the last delta that a worker must know. `generation`: but for rows that
-        changed up to it, of which a worker knows without being told."""
+        """Nothing changed since the last delta that a scorer must know. `generation`: but for rows that
+        changed up to it, of which a scorer knows without being told."""
         cache, classes = self._cache, self._cache.classes
         return (
             (self._generation if generation is None else generation) == cache.generation
@@ -47,7 +47,7 @@ class SnapshotLog:
         )
 
     def delta(self, settled: dict[int, int], next_ticket: int) -> Publish | None:
-        """What changed since the last delta; None if nothing did that a worker must know."""
+        """What changed since the last delta; None if nothing did that a scorer must know."""
         if self.is_current(settled):
             return None
         cache, classes = self._cache, self._cache.classes

@@ -59,7 +59,7 @@ class OwnerLoop:
         heartbeat: Heartbeat | None = None,
         collector: Collector | None = None,
     ) -> None:
-        """`gate`: with leader election. `entrance`: with workers of other hosts. `collector`: where many
+        """`gate`: with leader election. `entrance`: with scorers of other hosts. `collector`: where many
         owners live in one process."""
         self._sockets = sockets
         self._state = state
@@ -111,7 +111,7 @@ class OwnerLoop:
         return [LeaseTaken(term)]
 
     def _admit_workers(self) -> None:
-        """Not while another leads: there is no work here, and the workers' connections find the leader
+        """Not while another leads: there is no work here, and the scorers' connections find the leader
         by being refused everywhere else."""
         if self._entrance is not None:
             self._sockets.admit_workers(self._entrance)

@@ -1,5 +1,5 @@
 """The cluster as columns: one array entry per node row, interned ids in place of strings.
 
-The owner's cache writes a `NodeTable`; scoring workers hold copies made only from snapshots
+The owner's cache writes a `NodeTable`; scorers hold copies made only from snapshots
 (`delta.py`). Start reading in `table.py`.
 """

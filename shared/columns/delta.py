@@ -73,7 +73,7 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     dictionaries: Dictionaries
     port_sets: list[list[PortTuple]]
     """Sets of used host ports; the usage rows' `ports_id` on the wire are indices of this list.
-    They are not interned for all: workers make sets of their own by tentative placements."""
+    They are not interned for all: scorers make sets of their own by tentative placements."""
     image_sets: list[list[str]]
     """The same for the node rows' `images_id`: kubelets report ever new lists, and sets that nobody
     has any more can only be dropped where ids are private."""

@@ -1,6 +1,6 @@
 """Values to small integers, append-only, so that an id keeps its meaning.
 
-Ids are sent to the workers once, in the order they were given (`delta.py`), hence append-only. What
+Ids are sent to the scorers once, in the order they were given (`delta.py`), hence append-only. What
 nobody says any more is dropped from time to time by starting over (`restart`), with new ids for all;
 every copy is then made anew.
 """

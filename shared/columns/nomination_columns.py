@@ -1,7 +1,7 @@
 """Nominations: pending pods that preemption gave a node to, as columns.
 
 Whoever filters a node counts the pods nominated to it that matter at least as much as the pod at
-hand. The owner decides on nominations (`daemon.core.nominations`); workers get them with the
+hand. The owner decides on nominations (`daemon.core.nominations`); scorers get them with the
 snapshots. Rows are recycled; a free one has `node_row` -1.
 
 Rules: pkg/scheduler/backend/queue/nominator.go, v1.36.2.

@@ -6,7 +6,7 @@ contents for each reader would cost each of them a copy of the table. Here every
 number for what went and one for what came, and a reader that adds them up gets the difference
 between then and now; a pod that came and went meanwhile cancels out.
 
-All tables of one view share one log: a worker's tentative placement that comes back as the owner's
+All tables of one view share one log: a scorer's tentative placement that comes back as the owner's
 word is then no change at all.
 """
 

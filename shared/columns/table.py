@@ -111,7 +111,7 @@ class NodeTable:
             self.taints,
             self.features,
         )
-        """Those that workers are told of, in the order of `delta.Dictionaries`."""
+        """Those that scorers are told of, in the order of `delta.Dictionaries`."""
         self.topology_version = 0
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""

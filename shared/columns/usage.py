@@ -1,6 +1,6 @@
 """What one pod takes of a node, as it is added to and taken from the columns.
 
-The owner's cache and a worker's tentative placements use the same arithmetic, so that both reach
+The owner's cache and a scorer's tentative placements use the same arithmetic, so that both reach
 equal columns (NodeInfo.update in pkg/scheduler/framework/types.go, v1.36.2).
 """
 

@@ -94,7 +94,7 @@ SCHEDULE_ATTEMPT_FAILURE: Final = "ScheduleAttemptFailure"
 BACKOFF_COMPLETE: Final = "BackoffComplete"
 POP_FROM_BACKOFF: Final = "PopFromBackoffQ"
 PROPOSAL_REJECTED: Final = "ProposalRejected"
-"""Labels of moves within the queue that no cluster event caused. The last is berth's own: a worker's
+"""Labels of moves within the queue that no cluster event caused. The last is berth's own: a scorer's
 placement did not pass the owner's check, and the pod went back to the head of the queue."""
 
 _NODE_UPDATES: Final = frozenset(action for action in Action if action.startswith("UpdateNode"))

@@ -1,6 +1,6 @@
 """What plugins may read: the columns of nodes and pods, and the objects of the other kinds.
 
-Plugins never write it. The owner has one over its cache, each scoring worker one over its copy.
+Plugins never write it. The owner has one over its cache, each scorer one over its copy.
 """
 
 from typing import Any, Protocol, TypeVar
@@ -48,7 +48,7 @@ class ClusterView:
         self.pod_log = pods.log
         """What came to and left nodes, of all pods that count."""
         self.tentative = PodTable(pods.log)
-        """Placements of this worker that the owner has not settled yet; empty in the owner."""
+        """Placements of this scorer that the owner has not settled yet; empty in the owner."""
         self.nominations = Nominations()
         """Pending pods that preemption gave a node to; they are on no node."""
         self.usages = ClassUsages(nodes, classes)

@@ -85,7 +85,7 @@ class Follower:
 
     def pod_rows(self) -> Rows | None:
         """Rows of the table of pods that were written, each once, ascending; also where the pod there
-        counts as before: it has started since, or is another, or was this worker's own placement."""
+        counts as before: it has started since, or is another, or was this scorer's own placement."""
         return self._pod_row_log.since(self._pod_rows)
 
     def pods(self, changes_max: int = POD_CHANGES_MAX) -> list[PodChange] | None:

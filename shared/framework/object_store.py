@@ -1,7 +1,7 @@
 """Objects of every kind but pods and nodes, with what is assumed of them.
 
-Assumptions about objects travel from the owner to the workers as the objects themselves do, under the
-kind with a prefix, and are absolute: the assumption that is held now, or none. What a worker assumes for
+Assumptions about objects travel from the owner to the scorers as the objects themselves do, under the
+kind with a prefix, and are absolute: the assumption that is held now, or none. What a scorer assumes for
 its own placements stays with it.
 """
 
@@ -62,7 +62,7 @@ class ObjectStore:
         self._assumed_for = Grouped[tuple[str, str], str, Any]()
         """The same by kind and uid of the pod: however many pods are assumed, one is asked about."""
         self._told: dict[tuple[str, str], Assumed] = {}
-        """In a worker's copy, by kind and key: what the owner assumes. It lies below what the worker
+        """In a scorer's copy, by kind and key: what the owner assumes. It lies below what the scorer
         assumes for its own placements, of pods that share a claim, and shows again without these."""
         self._of_group: dict[tuple[str, str], None] | None = None
         """Kind and key of what was assumed since a group is being tried; None: none is."""
@@ -143,7 +143,7 @@ class ObjectStore:
         return None if assumed is None else assumed.value
 
     def forget_assumed(self, kind: str, key: str) -> None:
-        """Takes an assumption back, a worker's own before the owner's; nothing where there is none."""
+        """Takes an assumption back, a scorer's own before the owner's; nothing where there is none."""
         if key not in self._assumed.get(kind, {}):
             return
         self._drop_assumed(kind, key)
@@ -154,7 +154,7 @@ class ObjectStore:
             self._lay_on(kind, key, told)
 
     def assume_told(self, kind: str, key: str, told: Assumed | None) -> None:
-        """In a worker's copy: what the owner assumes now (None: nothing), whatever the worker did."""
+        """In a scorer's copy: what the owner assumes now (None: nothing), whatever the scorer did."""
         self._told.pop((kind, key), None)
         if told is None:
             self.forget_assumed(kind, key)

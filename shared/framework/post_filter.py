@@ -104,7 +104,7 @@ class Preemption(NamedTuple):
     ends_nomination: bool = False
     """Nothing helps: what the pod was nominated to is void as well."""
     is_open: bool = False
-    """Nothing helps as long as this worker's own placements cannot be victims; with them gone it
+    """Nothing helps as long as this scorer's own placements cannot be victims; with them gone it
     would: to be asked again once the owner has confirmed them."""
 
 

@@ -1,4 +1,4 @@
-"""What scoring workers tell the owner."""
+"""What scorers tell the owner."""
 
 from typing import Final
 
@@ -12,23 +12,23 @@ FORESEEN_MAX: Final = 32
 
 
 class ScorerHello(Message, frozen=True, tag="wh"):
-    """First message of a worker's life; asks for a full snapshot by itself."""
+    """First message of a scorer's life; asks for a full snapshot by itself."""
 
     worker_index: int
     instance: str
     configuration: str = ""
-    """Digest of what a worker of another host was configured with (`shared/config.py`); empty of
+    """Digest of what a scorer of another host was configured with (`shared/config.py`); empty of
     those that the owner's own supervisor started."""
 
 
 class ResyncRequest(Message, frozen=True, tag="wr"):
-    """The worker's copy has a hole or is of another epoch; it proposes nothing until it is whole."""
+    """The scorer's copy has a hole or is of another epoch; it proposes nothing until it is whole."""
 
     reason: str
 
 
 class Placements(msgspec.Struct, array_like=True, frozen=True):
-    """The worker's choices in task order, as two columns: an object for each would cost more than to
+    """The scorer's choices in task order, as two columns: an object for each would cost more than to
     check it."""
 
     tickets: list[int]
@@ -80,15 +80,15 @@ class Proposals(Message, frozen=True, tag="wp"):
     epoch: int
     batch_id: int
     proposal_sequence: int
-    """Counts this worker's `Proposals`; comes back in `SnapshotDelta.settled`."""
+    """Counts this scorer's `Proposals`; comes back in `SnapshotDelta.settled`."""
     generation: int
     """Of the copy on which the placements were made."""
     placements: Placements
     failures: list[Failure]
     skipped: list[int]
-    """Tickets that were not tried: the class was retired before the worker came to them (their pods
+    """Tickets that were not tried: the class was retired before the scorer came to them (their pods
     are gone or changed), room would have to be made for more pods than one answer should wait for, or
-    pods that this worker placed itself are in the way and would have to go."""
+    pods that this scorer placed itself are in the way and would have to go."""
     group_message: str = ""
     """Of a group that has no place: what its condition says, where that is more than that."""
     group_room: GroupRoom | None = None
@@ -96,13 +96,13 @@ class Proposals(Message, frozen=True, tag="wp"):
 
 
 class Forecast(Message, frozen=True, tag="wf"):
-    """Where the next pods of a class would go, each on top of those before, found while the worker had
-    nothing to do. In the very state that it was found in, it is what the worker would answer; in any
+    """Where the next pods of a class would go, each on top of those before, found while the scorer had
+    nothing to do. In the very state that it was found in, it is what the scorer would answer; in any
     other it is void."""
 
     epoch: int
     sequence: int
-    """Of the copy; it had no placements of the worker's own."""
+    """Of the copy; it had no placements of the scorer's own."""
     ticket: int
     """What the first would answer to, the others follow: ties are broken by it."""
     class_id: int

@@ -1,7 +1,7 @@
-"""What the owner tells scoring workers.
+"""What the owner tells scorers.
 
-Snapshots go to all workers over PUB; the rest goes to one worker over ROUTER. Work names the least
-generation it may be done at: a worker that is behind first waits for the deltas.
+Snapshots go to all scorers over PUB; the rest goes to one scorer over ROUTER. Work names the least
+generation it may be done at: a scorer that is behind first waits for the deltas.
 """
 
 from typing import Annotated, Final, NamedTuple
@@ -12,7 +12,7 @@ from shared.limits import RUN_PODS_MAX, TICKET_MAX
 from shared.messages.codec import Codec, Message
 
 Ticket = Annotated[int, msgspec.Meta(ge=0, le=TICKET_MAX)]
-"""Of an attempt. A worker counts on from it, and says which one it has in hand."""
+"""Of an attempt. A scorer counts on from it, and says which one it has in hand."""
 
 
 class _Snapshot(Message, frozen=True):
@@ -21,7 +21,7 @@ class _Snapshot(Message, frozen=True):
     """Of the PUB channel."""
     generation: int
     settled: dict[int, int]
-    """Worker index -> the last proposal sequence whose verdicts this contains. A worker drops its own
+    """Scorer index -> the last proposal sequence whose verdicts this contains. A scorer drops its own
     tentative placements up to there: they are either in the rows, or rejected."""
     body: msgspec.Raw
     """For this and its buffers see `shared.columns.delta`."""
@@ -100,7 +100,7 @@ class SchedulePods(Message, frozen=True, tag="sP"):
     epoch: int
     batch_id: int
     min_sequence: int
-    """The PUB sequence that the worker's copy must have reached; it then knows all classes."""
+    """The PUB sequence that the scorer's copy must have reached; it then knows all classes."""
     first_ticket: Ticket
     """Tickets number the attempts within an epoch; those of a batch are consecutive, in the order of
     its pods. The answer carries them back."""
@@ -146,7 +146,7 @@ class PodOnNode(msgspec.Struct, array_like=True, frozen=True):
 
 
 class PodsOnNodes(Message, frozen=True, tag="sN"):
-    """Answers `AskForPods`: extenders speak of victims by name, workers know rows only."""
+    """Answers `AskForPods`: extenders speak of victims by name, scorers know rows only."""
 
     epoch: int
     request_id: int
@@ -158,12 +158,12 @@ class Drain(Message, frozen=True, tag="sX"):
 
 
 class GreetAgain(Message, frozen=True, tag="sG"):
-    """The owner does not know this worker (any more): it was silent for too long, or its message came
+    """The owner does not know this scorer (any more): it was silent for too long, or its message came
     before its Hello. What it had in hand is void."""
 
 
 class ScorerRefused(Message, frozen=True, tag="sR"):
-    """This worker cannot work for this owner; it ends, and says why."""
+    """This scorer cannot work for this owner; it ends, and says why."""
 
     problem: str
 

@@ -1,4 +1,4 @@
-"""`python -m workers.scorer`: one scoring worker, beside its owner or (`--connect`) on another host."""
+"""`python -m workers.scorer`: one scorer, beside its owner or (`--connect`) on another host."""
 
 import argparse
 import contextlib
@@ -91,7 +91,7 @@ def _caller(
 
 
 def _remote_start(remote: argparse.Namespace) -> ChildStart:
-    """Of a worker that no supervisor starts. Nobody numbers these; 2^48 numbers make it unlikely that
+    """Of a scorer that no supervisor starts. Nobody numbers these; 2^48 numbers make it unlikely that
     two have the same."""
     start_logging("worker", remote.log_level)
     options = RuntimeOptions(

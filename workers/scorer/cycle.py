@@ -1,4 +1,4 @@
-"""The scheduling cycle of a worker: a batch of pods, each placed on top of the one before.
+"""The scheduling cycle of a scorer: a batch of pods, each placed on top of the one before.
 
 Pure: a replica and a batch in, proposals out. START READING HERE.
 """
@@ -52,7 +52,7 @@ class ClassFailure(NamedTuple):
 
     failure: Failure
     placed_count: int
-    """Of this worker, when that was found."""
+    """Of this scorer, when that was found."""
 
 
 class Cycle:
@@ -230,7 +230,7 @@ class Cycle:
 
     def _forget_retired(self) -> None:
         """Classes whose last pod is gone, as the deltas since the last time say. At each batch, and in
-        calm too: a worker may be without work for as long as it likes."""
+        calm too: a scorer may be without work for as long as it likes."""
         for class_id in self._replica.newly_retired:
             self._engine.evaluations.forget(class_id)
         self._replica.newly_retired.clear()

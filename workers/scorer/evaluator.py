@@ -6,7 +6,7 @@ many at a time, and one by one only where their filters demand it; what is found
 as if all had been tried one after the other.
 
 Rules: pkg/scheduler/framework/preemption/preemption.go, v1.36.2. Differences: nodes are tried in the
-order of the list of nodes instead of by goroutines, so that equal states give equal answers; a worker's
+order of the list of nodes instead of by goroutines, so that equal states give equal answers; a scorer's
 own placements that nobody has confirmed are never victims.
 """
 
@@ -258,7 +258,7 @@ def is_above_any(pod: PreparedPod) -> bool:
 
 def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
     """Whether the pod passes on one of these nodes if all less important pods are gone from it, and
-    some of these are this worker's own placements. They have no row in the table of pods until the
+    some of these are this scorer's own placements. They have no row in the table of pods until the
     owner has confirmed them, so no proposal can name them; that nobody else helps is not the last word
     then: no event would ever wake the pod."""
     cluster, priority, tentative = pod.cluster, pod.info.priority, pod.cluster.tentative
@@ -282,7 +282,7 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
 
 
 def unconfirmed_below(cluster: ClusterView, priority: int) -> Rows:
-    """The placements of this worker that nobody has confirmed, of pods that are less important."""
+    """The placements of this scorer that nobody has confirmed, of pods that are less important."""
     own = cluster.tentative.used_rows()
     is_lower = cluster.usages.priorities(cluster.tentative.class_id[own]) < priority
     return own[is_lower]

@@ -4,7 +4,7 @@ Pods that no extender is interested in never come here. Of the others so many ar
 time; the rest wait, the most important first, and are evaluated when their turn comes, not before.
 An answer is acted on at the moment when it arrives, on the copy as it is then. No I/O here: what is done
 about a pod stands in one piece (`ExtendedPods._steps`) and is left where somebody is asked, until the
-answer comes; or for good, if none does (the owner then hears no more of the pod than that this worker is
+answer comes; or for good, if none does (the owner then hears no more of the pod than that this scorer is
 gone).
 
 Rules: schedulePod in pkg/scheduler/schedule_one.go, v1.36.2.
@@ -223,7 +223,7 @@ class ExtendedCycle(Cycle):
 
 
 class ExtendedPods:
-    """All extended pods of one worker."""
+    """All extended pods of one scorer."""
 
     def __init__(
         self,

@@ -2,7 +2,7 @@
 
 A scorer is a loop without waiting; an extender may take seconds. So calls are made on a thread of
 their own, with an event loop of its own, and the two share two queues and nothing else. The pod that
-is sent is read from the API server for each question: workers hold no whole pods, and an extender may
+is sent is read from the API server for each question: scorers hold no whole pods, and an extender may
 look at any field.
 
 Callers may rely on: every question is answered once, in any order; `fd` is readable while answers

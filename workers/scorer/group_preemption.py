@@ -176,7 +176,7 @@ def victim_units(cluster: ClusterView, below: int, whole: Mapping[int, int]) -> 
 
 
 def has_unconfirmed(cluster: ClusterView, priority: int) -> bool:
-    """Whether this worker has placed less important pods that nobody has confirmed yet: they may be
+    """Whether this scorer has placed less important pods that nobody has confirmed yet: they may be
     in the way, and no proposal can name them."""
     return len(unconfirmed_below(cluster, priority)) > 0
 

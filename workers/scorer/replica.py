@@ -1,12 +1,12 @@
-"""The worker's copy of the cluster: snapshots applied in order, own placements laid on top.
+"""The scorer's copy of the cluster: snapshots applied in order, own placements laid on top.
 
-A worker goes on placing pods while its earlier proposals are still on their way. Until the owner
+A scorer goes on placing pods while its earlier proposals are still on their way. Until the owner
 has settled them, they are *tentative*: added to the copy's columns, and added again to each row
 that a delta overwrites. A delta names the last proposal whose verdicts it contains; tentative
 placements up to there are dropped, because the rows now hold them, or were sent without them since
 the owner rejected them.
 
-The owner gives ids up (of classes, of nodes that come and go) without knowing what a worker still does
+The owner gives ids up (of classes, of nodes that come and go) without knowing what a scorer still does
 with them. So what is laid on top holds its class until it is settled, here and not there, and is made
 anew from it where the owner's columns are.
 
@@ -36,7 +36,7 @@ from shared.messages.to_scorer import ScheduleExtended, SchedulePods, SnapshotDe
 
 
 class ReplicaClass(NamedTuple):
-    """A pod class as the worker knows it."""
+    """A pod class as the scorer knows it."""
 
     info: PodInfo
     profile: str
@@ -64,7 +64,7 @@ class Mark(NamedTuple):
 
 
 class Replica:
-    """A copy of the owner's columns, as of `generation` plus this worker's tentative placements."""
+    """A copy of the owner's columns, as of `generation` plus this scorer's tentative placements."""
 
     def __init__(self, worker_index: int) -> None:
         self._worker_index = worker_index
@@ -77,14 +77,14 @@ class Replica:
         self.newly_retired: list[int] = []
         """Classes whose last pod is gone; taken by the cycle, which forgets them."""
         self._retiring: set[int] = set()
-        """Classes without pods as the owner says, of which a placement or nomination of this worker
+        """Classes without pods as the owner says, of which a placement or nomination of this scorer
         is not settled yet: plugins see them until then."""
         self.classes: dict[int, ReplicaClass] = {}
         self._tentative: list[Tentative] = []
         self._nominated: dict[str, Nomination] = {}
         """As the owner says, by uid."""
         self._own_nominations: list[tuple[int, Nomination]] = []
-        """This worker's, with the proposal that they are part of, until the owner settles it."""
+        """This scorer's, with the proposal that they are part of, until the owner settles it."""
         self._start_empty()
 
     def _start_empty(self) -> None:
@@ -255,7 +255,7 @@ class Replica:
     # Inside --------------------------------------------------------------------------------------
 
     def _note_changes(self, changes: Changes, before: Int64s) -> None:
-        """Tells the engine. Most usage rows of a delta are this worker's own placements coming
+        """Tells the engine. Most usage rows of a delta are this scorer's own placements coming
         back, equal to what the copy holds; they are no news."""
         rows = changes.usage_rows
         is_other = (self.nodes.usage_of(rows) != before).any(axis=0)
@@ -273,7 +273,7 @@ class Replica:
             self._show_nominations()
 
     def _show_nominations(self) -> None:
-        """Brings the view to what the owner says with this worker's own on top."""
+        """Brings the view to what the owner says with this scorer's own on top."""
         shown = self.view.nominations
         wanted = dict(self._nominated)
         for _, own in self._own_nominations:

@@ -1,7 +1,7 @@
-"""What a worker says of a pod that fits nowhere: why, and which pods would have to go.
+"""What a scorer says of a pod that fits nowhere: why, and which pods would have to go.
 
 The search is `evaluator.py`, by way of the profile's PostFilter. Here it is made part of a
-batch: room that was found for one pod is kept from the next ones by a nomination of the worker's own,
+batch: room that was found for one pod is kept from the next ones by a nomination of the scorer's own,
 until the owner has settled the proposal.
 """
 
@@ -63,7 +63,7 @@ class RoomSearch(NamedTuple):
 
     @property
     def is_open(self) -> bool:
-        """No answer yet: less important pods that this worker placed itself are in the way, and the
+        """No answer yet: less important pods that this scorer placed itself are in the way, and the
         owner has not confirmed them."""
         preemption = None if self.result is None else self.result.preemption
         return preemption is not None and preemption.is_open

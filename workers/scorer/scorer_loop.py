@@ -51,7 +51,7 @@ HEARTBEAT_S: Final = 1.0
 ABSENCE_PATIENCE_S: Final = 3.0
 """An owner that is started again is back sooner."""
 ABSENCE_TOLD_S: Final = 30.0
-"""A worker of another host says so often that it has no owner: nobody else there would."""
+"""A scorer of another host says so often that it has no owner: nobody else there would."""
 RESYNC_INTERVAL_S: Final = 1.0
 """A full snapshot that cannot be used either is not asked for in a loop."""
 DICTIONARY_WASTE_MAX: Final = 16_384
@@ -101,7 +101,7 @@ class ScorerLoop:
         self._cycle = ExtendedCycle(
             self.replica,
             {profile.scheduler_name: profile.framework for profile in profiles},
-            # Workers break ties differently, so that they do not meet on the same nodes.
+            # Scorers break ties differently, so that they do not meet on the same nodes.
             seed * 1_000_003 + worker_index,
             tie_break,
             {profile.scheduler_name: profile.plugins_at["reserve"] for profile in profiles},
@@ -168,7 +168,7 @@ class ScorerLoop:
 
     def _foresee(self, *, is_calm: bool) -> None:
         """A lone pod does not wait for what the one before it changed to be evaluated, nor for this
-        worker at all where the owner knows what it would answer. Under load there is no calm, and
+        scorer at all where the owner knows what it would answer. Under load there is no calm, and
         nothing is computed that is not asked for."""
         if not is_calm:
             self._has_news = True
@@ -224,7 +224,7 @@ class ScorerLoop:
                 self.replica.mark_broken()
                 self._ask_for_resync(message.problem)
             case Drain():
-                # A worker of another host waits for the next owner: nobody there started this one.
+                # A scorer of another host waits for the next owner: nobody there started this one.
                 self._is_draining = not self._configuration
             case _:
                 assert_never(message)
@@ -386,7 +386,7 @@ class ScorerLoop:
             self._tell_of_absence(now_s)
         if not self._has_greeted:
             # The socket may be connected before we are told so, and an owner that hears anything
-            # but Hello of a worker that it does not know sends it home.
+            # but Hello of a scorer that it does not know sends it home.
             return
         replica = self.replica
         if replica.nodes.dictionary_waste() > DICTIONARY_WASTE_MAX:

@@ -1,7 +1,7 @@
 """Choosing among nodes with equal scores.
 
 kube-scheduler takes any of the best. We take one that looks random but depends only on the seed and
-on the attempt's number, so that a recorded run can be replayed, and that differs between workers, so
+on the attempt's number, so that a recorded run can be replayed, and that differs between scorers, so
 that two of them do not both go for the same node.
 """
 
@@ -13,7 +13,7 @@ from shared.engine.best_rows import Ties
 
 BY_SEED: Final = "seed"
 BY_NAME: Final = "name"
-"""For comparisons with recorded decisions: it makes workers meet on the same nodes."""
+"""For comparisons with recorded decisions: it makes scorers meet on the same nodes."""
 
 TieBreak = Callable[[Ties], int]
 """Chooses one of the rows (at least two) that are equally good."""

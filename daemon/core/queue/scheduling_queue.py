@@ -60,7 +60,7 @@ LEFTOVER_AFTER_S: Final = 300.0
 """kube-scheduler's --pod-max-in-unschedulable-pods-duration."""
 
 REFUSALS_IN_A_ROW_MAX: Final = 8
-"""A worker of which too much is refused has its window halved, from 512 pods to the least, 16, in five
+"""A scorer of which too much is refused has its window halved, from 512 pods to the least, 16, in five
 steps (`daemon.core.dispatch`): a pod that is refused more often than this is not held up by others."""
 
 
@@ -211,7 +211,7 @@ class SchedulingQueue:
     def pop_batch(self, limit: int, now_s: float) -> list[QueuedPod]:
         """The next pods to try, most important first; each is in flight from now on.
 
-        When no pod is active, pods in back-off are taken early rather than leaving the workers idle,
+        When no pod is active, pods in back-off are taken early rather than leaving the scorers idle,
         but not those that failed with an error.
         """
         popped: list[QueuedPod] = []
@@ -274,7 +274,7 @@ class SchedulingQueue:
 
         The pod goes before all others of its priority, without back-off, and the attempt does not
         count: nothing is wrong with the pod. But one that `is_refused` too often in a row has an error
-        like any other: whatever makes owner and workers disagree, no pod can keep them busy with it.
+        like any other: whatever makes owner and scorers disagree, no pod can keep them busy with it.
         """
         pod = self._in_flight.get(uid)
         if pod is None:
