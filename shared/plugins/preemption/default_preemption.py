@@ -10,6 +10,7 @@ from shared.framework.plugin_args import ArgsStruct
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status
+from shared.kube.api.meta_v1 import Int32
 from shared.plugin_names import DEFAULT_PREEMPTION
 
 NEVER: Final = "Never"
@@ -22,9 +23,9 @@ PERCENTAGE_MAX: Final = 100
 
 
 class DefaultPreemptionArgs(ArgsStruct):
-    min_candidate_nodes_percentage: int = 10
+    min_candidate_nodes_percentage: Int32 = 10
     """Of the nodes that may help, so many percent are tried ..."""
-    min_candidate_nodes_absolute: int = 100
+    min_candidate_nodes_absolute: Int32 = 100
     """... but not fewer than this."""
 
 

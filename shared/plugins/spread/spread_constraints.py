@@ -17,7 +17,7 @@ from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
 from shared.kube.api.core_v1 import ReplicationController, Service, TopologySpreadConstraint
-from shared.kube.api.meta_v1 import OwnerReference
+from shared.kube.api.meta_v1 import Int32, OwnerReference
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
 
 HARD: Final = "DoNotSchedule"
@@ -127,7 +127,7 @@ def workload_selector(
 class DefaultConstraint(TopologySpreadConstraint):
     """A topology spread constraint of the profile; its selector follows from each pod."""
 
-    max_skew: int = 0
+    max_skew: Int32 = 0
 
 
 class PodTopologySpreadArgs(ArgsStruct):

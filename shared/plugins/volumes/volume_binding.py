@@ -39,6 +39,7 @@ from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SUCCESS, Code, Status, Verdicts, all_pass
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
+from shared.kube.api.meta_v1 import Int64
 from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
 from shared.kube.pod_volumes import ownership_problem
@@ -64,7 +65,7 @@ DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
 
 
 class VolumeBindingArgs(ArgsStruct):
-    bind_timeout_seconds: int = 600
+    bind_timeout_seconds: Int64 = 600
     """How long the binder waits for the volumes of a pod."""
     shape: list[UtilizationShapePoint] | None = None
     """Score by how full the storage would be; only with the gate StorageCapacityScoring."""

@@ -36,3 +36,33 @@ def test_however_many_problems_there_are_the_file_is_read_for_their_lines_once(
     assert len(raised.value.problems) == len(CONSTRAINTS)
     assert all("line " in problem for problem in raised.value.problems)
     assert read == [TEXT]
+
+
+@pytest.mark.parametrize(
+    ("plugin", "args", "place"),
+    [
+        ("DefaultPreemption", {"minCandidateNodesAbsolute": 2**31}, "minCandidateNodesAbsolute"),
+        ("VolumeBinding", {"bindTimeoutSeconds": 2**63}, "bindTimeoutSeconds"),
+        (
+            "PodTopologySpread",
+            {
+                "defaultingType": "List",
+                "defaultConstraints": [
+                    {"maxSkew": 2**31, "topologyKey": "k", "whenUnsatisfiable": "DoNotSchedule"}
+                ],
+            },
+            "defaultConstraints[0].maxSkew",
+        ),
+    ],
+)
+def test_a_number_that_upstreams_field_cannot_hold_is_refused(
+    plugin: str, args: dict[str, object], place: str
+) -> None:
+    document = {
+        "apiVersion": "kubescheduler.config.k8s.io/v1",
+        "kind": "KubeSchedulerConfiguration",
+        "profiles": [{"pluginConfig": [{"name": plugin, "args": args}]}],
+    }
+    with pytest.raises(ConfigurationError) as refused:
+        check_config.check_text(yaml.safe_dump(document), "c", "")
+    assert place in str(refused.value)
