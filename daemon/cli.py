@@ -20,7 +20,7 @@ from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
 from daemon.commands.run_flags import add_options, add_run_flags, options_of, with_dashes
 from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
 from shared import exit_codes, shown
-from shared.errors import ConfigurationError, OperationalError
+from shared.errors import ConfigurationError, FileError, OperationalError
 from shared.telemetry.log import LEVELS
 
 BENCH_COMMANDS: Final = {
@@ -68,7 +68,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return command(parsed)
     except ConfigurationError as error:
         _complain(f"{error.source} cannot be used:", *(f"  {one}" for one in error.problems))
-        return exit_codes.UNUSABLE
+        return exit_codes.FAILED if isinstance(error, FileError) else exit_codes.UNUSABLE
     except AlreadyRunningError as error:
         _complain(str(error))
         return exit_codes.ALREADY_RUNNING

@@ -26,6 +26,10 @@ class ConfigurationError(OperationalError):
         self.problems = problems
 
 
+class FileError(ConfigurationError):
+    """A file that others write (a kubeconfig, certificates, keys) cannot be used; soon it may be."""
+
+
 class FrameError(OperationalError):
     """A message that is not ours, damaged, or of another protocol version."""
 

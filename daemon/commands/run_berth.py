@@ -15,7 +15,7 @@ from daemon.endpoints.tls import server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
 from shared.config import SchedulerConfiguration, overridden
-from shared.errors import ConfigurationError
+from shared.errors import ConfigurationError, FileError
 from shared.extenders.extender_client import extender_access
 from shared.framework.queueing_hints import custom_resources
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
@@ -38,7 +38,8 @@ def run_berth(options: RuntimeOptions) -> int:
         raise ConfigurationError("command line", problems)
     plan, configuration = make_plan(options)
     effective = plan.options
-    access = find_access(server=effective.server, kubeconfig=effective.kubeconfig)
+    with _files_of_others():
+        access = find_access(server=effective.server, kubeconfig=effective.kubeconfig)
     check_endpoints(effective.endpoints)
     if effective.logging_format:
         os.environ[FORMAT_VARIABLE] = effective.logging_format  # The children's, too.
@@ -81,15 +82,16 @@ def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
         with_configuration(options, configuration),
         custom_kinds=custom_resources(profile.registrations for profile in built),
     )
-    # Children that cannot use it would end berth as a whole.
-    find_access(server=effective.server, kubeconfig=effective.kubeconfig)
-    for extender in configuration.extenders:
-        if extender.url_prefix:
-            extender_access(extender)
-    if options.workers_address:
-        WorkersEntrance.read(
-            options.workers_address, options.workers_key_file, options.workers_allowed_file
-        )
+    # Children would wait for what they cannot use.
+    with _files_of_others():
+        find_access(server=effective.server, kubeconfig=effective.kubeconfig)
+        for extender in configuration.extenders:
+            if extender.url_prefix:
+                extender_access(extender)
+        if options.workers_address:
+            WorkersEntrance.read(
+                options.workers_address, options.workers_key_file, options.workers_allowed_file
+            )
     document = effective_document(configuration, built)
     configz = msgspec.json.encode({"componentconfig": document})
     binding = binding_plan(configuration, built)
@@ -153,10 +155,20 @@ def check_endpoints(options: EndpointOptions) -> None:
             raise ConfigurationError(options.endpoints_token_file, ["holds no token"])
     for path in (options.authentication_kubeconfig, options.authorization_kubeconfig):
         if path:
-            find_access(kubeconfig=path)
+            with _files_of_others():
+                find_access(kubeconfig=path)
     if options.client_ca_file:
         with _blamed(f"--client-ca-file {options.client_ca_file}"):
             ssl.create_default_context(cafile=options.client_ca_file)
+
+
+@contextmanager
+def _files_of_others() -> Iterator[None]:
+    """Around what others write, and may be writing just now: whoever starts berth tries again then."""
+    try:
+        yield
+    except ConfigurationError as error:
+        raise FileError(error.source, error.problems) from error
 
 
 @contextmanager

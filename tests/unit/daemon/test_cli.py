@@ -92,10 +92,6 @@ def test_a_command_is_needed() -> None:
     [
         (["--workers", "0"], "--workers 0"),
         (["--server", "http://a", "--config", "/nowhere.yaml"], "/nowhere.yaml cannot be used"),
-        (
-            ["--as-default-scheduler", "--kubeconfig", "/nowhere/kubeconfig"],
-            "/nowhere/kubeconfig cannot be used",
-        ),
         (["--server", "http://a", "--leader-elect=false"], "say --as-default-scheduler"),
         (["--secure-port", "70000"], "--secure-port 70000"),
         (["--secure-port", "1", "--bind-address", "here"], "--bind-address here"),
@@ -110,6 +106,26 @@ def test_run_refuses_what_cannot_work_before_it_starts_anything(
     assert code == exit_codes.UNUSABLE
     assert told in capsys.readouterr().err
     assert not runtime_dir.exists()
+
+
+@pytest.mark.parametrize(
+    "options",
+    [
+        ["--kubeconfig", "/nowhere"],
+        ["--server", "http://a", "--authorization-kubeconfig", "/nowhere"],
+        [
+            *("--server", "http://a", "--workers-address", "tcp://127.0.0.1:1"),
+            *("--workers-key-file", "/nowhere", "--workers-allowed-file", "/nowhere"),
+        ],
+    ],
+)
+def test_a_file_that_others_write_and_that_is_not_there_yet_is_worth_another_try(
+    options: list[str], capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    """By the service manager, which leaves alone what cannot be used (`RestartPreventExitStatus`)."""
+    where = ["--runtime-dir", str(tmp_path / "run"), "--as-default-scheduler"]
+    assert cli.main(["run", *where, *options]) == exit_codes.FAILED
+    assert "/nowhere" in capsys.readouterr().err
 
 
 def test_the_name_default_scheduler_is_kube_schedulers_unless_told_otherwise(custom: str) -> None:
