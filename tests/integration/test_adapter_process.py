@@ -13,6 +13,7 @@ from typing import Final
 import orjson
 import pytest
 
+from shared import exit_codes
 from shared.child_plan import ChildPlan
 from shared.feature_gates import parse_feature_gates
 from shared.kube.api_client import JSON, MERGE_PATCH, ApiClient
@@ -166,7 +167,7 @@ def test_a_new_owner_is_told_everything_again(tmp_path: Path, server_url: str) -
 def test_what_cannot_work_ends_with_a_clear_line(tmp_path: Path) -> None:
     with adapter_of(tmp_path, kubeconfig=str(tmp_path / "missing")) as adapter:
         _, errors = adapter.communicate(timeout=HANG_S)
-        assert adapter.returncode == 1
+        assert adapter.returncode == exit_codes.FILE_UNUSABLE
         assert b"missing" in errors
         assert b"cannot be read" in errors
         assert b"Traceback" not in errors
