@@ -266,10 +266,12 @@ class KindWatch:
                 # Only now, so that an owner is not told of lists that cannot be had.
                 self._start_list()
             self._record("page", body)
-            token = self._feed.page(body)
+            former, token = token, self._feed.page(body)
             await self._sink.room()
             if not token:
                 break
+            if token == former:
+                raise UnreadableListError(self._kind.plural, "a page is followed by itself")
         self._expired_token_count = 0
         self._is_doubtful = False
         self._record("listed", b"")

@@ -264,6 +264,21 @@ def test_a_long_list_comes_in_pages() -> None:
     run(main)
 
 
+def test_a_page_that_is_followed_by_itself_is_listed_anew_after_a_pause() -> None:
+    async def main() -> None:
+        steps = script(
+            lists("a", token="t1"),
+            lists("b", token="t1", expect_token="t1"),
+            lists("a", "b", version="12"),
+            watches(event("ADDED", "c", "13"), since="12", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "+b", "sync", "+a", "+b", "synced 12", "+c")
+            assert len(w.delays) == 1
+
+    run(main)
+
+
 def test_an_expired_continue_token_starts_the_list_over_and_then_without_pages() -> None:
     async def main() -> None:
         steps = script(
