@@ -11,6 +11,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from errno import EMFILE, ENFILE
 from typing import Final
 
 import msgspec
@@ -197,6 +198,8 @@ def remedy_of(error: OperationalError) -> str:
             return "what answers there does not speak TLS; is its address one with http://?"
         case ConnectFailed() if isinstance(cause, socket.gaierror | ValueError):
             return "check the host's name in the address, and the machine's resolver"
+        case ConnectFailed() if isinstance(cause, OSError) and cause.errno in (EMFILE, ENFILE):
+            return "raise the limit of open files, of this process or of the host"
         case ConnectFailed() if type(error) is ConnectFailed:
             return "check the address, and that the API server (or the proxy) runs there"
         case TooManyRequests():

@@ -4,6 +4,7 @@ import asyncio
 import socket
 import ssl
 from collections.abc import Callable
+from errno import EMFILE
 
 import msgspec
 import pytest
@@ -173,6 +174,7 @@ def caused(cause: OSError) -> api_errors.ConnectFailed:
         (caused(ssl.SSLCertVerificationError()), "certificate-authority"),
         (caused(ssl.SSLError()), "http://"),
         (caused(socket.gaierror()), "name"),
+        (caused(OSError(EMFILE, "")), "open files"),
         (caused(ConnectionRefusedError()), "runs there"),
         (api_errors.ProtocolViolation("x"), "https://"),
         (api_errors.ConnectionLost("x"), "https://"),
