@@ -16,7 +16,7 @@ class Matching:
         self._had_by: dict[DeviceId, Sequence[DeviceId]] = {}
         """Device -> all that whoever has it could do with."""
         self.looked_at = 0
-        """How many devices were, one after the other."""
+        """How many devices the last request was tried with."""
 
     @property
     def size(self) -> int:
@@ -26,6 +26,7 @@ class Matching:
     def add(self, ways: Sequence[tuple[int, Mapping[DeviceId, bool]]]) -> bool:
         """Whether a request can be met as well, perhaps as others take other devices, in one of these
         ways: so many of these devices. True: others may have the device at the same time."""
+        self.looked_at = 0
         if not ways:
             return False
         devices: dict[DeviceId, bool] = {}

@@ -1,17 +1,19 @@
 """The allocator on one node. Cases mirror upstream's allocatortesting/allocator_testing.go, v1.36."""
 
+import random
 from collections.abc import Mapping, Sequence
 from typing import Any
 
 import pytest
 
+from shared.dra import allocator
 from shared.dra.allocated import AllocatedState
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import allocate, understand
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
-from shared.dra.search_work import Work, WorkError
+from shared.dra.search_work import FREE_STEPS, Work, WorkError
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from tests.support.devices import (
@@ -368,6 +370,63 @@ def test_devices_that_several_may_have_are_not_too_few() -> None:
     found = given([make_claim(requests=requests)], slices)
     assert found is not None
     assert found[0][-3:] == [("r1", "shared"), ("r2", "d13"), ("r2", "shared")]
+
+
+def _drawn(draw: random.Random) -> tuple[list[ResourceClaim], list[ResourceSlice]]:
+    """A few devices of all kinds, and claims that may ask for too many of them."""
+    cores = {"cores": {"value": "3", "requestPolicy": {"default": "1"}}}
+    devices: list[dict[str, Any]] = []
+    for i in range(draw.randrange(2, 6)):
+        kind: dict[str, Any] = draw.choice([{}, {}, {"allowMultipleAllocations": True}])
+        more: dict[str, Any] = draw.choice([{}, {"taints": [{"key": "k", "effect": "NoSchedule"}]}])
+        model = {"attributes": {"model": draw.choice("ab")}} if draw.random() < 0.9 else {}
+        devices.append(device(f"d{i}", **(kind and {**kind, "capacity": cores}), **more, **model))
+
+    def asked(name: str) -> dict[str, Any]:
+        is_all = draw.random() < 0.2
+        mode: dict[str, Any] = (
+            {"allocationMode": "All"} if is_all else {"count": draw.choice([1, 2, 3])}
+        )
+        some = draw.choice(["true", "false", f"{MODEL} == 'a'", "device.allowMultipleAllocations"])
+        return request(name, **mode, selectors=selectors(some))
+
+    claims = []
+    for c in range(draw.randrange(1, 3)):
+        requests = [
+            asked(f"r{r}")
+            if draw.random() < 0.7
+            else first_available(f"r{r}", *(asked(name) for name in "st"))
+            for r in range(draw.randrange(1, 4))
+        ]
+        same = draw.choice([[], [], [{"matchAttribute": "gpu.example.com/model"}]])
+        claims.append(make_claim(f"c{c}", requests=requests, constraints=same))
+    return claims, [make_slice(NODE, devices)]
+
+
+def test_no_search_is_seen_to_be_in_vain_that_comes_to_anything(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Looked at from the first device on, it is the same search."""
+    in_vain = 0
+    for seed in range(300):
+        claims, slices = _drawn(random.Random(seed))
+        told: list[object] = []
+        for free_steps in (FREE_STEPS, 0):
+            monkeypatch.setattr(allocator, "FREE_STEPS", free_steps)
+            try:
+                work = Work(0)
+                told.append(given(claims, slices, work=work))
+                in_vain += not free_steps and told == [None, None] and work.step_count == 1
+            except (AllocationError, NodeAllocationError) as error:
+                told.append(str(error))
+        assert told[0] == told[1], seed
+    assert in_vain > 30
+    differing = [device("d0"), *(device(n, attributes={"model": n}) for n in "ab")]
+    every = request("r1", allocationMode="All", selectors=selectors("device.attributes.size() > 0"))
+    same = [{"matchAttribute": "gpu.example.com/model", "requests": ["r1"]}]
+    asked = [request("r0"), every, request("r2", selectors=selectors("false"))]
+    with pytest.raises(AllocationError, match="a claim constraint would not be satisfied"):
+        given([make_claim(requests=asked, constraints=same)], [make_slice(NODE, differing)])
 
 
 def test_a_selector_that_fails_on_a_later_device_is_told_before_there_are_too_few() -> None:
