@@ -162,7 +162,12 @@ class PodGroups:
         placements = self._placements(unit)
         if isinstance(placements, str):
             return placements
-        unit.pods.sort(key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0))
+        # Between pods of one moment, too, the order is that of the last attempt: what one was given room
+        # for beside the others would not do otherwise.
+        places = {uid: place for place, uid in enumerate(self.uids(unit.key))}
+        unit.pods.sort(
+            key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0, places.get(pod.uid, 0))
+        )
         self._late[unit.key] = []
         needed_count = self.needed(unit.key, unit.pods[0])
         hold = None

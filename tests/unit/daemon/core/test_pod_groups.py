@@ -14,7 +14,7 @@ import pytest
 from daemon.core.dispatch import Attempt
 from daemon.core.events import Event, ScorerSaid
 from daemon.core.owner_counts import Count
-from daemon.core.pod_groups import GroupSettings
+from daemon.core.pod_groups import GroupSettings, Unit
 from daemon.core.queue.queued_pod import Place
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.cluster_view import ClusterView
@@ -598,6 +598,19 @@ def test_a_gang_that_reserve_refuses_one_of_waits(code: Code) -> None:
     assert berth.told("p1") == NO_QUORUM
     assert "not p2" in berth.told("p2")
     assert berth.state.counters[Count.ATTEMPTS_REPEATED] == 1
+
+
+def test_members_are_tried_in_the_same_order_each_time() -> None:
+    """Whichever of them is woken first: one may count on another for which room was made."""
+    berth = Gangs()
+    berth.add_group("pg1", 2)
+    berth.tell(*(PodChanged(pod) for pod in gang("p1", "p2", "p3", cpu="8")))
+    berth.settle()
+    waiting = sorted(berth.state.queue, key=lambda pod: pod.record.name, reverse=True)
+    assert len({pod.initial_attempt_s for pod in waiting}) == 1
+    unit = Unit(waiting, "default/pg1")
+    berth.state.facts.groups.begin(unit)
+    assert [pod.record.name for pod in unit.pods] == ["p1", "p2", "p3"]
 
 
 def test_the_condition_says_what_a_gang_lacks() -> None:
