@@ -15,7 +15,7 @@ CLAIM = {"resourceClaims": [{"name": "c", "resourceClaimTemplateName": "t"}]}
 EPHEMERAL = {"volumes": [{"name": "v", "ephemeral": {"volumeClaimTemplate": {"spec": {}}}}]}
 READ = (
     "labels", "requests", "fit_filter_requests", "fit_score_requests", "host_ports", "claim_keys",
-    "claim_uses", "takes_claims", "takes_more_than_room", "pod_terms", "required_nodes", "term_counts",
+    "claim_uses", "takes_claims", "pod_terms", "required_nodes", "term_counts",
     "priority", "spec", "template",
 )  # fmt: skip
 

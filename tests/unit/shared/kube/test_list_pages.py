@@ -3,7 +3,8 @@
 import asyncio
 from typing import cast
 
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import JSON, ApiClient
+from shared.kube.http_connection import Answer
 from shared.kube.list_pages import list_pages
 
 ANSWERS = {
@@ -15,9 +16,11 @@ ANSWERS = {
 class Server:
     """Answers what it is asked, word for word."""
 
-    async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
-        assert timeout_s == 9.0
-        return ANSWERS[path]
+    async def request(
+        self, method: str, path: str, *, accept: str, timeout_s: float | None
+    ) -> Answer:
+        assert (method, accept, timeout_s) == ("GET", JSON, 9.0)
+        return Answer(200, ANSWERS[path], None)
 
 
 async def pages() -> list[tuple[str, list[bytes]]]:
