@@ -1,14 +1,16 @@
 """Who may read what, as an API server answers."""
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
 
 from bench.manual_clock import ManualClock
-from daemon.endpoints.access import DelegatedAccess, bearer_token, refused, user_of
+from daemon.endpoints.access import DelegatedAccess, bearer_token, refused, reviewer, user_of
 from daemon.endpoints.zpages import Page
+from shared import exit_codes
 from shared.errors import OperationalError
 from shared.kube.api_client import ApiClient
 from shared.limits import ACCESS_ANSWERS_MAX
@@ -158,3 +160,13 @@ def test_another_scheme_is_no_token(scheme: str) -> None:
     refusal = asyncio.run(scene.access.refusal("/metrics", {"authorization": scheme}, None))
     assert refusal is not None
     assert refusal.status == 403
+
+
+def test_a_kubeconfig_that_is_being_rewritten_has_the_endpoints_tried_again(tmp_path: Path) -> None:
+    """Without it they would know nobody until they are started anew."""
+    kubeconfig = tmp_path / "kubeconfig"
+    kubeconfig.touch()
+    with pytest.raises(SystemExit) as ended:
+        reviewer(EndpointOptions(), str(kubeconfig))
+    assert ended.value.code == exit_codes.FILE_UNUSABLE
+    assert reviewer(EndpointOptions(), "") is None
