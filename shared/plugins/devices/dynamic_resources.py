@@ -372,6 +372,8 @@ class DynamicResources(DefaultNormalizeScore):
     ) -> bytes:
         """The claims of a reserved pod, but those that were reserved for it before and have no devices
         that a driver still has to prepare: these are waited for."""
+        if not self.reserves_for(pod):
+            return b""
         assumed = cluster.objects.assumed(CLAIMS)
         work = []
         for key, claim in self.used_claims(record, pod, cluster).items():

@@ -205,8 +205,7 @@ class VolumeBinding:
     ) -> bytes:
         """What a reserved pod gets that is not bound yet; not what was assumed for it: a pod that shares
         a claim with an earlier one finds nothing left to assume, and waits for the same volume."""
-        claims = self._claims_of(pod, cluster)
-        if not claims.waiting:
+        if not pod.claim_uses or not (claims := self._claims_of(pod, cluster)).waiting:
             return b""
         found = VolumeSearch(claims, cluster, np.array([row], np.intp)).at(0)
         take = [
