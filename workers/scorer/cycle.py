@@ -367,13 +367,19 @@ class Cycle:
             )
             if choice is not None:
                 return choice
-        evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
         if task.uid:
-            row = self._replica.view.nominations.row_of(task.uid)
-            if self._engine.takes_nominated(evaluation, row, task.uid):
+            row = self._nominated_row(task)
+            if row >= 0:
                 return Choice(row, 0, 1)
-            evaluation = self._evaluated(task, pod_class)
+        evaluation = self._evaluated(task, pod_class)
         return self._engine.choose(evaluation, tie_break) or evaluation
+
+    def _nominated_row(self, task: PodTask) -> int:
+        """Of the node that the pod is nominated to, if that takes it; else -1."""
+        pod_class = self._replica.classes[task.class_id]
+        row = self._replica.view.nominations.row_of(task.uid)
+        evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
+        return row if self._engine.takes_nominated(evaluation, row, task.uid) else -1
 
     def _among(self, ties: Ties, ticket: int) -> int:
         if self._tie_break == BY_NAME:

@@ -114,15 +114,8 @@ class ExtendedCycle(Cycle):
 
     def nominated_node(self, task: ExtendedTask) -> str:
         """The node that the pod is nominated to, if it takes the pod; else empty."""
-        if not task.is_nominated:
-            return ""
-        pod_class = self._replica.classes[task.class_id]
-        view = self._replica.view
-        row = view.nominations.row_of(task.uid)
-        evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
-        if not self._engine.takes_nominated(evaluation, row, task.uid):
-            return ""
-        return view.nodes.name_of(row)
+        row = self._nominated_row(_plain(task)) if task.is_nominated else -1
+        return "" if row < 0 else self._replica.nodes.name_of(row)
 
     def feasible_nodes(self, task: ExtendedTask) -> list[str]:
         """The nodes that pass the filters; none if a filter failed."""
