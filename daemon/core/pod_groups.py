@@ -74,6 +74,8 @@ class PodGroups:
         """Key of a group that is out with a scorer -> pods of it that came since."""
         self._refused: dict[str, frozenset[str]] = {}
         """Key -> pods (uids) without which the next try is, as for `tried_without`."""
+        self._left_out: dict[str, frozenset[str]] = {}
+        """The same of the try that is under way, or was the last."""
 
     # Who is in which group -----------------------------------------------------------------------
 
@@ -107,6 +109,7 @@ class PodGroups:
             if not pods:
                 del self._pods[record.group_key]
                 self._refused.pop(record.group_key, None)
+                self._left_out.pop(record.group_key, None)
 
     def uids(self, key: str) -> Collection[str]:
         return self._pods.get(key, {})
@@ -144,11 +147,11 @@ class PodGroups:
         """Reserve or Permit has refused these pods, and others of their group are tried again at once,
         as what was found for them counted on these. Together they would be tried for ever, each time in
         the same way; upstream asks these plugins before it looks at the next pod."""
-        self._refused[key] = frozenset(uids)
+        self._refused[key] = frozenset(uids) | self._left_out.get(key, frozenset())
 
     def mates(self, key: str) -> list[str]:
         """The pods (uids) of a group that are tried when one of them is."""
-        refused = self._refused.pop(key, ())
+        refused = self._left_out[key] = self._refused.pop(key, frozenset())
         return [uid for uid in self.uids(key) if uid not in refused]
 
     def begin(self, unit: Unit, *, may_hold: bool = False) -> GroupTask | str:

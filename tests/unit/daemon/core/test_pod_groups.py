@@ -542,13 +542,16 @@ def test_pods_of_a_group_are_not_placed_without_the_extender_that_has_a_say() ->
     assert berth.told("p1") == "extenders cannot be asked about the pods of a group"
 
 
-class RefusesSecond:
-    """Permit for all but one pod."""
+class Refuses:
+    """Permit for all but these pods."""
 
-    NAME: ClassVar[str] = "RefusesSecond"
+    NAME: ClassVar[str] = "Refuses"
+
+    def __init__(self, *names: str) -> None:
+        self._names = names
 
     def permit(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Any:
-        if record.name == "p2":
+        if record.name in self._names:
             return PermitResult(Status(Code.UNSCHEDULABLE, ("not p2",), self.NAME), 0.0)
         return PermitResult(SUCCESS, 0.0)
 
@@ -572,21 +575,21 @@ class NotReserved:
 
 
 def test_a_pod_that_a_permit_plugin_refuses_goes_back_alone() -> None:
-    berth = Gangs(permit=[RefusesSecond()])
+    berth = Gangs(permit=[Refuses("p2")])
     berth.add_group("pg1", 2)
     berth.add(*gang("p1", "p2", "p3"))
     assert berth.bound_names() == {"p1", "p3"}
     assert berth.waiting() == {"p2"}
 
 
-def test_a_pod_that_had_no_room_beside_one_that_permit_refuses_has_it_then() -> None:
-    berth = Gangs(permit=[RefusesSecond()])
-    for pod in (*gang("p2", cpu="3", priority=1), *gang("p3", cpu="3")):
+def test_a_pod_that_had_no_room_beside_those_that_permit_refuses_has_it_then() -> None:
+    berth = Gangs(permit=[Refuses("p1", "p2")])
+    for pod in (*gang("p1", "p2", cpu="3", priority=1), *gang("p3", cpu="3")):
         berth.add_pod(pod)
-    berth.tell_group("pg1")  # So that both are tried together.
+    berth.tell_group("pg1")  # So that all are tried together.
     berth.settle()
     assert berth.bound_names() == {"p3"}
-    assert berth.waiting() == {"p2"}
+    assert berth.waiting() == {"p1", "p2"}
 
 
 @pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.ERROR])
