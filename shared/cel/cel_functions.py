@@ -11,19 +11,10 @@ quantity,regex,semverlib}.go, v1.36.
 import functools
 import itertools
 import math
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from shared.cel.cel_operators import (
-    OPERATORS,
-    Function,
-    add,
-    compare,
-    contains,
-    equals,
-    is_number,
-    typed,
-)
+from shared.cel.cel_operators import OPERATORS, add, compare, contains, equals, is_number, typed
 from shared.cel.cel_regex import find, find_all, matches
 from shared.cel.cel_semver import normalized_semver, parse_semver
 from shared.cel.cel_values import (
@@ -156,7 +147,7 @@ def _quantity(text: str) -> CelQuantity:
         raise CelError(error.in_brief or f"error parsing quantity: {error}") from error
 
 
-def _is_readable(read: Function, *values: Any) -> bool:
+def _is_readable(read: Callable[..., Any], *values: Any) -> bool:
     """isQuantity and isSemver."""
     try:
         read(*values)
@@ -223,7 +214,7 @@ def _of_non_zero(value: Any) -> Optional:
     return NONE if is_zero else Optional(True, value)
 
 
-_METHODS: Final[Mapping[tuple[str, int], Function]] = {
+_METHODS: Final[Mapping[tuple[str, int], Callable[..., Any]]] = {
     ("contains", 1): typed(lambda t, p: p in t, str, str),
     ("startsWith", 1): typed(str.startswith, str, str),
     ("endsWith", 1): typed(str.endswith, str, str),
@@ -271,7 +262,7 @@ _METHODS: Final[Mapping[tuple[str, int], Function]] = {
     ("hasValue", 0): typed(lambda o: o.is_present, Optional),
     ("value", 0): typed(_value, Optional),
 }
-_GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
+_GLOBALS: Final[Mapping[tuple[str, int], Callable[..., Any]]] = {
     **OPERATORS,
     ("size", 1): _size,
     ("dyn", 1): lambda value: value,
@@ -295,7 +286,7 @@ _GLOBALS: Final[Mapping[tuple[str, int], Function]] = {
 }
 
 
-FUNCTIONS: Final[Mapping[tuple[str, bool, int], Function]] = {
+FUNCTIONS: Final[Mapping[tuple[str, bool, int], Callable[..., Any]]] = {
     **{(name, True, count): function for (name, count), function in _METHODS.items()},
     **{(name, False, count): function for (name, count), function in _GLOBALS.items()},
 }
