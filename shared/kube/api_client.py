@@ -178,9 +178,8 @@ class ApiClient:
             try:
                 answer = await sent
             except asyncio.CancelledError:
-                if (
-                    sent.cancelled()
-                ):  # An answer may still come, and must not meet the next request.
+                # An answer may still come, and must not meet the next request.
+                if sent.cancelled():
                     connection.abort()
                 raise
             except ConnectionLost:
