@@ -240,6 +240,9 @@ BACKLOG_BYTES_MAX: Final = 16 * BATCH_BYTES_MAX
 TOLD_NODES_MAX: Final = 131_072
 """Of which the adapter knows whether they say something new. At some 250 bytes: 33 MB."""
 
+SHARED_TEMPLATES_MAX: Final = 4096
+"""Templates of pods, which those that are alike share. At some 400 bytes: 2 MB."""
+
 RECENT_EVENTS_MAX: Final = 4096
 RECENT_DELETIONS_MAX: Final = 4096
 """Of one kind, by which the adapter knows what it has told already. At some 200 bytes: 20 kinds

@@ -5,6 +5,7 @@ owner then knows a template by its bytes and computes requests, classes and so o
 distinct template, not once for each pod.
 """
 
+from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
 
@@ -23,6 +24,7 @@ from shared.kube.api.core_v1 import (
 )
 from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta, condition_of
 from shared.kube.well_known import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION_BY_SCHEDULER
+from shared.limits import SHARED_TEMPLATES_MAX
 
 
 class OwnFacts(ApiStruct):
@@ -119,7 +121,7 @@ def split_pod(pod: Pod) -> PodRecord:
         deleted=meta.deletion_timestamp or "",
         started=status.start_time or "",
         nominated_node_name=status.nominated_node_name,
-        template=msgspec.Raw(_encoder.encode(template)),
+        template=_shared(_encoder.encode(template)),
         is_preempted=disrupted is not None
         and disrupted.status == "True"
         and disrupted.reason == PREEMPTION_BY_SCHEDULER,
@@ -127,6 +129,12 @@ def split_pod(pod: Pod) -> PodRecord:
         group=(group.pod_group_name or "") if group is not None else "",
         told_why=why_digest(told.reason, told.message) if told and told.status == "False" else b"",
     )
+
+
+@lru_cache(SHARED_TEMPLATES_MAX)
+def _shared(template: bytes) -> msgspec.Raw:
+    """One for pods that are alike: an adapter keeps all of them, and half of one is its template."""
+    return msgspec.Raw(template)
 
 
 def why_digest(reason: str, message: str) -> bytes:

@@ -124,6 +124,16 @@ def test_a_new_owner_is_told_what_the_last_one_knew() -> None:
     assert names(told[4:]) == ["b"]
 
 
+def test_pods_that_are_alike_share_what_is_kept_of_them() -> None:
+    feed, told = feed_of("pods")
+    labels = {"app": "x"}
+    for name, app in (("a", labels), ("b", labels), ("c", None)):
+        feed.line(line("ADDED", item(name) | {"spec": {"nodeSelector": app}}))
+    a, b, c = (message.pod.template for message in told if isinstance(message, PodChanged))
+    assert a is b
+    assert a != c
+
+
 @pytest.mark.parametrize(
     ("waiting", "news"),
     [
