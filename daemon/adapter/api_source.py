@@ -77,13 +77,13 @@ class ApiSource:
                     feed.tell_to(sink.put)
                     watch = KindWatch(
                         kind,
+                        feed,
                         client,
                         sink,
                         rng,
                         self.settings,
                         recorder=self.recorder,
                         unavailable=unavailable,
-                        feed=feed,
                     )
                     watches.append(watch)
                     tasks.create_task(watch.run(), name=f"watch {kind.plural}")

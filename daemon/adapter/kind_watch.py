@@ -41,7 +41,6 @@ from daemon.adapter.recording import Recorder
 from daemon.adapter.unavailable_kinds import UnavailableKinds
 from daemon.adapter.watch_backoff import Backoff
 from shared.errors import OperationalError
-from shared.in_hand import InHand
 from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import (
     ApiError,
@@ -114,6 +113,7 @@ class KindWatch:
     def __init__(
         self,
         kind: ResourceKind,
+        feed: KindFeed,
         client: StreamClient,
         sink: MessageSink,
         rng: random.Random,
@@ -121,11 +121,9 @@ class KindWatch:
         recorder: Recorder | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         unavailable: UnavailableKinds | None = None,
-        in_hand: InHand | None = None,
-        feed: KindFeed | None = None,
     ) -> None:
         """Failures of the connection are the client's to tell (`shared/kube/connection_problems.py`).
-        `feed`: of the watch before, for another owner."""
+        `feed` puts into the sink what it is told; it may be an earlier watch's, for another owner."""
         self._kind = kind
         self._client = client
         self._sink = sink
@@ -134,8 +132,8 @@ class KindWatch:
         self._recorder = recorder
         self._sleep = sleep
         self._unavailable = unavailable or UnavailableKinds()
-        self._feed = feed or KindFeed(kind, sink.put, in_hand)
-        self._is_told_again = bool(self._feed.resource_version)
+        self._feed = feed
+        self._is_told_again = bool(feed.resource_version)
         self._backoff = Backoff(rng)
         self._expired_token_count = 0
         self._is_reported_unavailable = False

@@ -4,7 +4,7 @@ from collections.abc import AsyncIterator
 from urllib.parse import quote
 
 from shared.kube.api_client import JSON, ApiClient
-from shared.kube.api_errors import read_answer
+from shared.kube.api_errors import ProtocolViolation, read_answer
 from shared.kube.decode import RawPage, raw_page_decoder
 
 
@@ -18,7 +18,7 @@ async def list_pages(
     accept: str = JSON,
 ) -> AsyncIterator[RawPage]:
     """All of a list; ApiError or TransportError where it cannot be had whole."""
-    place = ""
+    place, token = "", ""
     query = f"limit={page_size}"
     if field_selector:
         query += f"&fieldSelector={quote(field_selector)}"
@@ -27,6 +27,9 @@ async def list_pages(
         answer = await api.request("GET", where, accept=accept, timeout_s=timeout_s)
         page = read_answer(raw_page_decoder, answer.body)
         yield page
-        if not page.metadata.continue_token:
+        former, token = token, page.metadata.continue_token
+        if not token:
             return
-        place = f"&continue={quote(page.metadata.continue_token)}"
+        if token == former:
+            raise ProtocolViolation(f"{path}: a page is followed by itself")
+        place = f"&continue={quote(token)}"

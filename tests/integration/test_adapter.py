@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from daemon.adapter.api_source import ApiSource
+from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.process import Adapter
 from shared.kube.cluster_access import access_at
@@ -202,8 +203,10 @@ async def watching(
     async with ScriptedServer(handler) as server:
         collector = Collector()
         client = StreamClient(access_at(server.url))
+        kind = custom_kind(plural) if is_custom(plural) else KINDS_BY_PLURAL[plural]
         watch = KindWatch(
-            custom_kind(plural) if is_custom(plural) else KINDS_BY_PLURAL[plural],
+            kind,
+            KindFeed(kind, collector.put),
             client,
             collector,
             random.Random(1),

@@ -14,6 +14,7 @@ from typing import Any
 import pytest
 
 from bench.apiserver.fault_plan import Rule
+from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from shared.kube.cluster_access import access_at
 from shared.kube.http_stream import HttpStream, StreamClient
@@ -55,8 +56,10 @@ async def watching(
     patience = dict.fromkeys(
         ["idle_s_max", "initial_idle_s_max", "page_timeout_s"], server.patience_s
     )
+    kind = KINDS_BY_PLURAL[plural]
     watch = KindWatch(
-        KINDS_BY_PLURAL[plural],
+        kind,
+        KindFeed(kind, mirror.put),
         client,
         mirror,
         random.Random(1),

@@ -3,11 +3,16 @@
 import asyncio
 from typing import cast
 
+import pytest
+
 from shared.kube.api_client import JSON, ApiClient
+from shared.kube.api_errors import ProtocolViolation
 from shared.kube.http_connection import Answer
 from shared.kube.list_pages import list_pages
 
 ANSWERS = {
+    "/api/v1/pods?limit=2": b'{"metadata":{"continue":"a"},"items":[]}',
+    "/api/v1/pods?limit=2&continue=a": b'{"metadata":{"continue":"a"},"items":[]}',
     "/api/v1/nodes?limit=2": b'{"metadata":{"continue":"a/b+c="},"items":[{"n":1},{"n":2}]}',
     "/api/v1/nodes?limit=2&continue=a/b%2Bc%3D": b'{"metadata":{"resourceVersion":"7"},"items":[{}]}',
 }
@@ -23,8 +28,8 @@ class Server:
         return Answer(200, ANSWERS[path], None)
 
 
-async def pages() -> list[tuple[str, list[bytes]]]:
-    found = list_pages(cast("ApiClient", Server()), "/api/v1/nodes", 2, timeout_s=9.0)
+async def pages(path: str) -> list[tuple[str, list[bytes]]]:
+    found = list_pages(cast("ApiClient", Server()), path, 2, timeout_s=9.0)
     return [
         (page.metadata.resource_version, [bytes(item) for item in page.items or ()])
         async for page in found
@@ -32,4 +37,9 @@ async def pages() -> list[tuple[str, list[bytes]]]:
 
 
 def test_each_page_is_asked_for_where_the_last_one_ended() -> None:
-    assert asyncio.run(pages()) == [("", [b'{"n":1}', b'{"n":2}']), ("7", [b"{}"])]
+    assert asyncio.run(pages("/api/v1/nodes")) == [("", [b'{"n":1}', b'{"n":2}']), ("7", [b"{}"])]
+
+
+def test_a_page_that_is_followed_by_itself_is_no_list() -> None:
+    with pytest.raises(ProtocolViolation, match="followed by itself"):
+        asyncio.run(pages("/api/v1/pods"))
