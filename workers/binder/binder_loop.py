@@ -73,6 +73,8 @@ REPORT_HELD_S: Final = 0.5
 turn of the owner, and a wake with the events about them."""
 REPORT_HELD_MAX: Final = 256
 """An eighth of the orders that a binder is given at a time; with more, the message is paid for."""
+BINDINGS_DRAIN_S: Final = 2.0
+"""After SIGTERM. What is under way then has had `DRAIN_S`, unless the owner has died."""
 RECORDER_DRAIN_S: Final = 3.0
 
 
@@ -159,7 +161,16 @@ class BinderLoop:
         if not self._is_draining:
             self._is_draining = True
             self._log.info("draining", orders=len(self._orders), in_flight=len(self._in_flight))
+            self._loop.call_later(BINDINGS_DRAIN_S, self._cut)
             self._flush_reports()
+
+    def _cut(self) -> None:
+        """The owner's drain has waited for long: the next berth learns what became of what hangs."""
+        if self._in_flight or self._orders:
+            in_flight = len(self._in_flight)
+            self._log.warning("bindings_cut", orders=len(self._orders), in_flight=in_flight)
+            self._abandon()
+            self._end_if_drained()
 
     def stop_now(self) -> None:
         """Ends without finishing anything: its supervisor is gone, and nobody is left to report to."""

@@ -7,7 +7,7 @@ from typing import TypeVar
 import msgspec
 import pytest
 
-from shared.limits import QUIET_S
+from shared.limits import CHILD_STOP_S, QUIET_S
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -22,7 +22,13 @@ from shared.transport.sockets import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, at_once, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome
-from workers.binder.binder_loop import REPORT_HELD_MAX, REPORT_HELD_S, TICK_S, BinderLoop
+from workers.binder.binder_loop import (
+    RECORDER_DRAIN_S,
+    REPORT_HELD_MAX,
+    REPORT_HELD_S,
+    TICK_S,
+    BinderLoop,
+)
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.claim_lines import ClaimLines
@@ -384,6 +390,21 @@ def test_drain_finishes_and_reports_what_was_accepted_then_ends() -> None:
         assert reported == [1, 2]
 
     play(scene, in_flight_max=1)
+
+
+def test_a_binding_that_hangs_is_cut_before_the_supervisor_kills_the_binder() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1, 2))
+        await stage.binds.end(1)
+        stage.binder.drain()
+        await asyncio.sleep(CHILD_STOP_S - RECORDER_DRAIN_S)
+        assert stage.has_ended
+        assert stage.binds.under_way == {}
+        reported = [ticket for r in stage.peer.take(BindReport) for ticket in r.finished]
+        assert reported == [1]
+
+    play(scene)
 
 
 def test_drain_waits_until_the_last_report_is_sent() -> None:
