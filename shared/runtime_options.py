@@ -64,6 +64,13 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True):
     resource_name: str = "kube-scheduler"
     resource_namespace: str = "kube-system"
 
+    @property
+    def is_kube_schedulers(self) -> bool:
+        """Berth takes turns with a kube-scheduler as kubeadm and others set it up."""
+        theirs = LeaderElection()
+        ours = (self.resource_namespace, self.resource_name)
+        return self.leader_elect and ours == (theirs.resource_namespace, theirs.resource_name)
+
 
 class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     server: str = ""

@@ -14,7 +14,7 @@ from shared.config import API_VERSION, KIND, SchedulerConfiguration, parse_confi
 from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import parse_feature_gates
-from shared.framework.runtime.profiles import MULTI_POINT, ProfileConfig
+from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME, MULTI_POINT, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.go_yaml import composed
 from shared.plugins.in_tree import InTreeRegistry
@@ -67,10 +67,17 @@ def _with_line(root: yaml.Node | None, index: int, problem: str) -> str:
     return f"{told} ({line}: {rest if is_deeper else what}" if line else problem
 
 
-def notes_of(configuration: SchedulerConfiguration, feature_gates: str) -> list[str]:
-    """Settings of both that were accepted and have no effect."""
+def notes_of(checked: Checked, feature_gates: str) -> list[str]:
+    """What may not be meant so: settings of both that were accepted and have no effect, and a lease for
+    which berth would wait though no other schedules these pods."""
+    configuration, built = checked
     ignored = parse_feature_gates(feature_gates).without_effect
-    return [*configuration.notes, *(f"--feature-gates {gate}: no effect" for gate in ignored)]
+    notes = [*configuration.notes, *(f"--feature-gates {gate}: no effect" for gate in ignored)]
+    names = [made.scheduler_name for made in built]
+    if configuration.leader_election.is_kube_schedulers and DEFAULT_SCHEDULER_NAME not in names:
+        remedy = "give leaderElection a resourceName of its own, or berth waits while one runs"
+        notes.append(f"the lease is kube-scheduler's; {remedy}")
+    return notes + [f"profile {made.scheduler_name}: {n}" for made in built for n in made.notes]
 
 
 def effective_yaml(path: str, feature_gates: str = "") -> str:
@@ -84,7 +91,12 @@ def shown(checked: Checked, feature_gates: str) -> str:
     problems = installation_problems()
     if problems:
         raise ConfigurationError("this installation", problems)
-    comments = _comments(notes_of(configuration, feature_gates), built)
+    notes = notes_of(checked, feature_gates) + [
+        f"profile {made.scheduler_name}: every node is scored (percentageOfNodesToScore is not set)"
+        for made in built
+        if made.percentage_of_nodes_to_score is None
+    ]
+    comments = "".join(f"# {note}\n" for note in notes)
     document = effective_document(configuration, built)
     return comments + yaml.safe_dump(document, sort_keys=False, default_flow_style=False)
 
@@ -112,16 +124,6 @@ def effective_document(
             for profile, made in zip(configuration.profiles, built, strict=True)
         ],
     }
-
-
-def _comments(notes: list[str], built: list[BuiltProfile]) -> str:
-    lines = list(notes)
-    for made in built:
-        where = f"profile {made.scheduler_name}"
-        lines += [f"{where}: {note}" for note in made.notes]
-        if made.percentage_of_nodes_to_score is None:
-            lines.append(f"{where}: every node is scored (percentageOfNodesToScore is not set)")
-    return "".join(f"# {line}\n" for line in lines)
 
 
 def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:

@@ -20,7 +20,7 @@ from shared.extenders.extender_client import extender_access
 from shared.framework.queueing_hints import custom_resources
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
 from shared.kube.find_access import find_access
-from shared.runtime_options import EndpointOptions, LeaderElection, RuntimeOptions
+from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
 from shared.transport.remote import WorkersEntrance
 from shared.yaml_fields import read_text
@@ -36,45 +36,33 @@ def run_berth(options: RuntimeOptions) -> int:
     problems = option_problems(options)
     if problems:
         raise ConfigurationError("command line", problems)
-    plan, configuration = make_plan(options)
+    if options.logging_format:
+        os.environ[FORMAT_VARIABLE] = options.logging_format  # The children's, too.
+    start_logging("supervisor", options.log_level)
+    plan = make_plan(options)
     effective = plan.options
-    with _files_of_others():
-        access = find_access(server=effective.server, kubeconfig=effective.kubeconfig)
     check_endpoints(effective.endpoints)
-    if effective.logging_format:
-        os.environ[FORMAT_VARIABLE] = effective.logging_format  # The children's, too.
-    start_logging("supervisor", effective.log_level)
-    for note in (*options.notes, *notes_of(configuration, options.feature_gates)):
-        log.warning("setting_without_effect", setting=note)
+    with _files_of_others():
+        server = find_access(server=effective.server, kubeconfig=effective.kubeconfig).url
+    for note in options.notes:
+        log.warning("setting_noted", note=note)
     if effective.workers < options.workers:
         log.warning("workers_limited", asked=options.workers, parallelism=effective.workers)
     log.info(
         "starting",
-        server=access.url,
+        server=server,
         runtime_dir=effective.runtime_dir,
         workers=effective.workers,
         binders=effective.binders,
     )
-    if not plan.election.leader_elect:
+    if not (plan.election.leader_elect or effective.observe):
         log.info("no_leader_election", remedy="run one berth only, or set leaderElect: true")
-    elif shares_foreign_lease(plan.election, configuration):
-        log.warning(
-            "lease_of_kube_scheduler",
-            lease=f"{plan.election.resource_namespace}/{plan.election.resource_name}",
-            remedy="set leaderElection.resourceName, or berth waits while a kube-scheduler runs",
-        )
-    return supervisor.run(plan, lambda: make_plan(options)[0])
+    return supervisor.run(plan, lambda: make_plan(options))
 
 
-def shares_foreign_lease(election: LeaderElection, configuration: SchedulerConfiguration) -> bool:
-    """berth waits for kube-scheduler's lease though it schedules under other names."""
-    names = [profile.scheduler_name for profile in configuration.profiles]
-    is_default = election.resource_name == LeaderElection().resource_name
-    return is_default and DEFAULT_SCHEDULER_NAME not in names
-
-
-def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
-    """Everything that the configuration comes to, read anew; ConfigurationError with all problems."""
+def make_plan(options: RuntimeOptions) -> Plan:
+    """Everything that the configuration comes to, read anew; ConfigurationError with all problems.
+    What whoever wrote it should know is logged."""
     text, checked = read_configuration(options)
     configuration, built = checked
     refuse_foreign_name(options, configuration)
@@ -92,10 +80,12 @@ def make_plan(options: RuntimeOptions) -> tuple[Plan, SchedulerConfiguration]:
             WorkersEntrance.read(
                 options.workers_address, options.workers_key_file, options.workers_allowed_file
             )
+    for note in notes_of(checked, options.feature_gates):
+        log.warning("setting_noted", note=note)
     document = effective_document(configuration, built)
     configz = msgspec.json.encode({"componentconfig": document})
     binding = binding_plan(configuration, built)
-    return Plan(effective, configuration.leader_election, text, binding, configz), configuration
+    return Plan(effective, configuration.leader_election, text, binding, configz)
 
 
 def read_configuration(options: RuntimeOptions) -> tuple[str, Checked]:
@@ -126,11 +116,7 @@ def refuse_foreign_name(options: RuntimeOptions, configuration: SchedulerConfigu
     names = [profile.scheduler_name for profile in configuration.profiles]
     if options.as_default_scheduler or options.observe or DEFAULT_SCHEDULER_NAME not in names:
         return
-    ours, theirs = configuration.leader_election, LeaderElection()
-    if ours.leader_elect and (ours.resource_namespace, ours.resource_name) == (
-        theirs.resource_namespace,
-        theirs.resource_name,
-    ):
+    if configuration.leader_election.is_kube_schedulers:
         return  # It is shared with a kube-scheduler that runs as kubeadm and others set it up.
     problem = (
         f"a profile has the schedulerName {DEFAULT_SCHEDULER_NAME}, which is kube-scheduler's (and what"

@@ -100,7 +100,7 @@ def _owner_lines(owner: StatusAnswer, status: BerthStatus) -> list[str]:
     elif owner.is_standby and status.leading is None:
         lines.append("leading     no: it only observes")
     elif owner.is_standby:
-        lines.append("leading     no: another holds the lease; the cache is kept up to date")
+        lines.append("leading     no: it does not hold the lease; the cache is kept up to date")
     lines += [
         f"cluster     {owner.node_count} nodes, {owner.pod_count} pods"
         f" ({owner.assumed_pod_count} assumed), {'listed' if owner.synced else 'being listed'},"

@@ -16,12 +16,7 @@ import pytest
 from daemon import cli
 from daemon.adapter.api_source import watched_kinds
 from daemon.commands.check_config import check, effective_yaml
-from daemon.commands.run_berth import (
-    check_endpoints,
-    make_plan,
-    shares_foreign_lease,
-    with_configuration,
-)
+from daemon.commands.run_berth import check_endpoints, make_plan, with_configuration
 from shared import exit_codes
 from shared.config import load_configuration, parse_configuration
 from shared.errors import ConfigurationError
@@ -134,7 +129,7 @@ def test_the_name_default_scheduler_is_kube_schedulers_unless_told_otherwise(cus
     with pytest.raises(ConfigurationError, match="kube-scheduler's"):
         make_plan(server)
     allowed = msgspec.structs.replace(server, as_default_scheduler=True)
-    plan, _ = make_plan(allowed)
+    plan = make_plan(allowed)
     assert plan.config_text.startswith(HEAD)
     profiles = msgspec.json.decode(plan.configz)["componentconfig"]["profiles"]
     assert [profile["schedulerName"] for profile in profiles] == ["packing", "default-scheduler"]
@@ -145,12 +140,12 @@ def test_a_name_of_its_own_needs_no_permission(tmp_path: Path) -> None:
     path.write_text(
         HEAD + "profiles: [{schedulerName: berth}]\nleaderElection: {leaderElect: true}\n"
     )
-    plan, _ = make_plan(RuntimeOptions(server="http://a", config=str(path)))
+    plan = make_plan(RuntimeOptions(server="http://a", config=str(path)))
     assert plan.election.leader_elect
     overridden = RuntimeOptions(
         server="http://a", config=str(path), overrides={"leaderElection.leaderElect": False}
     )
-    assert not make_plan(overridden)[0].election.leader_elect
+    assert not make_plan(overridden).election.leader_elect
 
 
 class Listens:
@@ -194,7 +189,7 @@ def test_resources_that_plugins_name_are_in_the_plan(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     options = listening(tmp_path / "own.yaml", "foos.v1.example.com", monkeypatch)
-    plan, _ = make_plan(options)
+    plan = make_plan(options)
     assert plan.options.custom_kinds == ("foos.v1.example.com",)
     assert watched_kinds(plan.options)[-1].api_path == "/apis/example.com/v1"
 
@@ -412,23 +407,41 @@ def test_a_reader_who_stops_early_ends_the_command_without_a_traceback() -> None
 
 
 @pytest.mark.parametrize(
-    ("fields", "is_elected", "is_foreign"),
+    ("fields", "is_elected"),
     [
-        ("profiles: [{schedulerName: mine}]", True, True),
-        ("leaderElection: {resourceName: mine}\nprofiles: [{schedulerName: mine}]", True, False),
-        ("leaderElection: {leaderElect: null}", True, False),
-        ("leaderElection: {leaderElect: false}", False, False),
+        ("leaderElection: {resourceName: mine}\nprofiles: [{schedulerName: mine}]", True),
+        ("leaderElection: {leaderElect: null}", True),
+        ("leaderElection: {leaderElect: false}", False),
     ],
 )
 def test_a_leader_is_elected_unless_it_is_switched_off(
-    fields: str, is_elected: bool, is_foreign: bool, tmp_path: Path
+    fields: str, is_elected: bool, tmp_path: Path
 ) -> None:
-    """And whoever would wait for kube-scheduler's lease beside it is told so."""
     path = tmp_path / "berth.yaml"
-    path.write_text(
-        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n" + fields
-    )
+    path.write_text(HEAD + fields)
     options = RuntimeOptions(server="http://a", config=str(path), as_default_scheduler=True)
-    plan, configuration = make_plan(options)
-    assert plan.election.leader_elect == is_elected
-    assert shares_foreign_lease(plan.election, configuration) == is_foreign
+    assert make_plan(options).election.leader_elect == is_elected
+
+
+@pytest.mark.parametrize(
+    ("fields", "told"),
+    [
+        ("profiles: [{schedulerName: mine}]", "the lease is kube-scheduler's"),
+        ("enableProfiling: true", "enableProfiling: no effect"),
+        (
+            "profiles: [{pluginConfig: [{name: Nope}]}]",
+            "profile default-scheduler: pluginConfig: Nope: no effect",
+        ),
+        ("leaderElection: {resourceName: a}\nprofiles: [{schedulerName: mine}]", ""),
+    ],
+)
+def test_what_may_not_be_meant_so_is_told_at_the_start_as_by_check_config(
+    fields: str, told: str, tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    path = tmp_path / "berth.yaml"
+    path.write_text(HEAD + fields)
+    make_plan(RuntimeOptions(server="http://a", config=str(path)))
+    logged = [vars(each)["berth_fields"]["note"] for each in caplog.records]
+    assert len(logged) == bool(told)
+    assert all(note.startswith(told) for note in logged)
+    assert f"# {told}" in effective_yaml(str(path))

@@ -141,7 +141,7 @@ def test_verbosity_is_a_level_of_the_log() -> None:
 
 
 def test_the_name_default_scheduler_is_shared_by_turns() -> None:
-    plan, _ = make_plan(read("--server", "http://a"))
+    plan = make_plan(read("--server", "http://a"))
     assert plan.election.resource_name == "kube-scheduler"
     for alone in (["--leader-elect=false"], ["--leader-elect-resource-name=mine"]):
         with pytest.raises(ConfigurationError, match="without kube-scheduler's lease"):
