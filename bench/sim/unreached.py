@@ -124,7 +124,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/queue/backoff_queue.py:BackoffQueue.set_end:*",
         "shared/framework/runtime/profiles.py:expanded",
         "shared/framework/normalize.py:ratio_table",
-        "shared/plugins/preemption/default_preemption.py:preemption_problems",
+        "shared/plugins/preemption/default_preemption.py:DefaultPreemptionArgs.problems",
         "workers/binder/binder_assembly.py:limits_of:*",
         "workers/scorer/cycle.py:Cycle._among:*first_by_name*",
     ),

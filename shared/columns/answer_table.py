@@ -3,12 +3,16 @@ interned value (a set of taints, ports or images), and one for each other pod cl
 selector, which terms does it bring).
 """
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
+from shared.columns.interning import Interner
+from shared.columns.schema import Int32s
+
+H = TypeVar("H", bound=Hashable)
 V = TypeVar("V")
 T = TypeVar("T")
 
@@ -16,27 +20,28 @@ REMEMBERED_MAX: Final = 4096
 """Beyond what was known at the start. A class takes about 100 bytes here."""
 
 
-class AnswerTable(Generic[V]):
+class AnswerTable(Generic[H]):
     """Answers worked out when a value is first seen.
 
     Belongs to the state of one pod class. Interners grow while the state lives, so every use passes
-    the interner's values, and those that came since are answered first. Ids never change meaning,
+    the interner, and values that came since are answered first. Ids never change meaning,
     hence neither do answers.
     """
 
     __slots__ = ("_answer", "_answers")
 
-    def __init__(self, answer: Callable[[V], Any], dtype: DTypeLike) -> None:
+    def __init__(self, answer: Callable[[H], Any], dtype: DTypeLike) -> None:
         self._answer = answer
         self._answers: NDArray[Any] = np.zeros(0, dtype)
 
-    def covering(self, values: Sequence[V]) -> NDArray[Any]:
-        """The answers by id, for all of `values`."""
+    def of(self, values: Interner[H], ids: Int32s) -> NDArray[Any]:
+        """The answers for `values` of these ids; may be written to."""
         known = len(self._answers)
         if known < len(values):
-            new = [self._answer(value) for value in values[known:]]
+            new = [self._answer(value) for value in values.values[known:]]
             self._answers = np.concatenate((self._answers, np.array(new, self._answers.dtype)))
-        return self._answers
+        found: NDArray[Any] = self._answers[ids]
+        return found
 
 
 class ClassValues(Generic[T, V]):

@@ -9,7 +9,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from shared.columns.schema import Int64s
-from shared.framework.plugin_args import ArgsStruct
+from shared.framework.plugin_args import ArgsStruct, out_of_range
 
 SCORE_MAX: Final = 100
 """Scores after normalisation lie in 0..SCORE_MAX (MaxNodeScore upstream)."""
@@ -54,12 +54,9 @@ def shape_problems(shape: list[UtilizationShapePoint], path: str) -> list[str]:
     for i, point in enumerate(shape):
         if i and shape[i - 1].utilization >= point.utilization:
             problems.append(f"{path}[{i}].utilization: must be above that of the point before")
-        if not 0 <= point.utilization <= UTILIZATION_MAX:
-            problems.append(
-                f"{path}[{i}].utilization: {point.utilization} is not in 0..{UTILIZATION_MAX}"
-            )
-        if not 0 <= point.score <= SHAPE_SCORE_MAX:
-            problems.append(f"{path}[{i}].score: {point.score} is not in 0..{SHAPE_SCORE_MAX}")
+        where = f"{path}[{i}]"
+        problems += out_of_range(f"{where}.utilization", point.utilization, 0, UTILIZATION_MAX)
+        problems += out_of_range(f"{where}.score", point.score, 0, SHAPE_SCORE_MAX)
     return problems
 
 

@@ -161,7 +161,7 @@ class PreEnqueuePlugin(HasName, Protocol):
 
 @runtime_checkable
 class PreFilterPlugin(HasName, Protocol):
-    """Looks at the pod once, before any node. Every Filter plugin may leave it out."""
+    """Looks at the pod once, before any node. A Filter plugin can do without it."""
 
     pre_filter_depends: ClassVar[Dependence | None]
     """None: on the pod alone."""

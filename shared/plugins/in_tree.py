@@ -7,23 +7,14 @@ v1.36.2.
 from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from importlib import metadata
-from typing import Any, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from shared.feature_gates import (
-    GANG_SCHEDULING,
-    STORAGE_CAPACITY_SCORING,
-    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
-    FeatureGates,
-)
+from shared.feature_gates import GANG_SCHEDULING, TOPOLOGY_AWARE_WORKLOAD_SCHEDULING, FeatureGates
 from shared.framework.out_of_tree import Args, Plugin
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.runtime.registry import Registry
 from shared.plugins.binding.default_binder import DefaultBinder
-from shared.plugins.devices.dynamic_resources import (
-    DynamicResources,
-    DynamicResourcesArgs,
-    dynamic_resources_problems,
-)
+from shared.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
 from shared.plugins.gates.gang_scheduling import (
     GangScheduling,
     PodGroupPodsCount,
@@ -31,12 +22,8 @@ from shared.plugins.gates.gang_scheduling import (
 )
 from shared.plugins.gates.scheduling_gates import PrioritySort, SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
-from shared.plugins.interpod.inter_pod_affinity import (
-    InterPodAffinity,
-    InterPodAffinityArgs,
-    interpod_problems,
-)
-from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs, affinity_problems
+from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
+from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs
 from shared.plugins.node.node_filters import (
     NodeDeclaredFeatures,
     NodeName,
@@ -44,11 +31,7 @@ from shared.plugins.node.node_filters import (
     NodeUnschedulable,
     TaintToleration,
 )
-from shared.plugins.preemption.default_preemption import (
-    DefaultPreemption,
-    DefaultPreemptionArgs,
-    preemption_problems,
-)
+from shared.plugins.preemption.default_preemption import DefaultPreemption, DefaultPreemptionArgs
 from shared.plugins.resources.node_resources_balanced_allocation import (
     NodeResourcesBalancedAllocation,
 )
@@ -56,17 +39,11 @@ from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from shared.plugins.resources.resource_args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
-    balanced_problems,
-    fit_problems,
 )
 from shared.plugins.spread.pod_topology_spread import PodTopologySpread
-from shared.plugins.spread.spread_constraints import PodTopologySpreadArgs, spread_problems
+from shared.plugins.spread.spread_constraints import PodTopologySpreadArgs
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
-from shared.plugins.volumes.volume_binding import (
-    VolumeBinding,
-    VolumeBindingArgs,
-    volume_binding_problems,
-)
+from shared.plugins.volumes.volume_binding import VolumeBinding, VolumeBindingArgs
 from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
 from shared.plugins.volumes.volume_zone import VolumeZone
 
@@ -84,7 +61,6 @@ class InTree(NamedTuple):
 def _made(
     plugin: type[Plugin],
     kind: type[ArgsStruct] | None = None,
-    check: Callable[[Any], list[str]] | None = None,
     *,
     takes_gates: bool = False,
     weight: int = 0,
@@ -95,18 +71,10 @@ def _made(
     staging/src/k8s.io/kube-scheduler/config/v1/types.go, v1.36.2)."""
 
     def make(gates: FeatureGates, given: Args) -> Plugin:
-        parsed = [parse_args(plugin.NAME, kind, given, check)] if kind else []
+        parsed = [parse_args(plugin.NAME, kind, given)] if kind else []
         return plugin(*parsed, *([gates] if takes_gates else []))
 
     return plugin.NAME, InTree(make, weight, gate)
-
-
-def _volume_binding(gates: FeatureGates, given: Args) -> Plugin:
-    def check(parsed: VolumeBindingArgs) -> list[str]:
-        return volume_binding_problems(parsed, scores=gates[STORAGE_CAPACITY_SCORING])
-
-    parsed = parse_args(VolumeBinding.NAME, VolumeBindingArgs, given, check)
-    return VolumeBinding(parsed, gates)
 
 
 IN_TREE: Final[Mapping[str, InTree]] = dict(
@@ -116,25 +84,18 @@ IN_TREE: Final[Mapping[str, InTree]] = dict(
         _made(NodeUnschedulable, takes_gates=True),
         _made(NodeName),
         _made(TaintToleration, takes_gates=True, weight=3),
-        _made(NodeAffinity, NodeAffinityArgs, affinity_problems, weight=2),
+        _made(NodeAffinity, NodeAffinityArgs, weight=2),
         _made(NodePorts),
-        _made(NodeResourcesFit, NodeResourcesFitArgs, fit_problems, weight=1),
+        _made(NodeResourcesFit, NodeResourcesFitArgs, weight=1),
         _made(VolumeRestrictions),
         _made(NodeVolumeLimits),
-        (VolumeBinding.NAME, InTree(_volume_binding, 0, "")),
+        _made(VolumeBinding, VolumeBindingArgs, takes_gates=True),
         _made(VolumeZone),
-        _made(
-            PodTopologySpread, PodTopologySpreadArgs, spread_problems, takes_gates=True, weight=2
-        ),
-        _made(InterPodAffinity, InterPodAffinityArgs, interpod_problems, weight=2),
-        _made(DynamicResources, DynamicResourcesArgs, dynamic_resources_problems, weight=2),
-        _made(DefaultPreemption, DefaultPreemptionArgs, preemption_problems),
-        _made(
-            NodeResourcesBalancedAllocation,
-            NodeResourcesBalancedAllocationArgs,
-            balanced_problems,
-            weight=1,
-        ),
+        _made(PodTopologySpread, PodTopologySpreadArgs, takes_gates=True, weight=2),
+        _made(InterPodAffinity, InterPodAffinityArgs, weight=2),
+        _made(DynamicResources, DynamicResourcesArgs, weight=2),
+        _made(DefaultPreemption, DefaultPreemptionArgs),
+        _made(NodeResourcesBalancedAllocation, NodeResourcesBalancedAllocationArgs, weight=1),
         _made(ImageLocality, weight=1),
         _made(DefaultBinder),
         _made(NodeDeclaredFeatures),

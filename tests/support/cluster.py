@@ -9,7 +9,7 @@ from daemon.core.cache import Cache
 from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import Code
+from shared.framework.status import Code, Verdicts, all_pass
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity
@@ -35,6 +35,15 @@ def pod_with(spec: Mapping[str, Any], **others: Any) -> PodInfo:
     """A pod with one container that asks for nothing, unless `spec` says otherwise."""
     containers = [{"name": "c", "image": "img"}]
     return pod_info(make_pod("p", spec={"containers": containers, **spec}, **others))
+
+
+def filtered(plugin: Any, pod: PodInfo, view: ClusterView, rows: Rows) -> Verdicts:
+    """What a filter says by itself; it has nothing against nodes where its PreFilter skips the pod."""
+    result = plugin.pre_filter(pod, view)
+    if result.status.code is Code.SKIP:
+        return all_pass(len(rows))
+    verdicts: Verdicts = plugin.filter(result.state, pod, view, rows)
+    return verdicts
 
 
 def filter_reasons(

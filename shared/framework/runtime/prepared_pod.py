@@ -47,6 +47,12 @@ class PreparedPod(NamedTuple):
         """The node that it is nominated to; -1: to none."""
         return self.cluster.nominations.row_of(self.own_uid)
 
+    @property
+    def may_pass(self) -> bool:
+        """PreFilter takes the pod, or may take it if other pods were gone."""
+        status = self.outcome.status
+        return status.is_success or status.code is Code.UNSCHEDULABLE
+
     def candidate_rows(self) -> Rows:
         """The nodes that Filter has to look at; none where PreFilter rejected the pod."""
         if not self.outcome.status.is_success:
@@ -278,6 +284,6 @@ def _as_of_now(pod: PreparedPod, extensions: PreFilterExtensions | None) -> Prep
 def _respected(pod: PreparedPod, rows: Rows) -> Rows:
     """The nominations to `rows` that a pod must leave room for."""
     nominations = pod.cluster.nominations
-    if not nominations or not len(rows):
+    if not nominations or not len(rows) or not pod.may_pass:
         return NO_ROWS
     return nominations.slots_on(rows, pod.info.priority, pod.own_uid)

@@ -56,7 +56,6 @@ from shared.framework.status import (
     FirstReasons,
     Status,
     Verdicts,
-    all_pass,
     as_one_error,
 )
 from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim
@@ -97,20 +96,18 @@ class DynamicResourcesArgs(ArgsStruct):
     binding_timeout: str = "600s"
     """How long the binder waits for devices to be ready."""
 
-
-def dynamic_resources_problems(args: DynamicResourcesArgs) -> list[str]:
-    """What is wrong with DynamicResources' arguments."""
-    problems = []
-    for name, text, least_s in (
-        ("filterTimeout", args.filter_timeout, 0),
-        ("bindingTimeout", args.binding_timeout, 1),
-    ):
-        try:
-            if parse_duration(text) < least_s:
-                problems.append(f"{name}: must be at least {least_s}s")
-        except ValueError as error:
-            problems.append(f"{name}: {error}")
-    return problems
+    def problems(self) -> list[str]:
+        problems = []
+        for name, text, least_s in (
+            ("filterTimeout", self.filter_timeout, 0),
+            ("bindingTimeout", self.binding_timeout, 1),
+        ):
+            try:
+                if parse_duration(text) < least_s:
+                    problems.append(f"{name}: must be at least {least_s}s")
+            except ValueError as error:
+                problems.append(f"{name}: {error}")
+        return problems
 
 
 class DynamicResources(DefaultNormalizeScore):
@@ -215,12 +212,8 @@ class DynamicResources(DefaultNormalizeScore):
     # Filter ----------------------------------------------------------------------------------------
 
     def filter(
-        self, state: DeviceClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: DeviceClaims, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        if state is None:
-            state = self.pre_filter(pod, cluster).state
-            if not isinstance(state, DeviceClaims):
-                return all_pass(len(rows))  # PreFilter skips the pod, or rejects it altogether.
         said = FirstReasons(len(rows))
         failed = np.zeros(len(rows), np.bool_)
         provided = provided_by_devices(state, cluster, rows)

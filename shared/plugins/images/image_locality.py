@@ -49,8 +49,7 @@ class ImageLocality:
         if state is None:
             return np.zeros(len(rows), np.int64)
         nodes = cluster.nodes
-        found: Int64s = state.covering(nodes.images.values)[nodes.images_id[row_index(rows)]]
-        return found
+        return state.of(nodes.images, nodes.images_id[row_index(rows)])
 
 
 def _image_scores(pod: PodInfo, cluster: ClusterView) -> AnswerTable[ImageSet] | None:

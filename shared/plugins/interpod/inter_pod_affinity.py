@@ -28,10 +28,10 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct
+from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct, out_of_range
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, all_pass, as_one_error
+from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, as_one_error
 from shared.plugin_names import INTER_POD_AFFINITY
 from shared.plugins.interpod.affinity_hints import EVENTS
 from shared.plugins.interpod.matched_term_counts import (
@@ -168,13 +168,8 @@ class InterPodAffinityArgs(ArgsStruct):
     ignore_preferred_terms_of_existing_pods: bool = False
     """Preferred terms of pods on nodes do not count for a pod without preferred terms."""
 
-
-def interpod_problems(args: InterPodAffinityArgs) -> list[str]:
-    """What is wrong with InterPodAffinity's arguments."""
-    weight = args.hard_pod_affinity_weight
-    if 0 <= weight <= WEIGHT_MAX:
-        return []
-    return [f"hardPodAffinityWeight: {weight} is not in 0..{WEIGHT_MAX}"]
+    def problems(self) -> list[str]:
+        return out_of_range("hardPodAffinityWeight", self.hard_pod_affinity_weight, 0, WEIGHT_MAX)
 
 
 class InterPodAffinity:
@@ -211,12 +206,8 @@ class InterPodAffinity:
         return PreFilterResult(SUCCESS if state.may_reject else SKIP, state=state)
 
     def filter(
-        self, state: FilterState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: FilterState, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        if state is None:
-            if pod.pod_terms.errors:
-                return all_pass(len(rows))  # PreFilter has rejected it.
-            state = FilterState(pod, cluster)
         index = row_index(rows)
         reasons = np.zeros(len(rows), np.int64)
         for bit, counts in ((4, state.existing), (2, state.anti_affinity)):

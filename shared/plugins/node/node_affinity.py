@@ -50,27 +50,22 @@ class NodeAffinityArgs(ArgsStruct):
     added_affinity: NodeAffinitySpec | None = None
     """Applies to every pod of the profile, beside the pod's own."""
 
-
-def affinity_problems(args: NodeAffinityArgs) -> list[str]:
-    """What is wrong with NodeAffinity's arguments."""
-    added = args.added_affinity
-    if added is None:
-        return []
-    problems: list[str] = []
-    required = added.required_during_scheduling_ignored_during_execution
-    if required is not None:
-        path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
-        for term in parse_selector(required, path):
-            problems += term.errors
-        for i, stated in enumerate(required.node_selector_terms or ()):
-            problems += _key_problems(stated, f"{path}nodeSelectorTerms[{i}]")
-    preferred = added.preferred_during_scheduling_ignored_during_execution or ()
-    for i, entry in enumerate(preferred):
-        path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
-        if entry.weight and not is_empty(entry.preference):
-            problems += parse_term(entry.preference, path).errors
-            problems += _key_problems(entry.preference, path)
-    return problems
+    def problems(self) -> list[str]:
+        added, problems = self.added_affinity or NodeAffinitySpec(), list[str]()
+        required = added.required_during_scheduling_ignored_during_execution
+        if required is not None:
+            path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
+            for term in parse_selector(required, path):
+                problems += term.errors
+            for i, stated in enumerate(required.node_selector_terms or ()):
+                problems += _key_problems(stated, f"{path}nodeSelectorTerms[{i}]")
+        preferred = added.preferred_during_scheduling_ignored_during_execution or ()
+        for i, entry in enumerate(preferred):
+            path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
+            if entry.weight and not is_empty(entry.preference):
+                problems += parse_term(entry.preference, path).errors
+                problems += _key_problems(entry.preference, path)
+        return problems
 
 
 def _key_problems(term: NodeSelectorTerm, path: str) -> list[str]:

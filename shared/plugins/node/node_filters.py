@@ -129,14 +129,10 @@ class NodeUnschedulable(_ByTolerations):
     NAME: ClassVar[str] = NODE_UNSCHEDULABLE
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        return SKIP_FILTER if self._tolerates(pod) else PreFilterResult(state=False)
+        return SKIP_FILTER if self._tolerates(pod) else PreFilterResult()
 
-    def filter(
-        self, state: bool | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
+    def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         failed = cluster.nodes.unschedulable[row_index(rows)]
-        if state is None and self._tolerates(pod):
-            failed = failed & False
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_UNSCHEDULABLE)
 
     def _repels(self, node: Node, pod: PodInfo) -> bool:
@@ -163,11 +159,10 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
         return PreFilterResult(state=self._answers(is_repelled, pod, np.bool_))
 
     def filter(
-        self, state: AnswerTable[Taints] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: AnswerTable[Taints], pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         nodes = cluster.nodes
-        repelled = state or self._answers(is_repelled, pod, np.bool_)
-        failed = repelled.covering(nodes.taints.values)[nodes.taints_id[row_index(rows)]]
+        failed = state.of(nodes.taints, nodes.taints_id[row_index(rows)])
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_TAINTS)
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
@@ -177,9 +172,7 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
         self, state: AnswerTable[Taints], pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
         nodes = cluster.nodes
-        counts = state.covering(nodes.taints.values)
-        found: Int64s = counts[nodes.taints_id[row_index(rows)]]
-        return found
+        return state.of(nodes.taints, nodes.taints_id[row_index(rows)])
 
     def _repels(self, node: Node, pod: PodInfo) -> bool:
         taints = [(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ()]
@@ -205,14 +198,14 @@ class NodePorts(_OfNode):
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not pod.host_ports:
             return SKIP_FILTER
-        return PreFilterResult(state=_conflict_table(pod))
+        conflict = partial(conflicts, tuple(pod.host_ports))
+        return PreFilterResult(state=AnswerTable[PortSet](conflict, np.bool_))
 
     def filter(
-        self, state: AnswerTable[PortSet] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: AnswerTable[PortSet], pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         nodes = cluster.nodes
-        taken = (state or _conflict_table(pod)).covering(nodes.ports.values)
-        failed = taken[nodes.ports_id[row_index(rows)]]
+        failed = state.of(nodes.ports, nodes.ports_id[row_index(rows)])
         return single_reason(failed, Code.UNSCHEDULABLE, REASON_PORTS)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -234,10 +227,6 @@ def conflicts(wanted: Iterable[PortTuple], used: PortSet) -> bool:
     return any(_is_taken(port, used) for port in wanted)
 
 
-def _conflict_table(pod: PodInfo) -> AnswerTable[PortSet]:
-    return AnswerTable(partial(conflicts, tuple(pod.host_ports)), np.bool_)
-
-
 def _is_taken(port: PortTuple, used: PortSet) -> bool:
     ip, protocol, number = port
     if number <= 0:
@@ -257,14 +246,15 @@ class NodeDeclaredFeatures(_OfNode):
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         required = required_features(pod.spec)
-        return PreFilterResult(state=_lacking(required)) if required else SKIP_FILTER
+        if not required:
+            return SKIP_FILTER
+        return PreFilterResult(state=AnswerTable[FeatureSet](lambda d: not required <= d, np.bool_))
 
     def filter(
-        self, state: AnswerTable[FeatureSet] | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: AnswerTable[FeatureSet], pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         nodes = cluster.nodes
-        lacking = (state or _lacking(required_features(pod.spec))).covering(nodes.features.values)
-        failed = lacking[nodes.features_id[row_index(rows)]]
+        failed = state.of(nodes.features, nodes.features_id[row_index(rows)])
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_FEATURES)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -299,7 +289,3 @@ def required_features(spec: PodSpec) -> FeatureSet:
     if spec.host_network and spec.host_users is False:
         found.add(USER_NAMESPACES_HOST_NETWORK)
     return frozenset(found)
-
-
-def _lacking(required: FeatureSet) -> AnswerTable[FeatureSet]:
-    return AnswerTable(lambda declared: not required <= declared, np.bool_)

@@ -6,7 +6,7 @@ Rules: pkg/scheduler/framework/plugins/defaultpreemption/default_preemption.go, 
 
 from typing import ClassVar, Final
 
-from shared.framework.plugin_args import ArgsStruct
+from shared.framework.plugin_args import ArgsStruct, out_of_range
 from shared.framework.post_filter import FailedAttempt, PostFilterResult, Preemption
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import Code, Status
@@ -28,20 +28,17 @@ class DefaultPreemptionArgs(ArgsStruct):
     min_candidate_nodes_absolute: Int32 = 100
     """... but not fewer than this."""
 
-
-def preemption_problems(args: DefaultPreemptionArgs) -> list[str]:
-    """What is wrong with DefaultPreemption's arguments."""
-    percentage, absolute = args.min_candidate_nodes_percentage, args.min_candidate_nodes_absolute
-    problems = []
-    if not 0 <= percentage <= PERCENTAGE_MAX:
-        problems.append(f"minCandidateNodesPercentage: {percentage} is not in 0..{PERCENTAGE_MAX}")
-    if absolute < 0:
-        problems.append(f"minCandidateNodesAbsolute: {absolute} must not be negative")
-    if percentage == 0 and absolute == 0:
-        problems.append(
-            "minCandidateNodesPercentage: this and minCandidateNodesAbsolute cannot both be 0"
-        )
-    return problems
+    def problems(self) -> list[str]:
+        percentage = self.min_candidate_nodes_percentage
+        absolute = self.min_candidate_nodes_absolute
+        problems = out_of_range("minCandidateNodesPercentage", percentage, 0, PERCENTAGE_MAX)
+        if absolute < 0:
+            problems.append(f"minCandidateNodesAbsolute: {absolute} must not be negative")
+        if percentage == 0 and absolute == 0:
+            problems.append(
+                "minCandidateNodesPercentage: this and minCandidateNodesAbsolute cannot both be 0"
+            )
+        return problems
 
 
 class DefaultPreemption:

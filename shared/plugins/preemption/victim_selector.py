@@ -227,7 +227,7 @@ class VictimSelector:
 
 def fits_without(pod: PreparedPod, row: int, victims: Rows) -> bool:
     """Whether the pod passes every filter on one node once these pods of it are gone."""
-    if not _may_change_its_mind(pod):
+    if not pod.may_pass:
         return False
     extensions, rows = PreFilterExtensions(pod), np.array([row], np.intp)
     with WhatIf(pod.cluster, rows, with_pods=True, on_change=extensions.add_and_remove) as what_if:
@@ -238,19 +238,13 @@ def fits_without(pod: PreparedPod, row: int, victims: Rows) -> bool:
 def victims_on(pod: PreparedPod, row: int) -> Rows:
     """Rows of the pods that a search would have go from one node; none where it would not choose the
     node."""
-    if not _may_change_its_mind(pod):
+    if not pod.may_pass:
         return NO_ROWS
     selector = VictimSelector(pod)
     potential = selector.potential(np.array([row], np.intp))
     if not len(potential.rows):
         return NO_ROWS
     return selector.select(potential, is_alone=selector.looks_beyond).victims
-
-
-def _may_change_its_mind(pod: PreparedPod) -> bool:
-    """Of PreFilter: whether it takes the pod, or may with victims gone."""
-    status = pod.outcome.status
-    return status.is_success or status.code is Code.UNSCHEDULABLE
 
 
 # Which filters are asked again: it changes no answer, only how many questions lead to it ---------------

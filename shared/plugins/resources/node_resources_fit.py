@@ -127,23 +127,20 @@ class NodeResourcesFit:
         has_fixed_needs = not any(can_be_backed(name) for name in state.names)
         return PreFilterResult(state=state, is_final=has_fixed_needs)
 
-    def filter(
-        self, state: FitState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
+    def filter(self, state: FitState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         nodes = cluster.nodes
-        asked = state or self._fit_state(pod, cluster)
         if len(rows) == 1:
-            return _filter_one(asked, nodes, rows.item(0))
+            return _filter_one(state, nodes, rows.item(0))
         index = row_index(rows)
-        requested, allocatable = requested_and_allocatable(nodes, asked.names, index)
-        for i, name in enumerate(asked.names):
-            if name in asked.left_to_devices:
+        requested, allocatable = requested_and_allocatable(nodes, state.names, index)
+        for i, name in enumerate(state.names):
+            if name in state.left_to_devices:
                 allocatable[i] = np.where(allocatable[i] == 0, _PLENTY, allocatable[i])
         is_full = nodes.pod_count[index] >= nodes.allowed_pod_count[index]
-        reasons, never = kernel.fit_reasons(asked.amounts, requested, allocatable, is_full=is_full)
+        reasons, never = kernel.fit_reasons(state.amounts, requested, allocatable, is_full=is_full)
         codes = (reasons != 0) * _UNSCHEDULABLE
         codes[never] = _UNRESOLVABLE
-        return Verdicts(codes, reasons, asked.texts)
+        return Verdicts(codes, reasons, state.texts)
 
     def room_asked(self, pod: PodInfo, cluster: ClusterView) -> RoomAsked | None:
         """See `RoomFilter`. Not where devices may provide some of it."""

@@ -9,7 +9,7 @@ from typing import Final
 import msgspec
 
 from shared.framework.normalize import UtilizationShapePoint, shape_problems
-from shared.framework.plugin_args import QUALIFIED_NAME, WEIGHT_MAX, ArgsStruct
+from shared.framework.plugin_args import QUALIFIED_NAME, WEIGHT_MAX, ArgsStruct, out_of_range
 
 STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
 
@@ -23,6 +23,9 @@ class ResourceSpec(ArgsStruct):
 class RequestedToCapacityRatioParam(ArgsStruct):
     shape: list[UtilizationShapePoint] = msgspec.field(default_factory=list)
 
+    def problems(self) -> list[str]:
+        return shape_problems(self.shape, "shape")
+
 
 class ScoringStrategy(ArgsStruct):
     type: str = ""
@@ -30,6 +33,22 @@ class ScoringStrategy(ArgsStruct):
     resources: list[ResourceSpec] = msgspec.field(default_factory=list)
     """Empty: cpu and memory, each with weight 1."""
     requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+    def problems(self) -> list[str]:
+        problems = []
+        if self.type not in STRATEGIES:
+            problems.append(f"type: {self.type!r} is not one of {', '.join(STRATEGIES)}")
+        for i, resource in enumerate(self.resources):
+            # 0 is not stated.
+            problems += out_of_range(f"resources[{i}].weight", resource.weight or 1, 1, WEIGHT_MAX)
+        has_ratio = self.requested_to_capacity_ratio is not None
+        if self.type == "RequestedToCapacityRatio" and not has_ratio:
+            problems.append("requestedToCapacityRatio: needed by this type")
+        if self.type != "RequestedToCapacityRatio" and has_ratio:
+            problems.append(
+                "requestedToCapacityRatio: only for type RequestedToCapacityRatio; remove it"
+            )
+        return problems
 
 
 class NodeResourcesFitArgs(ArgsStruct):
@@ -39,60 +58,30 @@ class NodeResourcesFitArgs(ArgsStruct):
     """The same by what stands before the slash of their names."""
     scoring_strategy: ScoringStrategy | None = None
 
+    def problems(self) -> list[str]:
+        problems = [
+            f"ignoredResources[{i}]: {name!r} cannot be the name of a resource"
+            for i, name in enumerate(self.ignored_resources)
+            if QUALIFIED_NAME.fullmatch(name) is None
+        ]
+        return problems + [
+            f"ignoredResourceGroups[{i}]: {group!r} cannot stand before the slash of a name"
+            for i, group in enumerate(self.ignored_resource_groups)
+            if "/" in group or QUALIFIED_NAME.fullmatch(group) is None
+        ]
+
 
 class NodeResourcesBalancedAllocationArgs(ArgsStruct):
     resources: list[ResourceSpec] = msgspec.field(default_factory=list)
     """Empty: cpu and memory. Weights must be 1."""
 
-
-def fit_problems(args: NodeResourcesFitArgs) -> list[str]:
-    """What is wrong with NodeResourcesFit's arguments."""
-    problems = []
-    for i, name in enumerate(args.ignored_resources):
-        if QUALIFIED_NAME.fullmatch(name) is None:
-            problems.append(f"ignoredResources[{i}]: {name!r} cannot be the name of a resource")
-    for i, group in enumerate(args.ignored_resource_groups):
-        if "/" in group or QUALIFIED_NAME.fullmatch(group) is None:
-            problems.append(
-                f"ignoredResourceGroups[{i}]: {group!r} cannot stand before the slash of a name"
-            )
-    if args.scoring_strategy is not None:
-        problems += _strategy_problems(args.scoring_strategy)
-    return problems
-
-
-def _strategy_problems(strategy: ScoringStrategy) -> list[str]:
-    path = "scoringStrategy"
-    problems = []
-    if strategy.type not in STRATEGIES:
-        known = ", ".join(STRATEGIES)
-        problems.append(f"{path}.type: {strategy.type!r} is not one of {known}")
-    for i, resource in enumerate(strategy.resources):
-        if not 0 <= resource.weight <= WEIGHT_MAX:
-            problems.append(
-                f"{path}.resources[{i}].weight: {resource.weight} is not in 1..{WEIGHT_MAX}"
-            )
-    ratio = strategy.requested_to_capacity_ratio
-    if strategy.type == "RequestedToCapacityRatio":
-        if ratio is None:
-            problems.append(f"{path}.requestedToCapacityRatio: needed by this type")
-        else:
-            problems += shape_problems(ratio.shape, f"{path}.requestedToCapacityRatio.shape")
-    elif ratio is not None:
-        problems.append(
-            f"{path}.requestedToCapacityRatio: only for type RequestedToCapacityRatio; remove it"
-        )
-    return problems
-
-
-def balanced_problems(args: NodeResourcesBalancedAllocationArgs) -> list[str]:
-    """What is wrong with NodeResourcesBalancedAllocation's arguments."""
-    problems = []
-    seen: set[str] = set()
-    for i, resource in enumerate(args.resources):
-        if resource.name in seen:
-            problems.append(f"resources[{i}].name: {resource.name!r} stands there twice")
-        seen.add(resource.name)
-        if resource.weight not in (0, 1):
-            problems.append(f"resources[{i}].weight: {resource.weight} must be 1")
-    return problems
+    def problems(self) -> list[str]:
+        problems = []
+        seen: set[str] = set()
+        for i, resource in enumerate(self.resources):
+            if resource.name in seen:
+                problems.append(f"resources[{i}].name: {resource.name!r} stands there twice")
+            seen.add(resource.name)
+            if resource.weight not in (0, 1):
+                problems.append(f"resources[{i}].weight: {resource.weight} must be 1")
+        return problems

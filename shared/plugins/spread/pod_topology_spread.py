@@ -34,7 +34,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
-from shared.framework.status import Code, Status, Verdicts, all_pass
+from shared.framework.status import Code, Status, Verdicts
 from shared.kube.api.core_v1 import Node, TopologySpreadConstraint
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.spread.spread_constraints import (
@@ -125,13 +125,7 @@ class PodTopologySpread:
             return PreFilterResult(state=self._hard_state(constraints, pod, cluster))
         return SKIP_FILTER if self._asks_objects(pod, HARD) else NEVER_FILTERS
 
-    def filter(
-        self, state: HardState | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
-        if state is None:
-            state = self.pre_filter(pod, cluster).state
-            if state is None:
-                return all_pass(len(rows))
+    def filter(self, state: HardState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         index = row_index(rows)
         are_full = [counts.is_full[counts.topology.domain_of_row[index]] for counts in state.counts]
         return _verdicts(state, rows, are_full)

@@ -129,6 +129,23 @@ class DefaultConstraint(TopologySpreadConstraint):
 
     max_skew: Int32 = 0
 
+    def problems(self) -> list[str]:
+        """As of `ArgsStruct`."""
+        problems: list[str] = []
+        if self.max_skew <= 0:
+            problems.append(f"maxSkew: {self.max_skew} must be above 0")
+        if QUALIFIED_NAME.fullmatch(self.topology_key) is None:
+            problems.append(f"topologyKey: {self.topology_key!r} cannot be the key of a label")
+        if self.when_unsatisfiable not in (HARD, SOFT):
+            told = f"whenUnsatisfiable: {self.when_unsatisfiable!r} is not one of {HARD}, {SOFT}"
+            problems.append(told)
+        if self.label_selector is not None:
+            problems.append(
+                "labelSelector: must not be stated, it follows from each pod's services and "
+                "controller; remove it"
+            )
+        return problems
+
 
 class PodTopologySpreadArgs(ArgsStruct):
     default_constraints: list[DefaultConstraint] = msgspec.field(default_factory=list)
@@ -140,41 +157,19 @@ class PodTopologySpreadArgs(ArgsStruct):
     def is_system_defaulting(self) -> bool:
         return self.defaulting_type in ("", SYSTEM)
 
-
-def spread_problems(args: PodTopologySpreadArgs) -> list[str]:
-    """What is wrong with PodTopologySpread's arguments."""
-    problems: list[str] = []
-    if not args.is_system_defaulting and args.defaulting_type != LIST:
-        problems.append(f"defaultingType: {args.defaulting_type!r} is not one of {LIST}, {SYSTEM}")
-    if args.is_system_defaulting and args.default_constraints:
-        problems.append(f"defaultingType: must be {LIST} where defaultConstraints are given")
-    seen: set[tuple[str, str]] = set()
-    for i, constraint in enumerate(args.default_constraints):
-        path = f"defaultConstraints[{i}]"
-        problems += _constraint_problems(constraint, path)
-        pair = constraint.topology_key, constraint.when_unsatisfiable
-        if pair in seen:
-            problems.append(f"{path}: {{{', '.join(pair)}}} stands there twice")
-        seen.add(pair)
-    return problems
-
-
-def _constraint_problems(constraint: DefaultConstraint, path: str) -> list[str]:
-    problems: list[str] = []
-    if constraint.max_skew <= 0:
-        problems.append(f"{path}.maxSkew: {constraint.max_skew} must be above 0")
-    if QUALIFIED_NAME.fullmatch(constraint.topology_key) is None:
-        problems.append(
-            f"{path}.topologyKey: {constraint.topology_key!r} cannot be the key of a label"
-        )
-    if constraint.when_unsatisfiable not in (HARD, SOFT):
-        problems.append(
-            f"{path}.whenUnsatisfiable: {constraint.when_unsatisfiable!r} is not one of "
-            f"{HARD}, {SOFT}"
-        )
-    if constraint.label_selector is not None:
-        problems.append(
-            f"{path}.labelSelector: must not be stated, it follows from each pod's services and "
-            "controller; remove it"
-        )
-    return problems
+    def problems(self) -> list[str]:
+        problems: list[str] = []
+        kind, is_system = self.defaulting_type, self.is_system_defaulting
+        if not is_system and kind != LIST:
+            problems.append(f"defaultingType: {kind!r} is not one of {LIST}, {SYSTEM}")
+        if is_system and self.default_constraints:
+            problems.append(f"defaultingType: must be {LIST} where defaultConstraints are given")
+        seen: set[tuple[str, str]] = set()
+        for i, constraint in enumerate(self.default_constraints):
+            path = f"defaultConstraints[{i}]"
+            problems += (f"{path}.{each}" for each in constraint.problems())
+            pair = constraint.topology_key, constraint.when_unsatisfiable
+            if pair in seen:
+                problems.append(f"{path}: {{{', '.join(pair)}}} stands there twice")
+            seen.add(pair)
+        return problems

@@ -95,8 +95,6 @@ class Inclusion:
                 affinity = self._affinity if honors_affinity else ()
                 included = match_all(affinity, columns)
                 if honors_taints:
-                    included &= ~self._repelled.covering(nodes.taints.values)[
-                        nodes.taints_id[columns.index]
-                    ]
+                    included &= ~self._repelled.of(nodes.taints, nodes.taints_id[columns.index])
                 found[honors_affinity, honors_taints] = included
         return [found[each] for each in policies]

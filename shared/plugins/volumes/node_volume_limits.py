@@ -98,15 +98,12 @@ class NodeVolumeLimits:
                     return None
         return tuple(drivers)
 
-    def filter(
-        self, state: _Counting | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
+    def filter(self, state: _Counting, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         said = FirstReasons(len(rows), (REASON,))
         new = _new_volumes(pod, cluster, rows, said)
         if new and cluster.objects.all("csinodes"):
             _count(new, cluster, rows, said)
-        if state is not None and (said.codes == Code.ERROR).any():
-            state.failed_somewhere = True
+        state.failed_somewhere |= bool((said.codes == Code.ERROR).any())
         return said.verdicts()
 
 

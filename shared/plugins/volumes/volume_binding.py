@@ -14,6 +14,7 @@ import msgspec
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
+from shared.errors import ConfigurationError
 from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import (
@@ -33,7 +34,7 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.plugin_args import ArgsStruct
+from shared.framework.plugin_args import ArgsStruct, source_of_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.framework.status import SUCCESS, Code, Status, Verdicts, all_pass
@@ -70,17 +71,10 @@ class VolumeBindingArgs(ArgsStruct):
     shape: list[UtilizationShapePoint] | None = None
     """Score by how full the storage would be; only with the gate StorageCapacityScoring."""
 
-
-def volume_binding_problems(args: VolumeBindingArgs, *, scores: bool) -> list[str]:
-    """What is wrong with VolumeBinding's arguments; `scores`: StorageCapacityScoring is on."""
-    problems = []
-    if args.bind_timeout_seconds < 0:
-        problems.append(f"bindTimeoutSeconds: {args.bind_timeout_seconds} must not be negative")
-    if args.shape is not None and not scores:
-        problems.append("shape: remove it, or turn on the feature gate StorageCapacityScoring")
-    elif args.shape:
-        problems += shape_problems(args.shape, "shape")
-    return problems
+    def problems(self) -> list[str]:
+        limit_s = self.bind_timeout_seconds
+        negative = f"bindTimeoutSeconds: {limit_s} must not be negative"
+        return [negative] if limit_s < 0 else []
 
 
 class VolumeBinding:
@@ -100,6 +94,11 @@ class VolumeBinding:
     scores_within_range: ClassVar[bool] = True
 
     def __init__(self, args: VolumeBindingArgs, gates: FeatureGates) -> None:
+        problems = shape_problems(args.shape, "shape") if args.shape else []
+        if args.shape is not None and not gates[STORAGE_CAPACITY_SCORING]:
+            problems = ["shape: remove it, or turn on the feature gate StorageCapacityScoring"]
+        if problems:
+            raise ConfigurationError(source_of_args(self.NAME), problems)
         shape = [(p.utilization, p.score) for p in args.shape or ()] or DEFAULT_SHAPE
         scale = SCORE_MAX // SHAPE_SCORE_MAX
         self._score_table = (
@@ -147,15 +146,14 @@ class VolumeBinding:
         return tuple(places)
 
     def filter(
-        self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: PodVolumeClaims, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        claims = state or self._claims_of(pod, cluster)
-        search = VolumeSearch(claims, cluster, rows)
+        search = VolumeSearch(state, cluster, rows)
         if not search.reasons.any():
             return all_pass(len(rows))
         codes = (search.reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
         codes[search.failed] = Code.ERROR
-        claims.has_failed |= bool(search.failed.any())
+        state.has_failed |= bool(search.failed.any())
         return Verdicts(codes, search.reasons, search.told.texts)
 
     # Score -----------------------------------------------------------------------------------------
@@ -166,12 +164,11 @@ class VolumeBinding:
         return PreScoreResult(state=self._claims_of(pod, cluster))
 
     def score(
-        self, state: PodVolumeClaims | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: PodVolumeClaims, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Int64s:
-        claims = state or self._claims_of(pod, cluster)
-        if self._score_table is None or not claims.waiting:
+        if self._score_table is None or not state.waiting:
             return np.zeros(len(rows), np.int64)
-        search = VolumeSearch(claims, cluster, rows)
+        search = VolumeSearch(state, cluster, rows)
         return np.where(search.passes, storage_scores(search, self._score_table), 0)
 
     # Reserve ---------------------------------------------------------------------------------------

@@ -91,10 +91,8 @@ class VolumeRestrictions:
         return () if is_free else None
 
     def filter(
-        self, state: Restrictions | None, pod: PodInfo, cluster: ClusterView, rows: Rows
+        self, state: Restrictions, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        if state is None:
-            state = self.pre_filter(pod, cluster).state or Restrictions()
         reasons = np.full(len(rows), 2 if state.used_count > 0 else 0, np.int64)
         if state.disks:
             index = cluster.derived(VolumeIndex)

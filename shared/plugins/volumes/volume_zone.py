@@ -82,11 +82,7 @@ class VolumeZone:
         result = self.pre_filter(pod, cluster)
         return None if result.status.is_rejected else result.state or ()
 
-    def filter(
-        self, state: Topologies | None, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Verdicts:
-        if state is None:
-            state = self.pre_filter(pod, cluster).state or ()
+    def filter(self, state: Topologies, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         fits = match_volume_zones(state, SelectedColumns(cluster.nodes, rows))
         return single_reason(~fits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON)
 

@@ -24,10 +24,9 @@ class GoldTierArgs(ArgsStruct):
     tiers: tuple[str, ...] = ("gold",)
     """Pods and nodes of other tiers are none of this plugin's business."""
 
-
-def problems(args: GoldTierArgs) -> list[str]:
-    """What is wrong although each field is of the right type; with its path from the args on."""
-    return [] if args.tiers else ["tiers: name at least one"]
+    def problems(self) -> list[str]:
+        """What is wrong although each field is of the right type; with its path from the args on."""
+        return [] if self.tiers else ["tiers: name at least one"]
 
 
 class GoldTier(DefaultNormalizeScore):
@@ -40,7 +39,7 @@ class GoldTier(DefaultNormalizeScore):
     is_reversed: ClassVar[bool] = True  # The fewer pods, the nearer to 100.
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self._args = parse_args(self.NAME, GoldTierArgs, given, problems)
+        self._args = parse_args(self.NAME, GoldTierArgs, given)
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """The state is the pod's tier, handed to `filter`."""

@@ -26,11 +26,10 @@ class PodGroupArgs(ArgsStruct):
 
     wait_seconds: float = 60.0
 
-
-def problems(args: PodGroupArgs) -> list[str]:
-    """What is wrong although each field is of the right type."""
-    found = args.wait_seconds
-    return [] if 0 < found <= 900 else [f"waitSeconds: {found:g} must lie in (0, 900]"]
+    def problems(self) -> list[str]:
+        """What is wrong although each field is of the right type."""
+        found = self.wait_seconds
+        return [] if 0 < found <= 900 else [f"waitSeconds: {found:g} must lie in (0, 900]"]
 
 
 class PodGroup:
@@ -40,7 +39,7 @@ class PodGroup:
     _handle: Handle
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self._wait_s = parse_args(self.NAME, PodGroupArgs, given, problems).wait_seconds
+        self._wait_s = parse_args(self.NAME, PodGroupArgs, given).wait_seconds
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """What may help a group that did not come together; without this, every event would."""

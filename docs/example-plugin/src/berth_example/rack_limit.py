@@ -17,11 +17,10 @@ class RackLimitArgs(ArgsStruct):
 
     max_per_node: int = 2
 
-
-def problems(args: RackLimitArgs) -> list[str]:
-    """What is wrong although each field is of the right type."""
-    found = args.max_per_node
-    return [] if found > 0 else [f"maxPerNode: {found} must be above 0"]
+    def problems(self) -> list[str]:
+        """What is wrong although each field is of the right type."""
+        found = self.max_per_node
+        return [] if found > 0 else [f"maxPerNode: {found} must be above 0"]
 
 
 class RackLimit(FilterPerNode, ScorePerNode):
@@ -30,7 +29,7 @@ class RackLimit(FilterPerNode, ScorePerNode):
     NAME: ClassVar[str] = "RackLimit"
 
     def __init__(self, given: dict[str, Any]) -> None:
-        self._max = parse_args(self.NAME, RackLimitArgs, given, problems).max_per_node
+        self._max = parse_args(self.NAME, RackLimitArgs, given).max_per_node
 
     def filter_node(self, state: Any, pod: PodInfo, node: NodeView) -> Status:
         """Called for each node; the nodes' answers are kept until something about them changes."""

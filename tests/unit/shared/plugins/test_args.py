@@ -6,21 +6,15 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.framework.plugin_args import parse_args
-from shared.plugins.node.node_affinity import NodeAffinityArgs, affinity_problems
+from shared.plugins.node.node_affinity import NodeAffinityArgs
 from shared.plugins.resources.resource_args import (
     NodeResourcesBalancedAllocationArgs,
     NodeResourcesFitArgs,
-    balanced_problems,
-    fit_problems,
 )
 
-FIT = ("NodeResourcesFit", NodeResourcesFitArgs, fit_problems)
-BALANCED = (
-    "NodeResourcesBalancedAllocation",
-    NodeResourcesBalancedAllocationArgs,
-    balanced_problems,
-)
-AFFINITY = ("NodeAffinity", NodeAffinityArgs, affinity_problems)
+FIT = ("NodeResourcesFit", NodeResourcesFitArgs)
+BALANCED = ("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocationArgs)
+AFFINITY = ("NodeAffinity", NodeAffinityArgs)
 RATIO = {"type": "RequestedToCapacityRatio"}
 
 
@@ -61,9 +55,9 @@ def shaped(*points: tuple[int, int]) -> dict[str, Any]:
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_path(kind: Any, given: Any, problem: str) -> None:
-    plugin, struct, check = kind
+    plugin, struct = kind
     with pytest.raises(ConfigurationError) as caught:
-        parse_args(plugin, struct, given, check)
+        parse_args(plugin, struct, given)
     assert caught.value.source == f"pluginConfig[{plugin}].args"
     assert any(problem in found for found in caught.value.problems), caught.value.problems
 
@@ -71,23 +65,23 @@ def test_what_is_wrong_is_named_with_its_path(kind: Any, given: Any, problem: st
 def test_all_problems_are_reported_at_once() -> None:
     given = {"ignoredResources": ["-"], "scoringStrategy": {"type": "Least"}}
     with pytest.raises(ConfigurationError) as caught:
-        parse_args(*FIT[:2], given, FIT[2])
+        parse_args(*FIT, given)
     assert len(caught.value.problems) == 2
 
 
 def test_valid_arguments_pass() -> None:
-    plugin, struct, check = FIT
+    plugin, struct = FIT
     given = {"ignoredResources": ["a.io/x", "plain"], "ignoredResourceGroups": ["a.io"],
              **shaped((0, 0), (100, 10))}  # fmt: skip
-    parsed = parse_args(plugin, struct, given, check)
+    parsed = parse_args(plugin, struct, given)
     assert parsed.scoring_strategy is not None
 
 
 def test_a_number_that_a_shape_leaves_out_is_0() -> None:
-    plugin, struct, check = FIT
+    plugin, struct = FIT
     shape = [{}, {"utilization": 100, "score": 10}]
     ratio = {**RATIO, "requestedToCapacityRatio": {"shape": shape}, "resources": [{"weight": 2}]}
-    parsed = parse_args(plugin, struct, {"scoringStrategy": ratio}, check)
+    parsed = parse_args(plugin, struct, {"scoringStrategy": ratio})
     assert parsed.scoring_strategy is not None
     given = parsed.scoring_strategy.requested_to_capacity_ratio
     assert given is not None

@@ -11,6 +11,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
+from shared.framework.status import Code
 from shared.plugin_names import VOLUME_BINDING
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -87,17 +88,17 @@ def framework() -> Framework:
     return InTreeRegistry(entry_points=()).build(ProfileConfig()).framework
 
 
-FILTERS = [plugin.NAME for plugin in framework().filters]
-SCORES = [entry.plugin.NAME for entry in framework().scores if entry.plugin.NAME != VOLUME_BINDING]
-"""VolumeBinding scores only with the gate StorageCapacityScoring; see its own test."""
-SILENT = {
+SILENT = [
     "VolumeRestrictions",
     "NodeVolumeLimits",
     "VolumeBinding",
     "VolumeZone",
     "DynamicResources",
-}
-"""Have nothing against a pod without volumes and claims; their own tests give them some."""
+]
+"""Skip a pod without volumes and claims; their own tests give them some."""
+FILTERS = [plugin.NAME for plugin in framework().filters if plugin.NAME not in SILENT]
+SCORES = [entry.plugin.NAME for entry in framework().scores if entry.plugin.NAME != VOLUME_BINDING]
+"""VolumeBinding scores only with the gate StorageCapacityScoring; see its own test."""
 
 
 @pytest.mark.parametrize("name", FILTERS)
@@ -113,21 +114,7 @@ def test_a_filter_says_of_a_row_what_it_says_of_all(name: str) -> None:
         assert alone.status(0, name) == together.status(position, name)
         assert alone.codes.dtype == np.uint8
     assert plugin.filter(state, pod, cache.view, rows_of()).codes.shape == (0,)
-    assert together.passes.all() == (name in SILENT), (
-        "this cluster gives the filter nothing to refuse"
-    )
-
-
-@pytest.mark.parametrize("name", FILTERS)
-def test_a_filter_needs_no_state_to_come_to_its_verdict(name: str) -> None:
-    cache, pod = rich_cluster(), demanding_pod()
-    fw = framework()
-    plugin = next(p for p in fw.filters if name == p.NAME)
-    state = fw.run_pre_filters(pod, cache.view).states[name]
-    rows = cache.nodes.present_rows()
-    with_state = plugin.filter(state, pod, cache.view, rows)
-    without = plugin.filter(None, pod, cache.view, rows)
-    assert with_state.reasons.tolist() == without.reasons.tolist()
+    assert not together.passes.all(), "this cluster gives the filter nothing to refuse"
 
 
 @pytest.mark.parametrize("name", SCORES)
@@ -172,6 +159,16 @@ def test_a_filter_has_what_its_pre_filter_found_where_that_is_disabled_too(name:
         plugin = next(p for p in fw.filters if name == p.NAME)
         found.append(plugin.filter(state, pod, cache.view, rows).codes.tolist())
     assert found[0] == found[1]
+
+
+@pytest.mark.parametrize("name", SILENT)
+def test_a_filter_of_claims_skips_a_pod_without_any_also_where_its_pre_filter_is_disabled(
+    name: str,
+) -> None:
+    disabling = ProfileConfig(plugins={"preFilter": PluginSet(disabled=["*"])})
+    for fw in (framework(), InTreeRegistry().build(disabling).framework):
+        outcome = fw.run_pre_filters(demanding_pod(), rich_cluster().view)
+        assert outcome.each[name].code is Code.SKIP
 
 
 @pytest.mark.parametrize("name", FILTERS)

@@ -20,7 +20,7 @@ from shared.plugins.resources.node_resources_balanced_allocation import (
 )
 from shared.plugins.resources.resource_args import NodeResourcesBalancedAllocationArgs
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_info, pod_with, rated, rows_of
+from tests.support.cluster import cluster_of, filtered, pod_info, pod_with, rated, rows_of
 
 MEBIBYTE = 1024 * 1024
 
@@ -28,7 +28,7 @@ MEBIBYTE = 1024 * 1024
 def test_a_pod_that_names_no_node_is_not_asked_about_names() -> None:
     cache = cluster_of([make_node("n0")])
     assert NodeName().pre_filter(pod_with({}), cache.view).status.code is Code.SKIP
-    assert NodeName().filter(None, pod_with({}), cache.view, rows_of(0)).passes.all()
+    assert filtered(NodeName(), pod_with({}), cache.view, rows_of(0)).passes.all()
 
 
 def test_cordoned_nodes_take_pods_that_tolerate_the_cordon() -> None:
@@ -37,8 +37,8 @@ def test_cordoned_nodes_take_pods_that_tolerate_the_cordon() -> None:
     toleration = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
     tolerant = pod_with({"tolerations": [toleration]})
     assert plugin.pre_filter(tolerant, cache.view).status.code is Code.SKIP
-    assert plugin.filter(None, tolerant, cache.view, rows_of(0, 1)).passes.all()
-    verdicts = plugin.filter(False, pod_with({}), cache.view, rows_of(0, 1))
+    assert filtered(plugin, tolerant, cache.view, rows_of(0, 1)).passes.all()
+    verdicts = filtered(plugin, pod_with({}), cache.view, rows_of(0, 1))
     assert verdicts.passes.tolist() == [False, True]
     assert verdicts.status(0, "x").reasons == ("node(s) were unschedulable",)
     assert verdicts.status(0, "x").code is Code.UNSCHEDULABLE_AND_UNRESOLVABLE
@@ -58,23 +58,23 @@ def test_tolerations_compare_numbers_once_the_gate_is_on() -> None:
     pod = pod_with({"tolerations": [toleration]})
     on = FeatureGates({TAINT_TOLERATION_COMPARISON_OPERATORS: True})
     for gates, passes in ((FeatureGates(), False), (on, True)):
-        verdicts = TaintToleration(gates).filter(None, pod, cache.view, rows_of(0))
+        verdicts = filtered(TaintToleration(gates), pod, cache.view, rows_of(0))
         assert verdicts.passes.tolist() == [passes]
-    refused = TaintToleration(FeatureGates()).filter(None, pod, cache.view, rows_of(0))
+    refused = filtered(TaintToleration(FeatureGates()), pod, cache.view, rows_of(0))
     assert refused.status(0, "x").reasons == ("node(s) had untolerated taint(s)",)
 
 
 def test_ports_of_ordinary_init_containers_are_free_to_others() -> None:
     cache = cluster_of([make_node("n0")], [make_pod("a", node_name="n0", host_port=80)])
     wanting = make_pod("p", host_port=80)
-    verdicts = NodePorts().filter(None, pod_info(wanting), cache.view, rows_of(0))
+    verdicts = filtered(NodePorts(), pod_info(wanting), cache.view, rows_of(0))
     assert verdicts.status(0, "x").code is Code.UNSCHEDULABLE
     ports = [{"hostPort": 80, "containerPort": 80}]
     init = {"name": "i", "image": "i", "ports": ports}
     pod = pod_with({"initContainers": [init]})
     assert NodePorts().pre_filter(pod, cache.view).status.code is Code.SKIP
     sidecar = pod_with({"initContainers": [{**init, "restartPolicy": "Always"}]})
-    assert not NodePorts().filter(None, sidecar, cache.view, rows_of(0)).passes.any()
+    assert not filtered(NodePorts(), sidecar, cache.view, rows_of(0)).passes.any()
 
 
 def test_balance_skips_pods_that_ask_for_none_of_its_resources() -> None:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.answer_table import AnswerTable
+from shared.columns.interning import Interner
 from shared.kube.api.core_v1_parts import Toleration
 from shared.selectors.tolerations import is_repelled, tolerates, unwelcome_count
 from tests.support import slow_twins
@@ -80,9 +81,9 @@ def test_an_answer_table_answers_each_value_once_and_new_ones_later() -> None:
         return len(text)
 
     table = AnswerTable(length, np.int64)
-    values = ["", "a"]
-    assert table.covering(values).tolist() == [0, 1]
-    values.append("abc")
-    assert table.covering(values).tolist() == [0, 1, 3]
-    assert table.covering(values).tolist() == [0, 1, 3]
+    values = Interner(("", "a"))
+    assert table.of(values, np.array([1, 0], np.int32)).tolist() == [1, 0]
+    values.id_of("abc")
+    assert table.of(values, np.arange(3, dtype=np.int32)).tolist() == [0, 1, 3]
+    assert table.of(values, np.arange(3, dtype=np.int32)).tolist() == [0, 1, 3]
     assert asked == ["", "a", "abc"]

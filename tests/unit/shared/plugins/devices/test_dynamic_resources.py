@@ -42,7 +42,7 @@ from shared.plugins.resources.resource_args import (
     ScoringStrategy,
 )
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_info, rated, rows_of
+from tests.support.cluster import cluster_of, filtered, pod_info, rated, rows_of
 from tests.support.devices import (
     DRIVER,
     allocated,
@@ -198,7 +198,7 @@ def test_extended_resources_come_from_devices_where_the_node_has_none() -> None:
     pod = pod_info(record)
     assert verdicts(cache, pod) == ["", CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
     fit = NodeResourcesFit(NodeResourcesFitArgs())
-    passes = fit.filter(None, pod, cache.view, cache.nodes.present_rows()).passes
+    passes = filtered(fit, pod, cache.view, cache.nodes.present_rows()).passes
     assert passes.all(), "what devices provide is not NodeResourcesFit's to count"
     assert plugin().reserve(record, pod, cache.view, 0).is_success
     assert verdicts(cache, pod) == [CANNOT_ALLOCATE, CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
@@ -335,11 +335,11 @@ def test_nodes_that_share_a_result_would_each_have_come_to_it(
     put(cache, make_claim(requests=[wanted, alternatives], constraints=constraints))
     pod = pod_info(pod_of("claim"))
     rows = cache.nodes.present_rows()
-    together = plugin().filter(None, pod, cache.view, rows)
+    together = filtered(plugin(), pod, cache.view, rows)
     state = plugin().pre_score(pod, cache.view, rows).state
     scores = plugin().score(state, pod, cache.view, rows)
     for i, row in enumerate(rows.tolist()):
-        alone = plugin().filter(None, pod, cache.view, rows_of(row))
+        alone = filtered(plugin(), pod, cache.view, rows_of(row))
         assert alone.status(0, "") == together.status(i, "")
         state = plugin().pre_score(pod, cache.view, rows_of(row)).state
         assert plugin().score(state, pod, cache.view, rows_of(row))[0] == scores[i]
@@ -396,7 +396,7 @@ def test_nodes_that_have_the_same_left_are_searched_once_however_many_devices_ar
         with monkeypatch.context() as patch:
             patch.setattr(device_allocation, "allocate", note)
             passes = plugin().filter(state, pod, cache.view, rows).passes.tolist()
-        assert passes == plugin().filter(None, pod, cache.view, rows).passes.tolist()
+        assert passes == filtered(plugin(), pod, cache.view, rows).passes.tolist()
         assert len(searched) == count, (
             "of nodes with as many left as others once had nothing is new"
         )

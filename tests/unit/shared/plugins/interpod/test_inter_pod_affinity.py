@@ -19,7 +19,6 @@ from shared.plugins.interpod.inter_pod_affinity import (
     REASON_EXISTING,
     InterPodAffinity,
     InterPodAffinityArgs,
-    interpod_problems,
 )
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filter_reasons, pod_info, pod_with
@@ -27,7 +26,7 @@ from tests.support.topology_strategies import cache_of, clusters, pod_record, po
 
 
 def plugin(args: dict[str, Any] | None = None) -> InterPodAffinity:
-    parsed = parse_args(InterPodAffinity.NAME, InterPodAffinityArgs, args or {}, interpod_problems)
+    parsed = parse_args(InterPodAffinity.NAME, InterPodAffinityArgs, args or {})
     return InterPodAffinity(parsed)
 
 

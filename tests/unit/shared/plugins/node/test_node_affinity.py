@@ -7,9 +7,9 @@ import pytest
 from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs, affinity_problems
+from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs
 from tests.support.builders import make_node
-from tests.support.cluster import cluster_of, pod_with, rows_of
+from tests.support.cluster import cluster_of, filtered, pod_with, rows_of
 
 POD_REASON = "node(s) didn't match Pod's node affinity/selector"
 ENFORCED_REASON = "node(s) didn't match scheduler-enforced node affinity"
@@ -37,7 +37,7 @@ def preferring(*terms: tuple[int, dict[str, Any]]) -> PodInfo:
 
 def plugin(**added: Any) -> NodeAffinity:
     args = {"addedAffinity": added} if added else {}
-    return NodeAffinity(parse_args("NodeAffinity", NodeAffinityArgs, args, affinity_problems))
+    return NodeAffinity(parse_args("NodeAffinity", NodeAffinityArgs, args))
 
 
 @pytest.mark.parametrize(
@@ -86,7 +86,7 @@ def test_the_enforced_affinity_has_its_own_reason_which_comes_first() -> None:
         }
     )
     pod = pod_with({"nodeSelector": {"disk": "ssd"}})
-    verdicts = enforcing.filter(None, pod, cache.view, cache.nodes.present_rows())
+    verdicts = filtered(enforcing, pod, cache.view, cache.nodes.present_rows())
     reasons = [verdicts.status(row, "NodeAffinity").reasons for row in range(4)]
     assert reasons == [(ENFORCED_REASON,), (POD_REASON,), (ENFORCED_REASON,), ()]
     assert set(verdicts.codes.tolist()) == {0, Code.UNSCHEDULABLE_AND_UNRESOLVABLE}
@@ -94,7 +94,7 @@ def test_the_enforced_affinity_has_its_own_reason_which_comes_first() -> None:
 
 def test_required_affinity_without_terms_matches_no_node() -> None:
     cache = cluster_of([make_node("n0")])
-    assert not plugin().filter(None, requiring(), cache.view, rows_of(0)).passes.any()
+    assert not filtered(plugin(), requiring(), cache.view, rows_of(0)).passes.any()
 
 
 def test_preferences_add_up_with_those_of_the_profile() -> None:
@@ -150,5 +150,5 @@ def test_a_required_term_that_makes_no_sense_only_fails_to_match() -> None:
         {"matchExpressions": [label("size", "Gt", "-5")]},
         {"matchExpressions": [label("size", "DoesNotExist")]},
     )
-    verdicts = plugin().filter(None, pod, cache.view, rows_of(0, 1))
+    verdicts = filtered(plugin(), pod, cache.view, rows_of(0, 1))
     assert verdicts.passes.tolist() == [False, True]

@@ -10,17 +10,15 @@ from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
-from shared.plugins.resources.resource_args import NodeResourcesFitArgs, fit_problems
+from shared.plugins.resources.resource_args import NodeResourcesFitArgs
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_with, rated, rows_of
+from tests.support.cluster import cluster_of, filtered, pod_with, rated, rows_of
 
 GPU = "example.com/gpu"
 
 
 def plugin(**args: Any) -> NodeResourcesFit:
-    return NodeResourcesFit(
-        parse_args("NodeResourcesFit", NodeResourcesFitArgs, args, fit_problems)
-    )
+    return NodeResourcesFit(parse_args("NodeResourcesFit", NodeResourcesFitArgs, args))
 
 
 def asking(**requests: str) -> PodInfo:
@@ -37,7 +35,7 @@ def test_reasons_come_in_upstreams_order_with_scalars_sorted() -> None:
     pod = asking_for(
         {"z.io/a": "1", GPU: "2", "ephemeral-storage": "1", "memory": "2Gi", "cpu": "2"}
     )
-    status = plugin().filter(None, pod, cache.view, rows_of(0)).status(0, "NodeResourcesFit")
+    status = filtered(plugin(), pod, cache.view, rows_of(0)).status(0, "NodeResourcesFit")
     assert status.reasons == (
         "Too many pods",
         "Insufficient cpu",
@@ -51,13 +49,13 @@ def test_reasons_come_in_upstreams_order_with_scalars_sorted() -> None:
 
 def test_what_is_only_taken_by_others_is_resolvable() -> None:
     cache = cluster_of([make_node("n0", cpu="2")], [make_pod("a", node_name="n0", cpu="1500m")])
-    status = plugin().filter(None, asking(cpu="1"), cache.view, rows_of(0)).status(0, "x")
+    status = filtered(plugin(), asking(cpu="1"), cache.view, rows_of(0)).status(0, "x")
     assert (status.code, status.reasons) == (Code.UNSCHEDULABLE, ("Insufficient cpu",))
 
 
 def test_a_pod_that_asks_for_nothing_still_needs_a_place() -> None:
     cache = cluster_of([make_node("n0", pods=1, cpu="0")], [make_pod("a", node_name="n0", cpu="1")])
-    status = plugin().filter(None, asking(cpu="0"), cache.view, rows_of(0)).status(0, "x")
+    status = filtered(plugin(), asking(cpu="0"), cache.view, rows_of(0)).status(0, "x")
     assert status.reasons == ("Too many pods",)
 
 
@@ -65,14 +63,14 @@ def test_ignored_resources_are_not_looked_at_unless_they_are_native() -> None:
     cache = cluster_of([make_node("n0")])
     pod = asking_for({"a.io/x": "1", "b.io/y": "1", "hugepages-2Mi": "2Mi"})
     ignoring = plugin(ignoredResources=["a.io/x", "hugepages-2Mi"], ignoredResourceGroups=["b.io"])
-    status = ignoring.filter(None, pod, cache.view, rows_of(0)).status(0, "x")
+    status = filtered(ignoring, pod, cache.view, rows_of(0)).status(0, "x")
     assert status.reasons == ("Insufficient hugepages-2Mi",)
 
 
 def test_seventy_resources_are_refused_with_the_last_ones_in_one_reason() -> None:
     cache = cluster_of([make_node("n0")])
     pod = asking_for({f"r.io/x{i:02}": "1" for i in range(70)})
-    status = plugin().filter(None, pod, cache.view, rows_of(0)).status(0, "x")
+    status = filtered(plugin(), pod, cache.view, rows_of(0)).status(0, "x")
     assert len(status.reasons) == 61
     assert status.reasons[-1].startswith("Insufficient r.io/x60, Insufficient r.io/x61, ")
 

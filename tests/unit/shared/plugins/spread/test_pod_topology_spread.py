@@ -15,7 +15,7 @@ from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.spread.pod_topology_spread import REASON_LABEL, REASON_SKEW, PodTopologySpread
-from shared.plugins.spread.spread_constraints import PodTopologySpreadArgs, spread_problems
+from shared.plugins.spread.spread_constraints import PodTopologySpreadArgs
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filter_reasons, pod_info, pod_with
 from tests.support.topology_strategies import cache_of, clusters, pod_record, pods
@@ -27,7 +27,7 @@ LIST_DEFAULTS: list[dict[str, Any]] = [
 
 
 def plugin(args: dict[str, Any] | None = None) -> PodTopologySpread:
-    parsed = parse_args(PodTopologySpread.NAME, PodTopologySpreadArgs, args or {}, spread_problems)
+    parsed = parse_args(PodTopologySpread.NAME, PodTopologySpreadArgs, args or {})
     return PodTopologySpread(parsed, FeatureGates())
 
 

@@ -8,7 +8,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
+from tests.support.cluster import cluster_of, filtered, pod_info, pod_with, rows_of
 from tests.support.volumes import claim_volumes, put_claim, put_class, put_csi_node, put_volume
 
 FULL = "node(s) exceed max volume count"
@@ -32,7 +32,7 @@ def cluster(limit: int = 1) -> Cache:
 
 
 def reasons(cache: Cache, pod: PodInfo) -> list[tuple[Code, tuple[str, ...]]]:
-    verdicts = NodeVolumeLimits().filter(None, pod, cache.view, rows_of(0, 1))
+    verdicts = filtered(NodeVolumeLimits(), pod, cache.view, rows_of(0, 1))
     return [(s.code, s.reasons) for s in (verdicts.status(i, "x") for i in range(2))]
 
 

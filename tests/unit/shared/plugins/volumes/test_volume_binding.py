@@ -6,16 +6,14 @@ import msgspec
 import pytest
 
 from daemon.core.cache import Cache
+from shared.errors import ConfigurationError
 from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.framework.normalize import UtilizationShapePoint
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.volumes.volume_binding import (
-    VolumeBinding,
-    VolumeBindingArgs,
-    volume_binding_problems,
-)
+from shared.plugins.volumes.volume_binding import VolumeBinding, VolumeBindingArgs
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import cluster_of, pod_info, pod_with, rows_of
+from tests.support.cluster import cluster_of, filtered, pod_info, pod_with, rated, rows_of
 from tests.support.volumes import (
     SELECTED,
     ZONE,
@@ -192,7 +190,7 @@ def test_a_volume_that_cannot_be_translated_is_an_error_where_it_would_be() -> N
     put_claim(cache, "c", volume="pv")
     put_csi_node(cache, "n1", migrated="kubernetes.io/aws-ebs")
     pod = pod_of("c")
-    verdicts = plugin().filter(None, pod, cache.view, rows_of(0, 1, 2))
+    verdicts = filtered(plugin(), pod, cache.view, rows_of(0, 1, 2))
     assert [verdicts.status(i, "x").code for i in range(3)] == [
         Code.SUCCESS, Code.ERROR, Code.SUCCESS,
     ]  # fmt: skip
@@ -249,7 +247,7 @@ def test_a_volume_whose_size_cannot_be_read_is_no_volume() -> None:
 def test_a_claim_whose_size_cannot_be_read_is_an_error() -> None:
     cache = three_nodes()
     put_claim(cache, "c", size="a lot")
-    verdicts = plugin().filter(None, pod_of("c"), cache.view, rows_of(0, 1))
+    verdicts = filtered(plugin(), pod_of("c"), cache.view, rows_of(0, 1))
     assert [verdicts.status(i, "x").code for i in range(2)] == [Code.ERROR] * 2
     assert "a lot" in verdicts.status(0, "x").reasons[0]
 
@@ -354,10 +352,14 @@ def scorer(shape: list[dict[str, int]] | None = None) -> VolumeBinding:
 
 
 def test_without_the_gate_it_has_no_shape_not_even_an_empty_one() -> None:
-    for shape, problems in ((None, 0), ([], 1)):
-        args = VolumeBindingArgs(shape=shape)
-        assert len(volume_binding_problems(args, scores=False)) == problems
-        assert volume_binding_problems(args, scores=True) == []
+    scoring = FeatureGates({STORAGE_CAPACITY_SCORING: True})
+    shapes: tuple[None, list[UtilizationShapePoint]] = (None, [])
+    for shape in shapes:
+        VolumeBinding(VolumeBindingArgs(shape=shape), scoring)
+    VolumeBinding(VolumeBindingArgs(), FeatureGates())
+    with pytest.raises(ConfigurationError) as caught:
+        VolumeBinding(VolumeBindingArgs(shape=[]), FeatureGates())
+    assert len(caught.value.problems) == 1
 
 
 def test_without_the_gate_it_does_not_score() -> None:
@@ -388,5 +390,5 @@ def test_new_volumes_are_rated_by_the_storage_they_come_from() -> None:
     put_capacity(cache, "b", "4Gi", host="n1")
     put_claim(cache, "c", size="1Gi")
     put_claim(cache, "d", size="1Gi")
-    scores = scorer().score(None, pod_of("c", "d"), cache.view, rows_of(0, 1, 2))
+    scores = rated(scorer(), pod_of("c", "d"), cache.view, rows_of(0, 1, 2))
     assert scores.tolist() == [80, 50, 0]

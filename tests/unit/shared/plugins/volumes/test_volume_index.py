@@ -13,7 +13,7 @@ from shared.kube.api.storage_v1 import CsiNode, StorageClass, VolumeAttachment
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from shared.plugins.volumes.volume_index import VolumeIndex
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import pod_info, rows_of
+from tests.support.cluster import filtered, pod_info, rows_of
 from tests.support.slow_volumes import exceeds_limit
 
 NODES = ("n0", "n1")
@@ -196,7 +196,7 @@ def test_limits_follow_every_change(steps: list[tuple[Any, ...]], wanted: list[s
         for name, row in zip(here, rows.tolist(), strict=True):
             for driver in DRIVERS:
                 assert attached.count(driver, row + 1)[row] == model.count(name, driver)
-        verdicts = plugin.filter(None, pod, view, rows)
+        verdicts = filtered(plugin, pod, view, rows)
         if any(claim not in model.claims for claim in wanted):
             assert not verdicts.passes.any()
         else:
