@@ -69,7 +69,7 @@ class SlowAttempt:
 
     def __init__(self, pod: PreparedPod, tie_break: TieBreak, offset: int = 0) -> None:
         self.pod = pod
-        self.framework, _, self.view, self.outcome, _ = pod
+        self.framework, _, self.view, self.outcome, *_ = pod
         self.tie_break = tie_break
         self.offset = offset
         """Where among the nodes a search for candidates begins."""

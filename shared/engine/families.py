@@ -83,7 +83,7 @@ class Families:
         self.parts = {
             profile: parts
             for profile, framework in frameworks.items()
-            if (parts := framework.derived(_split)) is not None
+            if (parts := _split(framework)) is not None
         }
         """By profile; without those of which pods have to be looked at one by one."""
         self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)

@@ -80,7 +80,7 @@ PLANTS = {
     ),
     "room that is kept for nominated pods is given away": Plant(
         "shared.framework.runtime.prepared_pod",
-        "    if not nominations or not len(rows):\n        return NO_ROWS",
+        "    if not nominations or not len(rows) or not pod.may_pass:\n        return NO_ROWS",
         "    if True:\n        return NO_ROWS",
         found_by=33,
     ),

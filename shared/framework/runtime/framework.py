@@ -6,8 +6,8 @@ and calls the same functions on fewer rows. Whether a node takes a pod is more t
 pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
-from collections.abc import Callable, Hashable, Sequence
-from typing import Any, Final, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
@@ -42,12 +42,8 @@ from shared.framework.runtime.plans import (
 from shared.framework.runtime.pod_weight import is_too_much
 from shared.framework.status import SUCCESS, Code, Status
 
-Derived = TypeVar("Derived")
-
-DERIVED_MAX: Final = 256
-"""What is made of one framework is kept up to so many; more are made anew."""
 PLANS_MAX: Final = 1024
-"""The same of plans."""
+"""So many plans are kept; more are made anew."""
 
 
 class ScoreEntry(NamedTuple):
@@ -98,23 +94,11 @@ class Framework:
         }
         self._filter_plans: dict[tuple[tuple[str, ...], frozenset[str], int], FilterPlan] = {}
         self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
-        self._derived: dict[tuple[Callable[..., Any], tuple[Hashable, ...]], Any] = {}
 
     @property
     def fails_by_class(self) -> bool:
         """What PostFilter finds for a pod that fits nowhere it finds for all pods of the class."""
         return all(getattr(plugin, "answers_for_class", False) for plugin in self.post_filters)
-
-    def derived(self, make: Callable[..., Derived], *arguments: Hashable) -> Derived:
-        """What `make(self, *arguments)` returns, made once. It is kept here, and not by the function, so
-        that nobody keeps a framework, with all that its plugins refer to, which is not used any more."""
-        key = make, arguments
-        if key not in self._derived:
-            if len(self._derived) >= DERIVED_MAX:
-                self._derived.clear()
-            self._derived[key] = make(self, *arguments)
-        found: Derived = self._derived[key]
-        return found
 
     def only(self, belongs: Callable[[object], bool]) -> "Framework":
         """With these of its plugins, to filter and score all nodes."""

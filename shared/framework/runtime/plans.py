@@ -6,6 +6,7 @@ what the plugins declare (`plugin_api.py`) alone; nobody is asked here.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import takewhile
 from typing import Final, NamedTuple
 
 from shared.framework.plugin_api import (
@@ -48,8 +49,14 @@ class FilterPlan(NamedTuple):
     """Those of them for which pods elsewhere count, in Filter or in PreFilter; ascending."""
     crowding: Sequence[CrowdingFilter] | None
     """The same; None where one of them cannot tell how far pods keep each other away."""
+    moved: frozenset[int]
+    """Those of them of which a pod that comes or goes, on the row or elsewhere, may change the mind."""
+    settled: frozenset[int]
+    """Those before the first of `beyond`: whoever fails one of them fails for that reason, whatever is
+    elsewhere."""
     reads_pods: bool
-    """Some filter looks at the pods themselves, and not only at what they take."""
+    """Some filter that looks at the node alone looks at the pods themselves, and not only at what they
+    take."""
     stale_by: Reads
     """Changes after which PreFilter, or a wide filter, has to start anew for the plugins that cannot
     follow."""
@@ -105,7 +112,9 @@ def filter_plan(
         pod_counting,
         beyond,
         crowding if len(crowding) == len(beyond) else None,
-        any(_reads(plugin.filter_depends, Reads.PODS) for plugin in active.values()),
+        frozenset(i for i, p in active.items() if _reads(p.filter_depends, MOVING)) | {*wide},
+        frozenset(takewhile(lambda i: i not in beyond, active)),
+        any(_reads(active[i].filter_depends, Reads.PODS) for i in moving),
         _stale_by(pre_filters, active.values(), outcome),
         _kinds_read(readers),
         list(followers.values()),

@@ -36,6 +36,8 @@ class PreparedPod(NamedTuple):
     outcome: PreFilterOutcome
     own_uid: str = ""
     """Of a pod that is nominated: its own nomination takes no room from it."""
+    among: frozenset[int] | None = None
+    """The only filters, as indices, that `run_filters` asks; None: all that have a say."""
 
     @property
     def plan(self) -> FilterPlan:
@@ -75,7 +77,7 @@ class PreparedPod(NamedTuple):
         """Runs the filters in order; each sees only the rows that all before it let pass. Without
         regard to nominated pods. `gone`: wide filters that can are asked about each row apart, as if
         these pods of it were gone."""
-        framework, info, cluster, outcome, _ = self
+        framework, info, cluster, outcome, _, among = self
         if not outcome.status.is_success:
             return self._all_failed(rows)
         failed_by = np.full(len(rows), -1, np.int64)
@@ -84,6 +86,8 @@ class PreparedPod(NamedTuple):
         for index in self.plan.active:
             if not len(left):
                 break
+            if among is not None and index not in among:
+                continue
             plugin = framework.filters[index]
             seen, state = rows[left], outcome.states.get(plugin.NAME)
             apart = None if gone is None else framework.filters_without_pods.get(index)
@@ -114,7 +118,7 @@ class PreparedPod(NamedTuple):
 
     def passing_of(self, indices: Sequence[int], rows: Rows) -> Bools:
         """Which rows pass these filters, shape (n,), without regard to nominated pods."""
-        framework, info, cluster, outcome, _ = self
+        framework, info, cluster, outcome, _, _ = self
         ok = np.ones(len(rows), np.bool_)
         if not len(rows):
             return ok

@@ -20,12 +20,11 @@ from typing import Final
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Rows
-from shared.framework.plugin_api import GonePods, Reads, Scope
+from shared.framework.plugin_api import GonePods
 from shared.framework.post_filter import Candidates
 from shared.framework.runtime.diagnosis import filter_error, node_verdicts
 from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict
 from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.plans import MOVING
 from shared.framework.runtime.prepared_pod import (
     PreFilterExtensions,
     PreparedPod,
@@ -94,7 +93,7 @@ class VictimSelector:
 
     def __init__(self, pod: PreparedPod) -> None:
         self._pod = pod
-        self._reads_pods = row_filters_read_pods(pod)
+        self._reads_pods = pod.plan.reads_pods
         self._extensions: PreFilterExtensions | None = None
         """Where some filter looks beyond the node."""
         if pod.plan.is_wide:
@@ -139,19 +138,19 @@ class VictimSelector:
     def pruned(self, potential: PotentialVictims) -> PotentialVictims:
         """Without the nodes that fail a filter that looks at the node alone even when all pods that
         could go are gone. Nodes with nominated pods are left for a closer look."""
-        framework = settled_by_row(self._pod)
+        settled = self._pod.plan.settled
         # Perhaps no more, with the pods gone.
         is_rejected = not self._pod.outcome.status.is_success
-        if not len(potential.rows) or not framework.filters or is_rejected:
+        if not len(potential.rows) or not settled or is_rejected:
             return potential
         is_plain = ~self.have_nominated(potential.rows)
         with WhatIf(self._pod.cluster, potential.rows, with_pods=self._reads_pods) as what_if:
             what_if.take_off(potential.pods)
-            settled = self._pod._replace(framework=framework)
-            filtered = settled.run_filters(potential.rows[is_plain])
+            pod = self._pod._replace(among=settled)
+            filtered = pod.run_filters(potential.rows[is_plain])
         if filtered.passes.all():
             return potential
-        self.failed.add(framework, filtered)
+        self.failed.add(pod.framework, filtered)
         is_kept = np.ones(len(potential.rows), np.bool_)
         is_kept[np.flatnonzero(is_plain)[~filtered.passes]] = False
         return potential.kept(is_kept)
@@ -172,10 +171,10 @@ class VictimSelector:
         ) as what_if:
             what_if.take_off(potential.pods)
             gone = self._gone(potential, is_victim) if are_independent else None
-            filtered = self._filter(potential.rows, gone, self._pod.framework)
+            filtered = self._filter(potential.rows, gone, self._pod)
             fits = filtered.passes
             self.failed.add(self._pod.framework, filtered)
-            counts, moving = potential.counts, self._pod.framework.derived(moving_part)
+            counts, moved = potential.counts, self._pod._replace(among=self._pod.plan.moved)
             for rank in range(int(counts[fits].max(initial=0))):
                 asked = np.flatnonzero(fits & (counts > rank))
                 places = potential.starts[asked] + rank
@@ -183,15 +182,14 @@ class VictimSelector:
                 is_victim[places] = False
                 rows = potential.rows[asked]
                 gone = self._gone(potential, is_victim) if are_independent else None
-                still_fits = self._filter(rows, gone, moving).passes
+                still_fits = self._filter(rows, gone, moved).passes
                 is_victim[places] = ~still_fits
                 what_if.take_off(potential.pods[places[~still_fits]], one_each=True)
         return self._with_victims(potential, fits, is_victim)
 
-    def _filter(self, rows: Rows, gone: GonePods | None, framework: Framework) -> FilterOutcome:
-        """`gone`: the nodes are independent. All filters of the framework are asked at first,
-        those that no pod moves not again."""
-        pod = self._pod._replace(framework=framework)
+    def _filter(self, rows: Rows, gone: GonePods | None, pod: PreparedPod) -> FilterOutcome:
+        """`gone`: the nodes are independent. All filters are asked at first, those that no pod moves
+        not again: they pass the rows that they passed before."""
         if gone is not None:
             return pod.run_filters(rows, gone)
         return run_filters_with_nominated(pod, rows, self._extensions)
@@ -245,43 +243,3 @@ def victims_on(pod: PreparedPod, row: int) -> Rows:
     if not len(potential.rows):
         return NO_ROWS
     return selector.select(potential, is_alone=selector.looks_beyond).victims
-
-
-# Which filters are asked again: it changes no answer, only how many questions lead to it ---------------
-
-
-def moving_part(framework: Framework) -> Framework:
-    """The same without the filters that no pod moves. It passes the rows that the whole framework
-    passed before, and passes now; its reasons are not those of the whole."""
-    filters = [
-        plugin
-        for plugin in framework.filters
-        if plugin.filter_depends.reads & MOVING or plugin.filter_depends.scope is not Scope.ROW
-    ]
-    return Framework(framework.profile_name, framework.pre_filters, filters, ())
-
-
-def settled_by_row(pod: PreparedPod) -> Framework:
-    """The active filters up to the first that looks beyond the row, in Filter or in PreFilter: whoever
-    fails one of them fails for that reason, whatever is elsewhere."""
-    plan = pod.plan
-    return pod.framework.derived(_before_any_wide, tuple(plan.active), tuple(plan.pod_counting))
-
-
-def _before_any_wide(
-    framework: Framework, active: tuple[int, ...], pod_counting: tuple[int, ...]
-) -> Framework:
-    filters = []
-    for index in active:
-        plugin = framework.filters[index]
-        if plugin.filter_depends.scope is not Scope.ROW or index in pod_counting:
-            break
-        filters.append(plugin)
-    return Framework(framework.profile_name, framework.pre_filters, filters, ())
-
-
-def row_filters_read_pods(pod: PreparedPod) -> bool:
-    """Whether some filter that looks at the node alone looks at the pods themselves, and not only at
-    what they take."""
-    depends = [pod.framework.filters[i].filter_depends for i in pod.plan.active]
-    return any(each.scope is Scope.ROW and each.reads & Reads.PODS for each in depends)

@@ -4,15 +4,11 @@ from daemon.core.cache import Cache
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
-from shared.plugins.preemption.victim_selector import (
-    moving_part,
-    row_filters_read_pods,
-    settled_by_row,
-)
 from tests.support.builders import make_node, make_pod
 from tests.support.volumes import put_claim, put_volume
 
 FRAMEWORK = InTreeRegistry().build(ProfileConfig()).framework
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 SELECTOR = {"matchLabels": {"app": "a"}}
 SPREAD = {
     "topologySpreadConstraints": [
@@ -36,7 +32,11 @@ APART = {
 
 
 def test_what_only_a_node_changes_is_not_asked_again() -> None:
-    again = {plugin.NAME for plugin in moving_part(FRAMEWORK).filters}
+    cache = Cache()
+    spec = {**SPREAD, "affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}
+    info = cache.classes.acquire(make_pod("p", host_port=80, spec=spec)).info
+    pod = prepared(FRAMEWORK, info, cache.view)
+    again = {FRAMEWORK.filters[index].NAME for index in pod.plan.moved}
     assert {"NodeResourcesFit", "NodePorts", "PodTopologySpread", "InterPodAffinity"} <= again
     assert again.isdisjoint({"NodeName", "TaintToleration", "NodeAffinity", "NodeUnschedulable"})
 
@@ -46,7 +46,7 @@ def test_filters_after_the_first_wide_one_settle_nothing() -> None:
     info = cache.classes.acquire(make_pod("p", spec=SPREAD)).info
     pod = prepared(FRAMEWORK, info, cache.view)
     names = [FRAMEWORK.filters[index].NAME for index in pod.plan.active]
-    found = [plugin.NAME for plugin in settled_by_row(pod).filters]
+    found = [FRAMEWORK.filters[index].NAME for index in sorted(pod.plan.settled)]
     assert found == names[: names.index("PodTopologySpread")]
     assert "NodeResourcesFit" in found
 
@@ -61,11 +61,11 @@ def test_a_filter_whose_pre_filter_counts_pods_settles_nothing() -> None:
     info = cache.classes.acquire(make_pod("p", claim="solo", priority=1)).info
     pod = prepared(FRAMEWORK, info, cache.view)
     names = [FRAMEWORK.filters[index].NAME for index in pod.plan.active]
-    found = [plugin.NAME for plugin in settled_by_row(pod).filters]
+    found = [FRAMEWORK.filters[index].NAME for index in sorted(pod.plan.settled)]
     assert found == names[: names.index("VolumeRestrictions")]
 
 
 def test_the_usual_pod_has_no_filter_that_looks_at_pods() -> None:
     cache = Cache()
     info = cache.classes.acquire(make_pod("p")).info
-    assert not row_filters_read_pods(prepared(FRAMEWORK, info, cache.view))
+    assert not prepared(FRAMEWORK, info, cache.view).plan.reads_pods
