@@ -174,8 +174,8 @@ class SlowAttempt:
 
     def post_filter(self, plugins: Sequence[PostFilterPlugin]) -> PostFilterResult:
         """The same of some plugins."""
-        evaluator = PreemptionEvaluator(self.tie_break, self.offset)
-        return run_post_filters(plugins, FailedAttempt(self.asked, self.filtered, evaluator))
+        preempt = PreemptionEvaluator(self.tie_break, self.offset).preempt
+        return run_post_filters(plugins, FailedAttempt(self.asked, self.filtered, preempt))
 
     def dry_run(self, row: int) -> tuple[list[Candidate], list[Status]]:
         """Who would have to go from one node; or why that is no help."""

@@ -2,7 +2,7 @@
 
 Apart from the run of the other extension points because a plugin here is given everything, the
 framework itself included: it asks what the filters would say if things were different. A search over
-the nodes is the scorer's (`Evaluator`), what it goes by the plugin's.
+the nodes is the scorer's (`Preempt`), what it goes by the plugin's.
 
 Rules: `RunPostFilterPlugins` in pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
@@ -108,14 +108,9 @@ class Preemption(NamedTuple):
     would: to be asked again once the owner has confirmed them."""
 
 
-class Evaluator(Protocol):
-    """Who searches the nodes for the best way to make room."""
-
-    def preempt(
-        self, attempt: "FailedAttempt", candidates_wanted: Callable[[int], int]
-    ) -> Preemption:
-        """`candidates_wanted` says of how many nodes are worth a try after how many candidates the
-        search may end."""
+Preempt = Callable[["FailedAttempt", Callable[[int], int]], Preemption]
+"""Searches the nodes for the best way to make room. What it is given beside the attempt says of how many
+nodes are worth a try after how many candidates the search may end."""
 
 
 class FailedAttempt(NamedTuple):
@@ -124,7 +119,7 @@ class FailedAttempt(NamedTuple):
     pod: PreparedPod
     filtered: FilterOutcome
     """What the filters said of all candidate nodes; of none, where PreFilter rejected the pod."""
-    evaluator: Evaluator
+    preempt: Preempt
     refused: Rows = NO_ROWS
     """Nodes that pass the filters, and were refused by an extender for a reason that may go."""
     forbidden: str = ""

@@ -253,8 +253,8 @@ def test_candidates_are_those_of_the_slow_twin(
         cache.nodes.ports_id.copy(),
         cache.pod_table.node_row.copy(),
     )
-    evaluator = PreemptionEvaluator(lambda rows: int(rows[0]))
-    attempt = FailedAttempt(attempting, filtered, evaluator)
+    preempt = PreemptionEvaluator(lambda rows: int(rows[0])).preempt
+    attempt = FailedAttempt(attempting, filtered, preempt)
     preemption = run_post_filters(FRAMEWORK.post_filters[-1:], attempt).preemption
     assert preemption is not None
     after: tuple[Any, ...] = (

@@ -56,7 +56,7 @@ PRIORITY_SHIFT: Final = 1 << 31
 """Added to each priority of a sum, so that of two pods with negative priority one is better."""
 
 SIZE_MIN: Final = 32
-"""Fewer nodes are not asked about at a time, where it is known of most what comes of it."""
+"""Fewer nodes are not asked about at a time, however few candidates are still wanted."""
 
 
 def post_filter(
@@ -76,7 +76,7 @@ def post_filter(
     attempt = FailedAttempt(
         pod,
         evaluation.filtered() if filtered is None else filtered,
-        PreemptionEvaluator(tie_break, offset, evaluation.dry_runs),
+        PreemptionEvaluator(tie_break, offset, evaluation.dry_runs).preempt,
         refused,
         forbidden,
     )
@@ -84,7 +84,7 @@ def post_filter(
 
 
 class PreemptionEvaluator(NamedTuple):
-    """`Evaluator` of one attempt."""
+    """Of one attempt."""
 
     tie_break: TieBreak
     offset: int = 0
@@ -130,17 +130,13 @@ class PreemptionEvaluator(NamedTuple):
             failed.add_without_victims(potential)
             return NO_CANDIDATES, failed
         selector = VictimSelector(pod)
-        if self.dry_runs is not None and selector.holds_until_changed:
-            search = CandidateSearch(selector, wanted)
-            search.run_with(self.dry_runs, potential)
-            found = search.candidates()
-            if len(found.rows):
-                return found, selector.failed
+        known = self.dry_runs if selector.holds_until_changed else None
+        found = CandidateSearch(selector, wanted).run(potential, known)
+        if known is not None and not len(found.rows):
             # Somebody is told why, node by node.
             selector = VictimSelector(pod)
-        search = CandidateSearch(selector, wanted)
-        search.run(potential)
-        return search.candidates(), selector.failed
+            found = CandidateSearch(selector, wanted).run(potential)
+        return found, selector.failed
 
 
 class CandidateSearch:
@@ -154,38 +150,31 @@ class CandidateSearch:
         """Candidates that violate no budget."""
         self._count = 0
 
-    def candidates(self) -> Candidates:
-        """In the order in which they were found."""
-        return joined(self._found)
-
-    def run(self, potential: Rows) -> None:
-        """Tries nodes in order until enough candidates are found."""
-        start, size = 0, max(self._wanted, 1)
-        while start < len(potential) and not self._is_enough:
-            victims = self._selector.potential(potential[start : start + size])
-            if self._selector.looks_beyond:
-                self._try_wide(victims)
-            elif len(victims.rows):
-                self._take(self._selector.select(victims))
-            start += size
-            size *= 2
-
-    def run_with(self, dry_runs: DryRuns, potential: Rows) -> None:
-        """As `run`, and only tries nodes of which it is not known what comes of that. Only where
-        what is found of a node holds until it changes."""
-        dry_runs.catch_up()
+    def run(self, potential: Rows, dry_runs: DryRuns | None = None) -> Candidates:
+        """Tries nodes in order until enough candidates are found, which come in that order. `dry_runs`:
+        what comes of nodes that were tried before, where that holds until they change."""
+        if dry_runs is not None:
+            dry_runs.catch_up()
         start, size, growth = 0, max(self._wanted, 1), 1
         while start < len(potential) and not self._is_enough:
             rows = potential[start : start + size]
-            unknown = dry_runs.unknown(rows)
-            if len(unknown):
-                victims = self._selector.potential(unknown)
-                found = self._selector.select(victims) if len(victims.rows) else NO_CANDIDATES
-                dry_runs.learn(unknown, found)
-            self._take(dry_runs.candidates(rows))
+            if self._selector.looks_beyond:
+                self._try_wide(self._selector.potential(rows))
+            elif dry_runs is None:
+                self._take(self._tried(rows))
+            else:
+                unknown = dry_runs.unknown(rows)
+                if len(unknown):
+                    dry_runs.learn(unknown, self._tried(unknown))
+                self._take(dry_runs.candidates(rows))
             start += size
             growth *= 2
             size = max(self._wanted - self._count, SIZE_MIN) * growth
+        return joined(self._found)
+
+    def _tried(self, rows: Rows) -> Candidates:
+        victims = self._selector.potential(rows)
+        return self._selector.select(victims) if len(victims.rows) else NO_CANDIDATES
 
     def _try_wide(self, victims: PotentialVictims) -> None:
         """Nodes are asked about together where that can be done, the others one by one."""

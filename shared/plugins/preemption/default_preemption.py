@@ -59,7 +59,7 @@ class DefaultPreemption:
         if reason:
             preemption = Preemption(refusal(reason), ineligible_reason=reason)
         else:
-            preemption = attempt.evaluator.preempt(attempt, self.candidates_wanted)
+            preemption = attempt.preempt(attempt, self.candidates_wanted)
         return PostFilterResult(preemption.status, preemption)
 
     def candidates_wanted(self, potential_count: int) -> int:

@@ -18,6 +18,7 @@ from bench.conformance.scenario import Scenario
 from shared.columns.schema import Rows
 from shared.engine import families
 from shared.engine.dry_runs import DryRuns
+from shared.framework.post_filter import Candidates
 from workers.scorer.evaluator import CandidateSearch
 
 Json = dict[str, Any]
@@ -67,12 +68,14 @@ def test_what_is_decided_is_of_every_kind() -> None:
 
 def forgets_nodes(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plants a fault that only the engine has, which keeps what dry runs came to."""
-    whole = CandidateSearch.run_with
+    whole = CandidateSearch.run
 
-    def partly(self: CandidateSearch, dry_runs: DryRuns, potential: Rows) -> None:
-        whole(self, dry_runs, potential[:1])
+    def partly(
+        self: CandidateSearch, potential: Rows, dry_runs: DryRuns | None = None
+    ) -> Candidates:
+        return whole(self, potential if dry_runs is None else potential[:1], dry_runs)
 
-    monkeypatch.setattr(CandidateSearch, "run_with", partly)
+    monkeypatch.setattr(CandidateSearch, "run", partly)
 
 
 @cache
@@ -123,7 +126,7 @@ def test_a_way_that_breaks_is_a_difference(monkeypatch: pytest.MonkeyPatch) -> N
     def breaks(*_: object, **__: object) -> None:
         raise ZeroDivisionError("planted")
 
-    monkeypatch.setattr(CandidateSearch, "run_with", breaks)
+    monkeypatch.setattr(CandidateSearch, "run", breaks)
     found = [decided(EngineEvaluator(), scenario(SEED, number)) for number in range(FAULTY)]
     assert any("planted" in each for one in found for each in one.differences)
 
