@@ -483,22 +483,12 @@ class RoomFilter(HasName, Protocol):
     def has_room(self, asked: RoomAsked, nodes: NodeTable, row: int) -> bool: ...
 
 
-class KeptScore(NamedTuple):
-    """What is kept for a score, and where it comes from."""
-
-    scores: "KeptScores"
-    names: tuple[str, ...]
-    """Of the resources."""
-    is_nonzero: bool
-    """As in `requested_and_allocatable`, which says what it comes from."""
-
-
 @runtime_checkable
 class ScoreKeeper(Protocol):
     """A score that depends on requests and on what the node has and has given away, not normalised."""
 
-    def keep_score(self) -> KeptScore | None:
-        """None: the plugin's arguments ask for more."""
+    def keep_score(self) -> "KeptScores | None":
+        """What is kept for it; None: the plugin's arguments ask for more."""
 
     def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
         """Of the resources in `keep_score`; None where PreScore skips the pod."""

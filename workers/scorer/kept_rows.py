@@ -20,7 +20,7 @@ from shared.columns.schema import Bools, Int64s, Rows
 from shared.engine.families import FrameworkParts, rooms_asked
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
-from shared.framework.plugin_api import KeptScore, RoomAsked, RoomFilter, ScoreKeeper
+from shared.framework.plugin_api import RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.plugins.resources.balance import Floats
 from shared.plugins.resources.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
@@ -33,7 +33,7 @@ FEW_ROWS: Final = 8
 class _KeptScore(NamedTuple):
     plugin: ScoreKeeper
     weight: int
-    score: KeptScore
+    scores: KeptScores
 
 
 class _ScoreAsked(NamedTuple):
@@ -85,7 +85,7 @@ class KeptRows:
         self._total = np.zeros(nodes.capacity)
         self._room.reserve(nodes.capacity)
         for kept in self._scores:
-            kept.score.scores.reserve(nodes.capacity)
+            kept.scores.reserve(nodes.capacity)
         self._write(rows_between(0, nodes.row_count))
 
     def _write(self, rows: Rows) -> None:
@@ -93,13 +93,15 @@ class KeptRows:
         if len(rows) > FEW_ROWS:
             index = row_index(rows)
             self._room.write(nodes, index)
-            for _, _, (scores, names, is_nonzero) in self._scores:
+            for _, _, scores in self._scores:
+                names, is_nonzero = scores.names, scores.is_nonzero
                 of_rows = requested_and_allocatable(nodes, names, index, is_nonzero=is_nonzero)
                 scores.write(index, *of_rows)
             return
         for row in rows.tolist():
             self._room.write_one(nodes, row)
-            for _, _, (scores, names, is_nonzero) in self._scores:
+            for _, _, scores in self._scores:
+                names, is_nonzero = scores.names, scores.is_nonzero
                 of_row = requested_and_allocatable_one(nodes, names, row, is_nonzero=is_nonzero)
                 scores.write_one(row, *of_row)
 
@@ -114,7 +116,7 @@ class KeptRows:
             if amounts is not None:
                 if max(amounts) > AMOUNT_MAX:
                     return None
-                scores.append(_ScoreAsked(kept.scores, weight, amounts))
+                scores.append(_ScoreAsked(kept, weight, amounts))
         return Asked(rooms, scores)
 
     def feasible(self, asked: Asked, among: Bools | None) -> Bools | None:
@@ -162,8 +164,8 @@ def kept_rows(cluster: ClusterView, parts: FrameworkParts) -> KeptRows | None:
         if not isinstance(plugin, ScoreKeeper):
             return None
         keeper: ScoreKeeper = plugin
-        score = keeper.keep_score()
-        if score is None:
+        kept = keeper.keep_score()
+        if kept is None:
             return None
-        scores.append(_KeptScore(keeper, weight, score))
+        scores.append(_KeptScore(keeper, weight, kept))
     return KeptRows(cluster, parts.room_filters, scores)

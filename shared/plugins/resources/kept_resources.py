@@ -13,7 +13,7 @@ lack one of the resources, are left out.
 
 import math
 from collections.abc import Sequence
-from typing import Final
+from typing import ClassVar, Final
 
 import numpy as np
 
@@ -102,20 +102,25 @@ class KeptRoom:
 class KeptScores:
     """Columns by resource, one number a row."""
 
-    def __init__(self, resource_count: int) -> None:
-        self._resource_count = resource_count
+    is_nonzero: ClassVar[bool]
+    """As in `requested_and_allocatable`, from which it comes."""
+
+    def __init__(self, names: Sequence[str], weights: Sequence[int]) -> None:
+        """`names` of the resources."""
+        self.names = names
+        self._weights = weights
         self.reserve(0)
 
     def reserve(self, capacity: int) -> None:
         """Makes room for so many rows, which have to be written anew."""
-        shape = (self._resource_count, capacity)
+        shape = (len(self.names), capacity)
         self.left_out: Bools = np.zeros(capacity, np.bool_)
         """Shape (rows,): what is said of the row has no meaning."""
         self.has_left_out = False
         """There was such a row."""
         self._sizes: Floats = np.ones(shape)
         self._amounts: Floats = np.zeros(shape)
-        self._least_free: list[float] = [math.inf] * self._resource_count
+        self._least_free: list[float] = [math.inf] * len(self.names)
         """No row has less of the resource that is not used."""
         self._share: Floats = np.empty(min(capacity, BLOCK))
         self._other: Floats = np.empty(min(capacity, BLOCK))
@@ -168,9 +173,7 @@ class KeptLeastAllocated(KeptScores):
     """`resources.least_allocated`. Of each resource what is free, times 100, is kept: negative where
     the node is overcommitted."""
 
-    def __init__(self, weights: Sequence[int]) -> None:
-        super().__init__(len(weights))
-        self._weights = weights
+    is_nonzero: ClassVar[bool] = True
 
     def rated(self, amounts: Sequence[int], rows: slice) -> Floats:
         count = rows.stop - rows.start
@@ -203,8 +206,7 @@ class KeptBalance(KeptScores):
     """`resources.balance_change` of two resources. What is used is kept, and how well balanced the
     node is without the pod."""
 
-    def __init__(self) -> None:
-        super().__init__(2)
+    is_nonzero: ClassVar[bool] = False
 
     def reserve(self, capacity: int) -> None:
         super().reserve(capacity)

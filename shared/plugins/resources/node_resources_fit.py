@@ -5,7 +5,7 @@ Extended resources that a DeviceClass stands for are left to DynamicResources on
 of them allocatable.
 """
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import ClassVar, Final, NamedTuple
 
@@ -22,7 +22,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import sum_by_domain
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
-from shared.dra.device_index import count_devices, device_index, may_be_devices
+from shared.dra.device_index import device_index
 from shared.dra.extended import IMPLICIT_PREFIX, can_be_backed
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
@@ -31,7 +31,6 @@ from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
     GroupFits,
-    KeptScore,
     PreFilterResult,
     PreScoreResult,
     Reads,
@@ -48,12 +47,9 @@ from shared.kube.node_resources import NodeAllocatable, node_allocatable
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as kernel
-from shared.plugins.resources.kept_resources import KeptLeastAllocated, KeptScores
-from shared.plugins.resources.resource_args import (
-    NodeResourcesFitArgs,
-    ResourceSpec,
-    ScoringStrategy,
-)
+from shared.plugins.resources.kept_resources import KeptLeastAllocated
+from shared.plugins.resources.resource_args import NodeResourcesFitArgs, ScoringStrategy
+from shared.plugins.resources.resource_score import ResourceScore, ScoringRule
 
 TOO_MANY_PODS: Final = "Too many pods"
 _UNRESOLVABLE: Final = np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
@@ -74,50 +70,22 @@ class FitState(NamedTuple):
     """Of the names, those that devices provide where the node itself does not."""
 
 
-class ScoredRequests(NamedTuple):
-    """The resources that count for one pod class."""
-
-    names: tuple[str, ...]
-    amounts: tuple[int, ...]
-    weights: tuple[int, ...]
-
-
-class ScoringRule(NamedTuple):
-    """A way to rate nodes by what is used of each resource, the incoming pod included, by how much there
-    is, and by its weight."""
-
-    many: Callable[[Sequence[Int64s], Sequence[Int64s], Sequence[int]], Int64s]
-    one: Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
-    kept: Callable[[Sequence[int]], KeptScores] | None = None
-    """The same by weights, for pods that each ask for another amount; None: that is not known how."""
-
-
-class NodeResourcesFit:
+class NodeResourcesFit(ResourceScore):
     """Filter and score by requests."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_FIT
     object_kinds: ClassVar[frozenset[str]] = frozenset({DEVICE_CLASSES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = ON_USAGE
-    pre_score_depends: ClassVar[Dependence | None] = None
-    score_depends: ClassVar[Dependence] = ON_USAGE
+    is_nonzero: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesFitArgs) -> None:
         strategy = args.scoring_strategy or ScoringStrategy(type="LeastAllocated")
+        super().__init__(strategy.resources, _scoring_rule(strategy))
         self._ignored = frozenset(args.ignored_resources)
         self._ignored_groups = frozenset(args.ignored_resource_groups)
-        self._resources = _resources_or_default(strategy.resources)
-        self._rule = _scoring_rule(strategy)
-        self._counts_devices = any(can_be_backed(resource.name) for resource in self._resources)
         self._parsed: tuple[Node, NodeAllocatable] | None = None
         """What the last node has: one event asks about it for many pods."""
-
-    def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
-        """See `Promises`. Not where devices may count: which there are on a node is no column.
-        (When those change, DynamicResources has pods that ask for them evaluated anew.)"""
-        if not self._counts_devices:
-            return True
-        return not may_be_devices(self._score_state(pod).names, cluster)
 
     # Filter ----------------------------------------------------------------------------------------
 
@@ -174,28 +142,10 @@ class NodeResourcesFit:
     # Score -----------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
-        return PreScoreResult(state=self._score_state(pod))
+        return PreScoreResult(state=self._asked(pod))
 
-    def score(
-        self, state: ScoredRequests, pod: PodInfo, cluster: ClusterView, rows: Rows
-    ) -> Int64s:
-        names, amounts, weights = state
-        nodes = cluster.nodes
-        if not names:
-            return np.zeros(len(rows), np.int64)
-        if len(rows) == 1 and not self._counts_devices:
-            used, capacity = requested_and_allocatable_one(
-                nodes, names, rows.item(0), is_nonzero=True
-            )
-            with_pod = [u + amount for u, amount in zip(used, amounts, strict=True)]
-            return np.array([self._rule.one(with_pod, capacity, weights)], np.int64)
-        columns, capacities = requested_and_allocatable(
-            nodes, names, row_index(rows), is_nonzero=True
-        )
-        if self._counts_devices:
-            count_devices(names, cluster, rows, columns, capacities)
-        with_pods = [u + amount for u, amount in zip(columns, amounts, strict=True)]
-        return self._rule.many(with_pods, capacities, weights)
+    def requests_of(self, pod: PodInfo) -> Mapping[str, int]:
+        return pod.fit_score_requests
 
     def score_placements(self, group: GroupFits, cluster: ClusterView) -> Int64s:
         """MostAllocated of whole domains (`ScorePlacement` of fit.go)."""
@@ -218,28 +168,6 @@ class NodeResourcesFit:
             used.append(total + sum_by_domain(domains, slots, np.where(capacity == 0, 0, taken)))
             sizes.append(size)
         return kernel.most_allocated(used, sizes, [each.weight for each in self._resources])
-
-    def keep_score(self) -> KeptScore | None:
-        names = tuple(resource.name for resource in self._resources)
-        kept = self._rule.kept
-        if kept is None or not all(name in COUNTED_FOR_ALL for name in names):
-            return None
-        scores = kept([resource.weight for resource in self._resources])
-        return KeptScore(scores, names, is_nonzero=True)
-
-    def amounts_asked(self, pod: PodInfo) -> Sequence[int]:
-        requests = pod.fit_score_requests
-        return [requests.get(resource.name, 0) for resource in self._resources]
-
-    def _score_state(self, pod: PodInfo) -> ScoredRequests:
-        requests = pod.fit_score_requests
-        counted = [
-            (resource.name, requests.get(resource.name, 0), resource.weight)
-            for resource in self._resources
-            if counts_in_score(resource.name, requests.get(resource.name, 0))
-        ]
-        names, amounts, weights = zip(*counted, strict=True) if counted else ((), (), ())
-        return ScoredRequests(names, amounts, weights)
 
     # Events ----------------------------------------------------------------------------------------
 
@@ -274,14 +202,6 @@ def _texts(names: tuple[str, ...]) -> tuple[str, ...]:
     if len(texts) > last + 1:  # A mask has no more bits: the rest is one reason.
         texts = (*texts[:last], ", ".join(texts[last:]))
     return texts
-
-
-def _resources_or_default(resources: Sequence[ResourceSpec]) -> tuple[ResourceSpec, ...]:
-    """The resources that the score looks at; a weight that is not stated is 1."""
-    if not resources:
-        names = (resource_names.CPU, resource_names.MEMORY)
-        return tuple(ResourceSpec(name=name, weight=1) for name in names)
-    return tuple(ResourceSpec(name=r.name, weight=r.weight or 1) for r in resources)
 
 
 def _filter_one(asked: FitState, nodes: NodeTable, row: int) -> Verdicts:

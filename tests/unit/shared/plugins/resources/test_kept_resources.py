@@ -79,7 +79,7 @@ def test_least_allocated_of_kept_rows_is_that_of_each(
     at_once: bool,
 ) -> None:
     rows = [row_of(row) for row in raw]
-    kept = KeptLeastAllocated(weights)
+    kept = KeptLeastAllocated(("cpu", "memory"), weights)
     written(kept, rows, at_once=at_once)
     scores = kept.rated(asked, slice(0, len(rows))).tolist()
     for row, score in zip(rows, scores, strict=True):
@@ -95,7 +95,7 @@ def test_balance_of_kept_rows_is_that_of_each(
     raw: list[tuple[int, int, int, int]], asked: tuple[int, int], at_once: bool
 ) -> None:
     rows = [row_of(row) for row in raw]
-    kept = KeptBalance()
+    kept = KeptBalance(("cpu", "memory"), (1, 1))
     written(kept, rows, at_once=at_once)
     scores = kept.rated(asked, slice(0, len(rows))).tolist()
     for row, score in zip(rows, scores, strict=True):
@@ -108,14 +108,14 @@ def test_the_floor_of_a_quotient_is_exact_next_to_whole_hundredths(
     size: int, hundredths: int, off: int
 ) -> None:
     used = min(size, max(0, size - size * hundredths // 100 + off))
-    kept = KeptLeastAllocated((1,))
+    kept = KeptLeastAllocated(("cpu",), (1,))
     kept.reserve(1)
     kept.write_one(0, (used,), (size,))
     assert kept.rated((0,), slice(0, 1)).tolist() == [(size - used) * 100 // size]
 
 
 def test_rows_written_again_count_as_they_are_now() -> None:
-    kept = KeptLeastAllocated((1, 1))
+    kept = KeptLeastAllocated(("cpu", "memory"), (1, 1))
     kept.reserve(2)
     kept.write(slice(0, 2), [np.array([0, 90]), np.array([0, 90])], [np.array([100, 100])] * 2)
     assert kept.rated((20, 20), slice(0, 2)).tolist() == [80, 0]

@@ -1,0 +1,126 @@
+"""ResourceScore: how a plugin rates nodes by resources: which of them count for a pod, and what of each
+is used. Devices count as the extended resource that their class stands for, where the arguments name it.
+
+By which rule, NodeResourcesFit and NodeResourcesBalancedAllocation say.
+
+Rules: `resourceAllocationScorer` in
+pkg/scheduler/framework/plugins/noderesources/resource_allocation.go, v1.36.2.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import ClassVar, NamedTuple, TypeVar
+
+import numpy as np
+
+from shared.columns.resource_columns import (
+    COUNTED_FOR_ALL,
+    counts_in_score,
+    requested_and_allocatable,
+    requested_and_allocatable_one,
+)
+from shared.columns.rows import row_index
+from shared.columns.schema import Int64s, Rows
+from shared.dra.device_index import count_devices, may_be_devices
+from shared.dra.extended import can_be_backed
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import ON_USAGE, Dependence
+from shared.framework.pod_info import PodInfo
+from shared.kube.resource_names import CPU, MEMORY
+from shared.plugins.resources.kept_resources import KeptScores
+from shared.plugins.resources.resource_args import ResourceSpec
+
+N = TypeVar("N", int, Int64s)
+
+
+class ScoredRequests(NamedTuple):
+    """The resources that count for one pod class, and what it asks of each."""
+
+    names: tuple[str, ...]
+    amounts: tuple[int, ...]
+    weights: tuple[int, ...]
+
+
+class ScoringRule(NamedTuple):
+    """A way to rate nodes by what is used of each resource, by how much there is, and by a number for
+    each: its weight, or where what the pod changes is rated, what the pod asks for."""
+
+    many: Callable[[Sequence[Int64s], Sequence[Int64s], Sequence[int]], Int64s]
+    one: Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
+    kept: Callable[[Sequence[str], Sequence[int]], KeptScores] | None = None
+    """The same by resources and weights, for pods that each ask for another amount; None: that is not
+    known how."""
+
+
+class ResourceScore:
+    """Base of both."""
+
+    pre_score_depends: ClassVar[Dependence | None] = None
+    score_depends: ClassVar[Dependence] = ON_USAGE
+    is_nonzero: ClassVar[bool] = False
+    """Pods count with defaults where they state no cpu or memory."""
+    rates_change: ClassVar[bool] = False
+    """What is used is given to the rule without the pod."""
+
+    def __init__(self, resources: Sequence[ResourceSpec], rule: ScoringRule) -> None:
+        """`resources`: none stands for cpu and memory, a weight that is not stated for 1."""
+        self._rule = rule
+        stated = resources or [ResourceSpec(name=CPU), ResourceSpec(name=MEMORY)]
+        self._resources = tuple(ResourceSpec(name=r.name, weight=r.weight or 1) for r in stated)
+        self._counts_devices = any(can_be_backed(each.name) for each in stated)
+
+    def reads_resources_only(self, pod: PodInfo, cluster: ClusterView) -> bool:
+        """See `Promises`. Not where devices may count: which there are on a node is no column.
+        (When those change, DynamicResources has pods that ask for them evaluated anew.)"""
+        return not self._counts_devices or not may_be_devices(self._asked(pod).names, cluster)
+
+    def score(
+        self, state: ScoredRequests, pod: PodInfo, cluster: ClusterView, rows: Rows
+    ) -> Int64s:
+        nodes, names, is_nonzero = cluster.nodes, state.names, self.is_nonzero
+        if not names:
+            return np.full(len(rows), self._rule.one((), (), ()), np.int64)
+        if len(rows) == 1 and not self._counts_devices:
+            used, sizes = requested_and_allocatable_one(
+                nodes, names, rows.item(0), is_nonzero=is_nonzero
+            )
+            rated, numbers = self._as_rated(used, state)
+            return np.array([self._rule.one(rated, sizes, numbers)], np.int64)
+        columns, capacities = requested_and_allocatable(
+            nodes, names, row_index(rows), is_nonzero=is_nonzero
+        )
+        if self._counts_devices:
+            count_devices(names, cluster, rows, columns, capacities)
+        all_rated, numbers = self._as_rated(columns, state)
+        return self._rule.many(all_rated, capacities, numbers)
+
+    def keep_score(self) -> KeptScores | None:
+        """See `ScoreKeeper`."""
+        names, weights = zip(*((each.name, each.weight) for each in self._resources), strict=True)
+        if self._rule.kept is None or not all(name in COUNTED_FOR_ALL for name in names):
+            return None
+        return self._rule.kept(names, weights)
+
+    def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
+        """The same."""
+        requests = self.requests_of(pod)
+        return [requests.get(each.name, 0) for each in self._resources]
+
+    def _asked(self, pod: PodInfo) -> ScoredRequests:
+        requests = self.requests_of(pod)
+        counted = [
+            (each.name, requests.get(each.name, 0), each.weight)
+            for each in self._resources
+            if counts_in_score(each.name, requests.get(each.name, 0))
+        ]
+        names, amounts, weights = zip(*counted, strict=True) if counted else ((), (), ())
+        return ScoredRequests(names, amounts, weights)
+
+    def requests_of(self, pod: PodInfo) -> Mapping[str, int]:
+        """What the pod counts with."""
+        raise NotImplementedError
+
+    def _as_rated(self, used: Sequence[N], asked: ScoredRequests) -> tuple[list[N], Sequence[int]]:
+        """What the rule is given beside sizes."""
+        if self.rates_change:
+            return list(used), asked.amounts
+        return [u + amount for u, amount in zip(used, asked.amounts, strict=True)], asked.weights
