@@ -47,9 +47,9 @@ from shared.messages.from_scorer import FROM_SCORER
 from shared.messages.to_binder import TO_BINDER
 from shared.messages.to_owner import FROM_ADAPTER
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER
+from shared.transport import heard
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat
-from shared.transport.owner_sockets import Received
 
 SCENARIOS_STEP: Final = 9
 """Each such cluster is listened to."""
@@ -194,7 +194,7 @@ class _Silent(PeerEnd):
     def arrive_connected(self) -> None:
         assert self.links.owner is not None, "somebody is connected to"
         if self.channel is Channel.SCORERS:
-            self.links.owner.arrive(Received(self.channel, FAR, _far_hello(), (), FAR_KEY))
+            self.links.owner.arrive(self.channel, heard.Said(FAR, _far_hello(), FAR_KEY))
 
     def arrive(self, parts: list[Buffer]) -> None:
         _FROM_OWNER[self.channel].decode(parts)
@@ -218,11 +218,11 @@ class _Berth:
         try:
             if name in TO_OWNER:
                 channel, incoming = TO_OWNER[name]
-                message, buffers = incoming.decode(parts)
+                message, _ = incoming.decode(parts)
                 peer = {"scorer": scorer.sockets.identity, "far": FAR, "adapter": b"adapter",
                         "binder": b"binder-0", "admin": ADMIN}[name]  # fmt: skip
                 key_name = FAR_KEY if name == "far" else ""
-                cluster.owner.sockets.arrive(Received(channel, peer, message, buffers, key_name))
+                cluster.owner.sockets.arrive(channel, heard.Said(peer, message, key_name))
             elif name == "to-scorer":
                 scorer.sockets.arrive(parts)
             else:

@@ -29,7 +29,7 @@ from daemon.core.owner_counts import Count
 from shared.messages.from_binder import BinderHeartbeat
 from shared.messages.from_scorer import ScorerHeartbeat
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
-from shared.transport.owner_sockets import Received
+from shared.transport.heard import Said
 
 REFUSALS_MAX: Final = 64
 """In a row, with nothing assumed between them and nothing changed in the cluster. Each refusal is due to
@@ -111,10 +111,10 @@ class Judge:
         cache = owner.state.cache
         self._states.note_published(owner.epoch, message.sequence, message.generation, cache)
 
-    def _read(self, received: Received) -> None:
+    def _read(self, said: Said) -> None:
         """What the owner is about to act on."""
-        self._was_told |= not isinstance(received.message, ScorerHeartbeat | BinderHeartbeat)
-        self._orders.read(received)
+        self._was_told |= not isinstance(said.message, ScorerHeartbeat | BinderHeartbeat)
+        self._orders.read(said)
 
     def _read_changes(self) -> None:
         """Each pod is bound once, whoever asked for it."""

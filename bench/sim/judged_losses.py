@@ -11,9 +11,8 @@ from typing import Any
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess
 from daemon.core.dispatch import Attempt
-from daemon.core.events import ScorerSaid
 from daemon.core.suspects import LOSSES_IN_COMPANY_MAX, LOSSES_MAX
-from shared.messages.from_scorer import Proposals
+from shared.messages.from_scorer import FromScorer, Proposals
 
 
 def listen_to_losses(owner: OwnerProcess) -> None:
@@ -24,14 +23,14 @@ def listen_to_losses(owner: OwnerProcess) -> None:
     suspects: Any = owner.state.facts.suspects  # The same.
     hear, lose = links.hear, suspects.lose
 
-    def heard(event: ScorerSaid, now_s: float) -> None:
-        message, scorer = event.message, owner.state.scorers.get(event.peer)
+    def heard(peer: bytes, message: FromScorer, key_name: str, now_s: float) -> None:
+        scorer = owner.state.scorers.get(peer)
         if isinstance(message, Proposals) and message.epoch == owner.epoch and scorer is not None:
             failed = [ticket for failure in message.failures for ticket in failure.tickets]
             for ticket in (*message.placements.tickets, *failed, *message.skipped):
                 if ticket in scorer.attempts:
                     lost.pop(scorer.attempts[ticket].pod_class.class_id, None)
-        hear(event, now_s)
+        hear(peer, message, key_name, now_s)
 
     def lost_with(attempts: Collection[Attempt], now_s: float) -> set[int]:
         lost.update({attempt.pod_class.class_id for attempt in attempts})

@@ -17,7 +17,7 @@ from bench.sim.world import World
 from daemon.core.cache import Cache
 from shared.messages.from_scorer import Proposals
 from shared.messages.to_binder import BindPods, PreemptPods
-from shared.transport.owner_sockets import Received
+from shared.transport.heard import Said
 
 
 class JudgedOrders:
@@ -52,13 +52,13 @@ class JudgedOrders:
         elif isinstance(message, BindPods) and owner is not None:
             self._judge_order(owner, end, message)
 
-    def read(self, received: Received) -> None:
+    def read(self, said: Said) -> None:
         """What the owner is about to act on."""
-        owner, message = self._berth.owner, received.message
+        owner, message = self._berth.owner, said.message
         if owner is None or not isinstance(message, Proposals) or message.epoch != owner.epoch:
             return
-        scorer = owner.state.scorers.get(received.peer)
-        names = self._meant.pop((received.peer, message.proposal_sequence), [])
+        scorer = owner.state.scorers.get(said.peer)
+        names = self._meant.pop((said.peer, message.proposal_sequence), [])
         if scorer is None:
             return
         for ticket, name in zip(message.placements.tickets, names, strict=True):

@@ -26,7 +26,7 @@ from shared.messages.to_binder import TO_BINDER
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, SnapshotDelta, SnapshotFull
 from shared.transport.channels import Channel
-from shared.transport.owner_sockets import PeerGone, Received
+from shared.transport.heard import PeerGone, Said
 from shared.transport.scorer_sockets import FromOwner, SnapshotDamaged
 from shared.transport.sockets import Connected
 
@@ -87,7 +87,7 @@ class Links:
         """Told of every message to one peer or from it, when its sender hands it over."""
         self.on_snapshot: Callable[[SnapshotDelta | SnapshotFull], None] | None = None
         """Told of every snapshot when the owner hands it over."""
-        self.on_read: Callable[[Received], None] | None = None
+        self.on_read: Callable[[Said], None] | None = None
         """Told of every message when the owner reads it, before it does anything about it."""
         self.peers: dict[bytes, PeerEnd] = {}
         self.message_counts: dict[str, int] = {}
@@ -113,18 +113,20 @@ class OwnerEnd:
         self.turn = OneTurn()
         self.unnoticed_until_s: dict[bytes, float] = {}
         """Connections that have ended without the system having noticed: what is sent there is lost."""
-        self._inbox: dict[Channel, deque[Received]] = {channel: deque() for channel in _ORDER}
+        self._inbox: dict[Channel, deque[Said | PeerGone]] = {
+            channel: deque() for channel in _ORDER
+        }
         links.owner = self
         for peer in links.peers.values():
             peer.connect_soon()
 
-    def arrive(self, received: Received) -> None:
-        self._inbox[received.channel].append(received)
+    def arrive(self, channel: Channel, heard: Said | PeerGone) -> None:
+        self._inbox[channel].append(heard)
         self.process.wake()
 
-    def poll(self, timeout_ms: int) -> list[Received]:
+    def poll(self, timeout_ms: int) -> list[Said | PeerGone]:
         self.turn.check(timeout_ms)
-        received: list[Received] = []
+        received: list[Said | PeerGone] = []
         for channel in _ORDER:
             received += self._inbox[channel]
             if channel is Channel.ADAPTER:
@@ -134,14 +136,13 @@ class OwnerEnd:
             self._inbox[channel].clear()
         if self.links.on_read is not None:
             for one in received:
-                self.links.on_read(one)
+                if isinstance(one, Said):
+                    self.links.on_read(one)
         return received
 
     def send(
-        self, channel: Channel, peer: bytes, message: Any, buffers: Sequence[Buffer] = (),
-        *, handed_over: bool = False,
-    ) -> bool:  # fmt: skip
-        del handed_over
+        self, channel: Channel, peer: bytes, message: Any, buffers: Sequence[Buffer] = ()
+    ) -> bool:
         end = self.links.peers.get(peer)
         if end is None or not end.is_known_to(self):
             return self.links.simulation.now_s < self.unnoticed_until_s.get(peer, 0.0)
@@ -155,10 +156,7 @@ class OwnerEnd:
             end.carry_down(parts)
         return True
 
-    def publish(
-        self, message: Any, buffers: Sequence[Buffer] = (), *, handed_over: bool = False
-    ) -> None:
-        del handed_over
+    def publish(self, message: Any, buffers: Sequence[Buffer] = ()) -> None:
         if not self.process.may_send():
             return
         parts = _whole(SNAPSHOTS.encode(message, buffers))
@@ -298,8 +296,8 @@ class PeerEnd:
         def arrive() -> None:
             is_last_word = self._has_last_words and not self.process.is_alive
             if owner.process.is_alive and (is_last_word or connection == self._connection):
-                decoded, buffers = _TO_OWNER[self.channel].decode(parts)
-                owner.arrive(Received(self.channel, self.identity, decoded, buffers))
+                decoded, _ = _TO_OWNER[self.channel].decode(parts)
+                owner.arrive(self.channel, Said(self.identity, decoded))
 
         simulation.at(self._up_s, arrive)
         return True
@@ -363,7 +361,7 @@ class ScorerEnd(PeerEnd):
 
         def tell() -> None:
             if self.links.owner is owner and owner.process.is_alive:
-                owner.arrive(Received(Channel.SCORERS, identity, PeerGone(), ()))
+                owner.arrive(Channel.SCORERS, PeerGone(Channel.SCORERS, identity))
 
         # After all that it had said: the two travel on different sockets, but are read in that order.
         self.links.simulation.at(max(self._up_s, self.links.simulation.now_s) + 1e-6, tell)

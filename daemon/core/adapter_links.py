@@ -14,8 +14,7 @@ import msgspec
 from msgspec.structs import replace
 
 from daemon.core.cluster_changes import ClusterChanges
-from daemon.core.effects import TellAdapter
-from daemon.core.events import AdapterSaid
+from daemon.core.events import Tell
 from daemon.core.freed_claims import forget_written, written_claims
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
@@ -26,6 +25,7 @@ from shared.in_hand import WHY, InHand
 from shared.kube.pod_record import scheduler_name_of
 from shared.kube.resources import NODES, PODS
 from shared.messages.to_owner import (
+    AdapterBatch,
     AdapterHello,
     AdapterMeasured,
     AdapterMessage,
@@ -41,6 +41,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.transport.channels import Channel
 
 BINDERS_AWAITED_S: Final = 10.0
 """At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
@@ -61,15 +62,15 @@ class AdapterLinks(Part):
     _written_claims: dict[str, str] = msgspec.field(default_factory=dict)
     """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
 
-    def hear(self, event: AdapterSaid, now_s: float) -> None:
+    def hear(self, peer: bytes, batch: AdapterBatch, now_s: float) -> None:
         outgoing, counters = self._outgoing, self._outgoing.counters
-        is_current = event.batch.epoch == outgoing.epoch and event.peer == self._peer
+        is_current = batch.epoch == outgoing.epoch and peer == self._peer
         counters[Count.ADAPTER_BATCHES] += is_current
         begun_s = counters.stopwatch()
         take = self._take if self._in_hand is None else partial(self._take_carefully, self._in_hand)
-        for kind, run in groupby(event.batch.messages, type):
+        for kind, run in groupby(batch.messages, type):
             if kind is AdapterHello:
-                self._peer = event.peer
+                self._peer = peer
                 self._is_sync_due = True
             elif not is_current:
                 continue  # Of an adapter that was replaced, or listed for another life of the owner.
@@ -102,7 +103,7 @@ class AdapterLinks(Part):
         if is_calm or now_s >= self._lists_at_s:
             self._is_sync_due = False
             start = StartSync(self._outgoing.epoch)
-            self._outgoing.effects.append(TellAdapter(self._peer, start))
+            self._outgoing.effects.append(Tell(Channel.ADAPTER, self._peer, start))
 
     def next_wakeup_s(self) -> float:
         """When lists begin at the latest; infinite if they have, or nobody is there to list."""

@@ -8,7 +8,7 @@ from collections import Counter
 from collections.abc import Collection
 
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.effects import TellBinder
+from daemon.core.events import Tell
 from daemon.core.freed_claims import claim_releases
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
@@ -23,6 +23,7 @@ from shared.framework.status import Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure
 from shared.messages.to_binder import BindPod, Decision, ReportPods, StatusPatch
+from shared.transport.channels import Channel
 
 
 class AttemptEnds(Part):
@@ -130,7 +131,7 @@ class AttemptEnds(Part):
             by_binder.setdefault(peer, []).append(patch)
         for peer, patches in by_binder.items():
             report = ReportPods(self._outgoing.epoch, patches)
-            self._outgoing.effects.append(TellBinder(peer, report))
+            self._outgoing.effects.append(Tell(Channel.BINDERS, peer, report))
 
 
 def left_out(error: ObjectError) -> Failure:

@@ -4,8 +4,7 @@ from typing import assert_never
 
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.cluster_changes import ClusterChanges
-from daemon.core.effects import TellBinder
-from daemon.core.events import BinderSaid
+from daemon.core.events import Tell
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from shared.framework.pod_info import PodInfo
@@ -19,17 +18,18 @@ from shared.messages.from_binder import (
     BindFailed,
     BindFailureReason,
     BindReport,
+    FromBinder,
     VictimDone,
 )
 from shared.messages.from_scorer import Failure
+from shared.transport.channels import Channel
 
 
 class BinderLinks(Part):
     _changes: ClusterChanges
     _ends: AttemptEnds
 
-    def hear(self, event: BinderSaid, now_s: float) -> None:
-        peer, message = event.peer, event.message
+    def hear(self, peer: bytes, message: FromBinder, now_s: float) -> None:
         match message:
             case BinderHello():
                 self._welcome(peer, message.binder_index, now_s)
@@ -51,7 +51,8 @@ class BinderLinks(Part):
     def _welcome(self, peer: bytes, binder_index: int, now_s: float) -> None:
         binders = self._outgoing.binders
         self._outgoing.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, now_s)
-        self._outgoing.effects.append(TellBinder(peer, to_binder.Welcome(self._outgoing.epoch)))
+        welcome = to_binder.Welcome(self._outgoing.epoch)
+        self._outgoing.effects.append(Tell(Channel.BINDERS, peer, welcome))
 
     def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
         bound_count = 0
@@ -143,7 +144,7 @@ class BinderLinks(Part):
 
     def drain(self) -> None:
         for peer in self._outgoing.binders.peers():
-            self._outgoing.effects.append(TellBinder(peer, to_binder.Drain()))
+            self._outgoing.effects.append(Tell(Channel.BINDERS, peer, to_binder.Drain()))
 
     def next_wakeup_s(self) -> float:
         """When a binder may have been silent for too long."""

@@ -15,11 +15,12 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.effects import Effect, TellBinder
+from daemon.core.events import Effect, Tell
 from daemon.core.peers import Peer, Peers
 from shared.kube.pod_record import PodRecord
 from shared.limits import ORDERS_PER_BINDER_MAX, POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.to_binder import BindPod, BindPods, DeleteVictim, PreemptPods, ReleaseClaim
+from shared.transport.channels import Channel
 
 PAUSE_DOUBLINGS_MAX: Final = 10
 """Of what may be doubled further, the maximum is reached by then."""
@@ -167,7 +168,7 @@ class BinderPool(Peers[Binder]):
                     order = waiting.popleft()
                     binder.orders[order.bind.ticket] = order
                     orders.append(order.bind)
-                effects.append(TellBinder(binder.peer, BindPods(self._epoch, orders)))
+                effects.append(Tell(Channel.BINDERS, binder.peer, BindPods(self._epoch, orders)))
         return effects
 
     # Victims -------------------------------------------------------------------------------------
@@ -193,7 +194,7 @@ class BinderPool(Peers[Binder]):
                 to(self._home(release.pod_uid)).releases.append(release)
         victims.clear()
         releases.clear()
-        return [TellBinder(peer, message) for peer, message in messages.items()]
+        return [Tell(Channel.BINDERS, peer, message) for peer, message in messages.items()]
 
     def settle_victim(self, peer: bytes, order_id: int) -> DeleteVictim | None:
         """What became of a deletion came in; None for one that is not out with this binder."""

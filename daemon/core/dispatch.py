@@ -19,7 +19,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from daemon.core.effects import Effect, TellScorer
+from daemon.core.events import Effect, Tell
 from daemon.core.peers import Peer, Peers
 from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
@@ -33,6 +33,7 @@ from shared.messages.to_scorer import (
     SchedulePods,
     TaskRun,
 )
+from shared.transport.channels import Channel
 
 BATCH_PODS_MAX: Final = 256
 """Owner and scorer spend about 6 and 60 us a pod: a batch is some milliseconds, beside which the cost
@@ -244,7 +245,7 @@ class ScorerFleet(Peers[Scorer]):
             for start in range(0, len(share), BATCH_PODS_MAX):
                 batch = share[start : start + BATCH_PODS_MAX]
                 work = self._work(scorer, batch)
-                effects.append(TellScorer(scorer.peer, work))
+                effects.append(Tell(Channel.SCORERS, scorer.peer, work))
         return effects
 
     def hand_out_group(self, pods: list[QueuedPod], group: GroupTask) -> list[Effect]:
@@ -256,7 +257,7 @@ class ScorerFleet(Peers[Scorer]):
         tickets = range(work.first_ticket, self.next_ticket)
         key = pods[0].record.group_key
         scorer.groups[work.batch_id] = GroupInHand(key, tickets, group.needed)
-        return [TellScorer(scorer.peer, work)]
+        return [Tell(Channel.SCORERS, scorer.peer, work)]
 
     def hand_out_extended(self, pods: list[QueuedPod]) -> list[Effect]:
         """Gives pods that extenders are asked about to the scorers that have the fewest of them."""
@@ -274,8 +275,9 @@ class ScorerFleet(Peers[Scorer]):
                 record.namespace, record.name, record.uid,
             )  # fmt: skip
             shares.setdefault(scorer.peer, []).append(task)
+        epoch, sequence = self._epoch, self._snapshots.sequence
         return [
-            TellScorer(peer, ScheduleExtended(self._epoch, self._snapshots.sequence, tasks))
+            Tell(Channel.SCORERS, peer, ScheduleExtended(epoch, sequence, tasks))
             for peer, tasks in shares.items()
         ]
 

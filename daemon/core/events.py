@@ -1,53 +1,21 @@
-"""Everything that can happen to the owner: a closed union.
+"""Everything that can happen to the owner, and everything that it can ask of the outside: two closed
+unions.
 
-Messages of other processes come with the identity of the connection (`peer`), which changes when
-the process is restarted.
+Effects are carried out in the order in which they stand. That order matters: a delta is published
+before the work that relies on it is sent.
 """
+
+from collections.abc import Sequence
 
 import msgspec
 
-from shared.messages.admin import AdminRequest
-from shared.messages.from_binder import FromBinder
-from shared.messages.from_scorer import FromScorer
-from shared.messages.to_owner import AdapterBatch
-
-
-class AdapterSaid(msgspec.Struct, frozen=True):
-    peer: bytes
-    batch: AdapterBatch
-
-
-class ScorerSaid(msgspec.Struct, frozen=True):
-    peer: bytes
-    message: FromScorer
-    key_name: str = ""
-    """Of the key of a scorer of another host; empty for those of this host."""
-
-
-class ScorerGone(msgspec.Struct, frozen=True):
-    """The connection is closed, or would not take a message."""
-
-    peer: bytes
-
-
-class BinderSaid(msgspec.Struct, frozen=True):
-    peer: bytes
-    message: FromBinder
-
-
-class BinderGone(msgspec.Struct, frozen=True):
-    """It would not take a message."""
-
-    peer: bytes
-
-
-class AdapterGone(msgspec.Struct, frozen=True):
-    peer: bytes
-
-
-class AdminAsked(msgspec.Struct, frozen=True):
-    peer: bytes
-    request: AdminRequest
+from shared.columns.delta import Buffer
+from shared.messages.admin import AdminAnswer
+from shared.messages.to_binder import ToBinder
+from shared.messages.to_owner import ToAdapter
+from shared.messages.to_scorer import Published, ToScorer
+from shared.transport.channels import Channel
+from shared.transport.heard import PeerGone, Said
 
 
 class LeaseTaken(msgspec.Struct, frozen=True):
@@ -56,13 +24,33 @@ class LeaseTaken(msgspec.Struct, frozen=True):
     term: int
 
 
-Event = (
-    AdapterSaid
-    | ScorerSaid
-    | ScorerGone
-    | BinderSaid
-    | BinderGone
-    | AdapterGone
-    | AdminAsked
-    | LeaseTaken
-)
+Event = Said | PeerGone | LeaseTaken
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """A message to one process. One that cannot be sent comes back as `PeerGone`."""
+
+    channel: Channel
+    peer: bytes
+    message: ToAdapter | ToScorer | ToBinder | AdminAnswer
+    buffers: Sequence[Buffer] = ()
+
+
+class Publish(msgspec.Struct, frozen=True):
+    """To all scorers."""
+
+    message: Published
+    buffers: list[Buffer]
+
+
+class Note(msgspec.Struct, frozen=True):
+    """Something a person may want to know: one line of the log."""
+
+    event: str
+    fields: dict[str, object]
+    is_warning: bool = False
+    is_detail: bool = False
+    """Only for who asks for everything."""
+
+
+Effect = Tell | Publish | Note

@@ -13,7 +13,7 @@ from daemon.core.cache import Cache
 from daemon.core.checker import Checker
 from daemon.core.counters import Counters
 from daemon.core.dispatch import ScorerFleet
-from daemon.core.effects import Effect, Note
+from daemon.core.events import Effect, Note
 from daemon.core.nominations import Evictions, NominationBook
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import PodGroups

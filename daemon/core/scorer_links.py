@@ -12,8 +12,7 @@ from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer, is_wanted
 from daemon.core.dispatch import Attempt
-from daemon.core.effects import TellScorer
-from daemon.core.events import ScorerSaid
+from daemon.core.events import Tell
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
@@ -29,11 +28,13 @@ from shared.messages.from_scorer import (
     AskForPods,
     Failure,
     Forecast,
+    FromScorer,
     Proposals,
     ResyncRequest,
     ScorerHeartbeat,
     ScorerHello,
 )
+from shared.transport.channels import Channel
 
 NO_EXTENDERS: Final = "extenders cannot be asked about the pods of a group"
 
@@ -52,27 +53,27 @@ class ScorerLinks(Part):
 
     # What scorers say ----------------------------------------------------------------------------
 
-    def hear(self, event: ScorerSaid, now_s: float) -> None:
-        peer, message = event.peer, event.message
+    def hear(self, peer: bytes, message: FromScorer, key_name: str, now_s: float) -> None:
+        """`key_name`: as `Said` has it."""
         if peer in self._sent_away:
             return
         if not self._outgoing.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
             # Given up as stuck, and back: its pods are elsewhere. Or it spoke before it knew that the
             # owner is another.
-            self._outgoing.effects.append(TellScorer(peer, to_scorer.GreetAgain()))
+            self._tell(peer, to_scorer.GreetAgain())
             return
         scorer = self._outgoing.scorers.get(peer)
         if scorer is not None and not isinstance(message, ScorerHello):
             problem = message_problem(message, scorer, self._facts.cache)
-            if scorer.key_name != event.key_name:
+            if scorer.key_name != key_name:
                 problem = "somebody else speaks in its name"
             is_current = getattr(message, "epoch", self._outgoing.epoch) == self._outgoing.epoch
             if problem and is_current:
-                self._send_away(event, scorer.instance, problem, now_s)
+                self._send_away(peer, key_name, scorer.instance, problem, now_s)
                 return
         match message:
             case ScorerHello():
-                self._greet(event, message, now_s)
+                self._greet(peer, message, key_name, now_s)
             case ResyncRequest():
                 self._resyncs[peer] = message.reason
             case Proposals():
@@ -92,7 +93,7 @@ class ScorerLinks(Part):
                 if scorer is not None and message.epoch == self._outgoing.epoch:
                     self._foresight.note(scorer, message)
             case AskForPods():
-                self._outgoing.effects.append(TellScorer(peer, self._pods_on(message)))
+                self._tell(peer, self._pods_on(message))
             case ScorerHeartbeat():
                 if scorer is not None:
                     scorer.lag = max(0, self._facts.cache.generation - message.generation)
@@ -100,31 +101,35 @@ class ScorerLinks(Part):
             case _:
                 assert_never(message)
 
-    def _greet(self, event: ScorerSaid, hello: ScorerHello, now_s: float) -> None:
-        peer = event.peer
-        problem = hello_problem(hello, event.key_name, self._facts.settings.configuration)
-        if self._outgoing.scorers.key_name_at(hello.worker_index) not in (None, event.key_name):
+    def _tell(self, peer: bytes, message: to_scorer.ToScorer) -> None:
+        self._outgoing.effects.append(Tell(Channel.SCORERS, peer, message))
+
+    def _greet(self, peer: bytes, hello: ScorerHello, key_name: str, now_s: float) -> None:
+        problem = hello_problem(hello, key_name, self._facts.settings.configuration)
+        if self._outgoing.scorers.key_name_at(hello.worker_index) not in (None, key_name):
             problem = "its number is that of another worker"
         if not problem:
             lost = self._outgoing.scorers.join(
-                peer, hello.worker_index, hello.instance, now_s, event.key_name
+                peer, hello.worker_index, hello.instance, now_s, key_name
             )
             self._take_back(lost, now_s)
             self._resyncs[peer] = "hello"
             return
-        self._outgoing.effects.append(TellScorer(peer, to_scorer.ScorerRefused(problem)))
-        self._note_refused(hello.instance, event.key_name, problem)
+        self._tell(peer, to_scorer.ScorerRefused(problem))
+        self._note_refused(hello.instance, key_name, problem)
 
-    def _send_away(self, event: ScorerSaid, instance: str, problem: str, now_s: float) -> None:
+    def _send_away(
+        self, peer: bytes, key_name: str, instance: str, problem: str, now_s: float
+    ) -> None:
         """A scorer said what none of ours would say. One of another host is done with; one of this host
         has a fault, and begins anew."""
-        self.lose(event.peer, now_s)
-        answer: to_scorer.ToScorer = to_scorer.GreetAgain()
-        if event.key_name:
-            self._sent_away.append(event.peer)
-            answer = to_scorer.ScorerRefused(problem)
-        self._outgoing.effects.append(TellScorer(event.peer, answer))
-        self._note_refused(instance, event.key_name, problem)
+        self.lose(peer, now_s)
+        if key_name:
+            self._sent_away.append(peer)
+            self._tell(peer, to_scorer.ScorerRefused(problem))
+        else:
+            self._tell(peer, to_scorer.GreetAgain())
+        self._note_refused(instance, key_name, problem)
 
     def _note_refused(self, instance: str, key_name: str, problem: str) -> None:
         self._outgoing.counters[Count.WORKERS_REFUSED] += 1
@@ -222,7 +227,7 @@ class ScorerLinks(Part):
             scorer.is_ready = True
             self._outgoing.counters[Count.RESYNCS] += 1
             self._outgoing.note("full_snapshot_sent", worker=scorer.index, reason=reason)
-            self._outgoing.effects.append(TellScorer(peer, full.message, full.buffers))
+            self._outgoing.effects.append(Tell(Channel.SCORERS, peer, full.message, full.buffers))
         self._resyncs.clear()
 
     def hand_out(self, now_s: float) -> None:
@@ -285,7 +290,7 @@ class ScorerLinks(Part):
 
     def drain(self) -> None:
         for scorer in self._outgoing.scorers.ready():
-            self._outgoing.effects.append(TellScorer(scorer.peer, to_scorer.Drain()))
+            self._tell(scorer.peer, to_scorer.Drain())
 
     def next_wakeup_s(self) -> float:
         """When a scorer may have been silent for too long; it counts only if it has pods in hand."""

@@ -9,7 +9,7 @@ from typing import NamedTuple
 import msgspec
 
 from daemon.core.cache import Cache
-from daemon.core.effects import Publish
+from daemon.core.events import Publish
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
 from shared.columns.journal import START
 from shared.framework.object_store import all_assumptions, take_news

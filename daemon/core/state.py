@@ -29,18 +29,7 @@ from daemon.core.binder_links import BinderLinks
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer
 from daemon.core.counters import Counters, begin_at_zero
-from daemon.core.effects import AnswerAdmin, Effect
-from daemon.core.events import (
-    AdapterGone,
-    AdapterSaid,
-    AdminAsked,
-    BinderGone,
-    BinderSaid,
-    Event,
-    LeaseTaken,
-    ScorerGone,
-    ScorerSaid,
-)
+from daemon.core.events import Effect, Event, LeaseTaken, Tell
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
@@ -53,7 +42,12 @@ from daemon.core.settings import Settings
 from daemon.core.status_patches import StatusPatches
 from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
-from shared.messages.admin import StopRequest, TextAnswer
+from shared.messages.admin import AdminRequest, StopRequest, TextAnswer
+from shared.messages.from_binder import FromBinder
+from shared.messages.from_scorer import FromScorer
+from shared.messages.to_owner import AdapterBatch
+from shared.transport.channels import Channel
+from shared.transport.heard import PeerGone, Said
 
 TIDY_S: Final = 1.0
 """How often is looked whether names are of no use any more, and what waits is counted: in that time
@@ -179,20 +173,23 @@ class SchedulerState:
 
     def _apply(self, event: Event, now_s: float) -> None:
         match event:
-            case AdapterSaid():
-                self._adapter_links.hear(event, now_s)
-            case ScorerSaid():
-                self._scorer_links.hear(event, now_s)
-            case BinderSaid():
-                self._binder_links.hear(event, now_s)
-            case ScorerGone(peer):
+            case Said(peer, message, key_name):
+                if isinstance(message, AdapterBatch):
+                    self._adapter_links.hear(peer, message, now_s)
+                elif isinstance(message, FromBinder):
+                    self._binder_links.hear(peer, message, now_s)
+                elif isinstance(message, FromScorer):
+                    self._scorer_links.hear(peer, message, key_name, now_s)
+                else:
+                    self._answer(peer, message, now_s)
+            case PeerGone(Channel.SCORERS, peer):
                 self._scorer_links.lose(peer, now_s)
-            case BinderGone(peer):
+            case PeerGone(Channel.BINDERS, peer):
                 self._binder_links.lose(peer, "would not take a message")
-            case AdapterGone(peer):
+            case PeerGone(Channel.ADAPTER, peer):
                 self._adapter_links.lose(peer)
-            case AdminAsked():
-                self._on_admin(event, now_s)
+            case PeerGone():
+                self.outgoing.note("admin_client_left")
             case LeaseTaken(term):
                 # Everything else was done all along, so the cache is warm and work begins at once.
                 self.facts.is_standby = False
@@ -200,15 +197,13 @@ class SchedulerState:
             case _:
                 assert_never(event)
 
-    def _on_admin(self, event: AdminAsked, now_s: float) -> None:
-        request = event.request
+    def _answer(self, peer: bytes, request: AdminRequest, now_s: float) -> None:
         if isinstance(request, StopRequest):
             self._is_stopping = True
-            self._stop_waiters.append(event.peer)
+            self._stop_waiters.append(peer)
             return
-        self.outgoing.effects.append(
-            AnswerAdmin(event.peer, answer_of(self.facts, self.outgoing, request, now_s))
-        )
+        answer = answer_of(self.facts, self.outgoing, request, now_s)
+        self.outgoing.effects.append(Tell(Channel.ADMIN, peer, answer))
 
     # Time ----------------------------------------------------------------------------------------
 
@@ -250,7 +245,9 @@ class SchedulerState:
         if self.scorers.awaited_count() or self.binders.in_flight_count():
             return
         answer = TextAnswer(["nothing in flight"])
-        self.outgoing.effects.extend(AnswerAdmin(peer, answer) for peer in self._stop_waiters)
+        self.outgoing.effects.extend(
+            Tell(Channel.ADMIN, peer, answer) for peer in self._stop_waiters
+        )
         self._stop_waiters.clear()
         self._scorer_links.drain()
         self._binder_links.drain()

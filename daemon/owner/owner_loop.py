@@ -5,39 +5,17 @@ from typing import Final, assert_never
 
 import msgspec
 
-from daemon.core.effects import (
-    AnswerAdmin,
-    Effect,
-    Note,
-    Publish,
-    TellAdapter,
-    TellBinder,
-    TellScorer,
-)
-from daemon.core.events import (
-    AdapterGone,
-    AdapterSaid,
-    AdminAsked,
-    BinderGone,
-    BinderSaid,
-    Event,
-    LeaseTaken,
-    ScorerGone,
-    ScorerSaid,
-)
+from daemon.core.events import Effect, Event, LeaseTaken, Note, Publish, Tell
 from daemon.core.state import SchedulerState
 from shared.clock import Clock
 from shared.collector import Collector
 from shared.limits import QUIET_S
-from shared.messages.from_binder import FromBinder
-from shared.messages.from_scorer import FromScorer
-from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, ToBinder
-from shared.messages.to_owner import AdapterBatch
+from shared.messages.to_binder import BindPods, PreemptPods, ReportPods
 from shared.telemetry.log import EventLog
-from shared.transport.channels import Channel
+from shared.transport.heard import PeerGone
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import LeaseGate
-from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
+from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.remote import WorkersEntrance
 
 log = EventLog("owner")
@@ -74,7 +52,7 @@ class OwnerLoop:
         """In which this owner leads; 0: it does not (or there is no election)."""
         self.is_lease_lost = False
         """`run` ended because of that: what this owner decided is void, and so is its life."""
-        self._undelivered: list[Event] = []
+        self._undelivered: list[PeerGone] = []
         """Peers that would not take a message; told to the core with the next batch."""
 
     def run(self, is_stopped: Callable[[], bool]) -> None:
@@ -82,7 +60,7 @@ class OwnerLoop:
         while not is_stopped():
             received = self._sockets.poll(self._timeout_ms())
             self._heartbeat.beat()
-            events = self._undelivered + [to_event(one) for one in received]
+            events: list[Event] = [*self._undelivered, *received]
             if self._gate is not None:
                 events += self._look_at(self._gate)
                 if self.is_lease_lost:
@@ -128,46 +106,16 @@ class OwnerLoop:
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case TellScorer(peer, message, buffers):
-                is_sent = self._sockets.send(
-                    Channel.SCORERS, peer, message, buffers, handed_over=True
-                )
-                if not is_sent:
-                    self._undelivered.append(ScorerGone(peer))
+            case Tell(channel, peer, message, buffers):
+                if self._term and isinstance(message, BindPods | PreemptPods | ReportPods):
+                    # In which it was decided: this turn's, or the owner would have ended.
+                    message = msgspec.structs.replace(message, lease_term=self._term)
+                if not self._sockets.send(channel, peer, message, buffers):
+                    self._undelivered.append(PeerGone(channel, peer))
             case Publish(message, buffers):
-                self._sockets.publish(message, buffers, handed_over=True)
-            case TellBinder(peer, message):
-                dated = self._with_term(message) if self._term else message
-                if not self._sockets.send(Channel.BINDERS, peer, dated):
-                    self._undelivered.append(BinderGone(peer))
-            case TellAdapter(peer, message):
-                if not self._sockets.send(Channel.ADAPTER, peer, message):
-                    self._undelivered.append(AdapterGone(peer))
-            case AnswerAdmin(peer, answer):
-                if not self._sockets.send(Channel.ADMIN, peer, answer):
-                    log.info("admin_client_left")
+                self._sockets.publish(message, buffers)
             case Note(event, fields, is_warning, is_detail):
                 say = log.warning if is_warning else log.debug if is_detail else log.info
                 say(event, **fields)
             case _:
                 assert_never(effect)
-
-    def _with_term(self, message: ToBinder) -> ToBinder:
-        """Orders say in which term they were decided: this turn's, or the owner would have ended."""
-        if isinstance(message, BindPods | PreemptPods | ReportPods):
-            return msgspec.structs.replace(message, lease_term=self._term)
-        return message
-
-
-def to_event(received: Received) -> Event:
-    """What a message means to the core."""
-    peer, message = received.peer, received.message
-    if isinstance(message, AdapterBatch):
-        return AdapterSaid(peer, message)
-    if isinstance(message, FromBinder):
-        return BinderSaid(peer, message)
-    if isinstance(message, FromScorer):
-        return ScorerSaid(peer, message, received.key_name)
-    if isinstance(message, PeerGone):
-        return ScorerGone(peer)
-    return AdminAsked(peer, message)

@@ -16,8 +16,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from daemon.core.effects import AnswerAdmin, Effect, Publish, TellBinder, TellScorer
-from daemon.core.events import AdapterSaid, AdminAsked, BinderSaid, Event, ScorerSaid
+from daemon.core.events import Effect, Event, Publish, Tell
 from daemon.owner.owner_assembly import make_state
 from shared.config import SchedulerConfiguration
 from shared.feature_gates import parse_feature_gates
@@ -36,6 +35,7 @@ from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage,
 from shared.messages.to_scorer import SchedulePods, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
+from shared.transport.heard import Said
 from workers.scorer.cycle import Cycle
 from workers.scorer.engine import Engine
 from workers.scorer.replica import Replica
@@ -98,12 +98,12 @@ class Trial:
         self._proposal_sequence = 0
         self._decides = decides
         events: list[Event] = [
-            AdapterSaid(_PEER, AdapterBatch(0, [AdapterHello()])),
-            BinderSaid(_PEER, BinderHello(0)),
-            BinderSaid(_PEER, BinderReady(_EPOCH)),
+            Said(_PEER, AdapterBatch(0, [AdapterHello()])),
+            Said(_PEER, BinderHello(0)),
+            Said(_PEER, BinderReady(_EPOCH)),
         ]
         if decides:
-            events.append(ScorerSaid(_PEER, ScorerHello(0, "trial")))
+            events.append(Said(_PEER, ScorerHello(0, "trial")))
         self._settle(events, _START_S)
 
     @property
@@ -116,7 +116,7 @@ class Trial:
 
     def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
         """Changes of the cluster, and whatever follows from them at once."""
-        self._settle([AdapterSaid(_PEER, AdapterBatch(_EPOCH, list(messages)))], now_s)
+        self._settle([Said(_PEER, AdapterBatch(_EPOCH, list(messages)))], now_s)
 
     def pass_time(self, now_s: float, until_s: float) -> float:
         """Whatever would be tried until then; says when it is."""
@@ -127,17 +127,18 @@ class Trial:
 
     def ask(self, request: AdminRequest, now_s: float) -> AdminAnswer:
         """What the owner answers to a question."""
-        effects = self.state.handle([AdminAsked(_PEER, request)], now_s)
-        (answer,) = (effect.answer for effect in effects if isinstance(effect, AnswerAdmin))
+        effects = self.state.handle([Said(_PEER, request)], now_s)
+        told = (effect.message for effect in effects if isinstance(effect, Tell))
+        (answer,) = (message for message in told if isinstance(message, AdminAnswer))
         return answer
 
     # The other processes -------------------------------------------------------------------------
 
     def _settle(self, events: Sequence[Event], now_s: float) -> None:
         """Until nobody has anything to say any more."""
-        alive: list[Event] = [BinderSaid(_PEER, BinderHeartbeat(0))]
+        alive: list[Event] = [Said(_PEER, BinderHeartbeat(0))]
         if self._decides:
-            alive.append(ScorerSaid(_PEER, ScorerHeartbeat(self._replica.generation)))
+            alive.append(Said(_PEER, ScorerHeartbeat(self._replica.generation)))
         said = [*events, *alive]
         while said:
             said = [
@@ -148,23 +149,23 @@ class Trial:
 
     def _do(self, effect: Effect, now_s: float) -> Iterable[Event]:
         match effect:
-            case TellScorer(_, SnapshotFull() as full, buffers):
+            case Tell(_, _, SnapshotFull() as full, buffers):
                 self._replica.apply_full(full, list(buffers))
                 self._cycle.start_over()
             case Publish(delta, buffers):
                 self._replica.apply_delta(delta, list(buffers))
-            case TellScorer(_, SchedulePods() as work):
-                yield ScorerSaid(_PEER, self._proposals(work))
-            case TellBinder(_, BindPods(orders=orders)):
+            case Tell(_, _, SchedulePods() as work):
+                yield Said(_PEER, self._proposals(work))
+            case Tell(_, _, BindPods(orders=orders)):
                 for order in orders:
                     key = f"{order.namespace}/{order.name}"
                     self.placed[order.uid] = Placed(key, order.node_name, now_s)
                     self.verdicts.pop(order.uid, None)
                 finished = [order.ticket for order in orders]
-                yield BinderSaid(_PEER, BindReport(_EPOCH, finished, []))
-            case TellBinder(_, PreemptPods() as preempt):
+                yield Said(_PEER, BindReport(_EPOCH, finished, []))
+            case Tell(_, _, PreemptPods() as preempt):
                 yield from self._evict(preempt)
-            case TellBinder(_, ReportPods(patches=patches)):
+            case Tell(_, _, ReportPods(patches=patches)):
                 self.verdicts |= {patch.uid: patch for patch in patches if patch.reason}
             case _:
                 pass  # Of copies, logs and questions nobody here wants to know.
@@ -179,8 +180,8 @@ class Trial:
             if held is not None:
                 gone.append(PodDeleted(held.record))
         done = [VictimDone(victim.order_id) for victim in preempt.victims]
-        yield BinderSaid(_PEER, BindReport(_EPOCH, [], [], done))
-        yield AdapterSaid(_PEER, AdapterBatch(_EPOCH, gone))
+        yield Said(_PEER, BindReport(_EPOCH, [], [], done))
+        yield Said(_PEER, AdapterBatch(_EPOCH, gone))
 
     def _proposals(self, work: SchedulePods) -> Proposals:
         self._proposal_sequence += 1

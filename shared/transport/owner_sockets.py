@@ -12,20 +12,20 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-import msgspec
 import zmq
 
 from shared.errors import FrameError, ProtocolVersionError
 from shared.limits import HELD_MESSAGES_MAX, HELD_PEERS_MAX
-from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, AdminRequest
+from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer
 from shared.messages.codec import Codec
 from shared.messages.frames import Buffer, seal
-from shared.messages.from_binder import FROM_BINDER, FromBinder
-from shared.messages.from_scorer import FROM_SCORER, FromScorer
+from shared.messages.from_binder import FROM_BINDER
+from shared.messages.from_scorer import FROM_SCORER
 from shared.messages.to_binder import TO_BINDER, ToBinder
-from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
+from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, ToAdapter
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
+from shared.transport.heard import PeerGone, Said
 from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
 from shared.transport.sockets import (
@@ -46,23 +46,7 @@ LINGER_MS: Final = 500
 
 _SUBSCRIBE: Final = 1
 
-
-class PeerGone(msgspec.Struct, frozen=True):
-    """Not sent by anybody: this scorer's connection is closed, its process has most likely died."""
-
-
-ToOwner = AdapterBatch | FromScorer | FromBinder | AdminRequest | PeerGone
 FromOwner = ToAdapter | ToScorer | ToBinder | AdminAnswer
-
-
-class Received(msgspec.Struct, frozen=True):
-    channel: Channel
-    peer: bytes
-    """Identity of the sender; `send` takes it. A restarted process has another one."""
-    message: ToOwner
-    buffers: Sequence[Buffer]
-    key_name: str = ""
-    """Of the key by which a worker of another host was let in; empty for all of this host."""
 
 
 class OwnerSockets(Closing):
@@ -73,7 +57,7 @@ class OwnerSockets(Closing):
         self._context: zmq.Context[RawSocket] = zmq.Context()
         self._sockets: dict[Channel, RawSocket] = {}
         self._subscribers: set[bytes] = set()
-        self._held: dict[bytes, list[Received]] = {}
+        self._held: dict[bytes, list[Said]] = {}
         self._gatekeeper: Gatekeeper | None = None
         try:
             for channel in _ORDER:
@@ -114,12 +98,12 @@ class OwnerSockets(Closing):
         self._poll_list.append((fd, zmq.POLLIN))
         return lambda: fd in self._ready
 
-    def poll(self, timeout_ms: int) -> list[Received]:
+    def poll(self, timeout_ms: int) -> list[Said | PeerGone]:
         """What has come, in order within each channel; waits up to `timeout_ms` (-1: for ever).
 
         May return early with nothing (a message was damaged or held back, a descriptor is ready).
         """
-        received: list[Received] = []
+        received: list[Said | PeerGone] = []
         ready = self._ready = wait_ready(self._poll_list, timeout_ms)
         if self._gatekeeper is not None and self._gatekeeper.socket in ready:
             self._gatekeeper.answer()
@@ -138,24 +122,19 @@ class OwnerSockets(Closing):
         peer: bytes,
         message: FromOwner,
         buffers: Sequence[Buffer] = (),
-        *,
-        handed_over: bool = False,
     ) -> bool:
-        """False: not sent, because the peer is gone or its queue is full; the caller keeps it.
-
-        `handed_over` promises that the buffers will not change any more; they are then not copied.
-        """
+        """False: not sent, because the peer is gone or its queue is full; the caller keeps it. The
+        buffers are not copied: they may not change any more."""
         kind, outgoing = _OUTGOING[channel]
         assert isinstance(message, kind), f"{type(message).__name__} on channel {channel}"
         parts = [peer, *outgoing.encode(message, buffers)]
-        return send_now(self._sockets[channel], parts, handed_over=handed_over)
+        return send_now(self._sockets[channel], parts, handed_over=True)
 
-    def publish(
-        self, message: Published, buffers: Sequence[Buffer] = (), *, handed_over: bool = False
-    ) -> None:
-        """To all scorers. One that is too slow loses it and notices by the sequence."""
+    def publish(self, message: Published, buffers: Sequence[Buffer] = ()) -> None:
+        """To all scorers, buffers as with `send`. One that is too slow loses it and notices by the
+        sequence."""
         parts = SNAPSHOTS.encode(message, buffers)
-        sent = send_now(self._sockets[Channel.SNAPSHOTS], parts, handed_over=handed_over)
+        sent = send_now(self._sockets[Channel.SNAPSHOTS], parts, handed_over=True)
         assert sent, "XPUB drops, it does not block"
 
     def close(self) -> None:
@@ -168,7 +147,9 @@ class OwnerSockets(Closing):
         self._context.term()
         self._lock.close()
 
-    def _take_messages(self, channel: Channel, socket: RawSocket, received: list[Received]) -> None:
+    def _take_messages(
+        self, channel: Channel, socket: RawSocket, received: list[Said | PeerGone]
+    ) -> None:
         decode = _INCOMING[channel].decode
         is_signed = channel is Channel.SCORERS and self._gatekeeper is not None
         receive = _receive_signed_now if is_signed else receive_now
@@ -176,30 +157,30 @@ class OwnerSockets(Closing):
             key_name = bytes(parts.pop()).decode() if is_signed else ""
             peer = bytes(parts[0])
             try:
-                message, buffers = decode(parts[1:])
+                message, _ = decode(parts[1:])
             except FrameError as error:
                 note_dropped(error)
                 if isinstance(error, ProtocolVersionError):
                     # It cannot read this; that is what tells it.
                     send_now(socket, [peer, *seal(b"")])
                 continue
-            one = Received(channel, peer, message, buffers, key_name)
+            one = Said(peer, message, key_name)
             if channel is Channel.SCORERS and peer not in self._subscribers:
                 self._hold(one)
             else:
                 received.append(one)
 
-    def _hold(self, one: Received) -> None:
+    def _hold(self, one: Said) -> None:
         if one.peer not in self._held and len(self._held) >= HELD_PEERS_MAX:
             self._held.pop(next(iter(self._held)))
         held = self._held.setdefault(one.peer, [])
         if len(held) < HELD_MESSAGES_MAX:
             held.append(one)
         else:
-            told = f"channel {one.channel}: {one.peer!r} talks on without a subscription"
+            told = f"channel {Channel.SCORERS}: {one.peer!r} talks on without a subscription"
             note_dropped(told)
 
-    def _take_subscriptions(self, socket: RawSocket, received: list[Received]) -> None:
+    def _take_subscriptions(self, socket: RawSocket, received: list[Said | PeerGone]) -> None:
         for parts in messages_now(socket, LIMITS[Channel.SNAPSHOTS].drained_per_poll):
             notice = bytes(parts[0])
             if not notice[1:].startswith(SUBSCRIBER_TOPIC):
@@ -210,12 +191,12 @@ class OwnerSockets(Closing):
                 received.extend(self._held.pop(peer, ()))
             elif peer in self._subscribers:
                 self._subscribers.discard(peer)
-                received.append(Received(Channel.SCORERS, peer, PeerGone(), ()))
+                received.append(PeerGone(Channel.SCORERS, peer))
 
 
 _ORDER: Final = (
     # Few and urgent first; the flood last. Subscriptions after the scorers' messages, so that what
-    # a scorer said before it died comes before `PeerGone`.
+    # a scorer said before it died comes before its end.
     Channel.ADMIN,
     Channel.BINDERS,
     Channel.SCORERS,

@@ -31,6 +31,7 @@ from shared.messages.to_owner import (
 )
 from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
+from shared.transport.heard import Said
 from shared.transport.owner_sockets import OwnerSockets
 from tests.support.waiting import HANG_S
 
@@ -75,6 +76,7 @@ class Owner:
             if is_there():
                 return
             for received in self.sockets.poll(100):
+                assert isinstance(received, Said)
                 batch = received.message
                 assert isinstance(batch, AdapterBatch)
                 if isinstance(batch.messages[0], AdapterHello):

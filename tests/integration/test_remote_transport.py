@@ -18,8 +18,9 @@ from shared.messages.frames import MAGIC, PROTOCOL_VERSION, seal
 from shared.messages.from_scorer import ScorerHello
 from shared.messages.to_scorer import Drain, SnapshotDelta
 from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, SUBSCRIBER_TOPIC, Channel
+from shared.transport.heard import PeerGone, Said
 from shared.transport.keys import write_keys
-from shared.transport.owner_sockets import OwnerSockets, PeerGone, Received
+from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.remote import RemoteOwner, WorkersEntrance
 from shared.transport.scorer_sockets import RefusedError, ScorerSockets
 from shared.transport.sockets import Connected
@@ -58,13 +59,14 @@ class Stage:
         files = (str(self.folder / f"{server_key}.pub"), str(self.folder / f"{key}.key"))
         return RemoteOwner(self.address, *files)
 
-    def meet(self, scorer: ScorerSockets) -> Received:
+    def meet(self, scorer: ScorerSockets) -> Said:
         """Both turn until the worker has been heard; the entrance opens in the owner's own poll."""
         while True:
             for got in scorer.poll(TURN_MS):
                 if got.message == Connected():
                     assert scorer.send(ScorerHello(300, "x"))
             for received in self.owner.poll(TURN_MS):
+                assert isinstance(received, Said)
                 return received
 
     def turn_for_ever(self, scorer: ScorerSockets) -> None:
@@ -133,10 +135,10 @@ def test_a_worker_that_dies_is_noticed_and_a_new_owner_is_greeted(stage: Stage) 
         stage.owner.close()
         stage.owner = stage.new_owner()
         assert isinstance(stage.meet(scorer).message, ScorerHello)
-    gone: list[Received] = []
+    gone: list[Said | PeerGone] = []
     while not gone:
         gone = stage.owner.poll(TURN_MS)
-    assert gone == [Received(Channel.SCORERS, b"a", PeerGone(), ())]
+    assert gone == [PeerGone(Channel.SCORERS, b"a")]
 
 
 def test_a_worker_that_comes_back_before_its_old_connection_is_dead_is_heard(
@@ -171,7 +173,7 @@ def test_a_slow_worker_costs_the_owner_a_bounded_number_of_deltas(stage: Stage) 
         column = np.zeros(10_000)
         columns.append(weakref.ref(column))
         sequence += 1
-        stage.owner.publish(delta(sequence), [column.data], handed_over=True)
+        stage.owner.publish(delta(sequence), [column.data])
         del column
     # pyzmq frees what was sent in a thread of its own; what it keeps lets the test run out of time.
     while sum(column() is not None for column in columns) > 2 * REMOTE_SNAPSHOTS_HIGH_WATER:

@@ -14,12 +14,12 @@ from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 
-from daemon.core.events import AdapterSaid
 from daemon.core.suspects import PARKED
 from shared.framework.runtime.diagnosis import diagnose, filter_candidates
 from shared.framework.runtime.prepared_pod import prepared
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import AdapterBatch, PodChanged
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
 
@@ -141,7 +141,7 @@ class PipelineMachine(RuleBasedStateMachine):
                 **{f: getattr(pod, f) for f in pod.__struct_fields__} | {"node_name": nodes[0]}
             )
             self.seen_bound.add(uid)
-            self.pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(EPOCH, [PodChanged(bound)])))
+            self.pipeline.handle(Said(ADAPTER, AdapterBatch(EPOCH, [PodChanged(bound)])))
             return
 
     @rule(index=st.integers(0, WORKERS - 1))

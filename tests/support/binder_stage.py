@@ -24,7 +24,8 @@ from shared.messages.from_binder import (
 from shared.messages.to_binder import BindPod, BindPods, ToBinder, Welcome
 from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
-from shared.transport.owner_sockets import OwnerSockets, Received
+from shared.transport.heard import PeerGone, Said
+from shared.transport.owner_sockets import OwnerSockets
 from tests.support.live_cluster import LiveCluster, pods_path
 
 M = TypeVar("M", BinderHello, BinderReady, BindReport)
@@ -131,7 +132,7 @@ class Stage:
         )
         os.close(reading)
         self._orders: dict[int, BindPod] = {}
-        self._inbox: deque[Received] = deque()
+        self._inbox: deque[Said | PeerGone] = deque()
 
     def close(self) -> None:
         self.process.kill()
@@ -147,7 +148,7 @@ class Stage:
         while True:
             while self._inbox:
                 received = self._inbox.popleft()
-                if isinstance(received.message, kind):
+                if isinstance(received, Said) and isinstance(received.message, kind):
                     self.peer = received.peer
                     return received.message
             self._inbox.extend(self.owner.poll(POLL_MS))

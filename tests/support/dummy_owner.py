@@ -11,12 +11,14 @@ from pathlib import Path
 
 from shared.messages.admin import (
     AdminAnswer,
+    AdminRequest,
     CompareRequest,
     StatusRequest,
     StopRequest,
     TextAnswer,
 )
 from shared.transport.channels import Channel
+from shared.transport.heard import Said
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.parent import add_options, watch_for_end
@@ -40,9 +42,11 @@ def main(arguments: list[str]) -> int:
         while True:
             heartbeat.beat()
             for one in sockets.poll(POLL_MS):
+                if not isinstance(one, Said):
+                    continue
                 if isinstance(one.message, StopRequest):
                     stop_askers.append(one.peer)
-                elif one.channel is Channel.ADMIN:
+                elif isinstance(one.message, AdminRequest):
                     sockets.send(Channel.ADMIN, one.peer, _answer(one.message, epoch))
             if is_stopped():
                 return 0

@@ -10,16 +10,7 @@ from dataclasses import dataclass, field
 
 import msgspec
 
-from daemon.core.effects import (
-    AnswerAdmin,
-    Effect,
-    Note,
-    Publish,
-    TellAdapter,
-    TellBinder,
-    TellScorer,
-)
-from daemon.core.events import AdapterSaid, BinderSaid, Event, ScorerGone, ScorerSaid
+from daemon.core.events import Effect, Event, Note, Publish, Tell
 from daemon.core.invariants import problems
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
@@ -68,6 +59,8 @@ from shared.messages.to_owner import (
 )
 from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
+from shared.transport.channels import Channel
+from shared.transport.heard import PeerGone, Said
 from workers.scorer.cycle import Cycle
 from workers.scorer.replica import Replica
 
@@ -89,7 +82,7 @@ class FakeScorer:
     peer: bytes
     replica: Replica
     cycle: Cycle
-    inbox: deque[TellScorer | Publish] = field(default_factory=deque)
+    inbox: deque[Tell | Publish] = field(default_factory=deque)
     work: deque[SchedulePods] = field(default_factory=deque)
     proposal_sequence: int = 0
 
@@ -152,8 +145,8 @@ class Pipeline:
         """Scorers that say nothing any more."""
         self._lives = 0
         self._seed = seed
-        self.handle(BinderSaid(BINDER, BinderHello(0)))
-        self.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
+        self.handle(Said(BINDER, BinderHello(0)))
+        self.handle(Said(BINDER, BinderReady(EPOCH)))
         for index in range(worker_count):
             self.start_scorer(index)
 
@@ -166,7 +159,7 @@ class Pipeline:
 
     def sync(self, nodes: list[Node], pods: list[PodRecord]) -> None:
         """The adapter says Hello, and lists everything."""
-        self.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello()])))
+        self.handle(Said(ADAPTER, AdapterBatch(0, [AdapterHello()])))
         messages: list[AdapterMessage] = []
         for kind in ALL_KINDS:
             messages.append(SyncStarted(kind.plural))
@@ -178,7 +171,7 @@ class Pipeline:
         self.tell(*messages)
 
     def tell(self, *messages: AdapterMessage) -> None:
-        self.handle(AdapterSaid(ADAPTER, AdapterBatch(EPOCH, list(messages))))
+        self.handle(Said(ADAPTER, AdapterBatch(EPOCH, list(messages))))
 
     def add_node(self, node: Node) -> None:
         self.tell(NodeChanged(node))
@@ -200,33 +193,33 @@ class Pipeline:
 
     def advance(self, by_s: float) -> None:
         self.now_s += by_s
-        self.handle(BinderSaid(BINDER, BinderHeartbeat(0)))
+        self.handle(Said(BINDER, BinderHeartbeat(0)))
         for index, scorer in self.scorers.items():
             if index not in self.stuck:
-                self.handle(ScorerSaid(scorer.peer, ScorerHeartbeat(0)))
+                self.handle(Said(scorer.peer, ScorerHeartbeat(0)))
 
     def _carry_out(self, effect: Effect) -> None:
         match effect:
-            case TellScorer(peer, _, _):
+            case Tell(Channel.SCORERS, peer):
                 scorer = next((s for s in self.scorers.values() if s.peer == peer), None)
                 if scorer is None:
-                    self.to_owner.append(ScorerGone(peer))
+                    self.to_owner.append(PeerGone(Channel.SCORERS, peer))
                 else:
                     scorer.inbox.append(effect)
             case Publish():
                 for scorer in self.scorers.values():
                     scorer.inbox.append(effect)
-            case TellBinder(_, BindPods(_, orders)):
+            case Tell(_, _, BindPods(_, orders)):
                 self.orders.extend(orders)
-            case TellBinder(_, ReportPods(patches=patches)):
+            case Tell(_, _, ReportPods(patches=patches)):
                 self.patches += patches
                 named = {each.uid: each.nominated_node_name for each in patches}
                 self.nominated |= {uid: node for uid, node in named.items() if node is not None}
-            case TellBinder(_, PreemptPods(victims=victims)):
+            case Tell(_, _, PreemptPods(victims=victims)):
                 self.victims.extend(victims)
             case Note():
                 self.notes.append(effect)
-            case TellBinder() | TellAdapter() | AnswerAdmin():
+            case Tell():
                 pass
 
     def start_scorer(self, index: int) -> None:
@@ -236,12 +229,12 @@ class Pipeline:
         cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)
-        self.to_owner.append(ScorerSaid(peer, ScorerHello(index, peer.decode())))
+        self.to_owner.append(Said(peer, ScorerHello(index, peer.decode())))
 
     def lose_scorer(self, index: int) -> None:
         """A worker died: its connection is closed."""
         scorer = self.scorers.pop(index)
-        self.to_owner.append(ScorerGone(scorer.peer))
+        self.to_owner.append(PeerGone(Channel.SCORERS, scorer.peer))
 
     def step_scorer(self, index: int) -> bool:
         """One message read, or one batch placed. False: nothing to do."""
@@ -255,7 +248,7 @@ class Pipeline:
         return False
 
     @staticmethod
-    def _read(scorer: FakeScorer, effect: TellScorer | Publish) -> None:
+    def _read(scorer: FakeScorer, effect: Tell | Publish) -> None:
         message = effect.message
         if isinstance(message, SnapshotFull):
             scorer.replica.apply_full(message, list(effect.buffers))
@@ -274,7 +267,7 @@ class Pipeline:
         answers = scorer.cycle.run(work, scorer.proposal_sequence)
         sequence, generation = scorer.proposal_sequence, scorer.replica.generation
         proposals = answers.proposals(EPOCH, work.batch_id, sequence, generation)
-        self.to_owner.append(ScorerSaid(scorer.peer, proposals))
+        self.to_owner.append(Said(scorer.peer, proposals))
 
     def foresee(self, index: int, count: int = 1) -> bool:
         """What a worker does that has nothing to do. False: it has, or foresees nothing."""
@@ -293,7 +286,7 @@ class Pipeline:
             node_rows=foreseen.rows,
             took_s=0.0,
         )
-        self.to_owner.append(ScorerSaid(scorer.peer, forecast))
+        self.to_owner.append(Said(scorer.peer, forecast))
         return True
 
     def step_owner(self) -> bool:
@@ -309,7 +302,7 @@ class Pipeline:
 
     def _is_found_on_the_newest(self, event: Event) -> bool:
         """Answers about pods that still wait for them, from a worker that knows everything."""
-        if not isinstance(event, ScorerSaid) or not isinstance(event.message, Proposals):
+        if not isinstance(event, Said) or not isinstance(event.message, Proposals):
             return False
         scorer, message = self.state.scorers.get(event.peer), event.message
         if scorer is None or scorer.proposal_sequence != message.proposal_sequence - 1:
@@ -338,11 +331,11 @@ class Pipeline:
         order = self.orders.popleft()
         if fails:
             failed = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no")
-            self.to_owner.append(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
+            self.to_owner.append(Said(BINDER, BindReport(EPOCH, [], [failed])))
         else:
             self.bound.setdefault(order.uid, []).append(order.node_name)
             report = BindReport(EPOCH, [order.ticket], [])
-            self.to_owner.append(BinderSaid(BINDER, report))
+            self.to_owner.append(Said(BINDER, report))
         return True
 
     def step_victim(self, *, fails: bool = False, lingers: bool = False) -> bool:
@@ -351,7 +344,7 @@ class Pipeline:
             return False
         order = self.victims.popleft()
         done = VictimDone(order.order_id, "the API server refuses" if fails else "")
-        self.to_owner.append(BinderSaid(BINDER, BindReport(EPOCH, [], [], [done])))
+        self.to_owner.append(Said(BINDER, BindReport(EPOCH, [], [], [done])))
         held = None if order.is_given_up else self.state.cache.get_pod(order.uid)
         if held is not None and lingers and not fails:
             marked = msgspec.structs.replace(
@@ -360,13 +353,11 @@ class Pipeline:
                 deleted="2026-01-01T00:00:00Z",
                 is_preempted=True,
             )
-            self.to_owner.append(AdapterSaid(ADAPTER, AdapterBatch(EPOCH, [PodChanged(marked)])))
+            self.to_owner.append(Said(ADAPTER, AdapterBatch(EPOCH, [PodChanged(marked)])))
         elif held is not None and not fails:
             self.bound.pop(order.uid, None)
             self.evicted.add(order.uid)
-            self.to_owner.append(
-                AdapterSaid(ADAPTER, AdapterBatch(EPOCH, [PodDeleted(held.record)]))
-            )
+            self.to_owner.append(Said(ADAPTER, AdapterBatch(EPOCH, [PodDeleted(held.record)])))
         return True
 
     def run_until_quiet(self, steps_max: int = 100_000) -> None:

@@ -3,13 +3,13 @@
 import msgspec
 import pytest
 
-from daemon.core.effects import TellBinder
-from daemon.core.events import BinderSaid
+from daemon.core.events import Tell
 from daemon.core.status_patches import StatusPatches, nomination_of, verdict_of
 from shared.framework.plugin_api import PermitResult, WaitingPod
 from shared.framework.status import SUCCESS
 from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
 from shared.messages.to_binder import BindPod, BindPods
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.test_waiting_pods import Asks
@@ -104,7 +104,7 @@ def test_orders_say_whether_the_node_is_to_be_told(
         record = msgspec.structs.replace(world.pod, nominated_node_name=was_nominated)
         world.state._ends.order_binding(pod, record, "n1", is_announced=is_announced)
         (effect,) = world.state.binders.flush()
-        assert isinstance(effect, TellBinder)
+        assert isinstance(effect, Tell)
         assert isinstance(effect.message, BindPods)
         return effect.message.orders[0]
 
@@ -129,7 +129,7 @@ def test_it_is_taken_back_by_whoever_told_it_when_the_binding_fails(
     world.handle()
     (order,) = world.orders
     failed = BindFailed(order.ticket, BindFailureReason.REJECTED, "no", by_binder)
-    world.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
+    world.handle(Said(BINDER, BindReport(EPOCH, [], [failed])))
     assert world.told == ("" if by_owner or by_binder else None)
     world.check()
 
@@ -139,7 +139,7 @@ def test_an_order_whose_outcome_is_unknown_takes_nothing_back() -> None:
     world.waiting_pod.allow("A")
     world.handle()
     failed = BindFailed(world.orders[0].ticket, BindFailureReason.UNREACHABLE, "lost", True)
-    world.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
+    world.handle(Said(BINDER, BindReport(EPOCH, [], [failed])))
     assert world.told == "n1"
     world.advance(1.0)
     assert world.orders[-1].look_first

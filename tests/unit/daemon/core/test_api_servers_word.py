@@ -5,13 +5,13 @@ from typing import Any
 
 import msgspec
 
-from daemon.core.events import BinderSaid
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
 from shared.messages.to_owner import PodChanged
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.test_waiting_pods import Asks
@@ -44,7 +44,7 @@ def place_of(pipeline: Pipeline, pod: PodRecord) -> Place | None:
 def report(pipeline: Pipeline, ticket: int, reason: BindFailureReason | None = None) -> None:
     finished = [] if reason else [ticket]
     failed = [BindFailed(ticket, reason, "no")] if reason else []
-    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, finished, failed)))
+    pipeline.handle(Said(BINDER, BindReport(EPOCH, finished, failed)))
 
 
 # Bound by somebody else ---------------------------------------------------------------------------

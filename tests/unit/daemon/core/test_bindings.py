@@ -7,7 +7,7 @@ import pytest
 
 from daemon.core import bindings
 from daemon.core.bindings import BinderPool
-from daemon.core.effects import Effect, TellBinder
+from daemon.core.events import Effect, Tell
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_binder import BindPod, BindPods
 from tests.support.builders import make_pod
@@ -18,7 +18,7 @@ TICKETS = itertools.count(1)
 def sent(effects: list[Effect]) -> dict[bytes, list[BindPod]]:
     found: dict[bytes, list[BindPod]] = {}
     for effect in effects:
-        assert isinstance(effect, TellBinder)
+        assert isinstance(effect, Tell)
         assert isinstance(effect.message, BindPods)
         found.setdefault(effect.peer, []).extend(effect.message.orders)
     return found

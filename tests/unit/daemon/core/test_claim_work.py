@@ -9,8 +9,7 @@ import pytest
 
 from bench.conformance.claims import written_claim
 from bench.sim.leaks import holders
-from daemon.core.effects import Effect, TellBinder
-from daemon.core.events import ScorerSaid
+from daemon.core.events import Effect, Tell
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
@@ -27,6 +26,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
+from shared.transport.heard import Said
 from tests.support.binding_work import claim_work
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import allocated, device, make_claim, make_class, make_slice
@@ -48,7 +48,7 @@ class Cluster(Pipeline):
             self.show(each)
 
     def _carry_out(self, effect: Effect) -> None:
-        if isinstance(effect, TellBinder) and isinstance(effect.message, PreemptPods):
+        if isinstance(effect, Tell) and isinstance(effect.message, PreemptPods):
             self.releases.extend(effect.message.releases)
         super()._carry_out(effect)
 
@@ -309,7 +309,7 @@ def test_of_two_pods_on_the_row_of_one_device_the_first_has_it(kind: str) -> Non
     tickets = [task.ticket for work in scorer.work for task in tasks_of(work)]
     generation = scorer.replica.generation
     told = Proposals(EPOCH, 1, 1, generation, Placements(tickets, [0, 0]), [], [])
-    cluster.handle(ScorerSaid(scorer.peer, told))
+    cluster.handle(Said(scorer.peer, told))
     assert [order.node_name for order in cluster.orders] == ["n0"]
     assert cluster.state.counters[Count.PROPOSALS_REJECTED] == 1
     (place,) = [pod.place for pod in cluster.state.queue if pod.record.name == "p-c1"]

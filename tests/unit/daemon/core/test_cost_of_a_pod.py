@@ -8,12 +8,12 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-from daemon.core.events import BinderSaid
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from shared.framework.runtime.plugin_times import IN_OWNER, SAMPLED
 from shared.messages.from_binder import BindReport
 from shared.messages.to_owner import PodChanged
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.queue.builders import GATED
@@ -127,7 +127,7 @@ def in_four_turns(count: int, pipeline: Pipeline) -> None:
         pass
     finished = [order.ticket for order in pipeline.orders]
     assert len(finished) == count
-    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, finished, [])))
+    pipeline.handle(Said(BINDER, BindReport(EPOCH, finished, [])))
     pipeline.tell(*(PodChanged(make_pod(f"p{i}", node_name="n0")) for i in range(count)))
     assert len(pipeline.state.queue) == 0
 

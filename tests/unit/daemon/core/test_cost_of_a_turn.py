@@ -11,11 +11,11 @@ import pytest
 
 from daemon.core import bindings
 from daemon.core.cache import Cache
-from daemon.core.events import BinderSaid
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_binder import BindReport
 from shared.messages.to_owner import PodChanged
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import BINDER, EPOCH, Pipeline
 from tests.unit.daemon.core.queue.builders import GATED
@@ -63,7 +63,7 @@ def test_a_turn_does_not_look_at_orders_that_wait_for_a_slow_api_server(
         pipeline = with_orders(count)
         first = pipeline.orders[0].ticket
         report = BindReport(EPOCH, [first], [])
-        return calls_in(lambda: pipeline.handle(BinderSaid(BINDER, report)))
+        return calls_in(lambda: pipeline.handle(Said(BINDER, report)))
 
     assert cost(1000) == cost(50)
 

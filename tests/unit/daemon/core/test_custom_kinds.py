@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 from daemon.adapter.api_source import watched_kinds
 from daemon.core.administration import status_of
-from daemon.core.events import AdapterSaid
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import make_state
 from shared.config import parse_configuration
@@ -19,6 +18,7 @@ from shared.messages.to_owner import (
 )
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
+from shared.transport.heard import Said
 
 FOOS = "foos.v1.example.com"
 ADAPTER = b"adapter"
@@ -26,7 +26,7 @@ EPOCH = 7
 
 
 def tell(state: SchedulerState, messages: Sequence[AdapterMessage], epoch: int = EPOCH) -> None:
-    state.handle([AdapterSaid(ADAPTER, AdapterBatch(epoch, list(messages)))], 0.0)
+    state.handle([Said(ADAPTER, AdapterBatch(epoch, list(messages)))], 0.0)
 
 
 def list_of(kind: str) -> list[AdapterMessage]:

@@ -12,7 +12,7 @@ from daemon.core.dispatch import (
     Scorer,
     ScorerFleet,
 )
-from daemon.core.effects import TellScorer
+from daemon.core.events import Tell
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.snapshot_log import SnapshotLog
@@ -59,7 +59,7 @@ def work_of(scorers: ScorerFleet, cpus: list[str]) -> list[SchedulePods]:
     effects = scorers.hand_out(pods_of(cpus))
     found = []
     for effect in effects:
-        assert isinstance(effect, TellScorer)
+        assert isinstance(effect, Tell)
         assert isinstance(effect.message, SchedulePods)
         found.append(effect.message)
     return found
@@ -112,7 +112,7 @@ def fleet_of(count: int) -> tuple[ScorerFleet, list[Scorer]]:
 def counts_by_worker(scorers: ScorerFleet, cpus: list[str]) -> dict[bytes, int]:
     counts: dict[bytes, int] = {}
     for effect in scorers.hand_out(pods_of(cpus)):
-        assert isinstance(effect, TellScorer)
+        assert isinstance(effect, Tell)
         assert isinstance(effect.message, SchedulePods)
         counts[effect.peer] = counts.get(effect.peer, 0) + effect.message.pod_count
     return counts

@@ -3,13 +3,13 @@
 import msgspec
 
 from daemon.core.dispatch import CREDIT_PODS
-from daemon.core.events import AdminAsked, ScorerSaid
 from daemon.core.owner_counts import Count
 from shared.extenders.extender_config import ExtenderConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import AskForPods, Failure, Placements, Proposals
 from shared.messages.to_scorer import Drain, PodsOnNodes, ScheduleExtended, SchedulePods
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 
@@ -74,10 +74,10 @@ def test_an_answer_settles_one_pod_and_what_it_took() -> None:
     row = scorer.replica.nodes.row_of("a")
     generation = pipeline.state.cache.generation
     placed = Proposals(EPOCH, 0, 1, generation, Placements([tasks[0].ticket], [row]), [], [])
-    pipeline.handle(ScorerSaid(scorer.peer, placed))
+    pipeline.handle(Said(scorer.peer, placed))
     failure = Failure([tasks[1].ticket], "unreachable", [], [], is_error=True)
     failed = Proposals(EPOCH, 0, 2, generation, Placements([], []), [failure], [])
-    pipeline.handle(ScorerSaid(scorer.peer, failed))
+    pipeline.handle(Said(scorer.peer, failed))
     assert [order.name for order in pipeline.orders] == ["one"]
     assert pipeline.orders[0].extenders == []
     assert pipeline.state.counters[Count.ERRORS] == 1
@@ -104,7 +104,7 @@ def test_a_worker_is_told_who_is_on_a_node_as_far_as_it_can_know() -> None:
 
     def names(epoch: int, generation: int, rows: list[int]) -> list[str]:
         question = AskForPods(epoch, 5, generation, rows)
-        pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, question))
+        pipeline.handle(Said(pipeline.scorers[0].peer, question))
         (answer,) = [m for m in taken(pipeline) if isinstance(m, PodsOnNodes)]
         assert answer.request_id == 5
         return [pod.name for pod in answer.pods]
@@ -120,5 +120,5 @@ def test_a_stop_does_not_wait_for_extenders() -> None:
     pipeline.add_pod(extended("one"))
     assert pipeline.state.scorers.attempt_count() == 1
     taken(pipeline)
-    pipeline.handle(AdminAsked(b"cli", StopRequest()))
+    pipeline.handle(Said(b"cli", StopRequest()))
     assert any(isinstance(message, Drain) for message in taken(pipeline))

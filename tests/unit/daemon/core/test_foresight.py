@@ -7,8 +7,7 @@ import msgspec
 import pytest
 
 from daemon.core.checker import Checker
-from daemon.core.effects import TellBinder, TellScorer
-from daemon.core.events import AdapterSaid, AdminAsked, ScorerSaid
+from daemon.core.events import Tell
 from daemon.core.owner_counts import Count
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -21,6 +20,8 @@ from shared.messages.from_scorer import Forecast
 from shared.messages.to_binder import BindPods
 from shared.messages.to_owner import AdapterBatch, PodChanged
 from shared.plugins.in_tree import InTreeRegistry
+from shared.transport.channels import Channel
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
 
@@ -74,20 +75,20 @@ def last_forecast(pipeline: Pipeline) -> Forecast:
     """What the worker says now; the owner does not hear it."""
     assert pipeline.foresee(0)
     said = pipeline.to_owner.pop()
-    assert isinstance(said, ScorerSaid)
+    assert isinstance(said, Said)
     assert isinstance(said.message, Forecast)
     return said.message
 
 
 def test_the_binding_is_ordered_in_the_turn_in_which_the_pod_comes() -> None:
     pipeline = calm()
-    arrival = AdapterSaid(ADAPTER, AdapterBatch(EPOCH, [PodChanged(make_pod("p"))]))
+    arrival = Said(ADAPTER, AdapterBatch(EPOCH, [PodChanged(make_pod("p"))]))
     (order,) = pipeline.state.decide([arrival], pipeline.now_s)
-    assert isinstance(order, TellBinder)
+    assert isinstance(order, Tell)
     assert isinstance(order.message, BindPods)
     assert [each.name for each in order.message.orders] == ["p"]
     told = pipeline.state.spread(pipeline.now_s)
-    assert not [effect for effect in told if isinstance(effect, TellScorer)]
+    assert not [each for each in told if isinstance(each, Tell) and each.channel is Channel.SCORERS]
 
 
 @pytest.mark.parametrize("worker_count", [1, 2])
@@ -205,12 +206,12 @@ def test_each_is_checked_when_its_turn_is_next() -> None:
     pipeline.run_until_quiet()
     assert pipeline.foresee(0, 4)
     said = pipeline.to_owner.pop()
-    assert isinstance(said, ScorerSaid)
+    assert isinstance(said, Said)
     told = said.message
     assert isinstance(told, Forecast)
     row = pipeline.state.cache.nodes.row_of("small")
     wrong = msgspec.structs.replace(told, node_rows=[row, row, row])
-    pipeline.handle(ScorerSaid(said.peer, wrong))
+    pipeline.handle(Said(said.peer, wrong))
     assert place(pipeline, "p", is_ahead=False) == "small"
     assert place(pipeline, "q", is_ahead=False) != "small"
     assert used(pipeline) == 1
@@ -252,7 +253,7 @@ def test_pods_that_keep_one_another_away_are_checked_one_by_one() -> None:
     others = [name for name in zones if zones[name] != zones[taken]]
     rows = [pipeline.state.cache.nodes.row_of(name) for name in others[:2]]
     wrong = msgspec.structs.replace(told, node_rows=rows)
-    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
+    pipeline.handle(Said(pipeline.scorers[0].peer, wrong))
     for pod in pods[1:]:
         pipeline.add_pod(pod)
         pipeline.run_until_quiet()
@@ -283,7 +284,7 @@ def test_what_was_said_before_the_last_snapshot_is_void() -> None:
     pipeline = calm()
     forecast = last_forecast(pipeline)
     pipeline.add_node(make_node("new"))
-    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, forecast))
+    pipeline.handle(Said(pipeline.scorers[0].peer, forecast))
     place(pipeline, "p")
     assert used(pipeline) == 0
 
@@ -293,7 +294,7 @@ def test_a_row_that_does_not_exist_is_no_forecast(row: int) -> None:
     pipeline = calm(is_ahead=False)
     told = last_forecast(pipeline)
     wrong = Forecast(EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
-    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
+    pipeline.handle(Said(pipeline.scorers[0].peer, wrong))
     place(pipeline, "p")
     assert used(pipeline) == 0
 
@@ -305,7 +306,7 @@ def test_a_node_that_does_not_take_the_pod_is_no_forecast() -> None:
     told = last_forecast(pipeline)
     row = pipeline.state.cache.nodes.row_of("small")
     wrong = Forecast(EPOCH, told.sequence, told.ticket, told.class_id, [row], 0.0)
-    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, wrong))
+    pipeline.handle(Said(pipeline.scorers[0].peer, wrong))
     assert place(pipeline, "p") != "small"
     assert used(pipeline) == 0
 
@@ -314,7 +315,7 @@ def test_a_forecast_of_another_ticket_is_not_used() -> None:
     pipeline = calm(is_ahead=False)
     told = last_forecast(pipeline)
     other = Forecast(EPOCH, told.sequence, told.ticket + 1, told.class_id, told.node_rows, 0.0)
-    pipeline.handle(ScorerSaid(pipeline.scorers[0].peer, other))
+    pipeline.handle(Said(pipeline.scorers[0].peer, other))
     place(pipeline, "p")
     assert used(pipeline) == 0
 
@@ -347,7 +348,7 @@ def test_a_pod_that_is_being_deleted_is_not_placed() -> None:
 
 def test_an_owner_that_stops_places_nothing_more() -> None:
     pipeline = calm()
-    pipeline.handle(AdminAsked(b"admin", StopRequest()))
+    pipeline.handle(Said(b"admin", StopRequest()))
     pipeline.add_pod(make_pod("p"))
     assert used(pipeline) == 0
     assert not pipeline.orders

@@ -1,9 +1,10 @@
 """Who is a worker of this owner: one that has greeted, and works by the same configuration."""
 
-from daemon.core.effects import TellScorer
-from daemon.core.events import ScorerSaid
+from daemon.core.events import Tell
 from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
 from shared.messages.to_scorer import GreetAgain, ScorerRefused
+from shared.transport.channels import Channel
+from shared.transport.heard import Said
 from tests.support.pipeline import Pipeline
 
 PEER = b"far"
@@ -11,8 +12,9 @@ KEY = "rack1"
 
 
 def told(pipeline: Pipeline, message: ScorerHello | ScorerHeartbeat) -> list[object]:
-    effects = pipeline.state.handle([ScorerSaid(PEER, message, KEY)], pipeline.now_s)
-    return [each.message for each in effects if isinstance(each, TellScorer) and each.peer == PEER]
+    effects = pipeline.state.handle([Said(PEER, message, KEY)], pipeline.now_s)
+    to_scorers = (e for e in effects if isinstance(e, Tell) and e.channel is Channel.SCORERS)
+    return [each.message for each in to_scorers if each.peer == PEER]
 
 
 def hello(configuration: str) -> ScorerHello:

@@ -8,7 +8,7 @@ import msgspec
 import pytest
 
 from bench.conformance.claims import written_claim
-from daemon.core.effects import Effect
+from daemon.core.events import Effect
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice

@@ -3,12 +3,12 @@
 import msgspec
 import pytest
 
-from daemon.core.events import ScorerSaid
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
 from shared.messages.to_owner import PodChanged, PodDeleted
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 from tests.support.tasks import tasks_of
@@ -465,7 +465,7 @@ def searched(
     (scorer,) = pipeline.state.scorers.ready()
     sequence = scorer.proposal_sequence + 1
     told = Proposals(EPOCH, 1, sequence, generation, Placements([], []), [failure], [])
-    pipeline.handle(ScorerSaid(scorer.peer, told))
+    pipeline.handle(Said(scorer.peer, told))
 
 
 @pytest.mark.parametrize("is_second_proposed", [True, False])

@@ -5,8 +5,7 @@ import math
 import msgspec
 import pytest
 
-from daemon.core.effects import TellScorer
-from daemon.core.events import ScorerSaid
+from daemon.core.events import Tell
 from daemon.core.owner_counts import Count
 from shared.limits import PROCESSES_MAX
 from shared.messages.from_scorer import (
@@ -24,6 +23,8 @@ from shared.messages.from_scorer import (
 from shared.messages.measured import HistogramState, LabelledCount, Measured
 from shared.messages.to_scorer import GreetAgain, ScorerRefused
 from shared.telemetry.metrics import METRICS
+from shared.transport.channels import Channel
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 
@@ -45,8 +46,9 @@ def failure(preemption: PreemptionProposal | None = None, **changes: object) -> 
 
 
 def answers_to(pipeline: Pipeline, message: FromScorer, peer: bytes, key: str) -> list[object]:
-    effects = pipeline.state.handle([ScorerSaid(peer, message, key)], pipeline.now_s)
-    return [each.message for each in effects if isinstance(each, TellScorer) and each.peer == peer]
+    effects = pipeline.state.handle([Said(peer, message, key)], pipeline.now_s)
+    to_scorers = (e for e in effects if isinstance(e, Tell) and e.channel is Channel.SCORERS)
+    return [each.message for each in to_scorers if each.peer == peer]
 
 
 def far_worker(pipeline: Pipeline) -> None:

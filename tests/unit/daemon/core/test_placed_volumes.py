@@ -5,12 +5,12 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.core.events import ScorerSaid
 from daemon.core.owner_counts import Count
 from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_owner import ObjectChanged
+from shared.transport.heard import Said
 from tests.support.binding_work import volume_work
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
@@ -182,7 +182,7 @@ def test_two_pods_with_one_claim_are_not_judged_at_once(claim: str) -> None:
     tickets = [task.ticket for work in scorer.work for task in tasks_of(work)]
     placements = Placements(tickets, list(range(len(tickets))))
     told = Proposals(EPOCH, 1, 1, scorer.replica.generation, placements, [], [])
-    pipeline.handle(ScorerSaid(scorer.peer, told))
+    pipeline.handle(Said(scorer.peer, told))
     assert len(pipeline.orders) == 1
     assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 1
 

@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from daemon.core.dispatch import Attempt
-from daemon.core.events import Event, ScorerSaid
+from daemon.core.events import Event
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings, Unit
 from daemon.core.queue.queued_pod import Place
@@ -27,6 +27,7 @@ from shared.kube.pod_record import PodRecord
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_binder import StatusPatch
 from shared.messages.to_owner import ObjectChanged, ObjectDeleted, PodChanged
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -116,7 +117,7 @@ class Gangs(Pipeline):
     def _is_found_on_the_newest(self, event: Event) -> bool:
         """A pod that was deleted meanwhile may cost its group the quorum."""
         is_newest = super()._is_found_on_the_newest(event)
-        scorer = self.state.scorers.get(event.peer) if isinstance(event, ScorerSaid) else None
+        scorer = self.state.scorers.get(event.peer) if isinstance(event, Said) else None
         attempts = () if scorer is None else scorer.attempts.values()
         return is_newest and all(each.pod.place is Place.IN_FLIGHT for each in attempts)
 

@@ -6,7 +6,6 @@ import msgspec
 import pytest
 
 from daemon.core.checker import Checker
-from daemon.core.events import BinderSaid, ScorerSaid
 from daemon.core.owner_counts import Count
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
@@ -17,6 +16,7 @@ from shared.messages.from_scorer import Placements, Proposals
 from shared.messages.to_owner import ObjectChanged
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.in_tree import InTreeRegistry
+from shared.transport.heard import Said
 from tests.support import pipeline as pipelines
 from tests.support.binding_work import claim_work
 from tests.support.builders import make_node, make_pod
@@ -42,7 +42,7 @@ def propose(
     scorer = pipeline.scorers[0]
     placements = Placements(tickets, rows)
     told = Proposals(EPOCH, 1, proposal_sequence, scorer.replica.generation, placements, [], [])
-    pipeline.handle(ScorerSaid(scorer.peer, told))
+    pipeline.handle(Said(scorer.peer, told))
 
 
 def test_of_two_pods_on_one_full_row_the_first_has_it() -> None:
@@ -128,7 +128,7 @@ def test_devices_of_a_claim_that_stays_allocated_are_not_given_away_before_the_w
     pipeline.add_pod(with_device(1, node_name="n1", resource_version="2"))
     left = ("default/c1",) if is_left else ()
     failed = BindFailed(order.ticket, BindFailureReason.CONFLICT, "no", claims_left=left)
-    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [failed])))
+    pipeline.handle(Said(BINDER, BindReport(EPOCH, [], [failed])))
     propose(pipeline, tickets[2:], [0], proposal_sequence=2)
     assert len(pipeline.orders) == (2 if is_left else 3)
     allocated = make_claim("c1", owner="uid-default-p1")

@@ -4,8 +4,7 @@ import numpy as np
 import pytest
 
 from daemon.core import status_patches
-from daemon.core.effects import AnswerAdmin
-from daemon.core.events import AdapterSaid, AdminAsked, BinderGone, BinderSaid, ScorerSaid
+from daemon.core.events import Tell
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings
 from shared.kube.resources import ALL_KINDS
@@ -28,6 +27,8 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import GreetAgain
+from shared.transport.channels import Channel
+from shared.transport.heard import PeerGone, Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, BINDER, EPOCH, Pipeline
 
@@ -176,24 +177,24 @@ def test_the_pods_of_a_stuck_scorer_go_to_another_and_it_is_told_to_greet_again(
             pass
     assert len(pipeline.bound) == 4
     assert pipeline.state.scorers.get(stuck.peer) is None
-    pipeline.handle(ScorerSaid(stuck.peer, ScorerHeartbeat(0)))
+    pipeline.handle(Said(stuck.peer, ScorerHeartbeat(0)))
     assert isinstance(stuck.inbox[-1].message, GreetAgain)
     pipeline.check()
 
 
 def test_the_status_says_when_the_adapter_and_the_api_server_were_heard() -> None:
     pipeline = Pipeline()
-    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello()])))
+    pipeline.handle(Said(ADAPTER, AdapterBatch(0, [AdapterHello()])))
     pipeline.tell(AdapterMeasured(NOTHING, 12.5, {"nodes": 11.0, "pods": 12.0}))
     status = status_of(pipeline)
     assert (status.adapter_told_s, status.api_heard_s) == (12.5, {"nodes": 11.0, "pods": 12.0})
 
 
 def status_of(pipeline: Pipeline) -> StatusAnswer:
-    (effect,) = pipeline.state.handle([AdminAsked(b"who", StatusRequest())], pipeline.now_s)
-    assert isinstance(effect, AnswerAdmin)
-    assert isinstance(effect.answer, StatusAnswer)
-    return effect.answer
+    (effect,) = pipeline.state.handle([Said(b"who", StatusRequest())], pipeline.now_s)
+    assert isinstance(effect, Tell)
+    assert isinstance(effect.message, StatusAnswer)
+    return effect.message
 
 
 def test_kinds_that_are_not_listed_yet_are_named() -> None:
@@ -201,7 +202,7 @@ def test_kinds_that_are_not_listed_yet_are_named() -> None:
     watched = sorted(kind.plural for kind in ALL_KINDS if not kind.feature_gate)
     assert status_of(pipeline).awaited_kinds == watched
     assert "podgroups" in status_of(Pipeline(groups=GroupSettings())).awaited_kinds
-    pipeline.handle(AdapterSaid(ADAPTER, AdapterBatch(0, [AdapterHello()])))
+    pipeline.handle(Said(ADAPTER, AdapterBatch(0, [AdapterHello()])))
     for kind in ALL_KINDS:
         if kind.plural != "pods":
             pipeline.tell(SyncStarted(kind.plural), SyncFinished(kind.plural, "1"))
@@ -220,7 +221,7 @@ def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
     pipeline = Pipeline()
     pipeline.sync([make_node("n0", cpu="1")], [])
     pipeline.run_until_quiet()
-    pipeline.handle(BinderGone(BINDER))
+    pipeline.handle(PeerGone(Channel.BINDERS, BINDER))
     for i in range(5):
         pipeline.add_pod(make_pod(f"p{i}", cpu="2"))
         pipeline.run_until_quiet()
@@ -230,8 +231,8 @@ def test_verdicts_wait_for_a_binder_the_last_of_each_pod_and_a_bounded_number(
     pipeline.handle()
     pipeline.run_until_quiet()
     assert pipeline.verdicts == []
-    pipeline.handle(BinderSaid(BINDER, BinderHello(0)))
-    pipeline.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
+    pipeline.handle(Said(BINDER, BinderHello(0)))
+    pipeline.handle(Said(BINDER, BinderReady(EPOCH)))
     told = [verdict.name for verdict in pipeline.verdicts]
     assert len(told) == len(set(told)) == 3
 
@@ -240,7 +241,7 @@ def test_what_waits_for_a_binder_is_not_said_of_a_pod_that_is_to_be_bound() -> N
     pipeline = Pipeline()
     pipeline.sync([make_node("n0", cpu="1")], [])
     pipeline.run_until_quiet()
-    pipeline.handle(BinderGone(BINDER))
+    pipeline.handle(PeerGone(Channel.BINDERS, BINDER))
     pod = make_pod("p", cpu="2")
     pipeline.add_pod(pod)
     pipeline.run_until_quiet()
@@ -248,8 +249,8 @@ def test_what_waits_for_a_binder_is_not_said_of_a_pod_that_is_to_be_bound() -> N
     pipeline.now_s += 5.0
     pipeline.handle()
     pipeline.run_until_quiet()
-    pipeline.handle(BinderSaid(BINDER, BinderHello(0)))
-    pipeline.handle(BinderSaid(BINDER, BinderReady(EPOCH)))
+    pipeline.handle(Said(BINDER, BinderHello(0)))
+    pipeline.handle(Said(BINDER, BinderReady(EPOCH)))
     pipeline.run_until_quiet()
     assert pipeline.bound == {pod.uid: ["n1"]}
     assert pipeline.patches == []
@@ -264,7 +265,7 @@ def test_that_a_pod_is_deleted_while_it_is_being_bound_is_nothing_to_warn_of() -
     order = pipeline.orders.popleft()
     pipeline.delete_pod(pod)
     gone = BindFailed(order.ticket, BindFailureReason.GONE, "not found")
-    pipeline.handle(BinderSaid(BINDER, BindReport(EPOCH, [], [gone])))
+    pipeline.handle(Said(BINDER, BindReport(EPOCH, [], [gone])))
     pipeline.run_until_quiet()
     assert pipeline.state.counters[Count.DISAGREEMENTS] == 0
     assert [note.event for note in pipeline.notes if note.is_warning] == []

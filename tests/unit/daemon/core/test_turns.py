@@ -1,7 +1,6 @@
 """A turn has two halves: what pods wait for leaves first, what others are told of it second."""
 
-from daemon.core.effects import Publish, TellBinder
-from daemon.core.events import Event
+from daemon.core.events import Event, Publish, Tell
 from shared.messages.to_binder import BindPods
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
@@ -17,7 +16,7 @@ def test_a_binding_leaves_before_the_delta_that_tells_of_it() -> None:
     proposal: Event = pipeline.to_owner.popleft()
     state = pipeline.state
     (order,) = state.decide([proposal], pipeline.now_s)
-    assert isinstance(order, TellBinder)
+    assert isinstance(order, Tell)
     assert isinstance(order.message, BindPods)
     assert [each.name for each in order.message.orders] == ["p"]
     (delta,) = state.spread(pipeline.now_s)

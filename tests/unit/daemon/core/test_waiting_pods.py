@@ -4,8 +4,7 @@ from typing import Any, ClassVar
 
 import pytest
 
-from daemon.core.effects import AnswerAdmin
-from daemon.core.events import AdminAsked
+from daemon.core.events import Tell
 from daemon.core.queue.queued_pod import Place
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import PERMIT_TIMEOUT_MAX_S, WAIT, Handle, PermitResult
@@ -13,6 +12,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import PodAnswer, PodRequest
+from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -115,11 +115,11 @@ def test_who_asks_is_told_what_a_pod_waits_for_and_where() -> None:
     world = Waited(first, Asks("B"))
     (waiting,) = first.handle.waiting_pods()
     waiting.allow("A")
-    asked = AdminAsked(b"who", PodRequest(world.pod.key))
+    asked = Said(b"who", PodRequest(world.pod.key))
     (answer,) = world.state.handle([asked], world.now_s)
-    assert isinstance(answer, AnswerAdmin)
-    assert isinstance(answer.answer, PodAnswer)
-    facts = answer.answer.facts
+    assert isinstance(answer, Tell)
+    assert isinstance(answer.message, PodAnswer)
+    facts = answer.message.facts
     assert facts is not None
     assert (facts.waits_for, facts.assumed_node) == (["B"], "n1")
 

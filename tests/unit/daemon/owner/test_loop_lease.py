@@ -8,10 +8,10 @@ from typing import Any, cast
 import pytest
 
 from bench.manual_clock import ManualClock
-from daemon.core.effects import Effect, TellBinder
-from daemon.core.events import Event, LeaseTaken
+from daemon.core.events import Effect, Event, LeaseTaken, Tell
 from daemon.owner.owner_loop import OwnerLoop
 from shared.messages.to_binder import BindPods, PreemptPods, ReportPods
+from shared.transport.channels import Channel
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
 
 
@@ -28,7 +28,7 @@ class FakeSockets:
         self._clock.advance(timeout_ms / 1000)
         return []
 
-    def send(self, channel: Any, peer: bytes, message: Any) -> bool:
+    def send(self, channel: Any, peer: bytes, message: Any, buffers: Any) -> bool:
         self.sent.append(message)
         return True
 
@@ -45,10 +45,11 @@ class FakeState:
 
     def decide(self, events: list[Event], now_s: float) -> list[Effect]:
         self.events += events
-        return [TellBinder(b"b", BindPods(1, []))]
+        return [Tell(Channel.BINDERS, b"b", BindPods(1, []))]
 
     def spread(self, now_s: float) -> list[Effect]:
-        return [TellBinder(b"b", each) for each in (PreemptPods(1, [], []), ReportPods(1, []))]
+        messages = PreemptPods(1, [], []), ReportPods(1, [])
+        return [Tell(Channel.BINDERS, b"b", each) for each in messages]
 
 
 class Stage:

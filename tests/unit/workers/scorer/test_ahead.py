@@ -1,11 +1,12 @@
 """What a worker computes before it is asked: in calm moments only, and without a say in any decision."""
 
 from bench.manual_clock import ManualClock
-from daemon.core.effects import TellScorer
-from daemon.core.events import ScorerSaid
+from daemon.core.events import Tell
 from shared.limits import QUIET_S
 from shared.messages.from_scorer import Forecast, FromScorer, ScorerHeartbeat
-from shared.messages.to_scorer import GreetAgain
+from shared.messages.to_scorer import GreetAgain, Published, ToScorer
+from shared.transport.channels import Channel
+from shared.transport.heard import Said
 from shared.transport.scorer_sockets import FromOwner
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
@@ -131,12 +132,13 @@ class Line:
             self.calm_count += 1
             return []
         effect = self._inbox.popleft()
+        assert isinstance(effect.message, ToScorer | Published)
         return [FromOwner(effect.message, effect.buffers)]
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
         del timeout_ms
         self.told.append(message)
-        self._pipeline.handle(ScorerSaid(self._pipeline.scorers[0].peer, message))
+        self._pipeline.handle(Said(self._pipeline.scorers[0].peer, message))
         return True
 
     def forecasts(self) -> list[Forecast]:
@@ -174,7 +176,9 @@ def test_a_heartbeat_follows_soon_after_news_and_seldom_when_there_are_none() ->
     while pipeline.step_owner():
         pass
     line.poll(0)
-    pipeline.scorers[0].inbox.append(TellScorer(pipeline.scorers[0].peer, GreetAgain(), ()))
+    pipeline.scorers[0].inbox.append(
+        Tell(Channel.SCORERS, pipeline.scorers[0].peer, GreetAgain(), ())
+    )
     while next_heartbeat_s() < QUIET_S - 0.1:
         pass
     assert next_heartbeat_s() >= QUIET_S - 0.1

@@ -6,11 +6,12 @@ from collections import Counter
 import pytest
 
 from bench.manual_clock import ManualClock
-from daemon.core.effects import TellScorer
+from daemon.core.events import Tell
 from daemon.core.owner_counts import Count
 from shared.framework.runtime import plugin_times
 from shared.framework.runtime.plugin_times import PluginTimes
 from shared.messages.to_scorer import GreetAgain
+from shared.transport.channels import Channel
 from tests.support.builders import make_node, make_pod
 from tests.support.lone_scorer import loop_on
 from tests.support.pipeline import Pipeline
@@ -29,7 +30,7 @@ def told(pipeline: Pipeline, rounds: list[list[str]]) -> tuple[Counter[tuple[str
     while pipeline.step_owner():
         pass
     scorer = pipeline.scorers[0]
-    scorer.inbox.append(TellScorer(scorer.peer, GreetAgain(), ()))
+    scorer.inbox.append(Tell(Channel.SCORERS, scorer.peer, GreetAgain(), ()))
     line = Line(pipeline)
     stopwatch = itertools.count(0.0, 1.0).__next__
     with pytest.MonkeyPatch.context() as patch:

@@ -1,7 +1,7 @@
 """The worker's copy: gaps, epochs, and own placements that are not settled yet."""
 
 from daemon.core.cache import Cache
-from daemon.core.effects import Publish
+from daemon.core.events import Publish
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
 from shared.kube.pod_record import PodRecord
