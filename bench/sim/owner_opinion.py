@@ -200,22 +200,24 @@ class OwnerOpinion:
     # Evictions --------------------------------------------------------------------------------------
 
     def _listen_to_evictions(self, owner: OwnerProcess, cache: Cache) -> None:
-        nominations: Any = owner.state.nominations
-        commit = nominations.commit
+        preemptions: Any = owner.state.preemptions
+        commit = preemptions.commit
 
-        def committed(attempt: Any, proposal: Any, *rest: Any, **named: Any) -> int | None:
+        def committed(
+            scorer: Any, attempt: Any, proposal: Any, *rest: Any, **named: Any
+        ) -> int | None:
             mates = [
                 waiting(mate.pod.record, cache.nodes.name_of(row))
                 for mate, row in named["placed"] or ()
             ]
             cluster = self._states.held_by(owner.epoch, cache).beside(mates)
-            count: int | None = commit(attempt, proposal, *rest, **named)
+            count: int | None = commit(scorer, attempt, proposal, *rest, **named)
             if count is not None:
                 self._check_evictions(cache, cluster, attempt, proposal)
                 self._orders.decided(attempt.pod.record.uid, cache, mates)
             return count
 
-        nominations.commit = committed
+        preemptions.commit = committed
 
     @outspoken
     def _check_evictions(

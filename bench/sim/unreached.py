@@ -195,7 +195,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/scorer_links.py:ScorerLinks._send_away",
         "daemon/core/scorer_links.py:ScorerLinks.hear",
         "daemon/core/committer.py:passing:*len(stretch)*",
-        "daemon/core/group_victims.py:fit_without:return False",
+        "daemon/core/preemptions.py:fit_without:return False",
         "daemon/core/scorer_links.py:ScorerLinks._greet:problem = *",
         "daemon/core/scorer_links.py:ScorerLinks._greet:*ScorerRefused*",
         "daemon/core/scorer_links.py:ScorerLinks._greet:self._note_refused*",
@@ -263,7 +263,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/freed_claims.py:claim_releases:continue*",
         "daemon/core/group_commits.py:GroupCommits._is_placed:*nominator.nominate(*",
         "daemon/core/group_commits.py:GroupCommits._have_gone:return False",
-        "daemon/core/group_victims.py:confirmed_victims:return None",
+        "daemon/core/preemptions.py:confirmed_victims:return None",
         "daemon/core/nominations.py:NominationBook.not_placed:return",
         "daemon/core/binder_links.py:BinderLinks._on_victim:return",
         "daemon/core/syncs.py:Syncs.unsee:*discard(key)",
@@ -291,8 +291,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.*:case Place.GONE:",
     ),
     "Workers can read what the owner reads: they have evaluated the pod with the same code": (
-        "daemon/core/attempt_ends.py:left_out",
-        "daemon/core/committer.py:Committer.carry_out:self._ends.fail(unreadable*",
         "daemon/core/holdings.py:ClusterFacts.forget_derived",
     ),
 }

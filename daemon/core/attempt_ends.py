@@ -15,7 +15,6 @@ from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.status_patches import verdict_of
 from shared.dra.device_index import CLAIMS
-from shared.errors import ObjectError
 from shared.extenders.extender_verdicts import binders_of
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.diagnosis import FitError
@@ -41,7 +40,7 @@ class AttemptEnds(Part):
         facts, outgoing, settings = self._facts, self._outgoing, self._facts.settings
         extenders: list[int] = []
         if work is not None:
-            facts.nominations.releases += claim_releases(
+            outgoing.binders.releases += claim_releases(
                 pod.ticket, record, pod.info, facts.cache.view
             )
             extenders = binders_of(settings.extenders, pod.info)
@@ -134,17 +133,12 @@ class AttemptEnds(Part):
             self._outgoing.effects.append(Tell(Channel.BINDERS, peer, report))
 
 
-def left_out(error: ObjectError) -> Failure:
-    """Of a pod that the owner does not know how to check."""
-    return Failure([], error.told(), [], [], True)
-
-
 def refusal(status: Status) -> Failure:
     """Of a pod that a plugin refused on the node that was chosen for it, or failed on."""
     if not status.is_rejected:
-        return Failure([], status.message, [], [], True)
+        return Failure([], status.message, is_error=True)
     is_pending = status.code is Code.PENDING
     plugins = [status.plugin]
     fit_error = FitError(1, "", Counter(status.reasons), frozenset(), frozenset())
     message = fit_error.message()
-    return Failure([], message, [] if is_pending else plugins, plugins if is_pending else [], False)
+    return Failure([], message, [] if is_pending else plugins, plugins if is_pending else [])

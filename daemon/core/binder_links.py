@@ -7,6 +7,7 @@ from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.events import Tell
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
+from shared.framework.cluster_event import ASSIGNED_POD_DELETE
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
 from shared.kube.pod_record import decode_template
@@ -22,6 +23,7 @@ from shared.messages.from_binder import (
     VictimDone,
 )
 from shared.messages.from_scorer import Failure
+from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.transport.channels import Channel
 
 
@@ -104,7 +106,7 @@ class BinderLinks(Part):
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_reported = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
             # As an error: nothing wakes the pod, it is tried again when its back-off is over.
-            failure = Failure([], failed.message, [], [], is_error=True)
+            failure = Failure([], failed.message, is_error=True)
             self._ends.fail(pod, failure, now_s, is_reported=is_reported)
             is_announced = failed.was_announced or order.is_announced
             self._facts.nominations.not_placed(pod, is_announced=is_announced)
@@ -122,14 +124,23 @@ class BinderLinks(Part):
         order = self._outgoing.binders.settle_victim(peer, done.order_id)
         if order is None:
             return
-        self._facts.nominations.settle(order, done.problem, now_s)
-        if done.problem:
+        facts, problem = self._facts, done.problem
+        if problem:
+            facts.cache.mark_evicted(order.uid, is_evicted=False)
+        # Whoever waits for it is tried again. So is who was kept out while something happened that
+        # helps: who goes last need not help him.
+        for uid, is_failed in facts.evictions.end(order.uid, is_failed=bool(problem)).items():
+            if is_failed:
+                facts.queue.fail(uid, now_s)
+            else:
+                facts.queue.let_in((uid,), DEFAULT_PREEMPTION, ASSIGNED_POD_DELETE.label, now_s)
+        if problem:
             self._outgoing.warn(
                 "victim_not_deleted",
                 pod=f"{order.namespace}/{order.name}",
                 node=order.node_name,
                 ticket=order.ticket,
-                problem=done.problem,
+                problem=problem,
             )
 
     def lose(self, peer: bytes, reason: str) -> None:

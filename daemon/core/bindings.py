@@ -66,8 +66,10 @@ class BinderPool(Peers[Binder]):
         """Of which it is not said yet which binder gets them."""
         self._paused: list[tuple[float, int, Order]] = []
         """A heap of (when its pause is over, its number, order)."""
-        self._victims: list[DeleteVictim] = []
+        self.victims: list[DeleteVictim] = []
         """Deletions that no binder has."""
+        self.releases: list[ReleaseClaim] = []
+        """Resource claims to be freed that a pod which fits nowhere could use otherwise."""
         self._next_number = 1
 
     # Who is there --------------------------------------------------------------------------------
@@ -85,7 +87,7 @@ class BinderPool(Peers[Binder]):
         binder = self._by_peer.pop(peer, None)
         if binder is None:
             return 0
-        self._victims += binder.victims.values()  # A deletion by uid does no harm twice.
+        self.victims += binder.victims.values()  # A deletion by uid does no harm twice.
         again = [_with_a_look(order) for order in binder.orders.values()]
         self._unassigned += [*again, *binder.waiting]
         self._line_up()
@@ -173,27 +175,25 @@ class BinderPool(Peers[Binder]):
 
     # Victims -------------------------------------------------------------------------------------
 
-    def preempt(self, victims: list[DeleteVictim], releases: list[ReleaseClaim]) -> list[Effect]:
-        """Has these pods deleted, as soon as a binder is there, and resource claims freed, if one is:
-        the pods' next attempts find those again. Both lists are empty then."""
-        if not (victims or releases or self._victims):
+    def preempt(self) -> list[Effect]:
+        """Has `victims` deleted, as soon as a binder is there, and what is in `releases` freed, if one
+        is: the pods' next attempts find those again."""
+        if not (self.victims or self.releases):
             return []
-        self._victims += victims
         messages: dict[bytes, PreemptPods] = {}
 
         def to(binder: Binder) -> PreemptPods:
             return messages.setdefault(binder.peer, PreemptPods(self._epoch, [], []))
 
         if self._ready:
-            for victim in self._victims:
+            for victim in self.victims:
                 binder = self._home(victim.uid)
                 binder.victims[victim.order_id] = victim
                 to(binder).victims.append(victim)
-            self._victims.clear()
-            for release in releases:
+            self.victims.clear()
+            for release in self.releases:
                 to(self._home(release.pod_uid)).releases.append(release)
-        victims.clear()
-        releases.clear()
+        self.releases.clear()
         return [Tell(Channel.BINDERS, peer, message) for peer, message in messages.items()]
 
     def settle_victim(self, peer: bytes, order_id: int) -> DeleteVictim | None:
@@ -202,7 +202,7 @@ class BinderPool(Peers[Binder]):
         return None if binder is None else binder.victims.pop(order_id, None)
 
     def victims_in_flight_count(self) -> int:
-        return len(self._victims) + sum(len(b.victims) for b in self._by_peer.values())
+        return len(self.victims) + sum(len(b.victims) for b in self._by_peer.values())
 
     # Inside --------------------------------------------------------------------------------------
 

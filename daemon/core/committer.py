@@ -11,7 +11,6 @@ that does not fit would be a matter of truth.
 `Committer` says what comes of each answer; the functions below it judge placements.
 """
 
-import sys
 from bisect import bisect_left
 from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
@@ -20,7 +19,7 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daemon.core.attempt_ends import AttemptEnds, left_out, refusal
+from daemon.core.attempt_ends import AttemptEnds, refusal
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
 from daemon.core.dispatch import Attempt, Placed, Scorer
@@ -30,13 +29,14 @@ from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
 from daemon.core.pod_classes import PodClass
+from daemon.core.preemptions import Preemptions
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.stretches import end_of_stretch
 from shared.errors import ObjectError
-from shared.extenders.extender_verdicts import asked_of_scorers, binders_of
+from shared.extenders.extender_verdicts import binders_of
 from shared.faults import reading
-from shared.framework.status import CODE_NAMES, Status
-from shared.messages.from_scorer import Failure, Placements, PreemptionProposal, Proposals
+from shared.framework.status import CODE_NAMES, Code, Status
+from shared.messages.from_scorer import Failure, Placements, Proposals
 
 
 class Judgement(NamedTuple):
@@ -44,10 +44,9 @@ class Judgement(NamedTuple):
     """Assumed on the node of that name."""
     rejected: list[QueuedPod]
     """The node does not take the pod any more; it is to be tried again at once."""
-    not_reserved: list[tuple[QueuedPod, Status]]
-    """A Reserve plugin refused the placement; the pod is unschedulable by it."""
-    unreadable: list[tuple[QueuedPod, ObjectError]]
-    """Pods that the owner does not know how to check."""
+    failed: list[tuple[QueuedPod, Status]]
+    """A Reserve plugin refused the placement, or the owner does not know how to check it: the attempt
+    ends so."""
 
 
 class WaitingGroup(NamedTuple):
@@ -62,6 +61,7 @@ class WaitingGroup(NamedTuple):
 class Committer(Part):
     _ends: AttemptEnds
     _permit: PermitStage
+    _preemptions: Preemptions
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
         """Settles all answers of one message, as far as they change something in the order in which
@@ -79,7 +79,7 @@ class Committer(Part):
             for placed in self._in_turn(placements):
                 judgement = self.judge(scorer, placed, proposals.generation)
                 self.carry_out(scorer, judgement, now_s)
-                accepted_count += len(judgement.accepted) + len(judgement.not_reserved)
+                accepted_count += len(judgement.accepted) + len(judgement.failed)
                 refused_count += len(judgement.rejected)
             if preemption is not None:
                 self.settle_failure(scorer, preemption, proposals.generation, now_s)
@@ -126,7 +126,7 @@ class Committer(Part):
         that the next delta puts the scorer's copy of them right. `generation` is that of its copy."""
         cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
         nominations = self._facts.nominations
-        judgement = Judgement([], [], [], [])
+        judgement = Judgement([], [], [])
         known: list[Placed] = []
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
             attempt = scorer.settle(ticket)
@@ -147,7 +147,8 @@ class Committer(Part):
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
                 self._facts.forget_derived()
-                judgement.unreadable.extend((attempt.pod, error) for attempt, _ in stretch)
+                status = Status(Code.ERROR, (error.told(),))
+                judgement.failed.extend((attempt.pod, status) for attempt, _ in stretch)
                 for _, row in stretch:
                     cache.touch_row(row)
                 continue
@@ -178,7 +179,7 @@ class Committer(Part):
                     judgement.rejected.append(pod)
                 else:
                     nominations.not_placed(pod)
-                    judgement.not_reserved.append((pod, status))
+                    judgement.failed.append((pod, status))
             if chosen:
                 records = [pod.record for pod, _ in chosen]
                 names = cache.assume_pods(records, [row for _, row in chosen], pod_class)
@@ -191,19 +192,17 @@ class Committer(Part):
                 scorer.refused_generation = self._facts.cache.generation
         for rejected in judgement.rejected:
             self.try_again(rejected, now_s)
-        for refused, status in judgement.not_reserved:
-            self._ends.fail(refused, refusal(status), now_s)
-        for unreadable, error in judgement.unreadable:
-            self._ends.fail(unreadable, left_out(error), now_s)
+        for failed, status in judgement.failed:
+            self._ends.fail(failed, refusal(status), now_s)
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
         took = self._outgoing.counters.took
-        each_s = took_s / max(1, len(judgement.accepted) + len(judgement.not_reserved))
+        each_s = took_s / max(1, len(judgement.accepted) + len(judgement.failed))
         profiles = Counter([pod.pod_class.profile for pod, _ in judgement.accepted])
         for profile, count in profiles.items():
             took("Reserve", profile, each_s * count, count)
-        for pod, status in judgement.not_reserved:
+        for pod, status in judgement.failed:
             took("Reserve", pod.pod_class.profile, each_s, status=CODE_NAMES[status.code])
 
     def settle_failure(
@@ -254,7 +253,8 @@ class Committer(Part):
         if pod_class.is_bound_plainly is None:
             pod_class.is_bound_plainly = self._is_bound_plainly(pod_class)
         if pod_class.is_bound_plainly:
-            self._outgoing.counters.passed["Permit", pod_class.profile] += 1
+            permit = "Permit", "Success", pod_class.profile
+            self._outgoing.counters.observed["extension_point_s", permit, 0.0] += 1
             self._ends.order_binding(pod, pod.record, node_name)
             return True
         return self._permit.enter(pod, node_name, now_s)
@@ -279,57 +279,32 @@ class Committer(Part):
     ) -> bool:
         """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
         pod, info = attempt.pod, attempt.pod_class.info
-        self._facts.nominations.releases += claim_releases(
+        self._outgoing.binders.releases += claim_releases(
             pod.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
         )
         if failure.was_room_sought:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
+            placed = None if group is None else group.placed
             try:
-                victim_count = self.nominate(
-                    scorer,
-                    attempt,
-                    failure.preemption,
-                    generation,
-                    now_s,
-                    placed=group and group.placed,
+                victim_count = self._preemptions.commit(
+                    scorer, attempt, failure.preemption, generation, now_s, placed=placed
                 )
             except ObjectError as error:
                 self._facts.forget_derived()
-                self._ends.fail(pod, left_out(error), now_s)
+                self._ends.fail(pod, Failure([], error.told(), is_error=True), now_s)
                 return False
+            self._preemptions.count(victim_count)
             if victim_count is None:
-                self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
                 if group is None:
                     self.try_again(pod, now_s)
                 else:
                     self._ends.fail(pod, group.failure, now_s)
                 return False
-            self._outgoing.counters[Count.PREEMPTIONS] += 1
-            if victim_count:
-                self._outgoing.counters.observe("victims", (), victim_count)
         elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
             self._facts.nominations.end(pod, now_s)
         self._ends.fail(pod, failure, now_s)
         return True
-
-    def nominate(
-        self,
-        scorer: Scorer,
-        attempt: Attempt,
-        proposal: PreemptionProposal,
-        generation: int,
-        now_s: float,
-        *,
-        placed: list[Placed] | None = None,
-    ) -> int | None:
-        """Keeps room for a pod; as `NominationBook.commit`."""
-        searched_at = -1 if scorer.key_name else generation  # One of another host is not believed.
-        if asked_of_scorers(self._facts.settings.extenders, attempt.pod_class.info):
-            searched_at = sys.maxsize  # Whom extenders want to go, no search of ours can tell.
-        return self._facts.nominations.commit(
-            attempt, proposal, generation, now_s, searched_at=searched_at, placed=placed
-        )
 
 
 def in_order(proposals: Proposals) -> Iterator[tuple[Placements, Failure | None]]:

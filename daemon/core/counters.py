@@ -1,8 +1,8 @@
 """What the owner counts and times since its start; `owner_counts.py` says what there is.
 
 What is measured is taken down, and put into its bucket once a second (`flush`), or when somebody asks: a
-lone pod pays for a line in a list, and pods that went together, which took equally long, for one of them
-all. Times are the owner's own moments, those that `handle` was called with.
+lone pod pays for an entry of a table, and pods that went together, which took equally long, for one of
+them all. Times are the owner's own moments, those that `handle` was called with.
 """
 
 from collections import Counter, defaultdict, deque
@@ -54,14 +54,9 @@ class Counters(dict[Count, int]):
         super().__init__(dict.fromkeys(Count, 0))
         self.stopwatch = stopwatch
         self.plugin_times = PluginTimes(stopwatch)
-        self._observed: list[tuple[str, Labels, float, int]] = []
-        """As `observe` was called since the last `flush`."""
-        self.passed: defaultdict[tuple[str, str], int] = defaultdict(int)
-        """(extension point, profile) -> pods since then that nobody was asked about."""
-        self._ended: defaultdict[tuple[str, str, float], int] = defaultdict(int)
-        """(result, profile, how long it took) of attempts that ended since then."""
-        self._bound: defaultdict[tuple[int, float], int] = defaultdict(int)
-        """(attempts, how long since it could first have been tried) of pods that were bound."""
+        self.observed: defaultdict[tuple[str, Labels, float], int] = defaultdict(int)
+        """(what is measured, its labels, how much) -> how often since the last `flush`. What each pod
+        comes by is added without a call."""
         self.foreign_by_node: Counter[str] = Counter()
         """Node -> pods of ours that another scheduler bound there. A node that goes is forgotten."""
         self.last_error = ""
@@ -75,44 +70,34 @@ class Counters(dict[Count, int]):
 
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
         """`times` equal observations of what is measured."""
-        self._observed.append((name, labels, measured, times))
+        self.observed[name, labels, measured] += times
 
     def took(
         self, point: str, profile: str, seconds: float, times: int = 1, status: str = "Success"
     ) -> None:
         """An extension point took so long for `times` pods together."""
-        labels = point, status, profile
-        self._observed.append(("extension_point_s", labels, seconds / times, times))
+        self.observed["extension_point_s", (point, status, profile), seconds / times] += times
 
     def bound(self, pod: QueuedPod, profile: str, at_s: float) -> None:
         """The attempt led to a binding, which is part of it."""
         since_s = pod.initial_attempt_s or pod.added_s
-        self._ended[SCHEDULED, profile, at_s - pod.popped_s] += 1
-        self._bound[pod.attempts, at_s - since_s] += 1
+        is_many = pod.attempts >= ATTEMPTS_LABELLED_MAX
+        label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{pod.attempts}"
+        self.observed["attempt_s", (SCHEDULED, profile), at_s - pod.popped_s] += 1
+        self.observed["sli_s", (label,), at_s - since_s] += 1
+        self.observed["attempts", (), pod.attempts] += 1
         if pod.was_flushed:
             self[Count.SCHEDULED_AFTER_FLUSH] += 1
 
     def refused(self, pod: QueuedPod, profile: str, now_s: float, *, is_error: bool) -> None:
-        self._ended[ERROR if is_error else UNSCHEDULABLE, profile, now_s - pod.popped_s] += 1
+        result = ERROR if is_error else UNSCHEDULABLE
+        self.observed["attempt_s", (result, profile), now_s - pod.popped_s] += 1
 
     def flush(self) -> None:
-        """Puts what was taken down into its buckets."""
-        observe = self._tally.observe
-        for each in self._observed:
-            observe(*each)
-        self._observed.clear()
-        for (point, profile), times in self.passed.items():
-            observe("extension_point_s", (point, "Success", profile), 0.0, times)
-        self.passed.clear()
-        for (result, profile, took_s), count in self._ended.items():
-            observe("attempt_s", (result, profile), max(0.0, took_s), count)
-        self._ended.clear()
-        for (attempts, took_s), count in self._bound.items():
-            is_many = attempts >= ATTEMPTS_LABELLED_MAX
-            label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{attempts}"
-            observe("sli_s", (label,), max(0.0, took_s), count)
-            observe("attempts", (), attempts, count)
-        self._bound.clear()
+        """Puts what was measured into its buckets."""
+        for (name, labels, measured), times in self.observed.items():
+            self._tally.observe(name, labels, max(0.0, measured), times)
+        self.observed.clear()
         self.plugin_times.flush(self._tally)
 
     def add(self, measured: Measured) -> None:

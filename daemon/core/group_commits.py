@@ -9,7 +9,7 @@ A pod that fits only once others have gone makes the whole group wait for that. 
 nobody is asked to go where the group could not be placed even so (there each pod's preemption begins as
 soon as it is found, whatever becomes of the others). With the gate WorkloadAwarePreemption the pods'
 own preemption is off, and who has to go for the group is found at once
-(`workers/scorer/group_preemption.py`) and checked here (`group_victims.py`).
+(`workers/scorer/group_preemption.py`) and checked by `preemptions.py`.
 
 Rules: pkg/scheduler/schedule_one_podgroup.go `podGroupSchedulingDefaultAlgorithm`,
 `submitPodGroupAlgorithmResult`, v1.36.2.
@@ -24,14 +24,12 @@ from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.committer import Committer, WaitingGroup
 from daemon.core.dispatch import Placed, Scorer
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.group_victims import confirmed_victims, fit_without
 from daemon.core.holdings import Part
-from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import Unit
+from daemon.core.preemptions import Preemptions
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.status_patches import group_verdict
 from shared.errors import ObjectError
-from shared.faults import reading
 from shared.messages.from_scorer import Failure, GroupRoom, PreemptionProposal, Proposals
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, WAITING_FOR_OTHERS
 
@@ -42,6 +40,7 @@ OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "
 class GroupCommits(Part):
     _ends: AttemptEnds
     _committer: Committer
+    _preemptions: Preemptions
     _reservations: GroupReservations
 
     def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
@@ -62,7 +61,7 @@ class GroupCommits(Part):
 
     def refuse(self, unit: Unit, problem: str, now_s: float) -> None:
         """A group that cannot be tried (`PodGroups.begin`)."""
-        failure = Failure([], problem, [], [], True)
+        failure = Failure([], problem, is_error=True)
         for pod in unit.pods:
             self._fail(pod, failure, now_s)
         if len({pod.pod_class.profile for pod in unit.pods}) == 1:
@@ -134,7 +133,7 @@ class GroupCommits(Part):
         problem = self._facts.groups.permit_problem(key, first)
         if not problem or not found:
             return proposals
-        failure = Failure([min(found)], problem, [], [], is_error=True)
+        failure = Failure([min(found)], problem, is_error=True)
         return msgspec.structs.replace(proposals, failures=[failure, *proposals.failures])
 
     def _tell(self, key: str, first: QueuedPod, result: str, message: str, now_s: float) -> None:
@@ -165,32 +164,29 @@ class GroupCommits(Part):
         settled_count = accepted_count if is_placed else 0
         refused_count = len(judgement.accepted) + len(judgement.rejected) - settled_count
         scorer.judged(settled_count, refused_count, proposals.batch_id)
-        refused = [pod.uid for pod, _ in [*judgement.not_reserved, *judgement.unreadable]]
+        refused = [pod.uid for pod, _ in judgement.failed]
         if is_placed:
             self._committer.carry_out(scorer, judgement, now_s)
-            places = (
-                (pod.uid, self._facts.cache.get_pod(pod.uid)) for pod, _ in judgement.accepted
-            )
-            refused += [uid for uid, place in places if place is None]
-            if refused and (proposals.failures or judgement.rejected):
-                self._facts.groups.tried_without(key, refused)
+            accepted = (pod.uid for pod, _ in judgement.accepted)
+            refused += [uid for uid in accepted if self._facts.cache.get_pod(uid) is None]
+            is_settled = not (proposals.failures or judgement.rejected)
             self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
             for failure in proposals.failures:
                 self._committer.settle_failure(scorer, failure, generation, now_s)
-            return True
-        for pod, node_name in judgement.accepted:
-            self._ends.take_off(pod.record, pod.info, node_name)
-            if pod.uid in nominated:
-                self._facts.queue.nominator.nominate(pod.uid, nominated[pod.uid])
-        if refused:
+        else:
+            is_settled = False
+            for pod, node_name in judgement.accepted:
+                self._ends.take_off(pod.record, pod.info, node_name)
+                if pod.uid in nominated:
+                    self._facts.queue.nominator.nominate(pod.uid, nominated[pod.uid])
+            scorer.refused_generation = self._facts.cache.generation
+            taken_off = [pod for pod, _ in judgement.accepted]
+            judgement = judgement._replace(accepted=[], rejected=taken_off + judgement.rejected)
+            self._committer.carry_out(scorer, judgement, now_s)
+            self._try_again(scorer, _tickets(proposals), now_s, is_refused=True)
+        if refused and not is_settled:
             self._facts.groups.tried_without(key, refused)
-        scorer.refused_generation = self._facts.cache.generation
-        for pod in [*(pod for pod, _ in judgement.accepted), *judgement.rejected]:
-            self._committer.try_again(pod, now_s)
-        nothing = judgement._replace(accepted=[], rejected=[])
-        self._committer.carry_out(scorer, nothing, now_s)
-        self._try_again(scorer, _tickets(proposals), now_s, is_refused=True)
-        return False
+        return is_placed
 
     # A group that is not -------------------------------------------------------------------------
 
@@ -219,7 +215,7 @@ class GroupCommits(Part):
     ) -> None:
         attempt = scorer.settle(ticket)
         if attempt is not None:
-            self._fail(attempt.pod, Failure([], told, [], [], is_error), now_s)
+            self._fail(attempt.pod, Failure([], told, is_error=is_error), now_s)
 
     def _fail(self, pod: QueuedPod, failure: Failure, now_s: float) -> None:
         """A pod keeps no claim to what was found for it earlier."""
@@ -239,24 +235,17 @@ class GroupCommits(Part):
             return False
         priority = facts.groups.priority(group, (attempt.pod for attempt, _ in placed))
         try:
-            with reading("pod", first):
-                victims = confirmed_victims(
-                    facts.cache, facts.groups, priority, room.victims, proposals.generation
-                )
-                is_right = victims is not None and fit_without(
-                    facts.cache, facts.frameworks, placed, victims
-                )
+            count = self._preemptions.commit_group(
+                first, group, priority, placed, room, proposals.generation
+            )
         except ObjectError:
             facts.forget_derived()
             return False
-        if victims is None or not is_right:
+        self._preemptions.count(count)
+        if count is None:
             scorer.refused_generation = facts.cache.generation
-            self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
             return False
-        count = facts.nominations.commit_group(first, group, victims)
-        self._outgoing.counters[Count.PREEMPTIONS] += 1
         if count:
-            self._outgoing.counters.observe("victims", (), count)
             told = proposals.group_message or UNSCHEDULABLE
             self._reservations.hold(key, placed, told, now_s, priority)
         return True
@@ -276,7 +265,7 @@ class GroupCommits(Part):
         placements = proposals.placements
         rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
         failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
-        group = WaitingGroup(Failure([], message, [], [], False), [])
+        group = WaitingGroup(Failure([], message), [])
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
             if ticket in failing:
                 alone = msgspec.structs.replace(failing[ticket], tickets=[ticket])
@@ -287,7 +276,7 @@ class GroupCommits(Part):
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
                 if not is_kept:
-                    self._committer.nominate(
+                    self._preemptions.commit(
                         scorer, attempt, place, generation, now_s, placed=group.placed
                     )
                 self._ends.fail(attempt.pod, group.failure, now_s)

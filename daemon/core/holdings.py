@@ -54,7 +54,7 @@ class ClusterFacts:
         self.checker = Checker(cache.view, plugins.checked(frameworks))
         self.suspects = Suspects()
         self.groups = PodGroups(cache, settings.groups)
-        self._evictions = Evictions(cache, self.groups, settings.preempts_async)
+        self.evictions = Evictions(cache, self.groups, settings.preempts_async)
         self.queue = queue = SchedulingQueue(
             self._wakeups(),
             start_s=now_s,
@@ -64,9 +64,7 @@ class ClusterFacts:
             release=cache.classes.release,
         )
         self.waiting = WaitingPods(plugins, queue, cache.view)
-        self.nominations = NominationBook(
-            cache, queue, frameworks, patches, self.waiting.preempt, self._evictions
-        )
+        self.nominations = NominationBook(cache, queue, patches)
         known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
         self.syncs = Syncs(known + [custom_kind(name) for name in settings.custom_kinds])
 
@@ -92,18 +90,19 @@ class ClusterFacts:
             pod_class.may_be_gated = self.plugins.may_gate(pod_class.info)
         if pod_class.class_id in self.suspects.parked:
             return PARKED
-        gate, victims = None, self._evictions.victims
+        gate, victims = None, self.evictions.victims
         if pod_class.may_be_gated or (victims and (record.group or record.uid in victims)):
             begun_s = self._counters.stopwatch()
             if pod_class.may_be_gated:
                 gate = self.plugins.gate_of(pod, self.cache.view)
-            if gate is None and victims and self._evictions.holds_back(record):
+            if gate is None and victims and self.evictions.holds_back(record):
                 gate = DEFAULT_PREEMPTION
             # Success whatever came of it, as upstream (runPreEnqueuePlugins).
             took_s = self._counters.stopwatch() - begun_s
             self._counters.took("PreEnqueue", pod_class.profile, took_s)
         else:
-            self._counters.passed["PreEnqueue", pod_class.profile] += 1
+            pre_enqueue = "PreEnqueue", "Success", pod_class.profile
+            self._counters.observed["extension_point_s", pre_enqueue, 0.0] += 1
         if gate is None and record.group:
             gate = self.groups.gate_of(pod)
         return gate

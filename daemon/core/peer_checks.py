@@ -4,7 +4,7 @@ A message that decodes can still say what no scorer of ours would: columns of di
 newer than the owner's, a time that is no number. It is a bug or an enemy; the one who sent it is sent
 away and its pods go to others, and nothing of the message counts. What a scorer cannot know better than
 the owner (whether a pod fits, who is less important) is no matter of this file: it is worked out anew
-wherever something is decided (`committer.py`, `nominations.py`).
+wherever something is decided (`committer.py`, `preemptions.py`).
 """
 
 import math

@@ -179,7 +179,7 @@ class ScorerLinks(Part):
     def _park(self, pod: QueuedPod, now_s: float) -> None:
         self._outgoing.counters[Count.PODS_PARKED] += 1
         self._outgoing.warn("pod_parked", pod=pod.key, ticket=pod.ticket, reason=suspects.WHY)
-        self._ends.fail(pod, Failure([], suspects.WHY, [], [], True), now_s)
+        self._ends.fail(pod, Failure([], suspects.WHY, is_error=True), now_s)
 
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""

@@ -37,6 +37,7 @@ from daemon.core.holdings import ClusterFacts, OutgoingWork
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
+from daemon.core.preemptions import Preemptions
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from daemon.core.status_patches import StatusPatches
@@ -78,13 +79,16 @@ class SchedulerState:
         self._changes = changes = ClusterChanges(facts, outgoing)
         self._ends = AttemptEnds(facts, outgoing)
         self._permit = PermitStage(facts, outgoing, changes, self._ends)
-        committer = Committer(facts, outgoing, self._ends, self._permit)
+        self.preemptions = preemptions = Preemptions(facts, outgoing)
+        committer = Committer(facts, outgoing, self._ends, self._permit, preemptions)
         self._foresight = Foresight(facts, outgoing, committer)
         self._adapter_links = AdapterLinks(
             facts, outgoing, changes, self._permit, now_s + BINDERS_AWAITED_S, in_hand
         )
         self.reservations = GroupReservations(facts)
-        groups = GroupCommits(facts, outgoing, self._ends, committer, self.reservations)
+        groups = GroupCommits(
+            facts, outgoing, self._ends, committer, preemptions, self.reservations
+        )
         self._scorer_links = ScorerLinks(
             facts,
             outgoing,
@@ -155,8 +159,7 @@ class SchedulerState:
         self._scorer_links.publish(is_synced=self.is_synced)
         if self._gives_out_work:
             self._scorer_links.hand_out(now_s)
-        told = self.binders.preempt(self.nominations.victims, self.nominations.releases)
-        self.outgoing.effects.extend(told)
+        self.outgoing.effects.extend(self.binders.preempt())
         if self.outgoing.patches.by_uid:
             self._ends.report()
         if self._stop_waiters:

@@ -50,10 +50,10 @@ class Failure(msgspec.Struct, array_like=True, frozen=True):
     tickets: list[int]
     message: str
     """As in the PodScheduled condition: "0/5000 nodes are available: ..."."""
-    plugins: list[str]
+    plugins: list[str] = []
     """unschedulable_plugins: who rejected the pod."""
-    pending_plugins: list[str]
-    is_error: bool
+    pending_plugins: list[str] = []
+    is_error: bool = False
     """A plugin failed; the reason is SchedulerError, not Unschedulable."""
     preemption: PreemptionProposal | None = None
     """Only with a single ticket."""

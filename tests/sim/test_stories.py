@@ -490,8 +490,8 @@ def test_what_helps_a_preemptor_while_its_victims_are_asked_to_go_is_not_lost() 
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 3
-    lets_in = "self._queue.let_in((uid,), DEFAULT_PREEMPTION, label, now_s)"
-    kind = kind_of_failure(plan, "daemon.core.nominations", lets_in, "pass")
+    lets_in = "facts.queue.let_in((uid,), DEFAULT_PREEMPTION, ASSIGNED_POD_DELETE.label, now_s)"
+    kind = kind_of_failure(plan, "daemon.core.binder_links", lets_in, "pass")
     assert kind == "waits though it fits"
 
 

@@ -178,7 +178,7 @@ class Cycle:
             return None
         if not self._replica.view.node_count:
             # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
-            failure = Failure([task.ticket], NO_NODES, [], [], False, ends_nomination=True)
+            failure = Failure([task.ticket], NO_NODES, ends_nomination=True)
         elif (
             known is not None
             and placed.pod.framework.fails_by_class
@@ -208,7 +208,7 @@ class Cycle:
         self._replica.forget_assumed(f"ticket {ticket}")
         self._replica.view.forget_derived()
         self.start_over()
-        return Failure([ticket], error.told(), [], [], is_error=True, ends_nomination=True)
+        return Failure([ticket], error.told(), is_error=True, ends_nomination=True)
 
     def foresee(self, count: int = 1) -> NextPlacements | None:
         """Evaluates the class of the last pod ahead of the next ones, up to `count`, which are likely of

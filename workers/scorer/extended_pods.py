@@ -169,7 +169,7 @@ class ExtendedCycle(Cycle):
     def failure(self, task: ExtendedTask, search: RoomSearch, proposal_sequence: int) -> Failure:
         """What the owner is told of it."""
         if not len(self._replica.nodes.order):
-            return Failure([task.ticket], NO_NODES, [], [], False)
+            return Failure([task.ticket], NO_NODES)
         room_maker = self._room_maker(proposal_sequence)
         return room_maker.conclude(_plain(task), self._evaluation(task), search)
 
@@ -486,7 +486,7 @@ def _next(
 
 
 def _error(task: ExtendedTask, text: str) -> Failure:
-    return Failure([task.ticket], text, [], [], is_error=True)
+    return Failure([task.ticket], text, is_error=True)
 
 
 def _pod_name(task: ExtendedTask) -> PodName:

@@ -175,7 +175,7 @@ class GroupCycle:
         told = NO_PLACEMENTS
         if self._group.preemption is not None:
             told += f", {self._group.preemption.refusal}"  # As of any group with such a constraint.
-        failure = Failure(list(self._class_of), told, [], [], False)
+        failure = Failure(list(self._class_of), told)
         return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
 
     def _tried(self, rows: Rows | None, *, stays: bool = False) -> BatchAnswers:

@@ -121,7 +121,7 @@ def test_a_preemption_that_cannot_be_checked_is_not_carried_out(
         raise KeyError("nobody thought of that")
 
     with monkeypatch.context() as broken:
-        broken.setattr("daemon.core.nominations.fits_without", fits_without)
+        broken.setattr("daemon.core.preemptions.fits_without", fits_without)
         pipeline.add_pod(make_pod("high", cpu="3", priority=10))
         pipeline.run_until_quiet()
     assert verdicts_of(pipeline)["high"][0] == "SchedulerError"

@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 import pytest
 
-from daemon.core.dispatch import Attempt
+from daemon.core.dispatch import Attempt, Scorer
 from daemon.core.events import Event
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings, Unit
@@ -389,12 +389,12 @@ def test_a_pod_that_is_refused_its_room_beside_others_of_its_group_waits(
     berth = Lingering()
     berth.add_group("pg1", 2)
     berth.add(*(member(f"low{i}", "", uid=f"low{i}", node_name="node") for i in range(4)))
-    commit = berth.state.nominations.commit
+    commit = berth.state.preemptions.commit
 
-    def but_for_one(attempt: Attempt, *how: Any, **more: Any) -> int | None:
-        return None if attempt.pod.record.name == "p1" else commit(attempt, *how, **more)
+    def but_for_one(scorer: Scorer, attempt: Attempt, *how: Any, **more: Any) -> int | None:
+        return None if attempt.pod.record.name == "p1" else commit(scorer, attempt, *how, **more)
 
-    monkeypatch.setattr(berth.state.nominations, "commit", but_for_one)
+    monkeypatch.setattr(berth.state.preemptions, "commit", but_for_one)
     berth.tell(*(PodChanged(pod) for pod in gang("p1", "p2", priority=100)))
     berth.settle()
     counters = berth.state.counters
