@@ -131,6 +131,14 @@ GENERIC_WORKLOAD: Final = POD_GROUPS.feature_gate
 GANG_SCHEDULING: Final = "GangScheduling"
 TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: Final = "TopologyAwareWorkloadScheduling"
 WORKLOAD_AWARE_PREEMPTION: Final = "WorkloadAwarePreemption"
+DRA_EXTENDED_RESOURCE: Final = "DRAExtendedResource"
+DRA_PRIORITIZED_LIST: Final = "DRAPrioritizedList"
+DRA_PARTITIONABLE_DEVICES: Final = "DRAPartitionableDevices"
+DRA_DEVICE_TAINTS: Final = "DRADeviceTaints"
+DRA_CONSUMABLE_CAPACITY: Final = "DRAConsumableCapacity"
+DRA_RESOURCE_CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
+DRA_DEVICE_BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
+DRA_SCHEDULER_FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
 
 OBEYED: Final[Mapping[str, str]] = {
     TAINT_TOLERATION_COMPARISON_OPERATORS: "",
@@ -141,6 +149,14 @@ OBEYED: Final[Mapping[str, str]] = {
     GANG_SCHEDULING: GENERIC_WORKLOAD,
     TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: GENERIC_WORKLOAD,
     WORKLOAD_AWARE_PREEMPTION: GANG_SCHEDULING,
+    DRA_EXTENDED_RESOURCE: "",
+    DRA_PRIORITIZED_LIST: "",
+    DRA_PARTITIONABLE_DEVICES: "",
+    DRA_DEVICE_TAINTS: "",
+    DRA_CONSUMABLE_CAPACITY: "",
+    DRA_RESOURCE_CLAIM_DEVICE_STATUS: "",
+    DRA_DEVICE_BINDING_CONDITIONS: DRA_RESOURCE_CLAIM_DEVICE_STATUS,
+    DRA_SCHEDULER_FILTER_TIMEOUT: "",
 }
 """Gate -> the one that has to be on with it (pkg/features/kube_features.go, v1.36.2)."""
 _WHOLE_STAGES: Final = {"AllAlpha": "alpha", "AllBeta": "beta"}
@@ -208,3 +224,6 @@ def parse_feature_gates(text: str) -> FeatureGates:
     if problems:
         raise ConfigurationError("--feature-gates", problems)
     return FeatureGates(changed)
+
+
+DEFAULT_GATES: Final = FeatureGates()

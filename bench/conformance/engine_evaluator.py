@@ -34,7 +34,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.engine.best_rows import Ties
 from shared.engine.evaluation import Evaluation
-from shared.feature_gates import FeatureGates
+from shared.feature_gates import DEFAULT_GATES, FeatureGates
 from shared.framework.runtime.diagnosis import node_verdicts
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.registry import BuiltProfile
@@ -89,7 +89,7 @@ class EngineEvaluator:
     def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
         """Decides all attempts of a scenario."""
         profiles = _profiles(scenario)
-        cache = filled_cache(scenario.objects)
+        cache = filled_cache(scenario.objects, FeatureGates(scenario.feature_gates))
         session = _Session(cache, profiles, scenario)
         decisions = []
         for number, key in enumerate(scenario.order):
@@ -112,9 +112,9 @@ def _profiles(scenario: Scenario) -> dict[str, BuiltProfile]:
     return {each.scheduler_name: each for each in built}
 
 
-def filled_cache(objects: ClusterObjects) -> Cache:
+def filled_cache(objects: ClusterObjects, gates: FeatureGates = DEFAULT_GATES) -> Cache:
     """The owner's cache of a scenario, before its first attempt."""
-    cache = Cache()
+    cache = Cache(gates=gates)
     for field, key, item in other_objects(objects):
         cache.objects.put(object_kind(field), key, item)
     for node in as_listed(objects.nodes):

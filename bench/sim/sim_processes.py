@@ -240,6 +240,7 @@ class ScorerProcess(LoopProcess):
             worker_index=life.place,
             instance=instance,
             seed=self.simulation.seed,
+            gates=machine.gates,
         )
         self.wake()
 

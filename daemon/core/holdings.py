@@ -50,7 +50,7 @@ class ClusterFacts:
         self.is_standby = settings.is_candidate
         """Another leads."""
         self._counters = counters
-        self.cache = cache = Cache(settings.assumed_pod_ttl_s)
+        self.cache = cache = Cache(settings.assumed_pod_ttl_s, settings.gates)
         self.checker = Checker(cache.view, plugins.checked(frameworks))
         self.suspects = Suspects()
         self.groups = PodGroups(cache, settings.groups)

@@ -5,6 +5,7 @@ import msgspec
 from daemon.core.pod_groups import NO_GROUPS, GroupSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
 from shared.extenders.extender_config import ExtenderConfig
+from shared.feature_gates import DEFAULT_GATES, FeatureGates
 
 
 class Settings(msgspec.Struct, frozen=True):
@@ -29,5 +30,6 @@ class Settings(msgspec.Struct, frozen=True):
     """Each step of each attempt is a line of the log."""
     custom_kinds: tuple[str, ...] = ()
     """As in the runtime options."""
+    gates: FeatureGates = DEFAULT_GATES
     configuration: str = ""
     """What scorers of other hosts must have too (`shared/config.py`)."""

@@ -61,6 +61,7 @@ def make_state(
         announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
         preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
         groups=_group_settings(built, gates, options),
+        gates=gates,
         logs_attempts=options.log_level == "debug",
         configuration=scoring_digest(config, gates),
         custom_kinds=options.custom_kinds,

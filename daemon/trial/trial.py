@@ -88,7 +88,7 @@ class Trial:
         """By uid."""
         self.verdicts: dict[str, StatusPatch] = {}
         """By uid: what was last said of those that did not."""
-        self._replica = Replica(0)
+        self._replica = Replica(0, gates)
         self._cycle = Cycle(
             self._replica,
             self.frameworks,

@@ -14,7 +14,9 @@ from shared.kube.quantity import QuantityError, parse
 class AllocatedState:
     """Kept up by adding and removing claims; reading is a look into a dict."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, has_shares: bool = True) -> None:
+        self._has_shares = has_shares
+        """Else who was given a share of a device has it alone (without DRAConsumableCapacity)."""
         self._exclusive: dict[DeviceId, int] = {}
         self._shares: dict[DeviceId, int] = {}
         self._capacity: dict[DeviceId, dict[str, int]] = {}
@@ -73,7 +75,7 @@ class AllocatedState:
             device = (result.driver, result.pool, result.device)
             touched.append(device)
             tally_in(self._in_pool, device[:2], device[2], sign)
-            if result.share_id is None:
+            if result.share_id is None or not self._has_shares:
                 tally(self._exclusive, device, sign)
                 continue
             tally(self._shares, device, sign)

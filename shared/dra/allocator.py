@@ -33,6 +33,7 @@ from shared.dra.requests import (
 )
 from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
 from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
+from shared.feature_gates import DEFAULT_GATES, FeatureGates
 from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass
@@ -78,14 +79,18 @@ class _Located(NamedTuple):
 
 
 def understand(
-    claims: Sequence[ResourceClaim], classes: dict[str, DeviceClass]
+    claims: Sequence[ResourceClaim],
+    classes: dict[str, DeviceClass],
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> list[ClaimToAllocate]:
     """The claims, ready to be allocated on any node; AllocationError for what is wrong with them."""
     return [
         ClaimToAllocate(
             claim,
             f"claim {claim.metadata.key}",
-            tuple(alternatives_of(claim, r, classes) for r in claim.spec.devices.requests or ()),
+            tuple(
+                alternatives_of(claim, r, classes, gates) for r in claim.spec.devices.requests or ()
+            ),
         )
         for claim in claims
     ]
@@ -432,6 +437,8 @@ class _Search:
     def _is_selectable(self, claim: int, asked: Alternative, at: _Located) -> bool:
         """Whether class and request select the device, and the node can reach it."""
         device, of_class, of_claim = at.device, asked.class_selectors, asked.selectors
+        if not device.facts.is_selectable:
+            return False
         if of_class and not selected(of_class, device, asked.class_text, self._work):
             return False
         if of_claim and not selected(of_claim, device, self._claims[claim].text, self._work):
@@ -462,6 +469,8 @@ class _Search:
         as upstream."""
         claim, device, facts = key[0], at.device, at.device.facts
         is_admins = facts.is_shared and asked.admin_access
+        if not facts.can_be_had:
+            return None
         if is_needed and not is_admins and self._is_in_use(claim, asked, device):
             return None
         is_share_of_used = facts.is_shared and (

@@ -26,6 +26,7 @@ from shared.dra.pools import Pool, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
 from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceFacts, SliceView
 from shared.dra.search_work import Work
+from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, DRA_EXTENDED_RESOURCE
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
@@ -79,6 +80,7 @@ class DeviceIndex:
         self._objects = cluster.objects
         self._follower = Follower(cluster)
         self._nodes = cluster.nodes
+        self._gates = cluster.gates
         self.log = RowLog()
         """Nodes of which devices were given away or came back. Of slices that belong to no single node
         nothing is told."""
@@ -89,9 +91,9 @@ class DeviceIndex:
     def _start_over(self) -> None:
         self.offers = object()
         """Another one when something changed of which the keys of groups do not tell."""
-        self.state = AllocatedState()
+        self.state = AllocatedState(has_shares=self._gates[DRA_CONSUMABLE_CAPACITY])
         self.by_resource: dict[str, DeviceClass] = {}
-        """Extended resource -> the class that stands for it."""
+        """Extended resource -> the class that stands for it; none without DRAExtendedResource."""
         self.special_claims = Grouped[str, str, None]()
         """Pod uid -> keys of the claims that a scheduler made for its extended resources."""
         self._counted: dict[str, ResourceClaim] = {}
@@ -163,7 +165,8 @@ class DeviceIndex:
         self.offers = object()
 
     def _see_classes(self) -> None:
-        self.by_resource = classes_by_resource(self._objects.all(CLASSES).values())
+        if self._gates[DRA_EXTENDED_RESOURCE]:
+            self.by_resource = classes_by_resource(self._objects.all(CLASSES).values())
 
     def _see_claim(self, key: str) -> None:
         claim: ResourceClaim | None = self._objects.latest(CLAIMS, key)
@@ -201,7 +204,7 @@ class DeviceIndex:
             self._note(old, -1)
         new = self._objects.get(SLICES, key)
         if new is not None:
-            view = self._slices[key] = SliceView(new, self._facts)
+            view = self._slices[key] = SliceView(new, self._facts, self._gates)
             self._by_pool.put(view.pool_id, key, view)
             if view.match.node_name:
                 self._by_node.put(view.match.node_name, key, view)

@@ -14,6 +14,7 @@ from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.resource_slices import DeviceView, SliceView
+from shared.feature_gates import DEFAULT_GATES, DRA_CONSUMABLE_CAPACITY, FeatureGates
 from shared.kube.api.core_v1_parts import (
     NodeSelector,
     NodeSelectorRequirement,
@@ -68,9 +69,14 @@ class Alternative(NamedTuple):
 
 
 def alternatives_of(
-    claim: ResourceClaim, request: DeviceRequest, classes: dict[str, DeviceClass]
+    claim: ResourceClaim,
+    request: DeviceRequest,
+    classes: dict[str, DeviceClass],
+    gates: FeatureGates = DEFAULT_GATES,
 ) -> tuple[Alternative, ...]:
     """The ways to satisfy a request; AllocationError for one that cannot be understood."""
+    if not gates[DRA_CONSUMABLE_CAPACITY]:
+        _refuse_capacity(claim, request)
     if request.first_available:
         return tuple(
             _alternative(claim, request.name, sub.name, sub, classes)
@@ -78,6 +84,17 @@ def alternatives_of(
         )
     exactly = request.exactly or ExactDeviceRequest()
     return (_alternative(claim, request.name, "", exactly, classes),)
+
+
+def _refuse_capacity(claim: ResourceClaim, request: DeviceRequest) -> None:
+    asked = [("request", request.name, request.exactly)] if request.exactly else []
+    subrequests = [("subrequest", sub.name, sub) for sub in request.first_available or ()]
+    for kind, name, each in (*asked, *subrequests):
+        if each.capacity is not None:
+            raise AllocationError(
+                f"claim {claim.metadata.key}, {kind} {name}: has capacity requests, but the "
+                f"{DRA_CONSUMABLE_CAPACITY} feature is disabled"
+            )
 
 
 def _alternative(

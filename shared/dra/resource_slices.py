@@ -19,6 +19,14 @@ from shared.cel.cel_semver import SemverError, parse_semver
 from shared.cel.cel_values import CelQuantity, DefaultMap, device_object
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
+from shared.feature_gates import (
+    DEFAULT_GATES,
+    DRA_CONSUMABLE_CAPACITY,
+    DRA_DEVICE_BINDING_CONDITIONS,
+    DRA_DEVICE_TAINTS,
+    DRA_PARTITIONABLE_DEVICES,
+    FeatureGates,
+)
 from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.meta_v1 import Quantity
 from shared.kube.api.resource_v1_devices import (
@@ -85,14 +93,19 @@ class NodeMatch(NamedTuple):
 class DeviceFacts:
     """What a driver says of a device, apart from its name: most devices of a cluster are alike."""
 
-    def __init__(self, device: Device, driver: str) -> None:
+    def __init__(self, device: Device, driver: str, gates: FeatureGates = DEFAULT_GATES) -> None:
         self.device = device
         self.driver = driver
-        self.is_shared = bool(device.allow_multiple_allocations)
+        self.is_shared = gates[DRA_CONSUMABLE_CAPACITY] and bool(device.allow_multiple_allocations)
         """allowMultipleAllocations: several requests may use it at a time."""
         self.match = _node_match(device.node_name, device.all_nodes, device.node_selector)
-        self.taints = [t for t in device.taints or () if t.effect in ("NoSchedule", "NoExecute")]
-        self.counters = _consumed(device.consumes_counters or [])
+        taints = (device.taints or ()) if gates[DRA_DEVICE_TAINTS] else ()
+        self.taints = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]
+        has_parts = gates[DRA_PARTITIONABLE_DEVICES]
+        self.counters = _consumed(device.consumes_counters or []) if has_parts else ()
+        self.is_selectable = gates[DRA_DEVICE_BINDING_CONDITIONS] or not device.binding_conditions
+        """Else no request sees it."""
+        self.can_be_had = has_parts or not device.consumes_counters
         self._answers: dict[str, bool] = {}
 
     @cached_property
@@ -152,14 +165,16 @@ class DeviceView(NamedTuple):
 class SliceFacts:
     """What a slice says, apart from names: most slices of a cluster are alike."""
 
-    def __init__(self, spec: ResourceSliceSpec) -> None:
+    def __init__(self, spec: ResourceSliceSpec, gates: FeatureGates) -> None:
         self.devices: list[DeviceFacts] = []
         self.counter_sets: list[tuple[str, dict[str, int]]] = []
         self.problem = ""
         """Why its devices cannot be used; empty if they can."""
+        has_parts = gates[DRA_PARTITIONABLE_DEVICES]
+        self.is_per_device = has_parts and bool(spec.per_device_node_selection)
         try:
-            self.devices = [DeviceFacts(device, spec.driver) for device in spec.devices or ()]
-            for counter_set in spec.shared_counters or ():
+            self.devices = [DeviceFacts(each, spec.driver, gates) for each in spec.devices or ()]
+            for counter_set in (spec.shared_counters or ()) if has_parts else ():
                 amounts = {k: parse(c.value).nanos for k, c in (counter_set.counters or {}).items()}
                 self.counter_sets.append((counter_set.name, amounts))
             for device in self.devices:
@@ -175,7 +190,12 @@ KnownFacts = MutableMapping[bytes, SliceFacts]
 class SliceView:
     """A resource slice."""
 
-    def __init__(self, resource_slice: ResourceSlice, known: KnownFacts) -> None:
+    def __init__(
+        self,
+        resource_slice: ResourceSlice,
+        known: KnownFacts,
+        gates: FeatureGates = DEFAULT_GATES,
+    ) -> None:
         """`known`: of other slices, which may be alike; this one's are added."""
         spec = resource_slice.spec
         self.name = resource_slice.metadata.name
@@ -183,7 +203,6 @@ class SliceView:
         self.generation = spec.pool.generation
         self.slice_count = spec.pool.resource_slice_count
         self.match = _node_match(spec.node_name, spec.all_nodes, spec.node_selector)
-        self.is_per_device = bool(spec.per_device_node_selection)
         self.node_selector = spec.node_selector
         self.node_name = spec.node_name
         self.has_binding_conditions = any(d.binding_conditions for d in spec.devices or ())
@@ -191,8 +210,9 @@ class SliceView:
         """Equal for slices that differ only in where they are."""
         facts = known.get(self.content)
         if facts is None:
-            facts = known[self.content] = SliceFacts(spec)
+            facts = known[self.content] = SliceFacts(spec, gates)
         self.facts = facts
+        self.is_per_device = facts.is_per_device
         self.counter_sets = facts.counter_sets
         self.problem = f"resource slice {self.name}: {facts.problem}" if facts.problem else ""
         """Why its devices cannot be used; empty if they can."""

@@ -168,7 +168,12 @@ class RowStates:
         table.reserve_resources(len(nodes.requested))
         cluster = self._cluster
         self.view = ClusterView(
-            table, cluster.objects, PodTable(), cluster.classes, cluster.journal
+            table,
+            cluster.objects,
+            PodTable(),
+            cluster.classes,
+            cluster.journal,
+            cluster.gates,
         )
         self._shape = self._shape_now()
         self._ids.clear()

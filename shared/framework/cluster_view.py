@@ -11,6 +11,7 @@ from shared.columns.pod_table import PodTable
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, make_topology
+from shared.feature_gates import DEFAULT_GATES, FeatureGates
 from shared.framework.class_index import ClassIndex, ClassUsages
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
@@ -38,7 +39,9 @@ class ClusterView:
         pods: PodTable,
         classes: dict[int, PodInfo],
         journal: Journal,
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
+        self.gates = gates
         self.nodes = nodes
         self.journal = journal
         """Which rows changed."""

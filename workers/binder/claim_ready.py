@@ -47,7 +47,8 @@ class WaitEnd(NamedTuple):
 
 def needs_preparing(work: ClaimWork) -> bool:
     """Whether a driver has something to do before the pod is bound."""
-    return any(each.binding_conditions for each in work.allocation.devices.results or ())
+    results = work.allocation.devices.results or ()
+    return work.ready_timeout_s > 0 and any(each.binding_conditions for each in results)
 
 
 class DeviceWait:

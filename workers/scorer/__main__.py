@@ -73,6 +73,7 @@ def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:
             seed=options.seed,
             tie_break=tie_break,
             configuration=scoring_digest(config, gates) if is_remote else "",
+            gates=gates,
         )
         Collector().settled()
         log.info("scorer_started", index=start.number, owner=sockets.address)

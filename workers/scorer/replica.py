@@ -28,6 +28,7 @@ from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import Int32s, Int64s
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
+from shared.feature_gates import DEFAULT_GATES, FeatureGates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
 from shared.framework.pod_info import PodInfo, PodInfos
@@ -66,8 +67,9 @@ class Mark(NamedTuple):
 class Replica:
     """A copy of the owner's columns, as of `generation` plus this scorer's tentative placements."""
 
-    def __init__(self, worker_index: int) -> None:
+    def __init__(self, worker_index: int, gates: FeatureGates = DEFAULT_GATES) -> None:
         self._worker_index = worker_index
+        self._gates = gates
         self.epoch = 0
         self.sequence = 0
         self.generation = 0
@@ -95,7 +97,9 @@ class Replica:
         self._infos: dict[int, PodInfo] = {}
         self._read = PodInfos()
         self.journal = Journal()
-        self.view = ClusterView(self.nodes, self.objects, self.pods, self._infos, self.journal)
+        self.view = ClusterView(
+            self.nodes, self.objects, self.pods, self._infos, self.journal, self._gates
+        )
 
     # Snapshots -----------------------------------------------------------------------------------
 

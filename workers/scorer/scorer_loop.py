@@ -11,6 +11,7 @@ from typing import Final, assert_never
 
 from shared.clock import Clock
 from shared.errors import FrameError
+from shared.feature_gates import DEFAULT_GATES, FeatureGates
 from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
 from shared.framework.runtime.registry import BuiltProfile
 from shared.limits import EARLY_DELTAS_MAX
@@ -82,6 +83,7 @@ class ScorerLoop:
         seed: int,
         tie_break: str = BY_SEED,
         configuration: str = "",
+        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         """`caller`: with extenders. `instance`: another one for each life of the process.
         `configuration`: on another host; see `ScorerHello`."""
@@ -96,7 +98,7 @@ class ScorerLoop:
             several = (profile.plugins_at[point] for point in TIMED_POINTS)
             name = profile.scheduler_name
             self._plugin_times.watch(name, itertools.chain(*several), IN_SCORERS)
-        self.replica = Replica(worker_index)
+        self.replica = Replica(worker_index, gates)
         self._heartbeat = heartbeat
         self._cycle = ExtendedCycle(
             self.replica,

@@ -228,7 +228,7 @@ def _understood(
         if names:
             claims.append(_special_claim(pod, cluster, names))
         try:
-            known = understand(claims, cluster.objects.all(CLASSES))
+            known = understand(claims, cluster.objects.all(CLASSES), cluster.gates)
         except AllocationError as error:
             known = error
         state.understood[names] = known

@@ -23,7 +23,7 @@ from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.dra.allocated import results_of
 from shared.dra.allocator import Solution
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
-from shared.dra.device_readiness import preparation
+from shared.dra.device_readiness import Preparation, preparation
 from shared.dra.extended import SPECIAL_CLAIM, special_claim_name
 from shared.dra.pod_claims import (
     ClaimError,
@@ -34,6 +34,11 @@ from shared.dra.pod_claims import (
 )
 from shared.dra.requests import allocation_of
 from shared.durations import parse_duration
+from shared.feature_gates import (
+    DRA_DEVICE_BINDING_CONDITIONS,
+    DRA_PRIORITIZED_LIST,
+    DRA_SCHEDULER_FILTER_TIMEOUT,
+)
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import (
@@ -163,7 +168,8 @@ class DynamicResources(DefaultNormalizeScore):
         if not claims and not scalars:
             return SKIP_FILTER
         position = device_index(cluster).log.position
-        state = DeviceClaims(claims, scalars, self._filter_timeout_s, position)
+        timeout_s = self._filter_timeout_s if cluster.gates[DRA_SCHEDULER_FILTER_TIMEOUT] else 0.0
+        state = DeviceClaims(claims, scalars, timeout_s, position)
         uid = _uid(pod)
         for claim in claims:
             refusal = _refusal(claim, uid, cluster)
@@ -281,7 +287,7 @@ class DynamicResources(DefaultNormalizeScore):
     # Score -----------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
-        if not pod.spec.resource_claims:
+        if not pod.spec.resource_claims or not cluster.gates[DRA_PRIORITIZED_LIST]:
             return PreScoreResult(is_final=True)
         state = self.pre_filter(pod, cluster).state
         if not isinstance(state, DeviceClaims) or not any(
@@ -368,12 +374,13 @@ class DynamicResources(DefaultNormalizeScore):
         if not self.reserves_for(pod):
             return b""
         assumed = cluster.objects.assumed(CLAIMS)
+        has_conditions = cluster.gates[DRA_DEVICE_BINDING_CONDITIONS]
         work = []
         for key, claim in self.used_claims(record, pod, cluster).items():
             # Of those that share what was allocated for one of them, that one writes it.
             is_new = key in assumed and assumed[key].pod_uids[0] == record.uid
             is_reserved = is_reserved_for(claim, record.uid)
-            if not is_new and is_reserved and preparation(claim.status).is_done:
+            if not is_new and is_reserved and _preparation(claim, cluster).is_done:
                 continue
             allocation = claim.status.allocation
             assert allocation is not None, f"{key} is used without being allocated"
@@ -391,7 +398,7 @@ class DynamicResources(DefaultNormalizeScore):
                     uid=claim.metadata.uid,
                     allocation=allocation,
                     is_new=is_new,
-                    ready_timeout_s=self._binding_timeout_s,
+                    ready_timeout_s=self._binding_timeout_s if has_conditions else 0.0,
                     generated=generated,
                 )
             )
@@ -438,6 +445,11 @@ def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> St
     if request.exactly is not None:
         wanted = [(request.name, request.exactly.device_class_name)]
     elif request.first_available:
+        if not cluster.gates[DRA_PRIORITIZED_LIST]:
+            return _unresolvable(
+                f"resource claim {key}, request {request.name}: has subrequests, but the "
+                f"{DRA_PRIORITIZED_LIST} feature is disabled"
+            )
         wanted = [
             (f"{request.name}/{sub.name}", sub.device_class_name) for sub in request.first_available
         ]
@@ -451,9 +463,14 @@ def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> St
     return None
 
 
+def _preparation(claim: ResourceClaim, cluster: ClusterView) -> Preparation:
+    has_conditions = cluster.gates[DRA_DEVICE_BINDING_CONDITIONS]
+    return preparation(claim.status) if has_conditions else Preparation(is_done=True)
+
+
 def _usable(claim: ResourceClaim, terms: Terms | None, cluster: ClusterView, rows: Rows) -> Bools:
     """Where an allocated claim can be used."""
-    if preparation(claim.status).failed is not None:
+    if _preparation(claim, cluster).failed is not None:
         return np.zeros(len(rows), np.bool_)
     if terms is None:
         return np.ones(len(rows), np.bool_)

@@ -24,6 +24,7 @@ from shared.columns.topology import sum_by_domain
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
 from shared.dra.device_index import device_index
 from shared.dra.extended import IMPLICIT_PREFIX, can_be_backed
+from shared.feature_gates import DRA_EXTENDED_RESOURCE
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import SCORE_MAX, SHAPE_SCORE_MAX, ratio_table
@@ -259,7 +260,7 @@ def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> boo
 def _after_device_class_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A device class now stands for an extended resource that the pod asks for."""
     was, now = change.both(DeviceClass)
-    if now is None:
+    if now is None or not cluster.gates[DRA_EXTENDED_RESOURCE]:
         return False
     scalars = pod.info.requests.scalars
     if was is None:

@@ -1,12 +1,14 @@
 """Why a pod is where it is: refusals, what is missing least, scores, and what the owner knows."""
 
+import msgspec
 import pytest
 
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.subject import Subject
 from shared.errors import OperationalError
-from shared.messages.to_owner import NodeChanged
+from shared.messages.to_owner import NodeChanged, ObjectChanged, PodChanged
 from tests.support.builders import make_node, make_pod
+from tests.support.devices import device, make_claim, make_class, make_slice
 from tests.support.subjects import queue_facts_of, subject_with
 
 TAINT = {"key": "gpu", "value": "", "effect": "NoSchedule"}
@@ -107,3 +109,25 @@ def test_attempts_are_told_with_their_outcomes_and_who_waits_for_the_same() -> N
     at = next(at for at, line in enumerate(lines) if line.startswith("ATTEMPT"))
     assert lines[at + 1].startswith("10 s ago  0/2 nodes are available: ")
     assert lines[at + 2].startswith("30 s ago  0/1 nodes are available: 1 Insufficient cpu.")
+
+
+def test_gates_hold_for_who_decides_and_for_who_checks() -> None:
+    """Without DRADeviceTaints both of them see a tainted device."""
+    taints = [{"key": "k", "effect": "NoSchedule"}]
+    named = [{"name": "c", "resourceClaimName": "claim"}]
+    pod = make_pod("p", spec={"resourceClaims": named})
+    of_kinds = {
+        "deviceclasses": make_class(),
+        "resourceslices": make_slice("n1", [device("a", taints=taints)]),
+        "resourceclaims": make_claim(),
+    }
+    objects = [
+        ObjectChanged(kind, each.metadata.key, msgspec.Raw(msgspec.msgpack.encode(each)))
+        for kind, each in of_kinds.items()
+    ]
+    subject = subject_with([make_node("n1")], [])
+    for gates, placed in (("", 0), ("DRADeviceTaints=false", 1)):
+        options = msgspec.structs.replace(subject.options, feature_gates=gates)
+        trial = subject._replace(options=options).trial(decides=True)
+        trial.tell([*objects, PodChanged(pod)], 1.0)
+        assert len(trial.placed) == placed

@@ -351,9 +351,19 @@ def test_a_pod_waits_until_its_devices_are_prepared(said: list[list[str]], expec
     assert [order.uid for order in waiting] == ["u1"], "it is said once that it waits"
 
 
-def test_who_needs_nothing_prepared_does_not_wait() -> None:
+@pytest.mark.parametrize(
+    "work",
+    [
+        WORK,
+        pytest.param(
+            msgspec.structs.replace(WORK, allocation=PREPARED, ready_timeout_s=0.0),
+            id="without DRADeviceBindingConditions",
+        ),
+    ],
+)
+def test_who_needs_nothing_prepared_does_not_wait(work: ClaimWork) -> None:
     waiting: list[BindPod] = []
-    assert outcome(FakeClaims(), WORK, waiting) is ALLOWED
+    assert outcome(FakeClaims(), work, waiting) is ALLOWED
     assert waiting == []
 
 

@@ -9,7 +9,12 @@ from bench.conformance.queue_replay import hint_of
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
 from shared import plugin_names
-from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.feature_gates import (
+    DEFAULT_GATES,
+    DRA_EXTENDED_RESOURCE,
+    TAINT_TOLERATION_COMPARISON_OPERATORS,
+    FeatureGates,
+)
 from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -28,6 +33,7 @@ from shared.plugins.in_tree import InTreeRegistry
 from shared.selectors import node_selector
 from shared.selectors.node_terms import Terms, parse_selector
 from tests.support.builders import make_node, make_pod
+from tests.support.devices import make_class
 from tests.support.wakeups import default_registrations, registrations_with, wakeups_of
 from tests.unit.daemon.core.queue.builders import Bench, view_of
 
@@ -41,8 +47,13 @@ RELABELLED = ClusterEvent(Resource.ASSIGNED_POD, Action.UPDATE_POD_LABEL)
 class Asking:
     """Asks one plugin's hint about events, for one pod."""
 
-    def __init__(self, plugin: str, registrations: Registrations | None = None) -> None:
-        cluster = Cache().view
+    def __init__(
+        self,
+        plugin: str,
+        registrations: Registrations | None = None,
+        gates: FeatureGates = DEFAULT_GATES,
+    ) -> None:
+        cluster = Cache(gates=gates).view
         self.objects = cluster.objects
         self._plugin = plugin
         self._wakeups = wakeups_of(registrations or default_registrations(), cluster)
@@ -295,6 +306,17 @@ def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
     )
     assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is False
     assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is True
+
+
+def test_a_class_helps_who_asks_for_what_it_stands_for_with_the_feature_gate_alone() -> None:
+    event = ClusterEvent(Resource.DEVICE_CLASS, Action.ADD)
+    of_class = make_class("cards", extendedResourceName="example.com/gpu")
+    for gates in (DEFAULT_GATES, FeatureGates({DRA_EXTENDED_RESOURCE: False})):
+        ask = Asking(plugin_names.NODE_RESOURCES_FIT, gates=gates)
+        for name in ("example.com/gpu", "deviceclass.resource.kubernetes.io/cards"):
+            resources = {"requests": {name: "1"}}
+            pod = pod_with(spec={"containers": [{"name": "c", "resources": resources}]})
+            assert ask(pod, event, None, of_class) is gates[DRA_EXTENDED_RESOURCE]
 
 
 # Bad input ----------------------------------------------------------------------------------------
