@@ -143,7 +143,7 @@ class SlowAttempt:
         normalized: list[Int64s] = []
         totals = np.zeros(len(self.feasible), np.int64)
         for entry in active:
-            plugin, weight, state, normalizer = entry
+            plugin, weight, state, normalizer, _ = entry
             each = [
                 plugin.score(state, info, view, self.feasible[at : at + 1])
                 for at in range(len(self.feasible))

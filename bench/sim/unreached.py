@@ -87,7 +87,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/engine/evaluation.py:Evaluation.heeds_any:*.clear()",
         "shared/framework/object_store.py:ObjectStore._note:*",
         "shared/framework/runtime/framework.py:Framework.plan:*.clear()",
-        "shared/framework/runtime/framework.py:Framework.derived:*.clear()",
         "workers/binder/claim_bind.py:ClaimBinder._agreed:continue",
         "workers/binder/recorder.py:EventRecorder._count_failure:*",
         "workers/binder/recorder.py:EventRecorder._make_room:*",

@@ -38,17 +38,17 @@ class ScoreColumn:
     __slots__ = ("_even_raw", "_is_even", "_was_summarized", "_weighted", "entry", "follower",
                  "is_moving", "normalization", "raw")  # fmt: skip
 
-    def __init__(self, entry: ActiveScore, follower: UpdatableScore | None, capacity: int) -> None:
+    def __init__(self, entry: ActiveScore, capacity: int) -> None:
         self.entry = entry
-        self.follower = follower
-        """The same plugin, if it is wide; then what it gives is kept."""
+        self.follower = entry.follower
+        """If it is wide; then what it gives is kept."""
         self.is_moving = bool(entry.plugin.score_depends.reads & MOVING)
         """A placement changes what it says of the row."""
         self.raw: Int64s = np.zeros(capacity, np.int64)
         self.normalization: Hashable = None
         self._weighted: Int64s = _NOTHING
         by_extremes = bool(getattr(entry.plugin, "normalizes_by_extremes", False))
-        is_fixed = follower is None and not self.is_moving
+        is_fixed = entry.follower is None and not self.is_moving
         self._is_even: bool = is_fixed and (by_extremes or entry.normalizer is None)
         """All rows that were ever rated have the same raw score, and that says all of the summary."""
         self._even_raw: int | None = None
@@ -56,7 +56,7 @@ class ScoreColumn:
         """With some row that is feasible."""
 
     def rate(self, pod: PodInfo, cluster: ClusterView, rows: Rows) -> None:
-        plugin, _, state, _ = self.entry
+        plugin, _, state, _, _ = self.entry
         raw = plugin.score(state, pod, cluster, rows)
         if self._is_even and len(raw):
             if self._even_raw is None:
@@ -81,7 +81,7 @@ class ScoreColumn:
 
     def weigh(self, raw: Int64s, normalization: Hashable) -> Int64s:
         """Raw scores, normalised and weighted."""
-        plugin, weight, _, normalizer = self.entry
+        plugin, weight, _, normalizer, _ = self.entry
         if normalizer is not None:
             raw = normalizer.normalize(raw, normalization)
         return weighted(plugin, raw, weight)
@@ -164,10 +164,7 @@ class ClassScores:
         """The same for objects; None: of any kind."""
         self._skipped = prepared.skipped_updatable
         capacity = len(feasible)
-        columns = [
-            ScoreColumn(entry, follower, capacity)
-            for entry, follower in zip(prepared.active, prepared.updatable, strict=True)
-        ]
+        columns = [ScoreColumn(entry, capacity) for entry in prepared.active]
         self._wide = [column for column in columns if column.follower is not None]
         self._narrow = [c for c in columns if c.follower is None and not _is_plain(c)]
         self._narrow_sum: Int64s = np.zeros(capacity, np.int64)

@@ -220,7 +220,7 @@ class RowStates:
 def rated(entries: Sequence[ActiveScore], pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
     """What these plugins, none of which normalises, say of each row: weighted and added up."""
     total: Int64s | None = None
-    for plugin, weight, state, _ in entries:
+    for plugin, weight, state, _, _ in entries:
         score = weighted(plugin, plugin.score(state, pod, cluster, rows), weight)
         total = score if total is None else total + score
     return np.zeros(len(rows), np.int64) if total is None else total

@@ -37,10 +37,6 @@ class ClassUsages:
         self._priority: Int64s = np.zeros(64, np.int64)
         self._has_ports: Int64s = np.zeros(64, np.int64)
 
-    def usage(self, class_id: int) -> PodUsage:
-        """The usage of one class, ports included."""
-        return self._usages[self.indices(np.array([class_id])).item()]
-
     def indices(self, class_ids: Int64s) -> Rows:
         """Rows of `matrix` and `has_ports` for each class id; valid until the next call with a class
         that was not asked for before."""

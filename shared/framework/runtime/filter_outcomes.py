@@ -114,14 +114,14 @@ class ActiveScore(NamedTuple):
     state: Any
     normalizer: NormalizeScorePlugin | None
     """The same plugin, if it normalises."""
+    follower: UpdatableScore | None
+    """The same, if it can bring its state up to date."""
 
 
 class PreparedScores(NamedTuple):
     """What PreScore said of a pod."""
 
     active: list[ActiveScore]
-    updatable: list[UpdatableScore | None]
-    """The same plugins, where they can bring their state up to date."""
     skipped_updatable: list[tuple[UpdatableScore, Any]]
     """Plugins that have no say and may come to have one, with their state."""
     stale_by: Reads

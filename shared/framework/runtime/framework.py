@@ -186,7 +186,6 @@ class Framework:
     def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
         """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""
         active: list[ActiveScore] = []
-        updatables: list[UpdatableScore | None] = []
         skipped: list[tuple[UpdatableScore, Any]] = []
         are_final: list[bool] = []
         for plugin, weight, pre_scorer, normalizer, updatable in self._scorers:
@@ -203,12 +202,11 @@ class Framework:
                     raise PreScoreError(plugin.NAME, result.status)
             else:
                 are_final.append(False)
-            active.append(ActiveScore(plugin, weight, state, normalizer))
-            updatables.append(updatable)
+            active.append(ActiveScore(plugin, weight, state, normalizer, updatable))
         key = tuple(are_final)
         if key not in self._score_plans:
             self._score_plans[key] = score_plan(self._scorers, key)
-        return PreparedScores(active, updatables, skipped, *self._score_plans[key])
+        return PreparedScores(active, skipped, *self._score_plans[key])
 
     def run_scores(
         self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows
@@ -217,7 +215,7 @@ class Framework:
         raws: list[Int64s] = []
         normalized: list[Int64s] = []
         total = np.zeros(len(rows), np.int64)
-        for plugin, weight, state, normalizer in active:
+        for plugin, weight, state, normalizer, _ in active:
             raw = plugin.score(state, pod, cluster, rows)
             score = raw
             if normalizer is not None:

@@ -1,9 +1,12 @@
 """The worker's copy: gaps, epochs, and own placements that are not settled yet."""
 
+import numpy as np
+
 from daemon.core.cache import Cache
 from daemon.core.events import Publish
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
+from shared.framework.class_index import EXTRA_COLUMNS
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from workers.scorer.replica import Replica
@@ -199,7 +202,9 @@ def test_a_class_lives_as_long_as_a_nomination_of_it_is_not_settled() -> None:
     owner.cache.classes.release(pod_class)
     snapshot = owner.delta()
     replica.apply_delta(snapshot.message, snapshot.buffers)
-    assert replica.view.usages.usage(class_id).amounts[0] == 1000
+    usages = replica.view.usages
+    index = usages.indices(np.array([class_id])).item()
+    assert usages.matrix[index, EXTRA_COLUMNS] == 1000
     owner.settled = {0: 1}
     snapshot = owner.delta()
     replica.apply_delta(snapshot.message, snapshot.buffers)

@@ -29,7 +29,7 @@ from shared.plugins.devices.dynamic_resources import (
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from shared.plugins.resources.resource_args import NodeResourcesFitArgs
 from tests.support.builders import make_node, make_pod
-from tests.support.cluster import pod_info, rows_of
+from tests.support.cluster import filtered, pod_info, rows_of
 from tests.support.devices import (
     allocated,
     device,
@@ -217,7 +217,7 @@ def test_no_class_stands_for_a_resource(name: str) -> None:
     ):
         view = cache_of(gate, *objects).view
         fit = NodeResourcesFit(NodeResourcesFitArgs())
-        assert fit.filter(None, pod, view, FIRST).status(0, "").code is code
+        assert filtered(fit, pod, view, FIRST).status(0, "").code is code
         is_asked = DynamicResources(DynamicResourcesArgs()).pre_filter(pod, view).status.is_success
         assert is_asked is takes_devices(pod, view) is (not gate)
 
