@@ -140,7 +140,8 @@ def _parser() -> argparse.ArgumentParser:
         " used; 3 no berth is running there; 4 another berth is.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    run = commands.add_parser("run", help="schedule a cluster's pods, until told to stop")
+    told = "schedule a cluster's pods, until told to stop"
+    run = commands.add_parser("run", help=told, usage="berth run [OPTION]...")
     add_run_flags(run)
     run.set_defaults(command=_run)
     for name, (_, told) in OTHER_COMMANDS.items():

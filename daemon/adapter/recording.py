@@ -31,7 +31,7 @@ import msgspec
 
 from daemon.adapter.kind_feed import KindFeed
 from shared.clock import Clock
-from shared.errors import UNDECODABLE, ConfigurationError, OperationalError
+from shared.errors import UNDECODABLE, OperationalError
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("adapter")
@@ -88,8 +88,8 @@ class Recorder:
     Others may not read them: pods are in them whole, and people put secrets into environments.
 
     All files together take `bytes_max` at most: those of earlier lives go first, and a life that takes
-    more by itself is kept up to there. Then, and where a disk is full, the recording ends, which is
-    logged once, and the adapter goes on.
+    more by itself is kept up to there. Then, or where the disk is full or gone, the recording ends. That
+    is logged once, and the adapter goes on.
     """
 
     def __init__(
@@ -113,8 +113,7 @@ class Recorder:
             folder.mkdir(mode=0o700, parents=True, exist_ok=True)
             self._begin_segment()
         except OSError as error:
-            problem = f"cannot be written: {error}"
-            raise ConfigurationError(f"--record {folder}", [problem]) from error
+            self._end(str(error))
 
     def record(self, kind: str, what: str, content: bytes) -> None:
         at_s = round(self._clock.monotonic_s() - self._started_s, 6)

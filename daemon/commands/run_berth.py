@@ -5,6 +5,7 @@ import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Final
 
 import msgspec
@@ -42,6 +43,7 @@ def run_berth(options: RuntimeOptions) -> int:
     plan = make_plan(options)
     effective = plan.options
     check_endpoints(effective.endpoints)
+    check_recording(effective.record)
     with _files_of_others():
         server = find_access(server=effective.server, kubeconfig=effective.kubeconfig).url
     for note in options.notes:
@@ -146,6 +148,14 @@ def check_endpoints(options: EndpointOptions) -> None:
     if options.client_ca_file:
         with _blamed(f"--client-ca-file {options.client_ca_file}"):
             ssl.create_default_context(cafile=options.client_ca_file)
+
+
+def check_recording(folder: str) -> None:
+    """A file can be made there; the folder is, where it is missing."""
+    if folder:
+        with _blamed("--record"):
+            Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
+            NamedTemporaryFile(dir=folder).close()
 
 
 @contextmanager

@@ -67,7 +67,13 @@ def test_the_command_is_one_that_berth_understands() -> None:
     assert program == "/opt/berth/venv/bin/berth"
     parsed = cli._parser().parse_args(arguments)
     assert parsed.runtime_dir == f"/run/{service('RuntimeDirectory')}"
-    assert service("RuntimeDirectoryMode") == "0700"
+    assert service("RuntimeDirectoryMode") == service("StateDirectoryMode") == "0700"
+
+
+def test_the_guide_records_where_the_service_may_write() -> None:
+    guide = (ROOT / "docs" / "shadow.md").read_text(encoding="utf-8")
+    (recorded,) = set(re.findall(r"--record (\S+)", guide)) - {"DIR`:"}
+    assert Path(recorded).parent == Path("/var/lib") / service("StateDirectory")
 
 
 def test_the_settings_file_names_only_variables_that_the_unit_reads() -> None:

@@ -16,7 +16,12 @@ import pytest
 from daemon import cli
 from daemon.adapter.api_source import watched_kinds
 from daemon.commands.check_config import check, effective_yaml
-from daemon.commands.run_berth import check_endpoints, make_plan, with_configuration
+from daemon.commands.run_berth import (
+    check_endpoints,
+    check_recording,
+    make_plan,
+    with_configuration,
+)
 from shared import exit_codes
 from shared.config import load_configuration, parse_configuration
 from shared.errors import ConfigurationError
@@ -217,6 +222,13 @@ def test_files_of_the_endpoints_are_checked_before_anything_starts(tmp_path: Pat
     ):
         with pytest.raises(ConfigurationError):
             check_endpoints(options)
+
+
+def test_a_recording_that_cannot_be_kept_is_told_before_anything_starts(tmp_path: Path) -> None:
+    check_recording(str(tmp_path / "new" / "day"))
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigurationError, match="--record"):
+        check_recording(str(tmp_path / "file" / "day"))
 
 
 def test_status_and_dump_say_when_nothing_is_running(

@@ -10,7 +10,6 @@ import pytest
 
 from bench.manual_clock import ManualClock
 from daemon.adapter.recording import Recorder, RecordingError, read_recording
-from shared.errors import ConfigurationError
 
 PAGE = b'{"metadata":{"resourceVersion":"5"},"items":[{"metadata":{"name":"n","uid":"u"}}]}'
 ADDED = '{"type":"ADDED","object":{"metadata":{"name":"é","uid":"v"}}}'.encode()
@@ -148,10 +147,14 @@ def test_the_first_line_names_the_format(tmp_path: Path) -> None:
     assert header == {"format": "berth-events", "version": 1}
 
 
-def test_a_folder_that_cannot_be_written_is_told_at_the_start(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_written_any_more_costs_the_recording_alone(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(ConfigurationError, match="--record"):
-        Recorder(tmp_path / "file" / "folder", ManualClock())
+    recorder = Recorder(tmp_path / "file" / "folder", ManualClock())
+    recorder.record("nodes", "line", b"y")
+    recorder.close()
+    assert [record.message for record in caplog.records] == ["recording_ended"]
 
 
 def test_a_full_disk_ends_the_recording_and_nothing_else(
