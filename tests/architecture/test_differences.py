@@ -45,6 +45,10 @@ LINES: Final[dict[str, str]] = {
         "unit/shared/test_feature_gates.py"
         "::test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default"
     ),
+    "where a gate of devices is off": (
+        "unit/shared/plugins/devices/test_device_gates.py"
+        "::test_what_nobody_can_ask_for_without_a_gate_is_taken_from_who_has"
+    ),
     "pod groups: DRAWorkloadResourceClaims": THEIRS,
     "pod groups: pods that name one claim which the first of them is given": (
         "unit/daemon/core/test_group_claims.py"

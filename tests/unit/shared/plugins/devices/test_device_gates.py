@@ -38,6 +38,7 @@ from tests.support.devices import (
     make_class,
     make_slice,
     request,
+    selectors,
 )
 
 GPU = "example.com/gpu"
@@ -257,3 +258,13 @@ def test_a_search_may_be_as_long_as_it_takes() -> None:
     objects = (claim, devices(*many))
     assert "timed out" in said(cache_of("", *objects), plugin=limited)
     assert said(cache_of(DRA_SCHEDULER_FILTER_TIMEOUT, *objects), plugin=limited) == CANNOT_ALLOCATE
+
+
+def test_what_nobody_can_ask_for_without_a_gate_is_taken_from_who_has() -> None:
+    by_sharing = request(selectors=selectors("!device.allowMultipleAllocations"))
+    claim = make_claim(
+        requests=[by_sharing], constraints=[{"distinctAttribute": "gpu.example.com/model"}]
+    )
+    model = device("a", attributes={"model": "x"}, allowMultipleAllocations=True)
+    assert said(cache_of("", claim, devices(model))) == CANNOT_ALLOCATE
+    assert said(cache_of(DRA_CONSUMABLE_CAPACITY, claim, devices(model))) == ""
