@@ -19,7 +19,13 @@ OWN = {
 }
 NOT_NEEDED = {
     *("NotifyAccess", "TimeoutStartSec", "WatchdogSec", "RuntimeDirectory", "ExecReload"),
-    *("RuntimeDirectoryMode", "OOMPolicy", "OOMScoreAdjust"),
+    *(
+        "RuntimeDirectoryMode",
+        "StateDirectory",
+        "StateDirectoryMode",
+        "OOMPolicy",
+        "OOMScoreAdjust",
+    ),
 }
 
 
