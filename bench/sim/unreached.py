@@ -147,7 +147,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/runtime/diagnosis.py:_told",
         "shared/framework/runtime/filter_outcomes.py:PreScoreError.*",
         "shared/engine/score_range.py:out_of_range",
-        "shared/plugins/preemption/victim_selector.py:FailedNodes.add_error",
+        "shared/plugins/preemption/victim_selector.py:FailedNodes.add_alike:self.errors*",
         "daemon/core/owner_plugins.py:*",
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.activate",
         "daemon/core/waiting_pods.py:*",
@@ -254,7 +254,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:row = *",
         "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:name = *",
         "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:text = *",
-        "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:self.failed.add_error(*",
+        "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:self.failed.add_alike(*",
     ),
     "Two things would have to meet within a moment": (
         "daemon/core/binder_links.py:BinderLinks._on_report:*requeue_error*",

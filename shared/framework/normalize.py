@@ -60,6 +60,12 @@ def shape_problems(shape: list[UtilizationShapePoint], path: str) -> list[str]:
     return problems
 
 
+def score_table(points: Sequence[UtilizationShapePoint]) -> Int64s:
+    """`ratio_table` of a shape, scores 0..100."""
+    scale = SCORE_MAX // SHAPE_SCORE_MAX
+    return ratio_table([(point.utilization, point.score * scale) for point in points])
+
+
 def ratio_table(shape: Sequence[tuple[int, int]]) -> Int64s:
     """Score for each utilisation 0..100 of a broken line through (utilisation, score) points.
 

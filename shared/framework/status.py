@@ -56,6 +56,11 @@ class Status(NamedTuple):
         return ", ".join(self.reasons)
 
 
+def unresolvable(text: str) -> Status:
+    """A pod that removing others would not help, for one reason."""
+    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+
+
 SUCCESS = Status(Code.SUCCESS)
 SKIP = Status(Code.SKIP)
 _REJECTIONS = frozenset({Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, Code.PENDING})

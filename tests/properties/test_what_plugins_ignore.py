@@ -31,7 +31,6 @@ OTHER_REQUESTS = {"cpu": "777m", "memory": "77Mi"}
 def alone(plugin: Any) -> Framework:
     """A framework of this plugin only."""
     return Framework(
-        FRAMEWORK.profile_name,
         [each for each in FRAMEWORK.pre_filters if each is plugin],
         [each for each in FRAMEWORK.filters if each is plugin],
         [each for each in FRAMEWORK.scores if each.plugin is plugin],

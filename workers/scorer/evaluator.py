@@ -48,7 +48,7 @@ from shared.plugins.preemption.potential_victims import (
     are_spare,
     potential_victims_on,
 )
-from shared.plugins.preemption.victim_selector import FailedNodes, VictimSelector
+from shared.plugins.preemption.victim_selector import NO_VICTIMS, FailedNodes, VictimSelector
 from workers.scorer.tie_break import TieBreak
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
@@ -127,7 +127,7 @@ class PreemptionEvaluator(NamedTuple):
         """Where it helps, and where it does not."""
         if not is_above_any(pod):
             failed = FailedNodes()
-            failed.add_without_victims(potential)
+            failed.add_alike(potential, NO_VICTIMS)
             return NO_CANDIDATES, failed
         selector = VictimSelector(pod)
         known = self.dry_runs if selector.holds_until_changed else None

@@ -40,7 +40,7 @@ from shared.framework.runtime.plans import (
     score_plan,
 )
 from shared.framework.runtime.pod_weight import is_too_much
-from shared.framework.status import SUCCESS, Code, Status
+from shared.framework.status import SUCCESS, Code, Status, unresolvable
 
 PLANS_MAX: Final = 1024
 """So many plans are kept; more are made anew."""
@@ -51,34 +51,27 @@ class ScoreEntry(NamedTuple):
     weight: int
 
 
-class PlacementScoreEntry(NamedTuple):
-    plugin: PlacementScorePlugin
-    weight: int
-
-
 class Framework:
     """One profile's plugins. Immutable once made."""
 
     def __init__(
         self,
-        profile_name: str,
         pre_filters: Sequence[PreFilterPlugin],
         filters: Sequence[FilterPlugin],
         scores: Sequence[ScoreEntry],
         post_filters: Sequence[Any] = (),
         percentage_of_nodes_to_score: int | None = None,
         *,
-        placement_scores: Sequence[PlacementScoreEntry] = (),
+        placement_scores: Sequence[tuple[PlacementScorePlugin, int]] = (),
         samples_compatibly: bool = False,
     ) -> None:
-        self.profile_name = profile_name
         self.sampling = sampling_of(percentage_of_nodes_to_score, is_compatible=samples_compatibly)
         """None: all nodes are scored."""
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
         self.scores = tuple(scores)
         self.placement_scores = tuple(placement_scores)
-        """See `workers/scorer/group_cycle.py`, which runs them."""
+        """With their weights. See `workers/scorer/group_cycle.py`, which runs them."""
         self.post_filters = tuple(post_filters)
         """See `post_filter.py`, which runs them."""
         # Looked up once: asking a Protocol what an object can do takes several microseconds.
@@ -103,7 +96,6 @@ class Framework:
     def only(self, belongs: Callable[[object], bool]) -> "Framework":
         """With these of its plugins, to filter and score all nodes."""
         return Framework(
-            self.profile_name,
             [plugin for plugin in self.pre_filters if belongs(plugin)],
             [plugin for plugin in self.filters if belongs(plugin)],
             [entry for entry in self.scores if belongs(entry.plugin)],
@@ -232,4 +224,4 @@ def _no_common_node(narrowed: Sequence[str]) -> Status:
     else:
         names = " ".join(sorted(narrowed))
         text = f"node(s) didn't satisfy plugin(s) [{names}] simultaneously"
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+    return unresolvable(text)

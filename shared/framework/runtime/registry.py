@@ -29,7 +29,7 @@ from shared.framework.out_of_tree import (
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScorePlugin, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations, registrations_of
-from shared.framework.runtime.framework import Framework, PlacementScoreEntry, ScoreEntry
+from shared.framework.runtime.framework import Framework, ScoreEntry
 from shared.framework.runtime.profiles import (
     EXTENSION_POINTS,
     METHODS,
@@ -125,15 +125,13 @@ class Registry:
             weights((*sets[point].enabled, *multi_point)) for point in ("score", "placementScore")
         )
         framework = Framework(
-            profile.scheduler_name,
             pre_filters,
             plugins_at["filter"],
             _score_entries(plugins_at, score_weights),
             plugins_at["postFilter"],
             profile.percentage_of_nodes_to_score,
             placement_scores=[
-                PlacementScoreEntry(plugin, placement_weights[plugin.NAME])
-                for plugin in plugins_at["placementScore"]
+                (plugin, placement_weights[plugin.NAME]) for plugin in plugins_at["placementScore"]
             ],
             samples_compatibly=self._samples_compatibly,
         )

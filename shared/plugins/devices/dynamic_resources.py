@@ -62,6 +62,7 @@ from shared.framework.status import (
     Status,
     Verdicts,
     as_one_error,
+    unresolvable,
 )
 from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim
 from shared.kube.binding_work import ClaimWork, GeneratedClaim
@@ -150,7 +151,7 @@ class DynamicResources(DefaultNormalizeScore):
         try:
             _claims_of(pod, cluster)
         except ClaimError as error:
-            return _unresolvable(str(error))._replace(plugin=self.NAME)
+            return unresolvable(str(error))._replace(plugin=self.NAME)
         return SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -160,7 +161,7 @@ class DynamicResources(DefaultNormalizeScore):
         try:
             claims = _claims_of(pod, cluster)
         except ClaimError as error:
-            return PreFilterResult(_unresolvable(str(error)))
+            return PreFilterResult(unresolvable(str(error)))
         # What another pod of the group was given is there for this one, too.
         claims = [cluster.objects.shared(CLAIMS, c.metadata.key) or c for c in claims]
         if scalars and not any(name in device_index(cluster).by_resource for name in scalars):
@@ -416,10 +417,6 @@ def _uid(pod: PodInfo) -> str:
     return (pod.template.own or OwnFacts()).uid
 
 
-def _unresolvable(text: str) -> Status:
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
-
-
 def _not_any_more(text: str) -> Status:
     """Of a pod that Filter let pass before. If it is an error now, Filter says so when it is asked."""
     return Status(Code.UNSCHEDULABLE, (text,))
@@ -430,10 +427,10 @@ def _refusal(claim: ResourceClaim, uid: str, cluster: ClusterView) -> Status | N
     if claim.status.allocation is not None:
         if can_be_reserved(claim) or is_reserved_for(claim, uid):
             return None
-        return _unresolvable(IN_USE)
+        return unresolvable(IN_USE)
     key = claim.metadata.key
     if key in cluster.objects.assumed(CLAIMS):
-        return _unresolvable(f"resource claim {key} is in the process of being allocated")
+        return unresolvable(f"resource claim {key} is in the process of being allocated")
     for request in claim.spec.devices.requests or ():
         refusal = _class_refusal(request, key, cluster)
         if refusal is not None:
@@ -446,7 +443,7 @@ def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> St
         wanted = [(request.name, request.exactly.device_class_name)]
     elif request.first_available:
         if not cluster.gates[DRA_PRIORITIZED_LIST]:
-            return _unresolvable(
+            return unresolvable(
                 f"resource claim {key}, request {request.name}: has subrequests, but the "
                 f"{DRA_PRIORITIZED_LIST} feature is disabled"
             )
@@ -454,12 +451,12 @@ def _class_refusal(request: DeviceRequest, key: str, cluster: ClusterView) -> St
             (f"{request.name}/{sub.name}", sub.device_class_name) for sub in request.first_available
         ]
     else:
-        return _unresolvable(f"resource claim {key}, request {request.name}: unknown request type")
+        return unresolvable(f"resource claim {key}, request {request.name}: unknown request type")
     for name, class_name in wanted:
         if not class_name:
             return Status(Code.ERROR, (f"request {name}: unsupported request type",))
         if cluster.objects.get(CLASSES, class_name) is None:
-            return _unresolvable(f"request {name}: device class {class_name} does not exist")
+            return unresolvable(f"request {name}: device class {class_name} does not exist")
     return None
 
 

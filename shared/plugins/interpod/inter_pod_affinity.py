@@ -31,7 +31,15 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct, out_of_range
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, as_one_error
+from shared.framework.status import (
+    SKIP,
+    SUCCESS,
+    Code,
+    Status,
+    Verdicts,
+    as_one_error,
+    unresolvable,
+)
 from shared.plugin_names import INTER_POD_AFFINITY
 from shared.plugins.interpod.affinity_hints import EVENTS
 from shared.plugins.interpod.matched_term_counts import (
@@ -336,8 +344,7 @@ class InterPodAffinity:
 
 
 def _unreadable(pod: PodInfo) -> Status:
-    text = f"parsing pod: {as_one_error(list(pod.pod_terms.errors))}"
-    return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (text,))
+    return unresolvable(f"parsing pod: {as_one_error(list(pod.pod_terms.errors))}")
 
 
 def _verdicts(

@@ -23,7 +23,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
-from shared.framework.status import Code, Status, Verdicts, as_one_error
+from shared.framework.status import Code, Status, Verdicts, as_one_error, unresolvable
 from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm
@@ -106,8 +106,7 @@ class NodeAffinity(DefaultNormalizeScore):
             return SKIP_FILTER
         names = None if selector is None else _named_nodes(selector.node_selector_terms or [])
         if names is not None and not names:
-            conflict = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_CONFLICT,))
-            return PreFilterResult(conflict)
+            return PreFilterResult(unresolvable(REASON_CONFLICT))
         return PreFilterResult(node_names=names)
 
     def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:

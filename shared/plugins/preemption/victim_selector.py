@@ -31,7 +31,7 @@ from shared.framework.runtime.prepared_pod import (
     run_filters_with_nominated,
 )
 from shared.framework.runtime.what_if import WhatIf
-from shared.framework.status import Code, Status
+from shared.framework.status import Code, Status, unresolvable
 from shared.plugins.preemption.potential_victims import (
     Budgets,
     PotentialVictims,
@@ -39,7 +39,7 @@ from shared.plugins.preemption.potential_victims import (
     potential_victims_on,
 )
 
-NO_VICTIMS: Final = "No preemption victims found for incoming pod"
+NO_VICTIMS: Final = unresolvable("No preemption victims found for incoming pod")
 
 
 class FailedNodes:
@@ -67,21 +67,15 @@ class FailedNodes:
                 name = framework.filters[index].NAME
                 self.errors.append(filter_error(name, verdicts.status(at, name).message))
 
-    def add_without_victims(self, rows: Rows) -> None:
-        """Nodes without a less important pod."""
+    def add_alike(self, rows: Rows, status: Status) -> None:
+        """Nodes that have the same against the pod."""
         if not len(rows):
             return
-        status = Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (NO_VICTIMS,))
         self._parts.append(lambda: [NodeVerdict(row, status) for row in rows.tolist()])
-        self.reasons[NO_VICTIMS] += len(rows)
+        self.reasons[status.message] += len(rows)
         self.count += len(rows)
-
-    def add_error(self, row: int, text: str) -> None:
-        """A node about which no answer was found."""
-        self._parts.append(lambda: [NodeVerdict(row, Status(Code.ERROR, (text,)))])
-        self.errors.append(text)
-        self.reasons[text] += 1
-        self.count += 1
+        if status.code is Code.ERROR:
+            self.errors += [status.message] * len(rows)
 
     def verdicts(self) -> list[NodeVerdict]:
         """In the order in which the nodes were added."""
@@ -126,7 +120,7 @@ class VictimSelector:
         """The less important pods on some nodes; nodes without any are done with at once."""
         priority = self._pod.info.priority
         found, without = potential_victims_on(self._pod.cluster, self._budgets, rows, priority)
-        self.failed.add_without_victims(without)
+        self.failed.add_alike(without, NO_VICTIMS)
         return found
 
     def have_nominated(self, rows: Rows) -> Bools:
@@ -207,10 +201,10 @@ class VictimSelector:
         counts = np.add.reduceat(is_victim, spans, dtype=np.int64)
         violations = np.add.reduceat(is_victim & potential.violates, spans, dtype=np.int64)
         for node in np.flatnonzero(fits & (counts == 0)).tolist():
-            row = int(potential.rows[node])
-            name = self._pod.cluster.nodes.name_of(row)
+            row = potential.rows[node : node + 1]
+            name = self._pod.cluster.nodes.name_of(row.item())
             text = f'expected at least one victim pod on node "{name}"'
-            self.failed.add_error(row, text)
+            self.failed.add_alike(row, Status(Code.ERROR, (text,)))
         chosen = np.flatnonzero(fits & (counts > 0))
         is_chosen = np.zeros(len(potential.rows), np.bool_)
         is_chosen[chosen] = True

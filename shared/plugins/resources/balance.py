@@ -38,11 +38,6 @@ def balance_of_two(share: Floats, other: Floats) -> Floats:
     return np.floor(share, out=share)
 
 
-def balance_of_one(share: float, other: float) -> int:
-    """`balance_of_two` of one node."""
-    return int((2.0 - abs(share - other)) * (SCORE_MAX / 2))
-
-
 def balance_of_any(shares: Sequence[Floats], present: Sequence[Bools]) -> Floats:
     """Over those resources that each node has. Takes `shares` over."""
     if len(shares) == 2:

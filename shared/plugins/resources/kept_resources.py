@@ -22,7 +22,7 @@ from shared.columns.schema import BASE_RESOURCES, Bools, Int64s, wrap_int64
 from shared.columns.table import NodeTable
 from shared.framework.normalize import SCORE_MAX
 from shared.kube.api.meta_v1 import INT64_MAX
-from shared.plugins.resources.balance import Floats, balance_of_one, balance_of_two
+from shared.plugins.resources.balance import Floats, balance_of_node, balance_of_two
 from shared.plugins.resources.resource_arrays import BLOCK, Columns
 
 AMOUNT_MAX: Final = ((1 << 53) - 1) // (SCORE_MAX + 1)
@@ -234,5 +234,4 @@ class KeptBalance(KeptScores):
 
     def _keep_one(self, row: int, used: Sequence[int], sizes: Sequence[int]) -> None:
         self._amounts[0, row], self._amounts[1, row] = used
-        share, other = min(used[0] / sizes[0], 1.0), min(used[1] / sizes[1], 1.0)
-        self._unbalanced[row] = _EVEN - balance_of_one(share, other)
+        self._unbalanced[row] = _EVEN - balance_of_node(used, sizes)

@@ -27,7 +27,7 @@ from shared.dra.extended import IMPLICIT_PREFIX, can_be_backed
 from shared.feature_gates import DRA_EXTENDED_RESOURCE
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
-from shared.framework.normalize import SCORE_MAX, SHAPE_SCORE_MAX, ratio_table
+from shared.framework.normalize import score_table
 from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
@@ -232,9 +232,7 @@ def _scoring_rule(strategy: ScoringStrategy) -> ScoringRule:
             return ScoringRule(kernel.most_allocated, one_node.most_allocated)
         case _:
             assert strategy.requested_to_capacity_ratio is not None, "checked with the arguments"
-            scale = SCORE_MAX // SHAPE_SCORE_MAX
-            shape = strategy.requested_to_capacity_ratio.shape
-            table = ratio_table([(point.utilization, point.score * scale) for point in shape])
+            table = score_table(strategy.requested_to_capacity_ratio.shape)
             return ScoringRule(
                 partial(kernel.requested_to_capacity_ratio, table=table),
                 partial(one_node.requested_to_capacity_ratio, table=table),

@@ -18,10 +18,9 @@ from shared.errors import ConfigurationError
 from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import (
-    SCORE_MAX,
     SHAPE_SCORE_MAX,
     UtilizationShapePoint,
-    ratio_table,
+    score_table,
     shape_problems,
 )
 from shared.framework.object_store import ObjectStore
@@ -37,7 +36,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import ArgsStruct, source_of_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import SUCCESS, Code, Status, Verdicts, all_pass
+from shared.framework.status import SUCCESS, Code, Status, Verdicts, all_pass, unresolvable
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
 from shared.kube.api.meta_v1 import Int64
@@ -61,8 +60,11 @@ REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
 _encoder: Final = msgspec.msgpack.Encoder()
-DEFAULT_SHAPE: Final = [(0, SHAPE_SCORE_MAX), (100, 0)]
-"""(utilization, score): the emptier, the better."""
+DEFAULT_SHAPE: Final = [
+    UtilizationShapePoint(utilization=0, score=SHAPE_SCORE_MAX),
+    UtilizationShapePoint(utilization=100, score=0),
+]
+"""The emptier, the better."""
 
 
 class VolumeBindingArgs(ArgsStruct):
@@ -99,12 +101,8 @@ class VolumeBinding:
             problems = ["shape: remove it, or turn on the feature gate StorageCapacityScoring"]
         if problems:
             raise ConfigurationError(source_of_args(self.NAME), problems)
-        shape = [(p.utilization, p.score) for p in args.shape or ()] or DEFAULT_SHAPE
-        scale = SCORE_MAX // SHAPE_SCORE_MAX
         self._score_table = (
-            ratio_table([(utilization, score * scale) for utilization, score in shape])
-            if gates[STORAGE_CAPACITY_SCORING]
-            else None
+            score_table(args.shape or DEFAULT_SHAPE) if gates[STORAGE_CAPACITY_SCORING] else None
         )
         self._bind_timeout_s = float(args.bind_timeout_seconds)
 
@@ -118,7 +116,7 @@ class VolumeBinding:
             return NEVER_FILTERS
         problem = _claims_problem(pod, cluster.objects)
         if problem is not None:
-            return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (problem,)))
+            return PreFilterResult(unresolvable(problem))
         claims = _sorted_out(pod, cluster.objects)
         if isinstance(claims, Status):
             return PreFilterResult(claims)
@@ -307,5 +305,5 @@ def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodVolumeClaims | Status:
         else:
             is_immediate = True
     if is_immediate:
-        return Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (REASON_IMMEDIATE,))
+        return unresolvable(REASON_IMMEDIATE)
     return PodVolumeClaims(tuple(bound), tuple(waiting))

@@ -21,7 +21,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts
+from shared.framework.status import SKIP, SUCCESS, Code, Verdicts, unresolvable
 from shared.kube.pod_volumes import Disk, disks
 from shared.plugin_names import VOLUME_RESTRICTIONS
 from shared.plugins.volumes.volume_hints import RESTRICTIONS_EVENTS
@@ -75,8 +75,7 @@ class VolumeRestrictions:
             claim = cluster.objects.get(CLAIMS, key)
             if claim is None:
                 name = key.rpartition("/")[2]
-                problem = f'persistentvolumeclaim "{name}" not found'
-                return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (problem,)))
+                return PreFilterResult(unresolvable(f'persistentvolumeclaim "{name}" not found'))
             if READ_WRITE_ONCE_POD in (claim.spec.access_modes or ()):
                 exclusive.add(key)
         used, uses = _count(exclusive, cluster) if exclusive else (0, 0)

@@ -20,7 +20,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import Code, Status, Verdicts, single_reason
+from shared.framework.status import Code, Verdicts, single_reason, unresolvable
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE
 from shared.plugin_names import VOLUME_ZONE
@@ -62,16 +62,16 @@ class VolumeZone:
             claim = cluster.objects.get("persistentvolumeclaims", key)
             if claim is None:
                 name = key.rpartition("/")[2]
-                return _rejected(f'persistentvolumeclaim "{name}" not found')
+                return PreFilterResult(unresolvable(f'persistentvolumeclaim "{name}" not found'))
             problem = _unbound_problem(claim, cluster)
             if problem is not None:
-                return _rejected(problem)
+                return PreFilterResult(unresolvable(problem))
             name = claim.spec.volume_name
             if not name:
                 continue  # Its volume is still to be chosen.
             volume = cluster.objects.get("persistentvolumes", name)
             if volume is None:
-                return _rejected(f'persistentvolume "{name}" not found')
+                return PreFilterResult(unresolvable(f'persistentvolume "{name}" not found'))
             topologies += volume_topologies(volume).items()
         if not topologies:
             return SKIP_FILTER
@@ -124,7 +124,3 @@ def _unbound_problem(claim: PersistentVolumeClaim, cluster: ClusterView) -> str 
     if storage_class.volume_binding_mode != WAIT_FOR_FIRST_CONSUMER:
         return "PersistentVolume had no name"
     return None
-
-
-def _rejected(problem: str) -> PreFilterResult:
-    return PreFilterResult(Status(Code.UNSCHEDULABLE_AND_UNRESOLVABLE, (problem,)))

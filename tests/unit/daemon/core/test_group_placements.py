@@ -398,7 +398,7 @@ def test_scores_of_placements_are_weighted(weights: tuple[int, int], rack: str) 
     for each in berth.frameworks.values():
         weight_of = dict(zip(("PodGroupPodsCount", "NodeResourcesFit"), weights, strict=True))
         each.placement_scores = tuple(
-            entry._replace(weight=weight_of[entry.plugin.NAME]) for entry in each.placement_scores
+            (plugin, weight_of[plugin.NAME]) for plugin, _ in each.placement_scores
         )
     berth.constrain("pg1", 2)
     berth.tell(*(PodChanged(pod) for pod in plain("p1", "p2", "p3")))

@@ -69,7 +69,7 @@ class World:
 
     def engine_with(self, plugin: ByPodLimit) -> Engine:
         scores = [ScoreEntry(plugin, 1)]
-        framework = Framework(PROFILE, DEFAULT.pre_filters, DEFAULT.filters, scores)
+        framework = Framework(DEFAULT.pre_filters, DEFAULT.filters, scores)
         return Engine(self.cache.view, {PROFILE: framework})
 
     def totals(self, engine: Engine) -> list[int]:

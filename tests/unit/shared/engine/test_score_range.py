@@ -80,7 +80,6 @@ def framework_with(*plugins: Any, percentage: int | None = None, weight: int = 1
     """The default profile's filters and scores, and these scores first."""
     entries = [ScoreEntry(plugin, weight) for plugin in plugins]
     return Framework(
-        PROFILE,
         DEFAULT.pre_filters,
         DEFAULT.filters,
         [*entries, *DEFAULT.scores],

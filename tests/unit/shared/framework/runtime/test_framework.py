@@ -31,7 +31,7 @@ class Narrowing:
 
 
 def diagnosed(*plugins: Any) -> FitError:
-    framework = Framework("p", plugins, [], [])
+    framework = Framework(plugins, [], [])
     view = cluster_of([make_node("n0"), make_node("n1")]).view
     pod = prepared(framework, pod_with({}), view)
     return diagnose(pod, filter_candidates(pod))
@@ -91,7 +91,7 @@ def test_a_plugin_may_have_any_number_of_reasons_against_all_nodes() -> None:
             texts = tuple(f"because of {i}" for i in range(REASONS_MAX + 5))
             return PreFilterResult(Status(Code.UNSCHEDULABLE, texts))
 
-    framework = Framework("p", [Chatty()], [], [])
+    framework = Framework([Chatty()], [], [])
     view, pod = cluster_of([make_node("n0")]).view, pod_with({})
     found = prepared(framework, pod, view).run_filters(rows_of(0))
     reasons = found.verdicts[0].verdicts.status(0, "Chatty").reasons
@@ -102,7 +102,7 @@ def test_a_plugin_may_have_any_number_of_reasons_against_all_nodes() -> None:
 @pytest.mark.parametrize("asked", [(0, 1), (1, 0)])
 def test_of_two_nodes_with_an_error_the_first_by_name_is_told(asked: tuple[int, int]) -> None:
     """In whatever order they were asked: nodes with nominated pods are asked for themselves."""
-    framework = Framework("p", [], [FailingFilter()], [])
+    framework = Framework([], [FailingFilter()], [])
     pod = prepared(framework, pod_with({}), cluster_of([make_node("n0"), make_node("n1")]).view)
     apart = [run_filters_with_nominated(pod, rows_of(row)) for row in asked]
     failed_by = np.concatenate([each.failed_by for each in apart])
@@ -135,6 +135,6 @@ class Failing:
 
 
 def test_a_pod_that_cannot_be_rated_is_an_error_with_the_plugins_name() -> None:
-    framework = Framework("p", [], [], [ScoreEntry(Failing(), 1)])
+    framework = Framework([], [], [ScoreEntry(Failing(), 1)])
     with pytest.raises(PreScoreError, match='running PreScore plugin "Failing": odd term'):
         framework.prepare_scores(pod_with({}), cluster_of([]).view, rows_of())

@@ -82,7 +82,7 @@ def test_placements_have_default_plugins_with_their_gate() -> None:
     assert [each.NAME for each in built.plugins_at["placementGenerate"]] == [
         plugin_names.TOPOLOGY_PLACEMENT_GENERATOR
     ]
-    weights = {entry.plugin.NAME: entry.weight for entry in built.framework.placement_scores}
+    weights = {plugin.NAME: weight for plugin, weight in built.framework.placement_scores}
     assert weights == {"NodeResourcesFit": 1, "PodGroupPodsCount": 1}
 
 
@@ -99,7 +99,7 @@ def test_placements_are_scored_with_the_weights_of_their_point() -> None:
         }
     )
     framework = InTreeRegistry(entry_points=()).build(profile).framework
-    weights = {entry.plugin.NAME: entry.weight for entry in framework.placement_scores}
+    weights = {plugin.NAME: weight for plugin, weight in framework.placement_scores}
     assert weights == {"PodGroupPodsCount": 5}
 
 

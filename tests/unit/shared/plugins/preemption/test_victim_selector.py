@@ -44,7 +44,7 @@ class OnePod:
 def test_a_pre_filter_that_refused_may_change_its_mind(code: Code, fits: bool) -> None:
     """Only one that says so: no pod that goes away lifts the others."""
     plugin = OnePod(code)
-    framework = Framework("default-scheduler", [plugin], [plugin], ())
+    framework = Framework([plugin], [plugin], ())
     cache = Cache()
     cache.add_node(make_node("n0"))
     held = make_pod("held", node_name="n0")
