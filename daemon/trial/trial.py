@@ -185,6 +185,4 @@ class Trial:
 
     def _proposals(self, work: SchedulePods) -> Proposals:
         self._proposal_sequence += 1
-        sequence, generation = self._proposal_sequence, self._replica.generation
-        answers = self._cycle.run(work, sequence)
-        return answers.proposals(_EPOCH, work.batch_id, sequence, generation)
+        return self._cycle.run(work, self._proposal_sequence)

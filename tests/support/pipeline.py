@@ -264,9 +264,7 @@ class Pipeline:
 
     def _place(self, index: int, scorer: FakeScorer, work: SchedulePods) -> None:
         scorer.proposal_sequence += 1
-        answers = scorer.cycle.run(work, scorer.proposal_sequence)
-        sequence, generation = scorer.proposal_sequence, scorer.replica.generation
-        proposals = answers.proposals(EPOCH, work.batch_id, sequence, generation)
+        proposals = scorer.cycle.run(work, scorer.proposal_sequence)
         self.to_owner.append(Said(scorer.peer, proposals))
 
     def foresee(self, index: int, count: int = 1) -> bool:

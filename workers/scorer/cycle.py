@@ -21,10 +21,10 @@ from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.node_sample import NodeSample
 from shared.kube.pod_record import PodRecord
-from shared.messages.from_scorer import Failure, Placements
+from shared.messages.from_scorer import Failure, Placements, Proposals
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
 from workers.scorer.engine import Choice, Engine
-from workers.scorer.group_cycle import BatchAnswers, GroupCycle
+from workers.scorer.group_cycle import GroupCycle, no_answers
 from workers.scorer.lone_pods import LonePods
 from workers.scorer.replica import Replica, ReplicaClass
 from workers.scorer.room_maker import USUAL_LIMITS, RoomMaker, SearchLimits
@@ -86,7 +86,7 @@ class Cycle:
         # Of another owner, the same number may be that of other pods.
         self._last_class_id = 0
 
-    def run(self, batch: SchedulePods, proposal_sequence: int) -> BatchAnswers:
+    def run(self, batch: SchedulePods, proposal_sequence: int) -> Proposals:
         """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,
         nothing stays on the copy."""
         self._forget_retired()
@@ -105,7 +105,7 @@ class Cycle:
 
     def _place_group(
         self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
-    ) -> BatchAnswers:
+    ) -> Proposals:
         """As `PlaceGroup` has it."""
         if rows is None:
             return self._run(batch, proposal_sequence, limits)
@@ -119,13 +119,10 @@ class Cycle:
     def _choose_one(self, count: int, ticket: int) -> int:
         return 0 if self._tie_break == BY_NAME else mix(self._seed, ticket) % count
 
-    def _run(
-        self, batch: SchedulePods, proposal_sequence: int, limits: SearchLimits
-    ) -> BatchAnswers:
+    def _run(self, batch: SchedulePods, proposal_sequence: int, limits: SearchLimits) -> Proposals:
         if batch.runs:
             self._last_class_id = batch.runs[-1].class_id
-        placements = Placements([], [])
-        answers = BatchAnswers(placements, [], [])
+        answers = no_answers(self._replica, batch, proposal_sequence)
         failed: dict[int, ClassFailure] = {}
         open_classes: set[int] = set()
         room_maker = self._room_maker(proposal_sequence, limits)
@@ -133,7 +130,7 @@ class Cycle:
         # all pods of the batch have been looked at.
         tried = self._replica.view.derived(StepsTried)
         steps_max = tried.count + BATCH_STEPS_MAX
-        for task in self._one_by_one(batch, placements, proposal_sequence):
+        for task in self._one_by_one(batch, answers.placements, proposal_sequence):
             is_enough = batch.group is None and tried.count > steps_max
             pod_class = self._replica.classes.get(task.class_id)
             if pod_class is None or is_enough:
@@ -162,7 +159,7 @@ class Cycle:
         task: PodTask,
         pod_class: ReplicaClass,
         room_maker: RoomMaker,
-        answers: BatchAnswers,
+        answers: Proposals,
         known: ClassFailure | None,
         open_classes: set[int],
     ) -> Failure | None:

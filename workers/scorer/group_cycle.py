@@ -15,10 +15,11 @@ framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
 
 import re
 from collections import Counter
-from collections.abc import Callable
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final
 
 import numpy as np
+from msgspec.structs import replace
 
 from shared.columns.resource_columns import requested_and_allocatable
 from shared.columns.rows import row_index, rows_where
@@ -37,7 +38,7 @@ from shared.kube.quantity import (
     QuantityFormat,
     canonical,
 )
-from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposals
+from shared.messages.from_scorer import Failure, Placements, Proposals
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
 from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
 from workers.scorer.engine import Engine
@@ -52,36 +53,7 @@ NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
 
 
-class BatchAnswers(NamedTuple):
-    """What became of a batch."""
-
-    placements: Placements
-    """In task order."""
-    failures: list[Failure]
-    """One for all tickets of a class that fit nowhere."""
-    skipped: list[int]
-    """Tickets whose class is not known any more."""
-    group_message: str = ""
-    """As in `Proposals`."""
-    group_room: GroupRoom | None = None
-    """The same."""
-
-    @property
-    def found_count(self) -> int:
-        """Pods that have a node, or would have if others made room."""
-        waiting = sum(failure.preemption is not None for failure in self.failures)
-        return len(self.placements.tickets) + waiting
-
-    @property
-    def is_error(self) -> bool:
-        return any(failure.is_error for failure in self.failures)
-
-    def proposals(self, epoch: int, batch_id: int, sequence: int, generation: int) -> Proposals:
-        """As the owner is told, fields as there."""
-        return Proposals(epoch, batch_id, sequence, generation, **self._asdict())
-
-
-PlaceGroup = Callable[[SchedulePods, int, Rows | None, SearchLimits], BatchAnswers]
+PlaceGroup = Callable[[SchedulePods, int, Rows | None, SearchLimits], Proposals]
 """Places the pods of a batch, with the proposal's sequence, on these rows alone or on any."""
 
 
@@ -115,31 +87,31 @@ class GroupCycle:
         """Of each ticket."""
         self._class_counts = Counter(self._class_of.values())
 
-    def run(self) -> BatchAnswers:
+    def run(self) -> Proposals:
         """An answer to every task."""
         answers = self._placed()
-        if answers.found_count >= self._group.needed or answers.is_error or answers.skipped:
+        if found_count(answers) >= self._group.needed or is_error(answers) or answers.skipped:
             return answers
         task, told = self._group.preemption, answers.group_message or UNSCHEDULABLE
         if task is not None:
             room = make_room(self._replica.view, task, self._where_enough_fit)
             if not isinstance(room, str):
-                return answers._replace(group_room=room)
+                return replace(answers, group_room=room)
             if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
-                return BatchAnswers(Placements([], []), [], list(self._class_of))
+                return self._answers(skipped=list(self._class_of))
             told = f"{told}, {room or told}"
-        answers = answers._replace(group_message=f"{told}; {self._lack(answers)}")
+        answers = replace(answers, group_message=f"{told}; {self._lack(answers)}")
         hold = self._group.hold
         if hold is None:
             return answers
         room = make_room(self._replica.view, hold, self._where_enough_fit, is_awaited=True)
-        return answers if isinstance(room, str) else answers._replace(group_room=room)
+        return answers if isinstance(room, str) else replace(answers, group_room=room)
 
-    def _lack(self, answers: BatchAnswers) -> str:
+    def _lack(self, answers: Proposals) -> str:
         """What the group lacks, for its condition: how many of its pods fit, where most of them do if
         they have to keep to one placement, and what the others ask for that is short."""
         where = f" in {self._where}" if self._where else ""
-        told = [f"{answers.found_count} of {self._batch.pod_count} members fit{where}"]
+        told = [f"{found_count(answers)} of {self._batch.pod_count} members fit{where}"]
         wanted = Counter[str]()
         for failure in answers.failures:
             names = dict.fromkeys(_SHORT.findall(failure.message))
@@ -152,12 +124,12 @@ class GroupCycle:
         told += [f"{count} need {asked} each" for asked, count in wanted.items() if asked]
         return "; ".join(told)
 
-    def _placed(self) -> BatchAnswers:
+    def _placed(self) -> Proposals:
         """Without anybody gone."""
         task = self._group.placements
         if task is None or not task.levels:
             answers = self._tried(None, stays=True)
-            is_told = task is not None and answers.found_count < self._group.needed
+            is_told = task is not None and found_count(answers) < self._group.needed
             return _none_of(1, answers) if is_told else answers
         for number, level in enumerate(task.levels):
             is_last = number == len(task.levels) - 1
@@ -168,24 +140,33 @@ class GroupCycle:
             rows = topology.rows_of(best)
             answers = self._tried(rows, stays=True)
             self._where = f"{level.key} {self._value(level, int(rows[0]))}"
-            if is_last and answers.found_count < self._group.needed:
+            if is_last and found_count(answers) < self._group.needed:
                 return _none_of(len(domains), answers)
-            if is_last or answers.is_error or answers.found_count >= self._group.needed:
+            if is_last or is_error(answers) or found_count(answers) >= self._group.needed:
                 return answers
         told = NO_PLACEMENTS
         if self._group.preemption is not None:
             told += f", {self._group.preemption.refusal}"  # As of any group with such a constraint.
         failure = Failure(list(self._class_of), told)
-        return BatchAnswers(Placements([], []), [failure], [], NO_PLACEMENTS)
+        return self._answers([failure], message=NO_PLACEMENTS)
 
-    def _tried(self, rows: Rows | None, *, stays: bool = False) -> BatchAnswers:
+    def _answers(
+        self, failures: Sequence[Failure] = (), skipped: Sequence[int] = (), message: str = ""
+    ) -> Proposals:
+        """Of a group that is not placed."""
+        answers = no_answers(self._replica, self._batch, self._sequence)
+        return replace(
+            answers, failures=list(failures), skipped=list(skipped), group_message=message
+        )
+
+    def _tried(self, rows: Rows | None, *, stays: bool = False) -> Proposals:
         """On these nodes, or on all. Nothing is left of it on the copy, unless it `stays` and all is
         well."""
         mark = self._replica.mark()
         answers = self._place(self._batch, self._sequence, rows, self._limits)
         is_going = len(answers.placements.tickets) >= self._group.needed
-        is_going &= answers.found_count == len(answers.placements.tickets)
-        if not stays or self._only_looks or not is_going or answers.is_error:
+        is_going &= found_count(answers) == len(answers.placements.tickets)
+        if not stays or self._only_looks or not is_going or is_error(answers):
             self._replica.roll_back(mark)
         return answers
 
@@ -278,7 +259,7 @@ class GroupCycle:
         counts = {class_id: topology.by_domain() for class_id in self._class_counts}
         for domain in domains.tolist():
             answers = self._tried(topology.rows_of(domain))
-            if answers.is_error:
+            if is_error(answers):
                 return counts, domain
             waiting = [each.tickets for each in answers.failures if each.preemption is not None]
             for tickets in (answers.placements.tickets, *waiting):
@@ -306,10 +287,30 @@ class GroupCycle:
         return scores
 
 
-def _none_of(count: int, answers: BatchAnswers) -> BatchAnswers:
+def no_answers(replica: Replica, batch: SchedulePods, sequence: int) -> Proposals:
+    """To a batch, to be filled: placements in task order, one failure for all tickets of a class that
+    fit nowhere."""
+    placements = Placements([], [])
+    return Proposals(
+        replica.epoch, batch.batch_id, sequence, replica.generation, placements, [], []
+    )
+
+
+def found_count(answers: Proposals) -> int:
+    """Pods that have a node, or would have if others made room."""
+    waiting = sum(failure.preemption is not None for failure in answers.failures)
+    return len(answers.placements.tickets) + waiting
+
+
+def is_error(answers: Proposals) -> bool:
+    """Whether some pod's attempt ended so."""
+    return any(failure.is_error for failure in answers.failures)
+
+
+def _none_of(count: int, answers: Proposals) -> Proposals:
     """What is told of a group that fits into none of so many placements."""
     told = f"0/{count} placements are available, first placement status: {UNSCHEDULABLE}"
-    return answers._replace(group_message=told)
+    return replace(answers, group_message=told)
 
 
 def room_by_row(evaluation: Evaluation, usage: PodUsage, cluster: ClusterView) -> Int64s | None:

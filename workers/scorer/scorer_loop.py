@@ -19,6 +19,7 @@ from shared.messages.from_scorer import (
     FORESEEN_MAX,
     Forecast,
     FromScorer,
+    Proposals,
     ResyncRequest,
     ScorerHeartbeat,
     ScorerHello,
@@ -41,7 +42,6 @@ from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSocke
 from shared.transport.sockets import Connected
 from workers.scorer.extended_pods import ExtendedCycle, ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
-from workers.scorer.group_cycle import BatchAnswers
 from workers.scorer.replica import Replica
 from workers.scorer.tie_break import BY_SEED
 
@@ -289,10 +289,9 @@ class ScorerLoop:
         if not self._work or not self.replica.is_ready_for(self._work[0]):
             return
         batch = self._work.popleft()
-        sequence = self._next_sequence()
         self._plugin_times.begin_round()
         begun_s = self._clock.monotonic_s()
-        answers = self._cycle.run(batch, sequence)
+        answers = self._cycle.run(batch, self._next_sequence())
         took_s = self._clock.monotonic_s() - begun_s
         self._time(answers, took_s)
         if batch.group is not None:
@@ -300,10 +299,9 @@ class ScorerLoop:
         if batch.names:
             self._log_answers(batch, answers)
         self._time_points(self._outcomes(batch, answers))
-        replica = self.replica
-        self._send(answers.proposals(replica.epoch, batch.batch_id, sequence, replica.generation))
+        self._send(answers)
 
-    def _log_answers(self, batch: SchedulePods, answers: BatchAnswers) -> None:
+    def _log_answers(self, batch: SchedulePods, answers: Proposals) -> None:
         """Of an owner that logs each attempt: a line for each of ours."""
         names = dict(enumerate(batch.names, batch.first_ticket))
         placements, nodes = answers.placements, self.replica.nodes
@@ -317,13 +315,13 @@ class ScorerLoop:
         for ticket in answers.skipped:
             log.debug("attempt_skipped", pod=names.get(ticket), ticket=ticket)
 
-    def _time(self, answers: BatchAnswers, took_s: float) -> None:
+    def _time(self, answers: Proposals, took_s: float) -> None:
         """Of a batch the pods took equally long, as far as anybody can tell."""
         count = len(answers.placements.tickets) + sum(len(one.tickets) for one in answers.failures)
         if count:
             self._tally.observe("algorithm_s", (), took_s / count, count)
 
-    def _outcomes(self, batch: SchedulePods, answers: BatchAnswers) -> Counter[tuple[str, str]]:
+    def _outcomes(self, batch: SchedulePods, answers: Proposals) -> Counter[tuple[str, str]]:
         """(profile, what became of them) -> pods of a batch."""
         profiles: dict[int, str] = {}
         ticket = batch.first_ticket
