@@ -1,8 +1,8 @@
 """Kubernetes feature gates: those that change what is decided or written here, and all the others.
 
-Every gate of kube-scheduler v1.36 is accepted, as its command line would be. A gate that nothing here
-obeys and that was given another value than its default is named (`without_effect`): the decisions stay
-those of the default.
+Every gate of kube-scheduler v1.36 is accepted, as on its command line. One that nothing here obeys and
+that was given another value than its default is named (`without_effect`): decisions stay those of the
+default.
 """
 
 from collections.abc import Iterable, Mapping
@@ -127,6 +127,10 @@ TAINT_TOLERATION_COMPARISON_OPERATORS: Final = "TaintTolerationComparisonOperato
 STORAGE_CAPACITY_SCORING: Final = "StorageCapacityScoring"
 NOMINATED_NODE_NAME_FOR_EXPECTATION: Final = "NominatedNodeNameForExpectation"
 SCHEDULER_ASYNC_PREEMPTION: Final = "SchedulerAsyncPreemption"
+SCHEDULER_POP_FROM_BACKOFF_Q: Final = "SchedulerPopFromBackoffQ"
+MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD: Final = "MatchLabelKeysInPodTopologySpread"
+NODE_DECLARED_FEATURES: Final = "NodeDeclaredFeatures"
+VOLUME_LIMIT_SCALING: Final = "VolumeLimitScaling"
 GENERIC_WORKLOAD: Final = POD_GROUPS.feature_gate
 GANG_SCHEDULING: Final = "GangScheduling"
 TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: Final = "TopologyAwareWorkloadScheduling"
@@ -140,25 +144,62 @@ DRA_RESOURCE_CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
 DRA_DEVICE_BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
 DRA_SCHEDULER_FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
 
-OBEYED: Final[Mapping[str, str]] = {
-    TAINT_TOLERATION_COMPARISON_OPERATORS: "",
-    STORAGE_CAPACITY_SCORING: "",
-    NOMINATED_NODE_NAME_FOR_EXPECTATION: "",
-    SCHEDULER_ASYNC_PREEMPTION: "",
-    GENERIC_WORKLOAD: "",
-    GANG_SCHEDULING: GENERIC_WORKLOAD,
-    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING: GENERIC_WORKLOAD,
-    WORKLOAD_AWARE_PREEMPTION: GANG_SCHEDULING,
-    DRA_EXTENDED_RESOURCE: "",
-    DRA_PRIORITIZED_LIST: "",
-    DRA_PARTITIONABLE_DEVICES: "",
-    DRA_DEVICE_TAINTS: "",
-    DRA_CONSUMABLE_CAPACITY: "",
-    DRA_RESOURCE_CLAIM_DEVICE_STATUS: "",
-    DRA_DEVICE_BINDING_CONDITIONS: DRA_RESOURCE_CLAIM_DEVICE_STATUS,
-    DRA_SCHEDULER_FILTER_TIMEOUT: "",
+OBEYED: Final = frozenset(
+    {
+        TAINT_TOLERATION_COMPARISON_OPERATORS,
+        STORAGE_CAPACITY_SCORING,
+        NOMINATED_NODE_NAME_FOR_EXPECTATION,
+        SCHEDULER_ASYNC_PREEMPTION,
+        SCHEDULER_POP_FROM_BACKOFF_Q,
+        MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD,
+        NODE_DECLARED_FEATURES,
+        VOLUME_LIMIT_SCALING,
+        GENERIC_WORKLOAD,
+        GANG_SCHEDULING,
+        TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
+        WORKLOAD_AWARE_PREEMPTION,
+        DRA_EXTENDED_RESOURCE,
+        DRA_PRIORITIZED_LIST,
+        DRA_PARTITIONABLE_DEVICES,
+        DRA_DEVICE_TAINTS,
+        DRA_CONSUMABLE_CAPACITY,
+        DRA_RESOURCE_CLAIM_DEVICE_STATUS,
+        DRA_DEVICE_BINDING_CONDITIONS,
+        DRA_SCHEDULER_FILTER_TIMEOUT,
+    }
+)
+_NEEDED_BY: Final[Mapping[str, str]] = {
+    "AtomicFIFO": """StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
+    StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet""",
+    "APIServerIdentity": "StorageVersionAPI UnknownVersionInteroperabilityProxy",
+    "ClusterTrustBundle": "ClusterTrustBundleProjection",
+    "ContainerRestartRules": "RestartAllContainersOnContainerExits",
+    "DRADeviceTaints": "DRADeviceTaintRules",
+    "DRAResourceClaimDeviceStatus": """DRADeviceBindingConditions
+    DRAResourceClaimGranularStatusAuthorization""",
+    GENERIC_WORKLOAD: """DRAWorkloadResourceClaims GangScheduling TopologyAwareWorkloadScheduling
+    WorkloadWithJob""",
+    GANG_SCHEDULING: "WorkloadAwarePreemption",
+    "GracefulNodeShutdown": "GracefulNodeShutdownBasedOnPodPriority WindowsGracefulNodeShutdown",
+    MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD: "MatchLabelKeysInPodTopologySpreadSelectorMerge",
+    NODE_DECLARED_FEATURES: """ExtendWebSocketsToKubelet InPlacePodLevelResourcesVerticalScaling
+    InPlacePodVerticalScalingInitContainers RestartAllContainersOnContainerExits
+    UserNamespacesHostNetworkSupport""",
+    "PodLevelResources": "InPlacePodLevelResourcesVerticalScaling PodLevelResourceManagers",
+    "ResourceHealthStatus": "ResourceHealthStatusMessage",
 }
-"""Gate -> the one that has to be on with it (pkg/features/kube_features.go, v1.36.2)."""
+"""Gate -> those that can only be on with it (pkg/features/kube_features.go, v1.36.2); without those that
+are locked."""
+BATCHING: Final = "OpportunisticBatching"
+"""Whose decisions are always those of false."""
+OBEYED_UPSTREAM: Final = frozenset(
+    f"""
+    {BATCHING} ComponentFlagz ComponentStatusz CoordinatedLeaderElection DRADeviceTaintRules
+    DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims
+    InPlacePodLevelResourcesVerticalScaling NativeHistograms PodLevelResources
+    """.split()
+)
+"""Not here, while they change what kube-scheduler decides, or what is seen of it."""
 _WHOLE_STAGES: Final = {"AllAlpha": "alpha", "AllBeta": "beta"}
 _COMPONENT: Final = "kube"
 BOOLEANS: Final[Mapping[str, bool]] = {
@@ -179,18 +220,20 @@ class FeatureGates:
             if is_on is not None:
                 of_stage = (name for name, gate in KNOWN_GATES.items() if gate.stage == stage)
                 wanted = {**dict.fromkeys(of_stage, is_on), **wanted}
-        self._gates = {name: wanted.get(name, KNOWN_GATES[name].is_on) for name in OBEYED}
+        self._gates = {name: wanted.get(name, gate.is_on) for name, gate in KNOWN_GATES.items()}
         lacking = [
             f"{name}: needs {needed}=true"
-            for name, needed in OBEYED.items()
-            if needed and self._gates[name] and not self._gates[needed]
+            for needed, names in _NEEDED_BY.items()
+            if not self._gates[needed]
+            for name in names.split()
+            if self._gates[name]
         ]
         if lacking:
             raise ConfigurationError("featureGates", lacking)
         self.without_effect: list[str] = [
             f"{name}={str(is_on).lower()}"
             for name, is_on in wanted.items()
-            if name not in OBEYED and is_on != KNOWN_GATES[name].is_on
+            if name not in OBEYED and is_on != (KNOWN_GATES[name].is_on and name != BATCHING)
         ]
         """What was asked for and is not obeyed, as it would be written."""
 

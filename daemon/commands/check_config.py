@@ -13,7 +13,7 @@ from daemon.commands.installation import installation_problems
 from shared.config import API_VERSION, KIND, SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
-from shared.feature_gates import parse_feature_gates
+from shared.feature_gates import OBEYED_UPSTREAM, parse_feature_gates
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME, MULTI_POINT, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.go_yaml import composed
@@ -71,8 +71,11 @@ def notes_of(checked: Checked, feature_gates: str) -> list[str]:
     """What may not be meant so: settings of both that were accepted and have no effect, and a lease for
     which berth would wait though no other schedules these pods."""
     configuration, built = checked
-    ignored = parse_feature_gates(feature_gates).without_effect
-    notes = [*configuration.notes, *(f"--feature-gates {gate}: no effect" for gate in ignored)]
+    notes = list(configuration.notes)
+    for gate in parse_feature_gates(feature_gates).without_effect:
+        is_lost = gate.partition("=")[0] in OBEYED_UPSTREAM
+        lost = ", though kube-scheduler would obey it" if is_lost else ""
+        notes.append(f"--feature-gates {gate}: no effect{lost}")
     names = [made.scheduler_name for made in built]
     if configuration.leader_election.is_kube_schedulers and DEFAULT_SCHEDULER_NAME not in names:
         remedy = "give leaderElection a resourceName of its own, or berth waits while one runs"

@@ -17,6 +17,7 @@ from shared.feature_gates import (
     GENERIC_WORKLOAD,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     SCHEDULER_ASYNC_PREEMPTION,
+    SCHEDULER_POP_FROM_BACKOFF_Q,
     TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
     WORKLOAD_AWARE_PREEMPTION,
     FeatureGates,
@@ -54,6 +55,7 @@ def make_state(
         queue=QueueSettings(
             initial_backoff_s=config.pod_initial_backoff_s,
             max_backoff_s=config.pod_max_backoff_s,
+            pops_from_backoff=gates[SCHEDULER_POP_FROM_BACKOFF_Q],
             leftover_after_s=options.pod_max_in_unschedulable_pods_s,
         ),
         extenders=config.extenders,

@@ -37,6 +37,8 @@ class Attachable(NamedTuple):
     driver: str
     name: str
     """Driver and handle: the same for all who use the volume."""
+    is_migrated: bool = False
+    """Of an in-tree plugin whose part the driver has taken."""
 
 
 def claim_uses(namespace: str, template: PodTemplate) -> tuple[ClaimUse, ...]:
@@ -107,7 +109,7 @@ def inline_attachable(volume: Volume) -> Attachable | Untranslatable | None:
     if isinstance(handle, Untranslatable):
         told = f"converting volume({volume.name}) from inline to csi: {handle.problem}"
         return Untranslatable(told)
-    return Attachable(plugin.driver, f"{plugin.driver}/{handle}")
+    return Attachable(plugin.driver, f"{plugin.driver}/{handle}", is_migrated=True)
 
 
 def may_attach(volume: Volume) -> bool:

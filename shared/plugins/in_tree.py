@@ -9,7 +9,12 @@ from functools import partial
 from importlib import metadata
 from typing import Final, NamedTuple
 
-from shared.feature_gates import GANG_SCHEDULING, TOPOLOGY_AWARE_WORKLOAD_SCHEDULING, FeatureGates
+from shared.feature_gates import (
+    GANG_SCHEDULING,
+    NODE_DECLARED_FEATURES,
+    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
+    FeatureGates,
+)
 from shared.framework.out_of_tree import Args, Plugin
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.runtime.registry import Registry
@@ -98,7 +103,7 @@ IN_TREE: Final[Mapping[str, InTree]] = dict(
         _made(NodeResourcesBalancedAllocation, NodeResourcesBalancedAllocationArgs, weight=1),
         _made(ImageLocality, weight=1),
         _made(DefaultBinder),
-        _made(NodeDeclaredFeatures),
+        _made(NodeDeclaredFeatures, gate=NODE_DECLARED_FEATURES),
         _made(GangScheduling, gate=GANG_SCHEDULING),
         _made(TopologyPlacementGenerator, gate=TOPOLOGY_AWARE_WORKLOAD_SCHEDULING),
         _made(PodGroupPodsCount, gate=TOPOLOGY_AWARE_WORKLOAD_SCHEDULING, weight=1),

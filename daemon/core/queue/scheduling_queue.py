@@ -23,7 +23,6 @@ seconds of the clock that the caller passes in; update compares with what the qu
 being told; requeue_head is berth's own.
 """
 
-import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
 from typing import Final
@@ -48,6 +47,7 @@ from shared.framework.cluster_event import (
     SCHEDULE_ATTEMPT_FAILURE,
     UNSCHEDULABLE_TIMEOUT,
     UNSCHEDULED_POD_ADD,
+    Action,
     ClusterEvent,
 )
 from shared.framework.queueing_hints import Change, ChangedObject, PodView
@@ -71,6 +71,9 @@ class QueueSettings(msgspec.Struct, frozen=True):
     """podInitialBackoffSeconds"""
     max_backoff_s: float = POD_MAX_BACKOFF_S
     """podMaxBackoffSeconds; 0 turns back-off off."""
+    pops_from_backoff: bool = True
+    """Pods in back-off are tried early where there is nothing else to try (SchedulerPopFromBackoffQ).
+    PreEnqueue is asked when they go there, otherwise when they leave."""
     leftover_after_s: float = LEFTOVER_AFTER_S
     """A pod parked for longer than this is tried again without a reason: hints may be wrong."""
 
@@ -100,7 +103,12 @@ class SchedulingQueue:
         self._active = ActiveQueue(queue_key)
         self.first_in_line: Callable[[], QueuedPod | None] = self._active.first_in_line
         """The pod that `pop_batch` would give out first, in the usual case that pods came in order."""
-        self._backoff = BackoffQueue(settings.initial_backoff_s, settings.max_backoff_s, queue_key)
+        self._backoff = BackoffQueue(
+            settings.initial_backoff_s,
+            settings.max_backoff_s,
+            queue_key,
+            pops_early=settings.pops_from_backoff,
+        )
         self._parked = UnschedulablePods(start_s, settings.leftover_after_s)
         self._in_flight = InFlight(wakeups)
         self._places: dict[Place, ActiveQueue | BackoffQueue | UnschedulablePods | InFlight] = {
@@ -122,7 +130,7 @@ class SchedulingQueue:
     @property
     def poppable_count(self) -> int:
         """How many pods `pop_batch` could give out at this moment."""
-        return self._active.count + self._backoff.rejected.count
+        return self._active.count + self._backoff.pops_early * self._backoff.rejected.count
 
     def events_in_flight(self) -> Counter[str]:
         """By label: see `InFlight.events_by_label`."""
@@ -182,7 +190,11 @@ class SchedulingQueue:
                 self._take_over(known, record, pod_class)
                 new = known.view
                 for event in pod_update_events(old, new):
-                    self._in_flight.record_own(known, Change(event, old, new))
+                    change = Change(event, old, new)
+                    if event.action is Action.UPDATE_POD_LABEL:  # It may be as good as on a node.
+                        self._in_flight.record(change)
+                    else:
+                        self._in_flight.record_own(known, change)
             case Place.UNSCHEDULABLE:
                 self._parked.remove(known)
                 self._take_over(known, record, pod_class)
@@ -330,6 +342,7 @@ class SchedulingQueue:
                     self._move_to_active(pod, now_s, FORCE_ACTIVATE.label)
                 case Place.BACKOFF:
                     self._backoff.remove(pod)
+                    self._renumber(pod)
                     self._end_backoff(pod, FORCE_ACTIVATE.label)
                 case Place.IN_FLIGHT:
                     self._in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
@@ -494,8 +507,9 @@ class SchedulingQueue:
             self._parked.add(pod)
             self.incoming[pod.place, label] += 1
             return pod.place
-        if strategy is Strategy.AFTER_BACKOFF and pod.backoff_until_s >= math.floor(now_s):
-            return self._admit(pod, self._backoff.push, label)
+        backoff = self._backoff
+        if strategy is Strategy.AFTER_BACKOFF and pod.backoff_until_s >= backoff.moment_s(now_s):
+            return self._admit(pod, backoff.push, label, asks=backoff.pops_early)
         return self._move_to_active(pod, now_s, label)
 
     def _move_to_active(self, pod: QueuedPod, now_s: float, label: str) -> Place:
@@ -510,14 +524,15 @@ class SchedulingQueue:
         return place
 
     def _end_backoff(self, pod: QueuedPod, label: str) -> None:
-        """Makes a pod active that PreEnqueue has let in before, and that was tried before."""
-        self._active.push(pod)
-        self.incoming[pod.place, label] += 1
+        """Makes a pod active that was tried before, where PreEnqueue has let it in, or does now."""
+        self._admit(pod, self._active.push, label, asks=not self._backoff.pops_early)
 
-    def _admit(self, pod: QueuedPod, push: Callable[[QueuedPod], None], label: str) -> Place:
+    def _admit(
+        self, pod: QueuedPod, push: Callable[[QueuedPod], None], label: str, *, asks: bool = True
+    ) -> Place:
         """Gives a pod that is in no place, or is parked, that of `push`, if PreEnqueue lets it; else
         parks it. One that stays parked has not come there anew (addOrUpdate upstream)."""
-        gate = self._pre_enqueue(pod)
+        gate = self._pre_enqueue(pod) if asks else None
         was = pod.place
         if was is Place.UNSCHEDULABLE:
             self._parked.remove(pod)

@@ -39,6 +39,7 @@ class CsiNode(NamedObject):
 
 class CsiDriverSpec(ApiStruct):
     storage_capacity: bool | None = None
+    prevent_pod_scheduling_if_missing: bool | None = None
 
 
 class CsiDriver(NamedObject):

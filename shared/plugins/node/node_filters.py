@@ -22,6 +22,7 @@ from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import PortTuple, TaintTuple
+from shared.feature_gates import NODE_DECLARED_FEATURES as DECLARED_FEATURES_GATE
 from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
@@ -246,7 +247,7 @@ class NodeDeclaredFeatures(_OfNode):
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         required = required_features(pod.spec)
-        if not required:
+        if not (required and cluster.gates[DECLARED_FEATURES_GATE]):
             return SKIP_FILTER
         return PreFilterResult(state=AnswerTable[FeatureSet](lambda d: not required <= d, np.bool_))
 

@@ -15,7 +15,7 @@ from shared.columns.answer_table import ClassValues
 from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
-from shared.feature_gates import FeatureGates
+from shared.feature_gates import MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD, FeatureGates
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -326,14 +326,17 @@ class PodTopologySpread:
         """Those of a pod with this whenUnsatisfiable, its own or its profile's. Raises SelectorError."""
         own = own_constraints(pod)
         if own:
-            return tuple(parsed(c, pod) for c in own if c.when_unsatisfiable == action)
+            has_keys = self._gates[MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD]
+            those = (c for c in own if c.when_unsatisfiable == action)
+            return tuple(parsed(c, pod, has_keys=has_keys) for c in those)
         defaults = [c for c in self._defaults if c.when_unsatisfiable == action]
         if not defaults:
             return ()
         selector = default_selector(pod, cluster)
         if selector.is_empty:
             return ()
-        return tuple(parsed(c, pod)._replace(selector=selector) for c in defaults)
+        own_selector = (parsed(c, pod, has_keys=False) for c in defaults)
+        return tuple(each._replace(selector=selector) for each in own_selector)
 
     def _asks_objects(self, pod: PodInfo, action: str) -> bool:
         """Whether services and controllers have a say in what constraints there are."""

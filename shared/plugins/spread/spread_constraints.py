@@ -64,12 +64,15 @@ def own_constraints(pod: PodInfo) -> Sequence[TopologySpreadConstraint]:
     return pod.spec.topology_spread_constraints or ()
 
 
-def parsed(constraint: TopologySpreadConstraint, pod: PodInfo) -> SpreadConstraint:
-    """A constraint of the pod, or of its profile. Raises SelectorError."""
+def parsed(
+    constraint: TopologySpreadConstraint, pod: PodInfo, *, has_keys: bool
+) -> SpreadConstraint:
+    """A constraint of the pod, or of its profile. `has_keys`: its matchLabelKeys count. Raises
+    SelectorError."""
     selector = parse_label_selector(constraint.label_selector)
     keys = constraint.match_label_keys or ()
     labels = {key: pod.labels[key] for key in keys if key in pod.labels}
-    if labels:
+    if labels and has_keys:
         selector = selector.and_equal(labels)
     return SpreadConstraint(
         constraint.topology_key,

@@ -38,6 +38,15 @@ class CsiNodeColumns:
             ("limit", driver), np.int64, NO_LIMIT, lambda n: attach_limits(n).get(driver, NO_LIMIT)
         )
 
+    def have(self, driver: str) -> Bools:
+        """Nodes on which the driver is installed."""
+        return self._column(
+            ("has", driver),
+            np.bool_,
+            False,
+            lambda n: driver in (each.name for each in n.spec.drivers or ()),
+        )
+
     def exist(self) -> Bools:
         """Nodes that have a CSINode object."""
         return self._column(("exists", ""), np.bool_, False, lambda _: True)

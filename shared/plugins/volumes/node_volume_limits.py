@@ -10,6 +10,7 @@ import numpy as np
 
 from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.feature_gates import VOLUME_LIMIT_SCALING
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import NEVER_FILTERS, Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
@@ -23,7 +24,9 @@ from shared.plugins.volumes.csi_node_columns import CsiNodeColumns
 from shared.plugins.volumes.volume_hints import LIMITS_EVENTS
 from shared.plugins.volumes.volume_index import CLAIMS, VolumeIndex, attachable_of, is_unreadable
 
+DRIVERS: Final = "csidrivers"
 REASON: Final = "node(s) exceed max volume count"
+REASON_NO_DRIVER: Final = "CSI driver is not installed on the node"
 
 
 class _Counting:
@@ -53,7 +56,7 @@ class NodeVolumeLimits:
     reads_claims: ClassVar[bool] = True
     may_fail: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset(
-        {CLAIMS, "persistentvolumes", "storageclasses", "csinodes", "volumeattachments"}
+        {CLAIMS, "persistentvolumes", "storageclasses", "csinodes", DRIVERS, "volumeattachments"}
     )
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = Dependence(
@@ -88,7 +91,7 @@ class NodeVolumeLimits:
             return None
         attached = cluster.derived(VolumeIndex).attached
         drivers = [each.driver for each in found]
-        for driver, name in found:
+        for driver, name, _ in found:
             there = attached.rows_with_pods(name)
             if there:
                 limits = cluster.derived(CsiNodeColumns).limits(driver)
@@ -96,11 +99,13 @@ class NodeVolumeLimits:
                 more = drivers.count(driver)
                 if any(0 <= limits[row] < counts[row] + more for row in there):
                     return None
-        return tuple(drivers)
+        return tuple((each.driver, each.is_migrated) for each in found)
 
     def filter(self, state: _Counting, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         said = FirstReasons(len(rows), (REASON,))
         new = _new_volumes(pod, cluster, rows, said)
+        if new and cluster.gates[VOLUME_LIMIT_SCALING]:
+            _ask_for_drivers(new, cluster, rows, said)
         if new and cluster.objects.all("csinodes"):
             _count(new, cluster, rows, said)
         state.failed_somewhere |= bool((said.codes == Code.ERROR).any())
@@ -141,6 +146,21 @@ def _new_volumes(
         if attachable is not None:
             found[attachable.name] = attachable
     return found
+
+
+def _ask_for_drivers(
+    new: dict[str, Attachable], cluster: ClusterView, rows: Rows, said: FirstReasons
+) -> None:
+    """Refuses nodes without a driver that wants that (checkCSIDriverOnNode). What an in-tree plugin
+    attaches there is not attached by a driver as long as the node tells of none."""
+    csi = cluster.derived(CsiNodeColumns)
+    for volume in new.values():
+        driver = cluster.objects.get(DRIVERS, volume.driver)
+        if driver is not None and driver.spec.prevent_pod_scheduling_if_missing:
+            lacking = ~csi.have(volume.driver)
+            if volume.is_migrated:
+                lacking &= csi.exist()
+            said.refuse(lacking[rows], Code.UNSCHEDULABLE, f"{volume.driver} {REASON_NO_DRIVER}")
 
 
 def _count(

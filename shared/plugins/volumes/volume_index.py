@@ -354,7 +354,8 @@ def _resolved(
     # A name that no volume has: until it is provisioned, the claim's own name has to do.
     meta = claim.metadata
     name = f"{driver}/claim:{meta.namespace}/{meta.name}"
-    return (Attachable(driver, name) if driver else None), depends
+    is_migrated = plugin is not None
+    return (Attachable(driver, name, is_migrated) if driver else None), depends
 
 
 def _attachable_volume(volume: PersistentVolume) -> Attachable | None:
@@ -370,7 +371,7 @@ def _attachable_volume(volume: PersistentVolume) -> Attachable | None:
     handle = volume_handle(volume)
     if isinstance(handle, Untranslatable) or not handle:
         return None
-    return Attachable(plugin.driver, f"{plugin.driver}/{handle}")
+    return Attachable(plugin.driver, f"{plugin.driver}/{handle}", is_migrated=True)
 
 
 def _without_phase(changes: Iterable[PodChange]) -> dict[tuple[int, int], int]:

@@ -4,8 +4,11 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.feature_gates import (
+    BATCHING,
     KNOWN_GATES,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
+    OBEYED,
+    OBEYED_UPSTREAM,
     STORAGE_CAPACITY_SCORING,
     TAINT_TOLERATION_COMPARISON_OPERATORS,
     parse_feature_gates,
@@ -39,12 +42,35 @@ def test_a_gate_that_kube_scheduler_would_not_take_is_refused(text: str, told: s
 
 def test_a_gate_that_is_not_obeyed_is_named_where_its_value_is_not_the_default() -> None:
     for name, gate in KNOWN_GATES.items():
+        if name == BATCHING:
+            continue
         written = str(gate.is_on).lower()
         assert parse_feature_gates(f"kube:{name}={written}").without_effect == []
     gates = parse_feature_gates(
-        "SchedulerPopFromBackoffQ=f,SidecarContainers=true,kube:MemoryQoS=1"
+        "CoordinatedLeaderElection=t,SidecarContainers=true,kube:MemoryQoS=1"
     )
-    assert gates.without_effect == ["SchedulerPopFromBackoffQ=false", "MemoryQoS=true"]
+    assert gates.without_effect == ["CoordinatedLeaderElection=true", "MemoryQoS=true"]
+
+
+def test_batches_are_never_made_and_whoever_wants_them_is_told() -> None:
+    assert parse_feature_gates("OpportunisticBatching=false").without_effect == []
+    told = parse_feature_gates("OpportunisticBatching=true").without_effect
+    assert told == ["OpportunisticBatching=true"]
+
+
+def test_a_gate_is_not_on_without_those_that_it_needs() -> None:
+    with pytest.raises(ConfigurationError) as refused:
+        parse_feature_gates("PodLevelResources=false")
+    lacking = "InPlacePodLevelResourcesVerticalScaling: needs PodLevelResources=true"
+    assert refused.value.problems == [lacking]
+    text = "PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false"
+    assert len(parse_feature_gates(text).without_effect) == 2
+    parse_feature_gates("AllBeta=false")
+
+
+def test_gates_that_kube_scheduler_obeys_are_known_and_apart() -> None:
+    assert KNOWN_GATES.keys() >= OBEYED | OBEYED_UPSTREAM
+    assert not OBEYED & OBEYED_UPSTREAM
 
 
 def test_a_whole_stage_may_be_set_and_a_gate_that_is_named_keeps_its_own_value() -> None:

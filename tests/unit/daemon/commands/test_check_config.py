@@ -1,4 +1,4 @@
-"""`berth check-config`: what it costs to say where a problem stands."""
+"""`berth check-config`: what it costs to say where a problem stands, and what has no effect."""
 
 import pytest
 import yaml
@@ -66,3 +66,12 @@ def test_a_number_that_upstreams_field_cannot_hold_is_refused(
     with pytest.raises(ConfigurationError) as refused:
         check_config.check_text(yaml.safe_dump(document), "c", "")
     assert place in str(refused.value)
+
+
+def test_gates_that_only_kube_scheduler_obeys_are_told_apart_from_those_that_nobody_does() -> None:
+    shown = check_config.effective_yaml("", "CoordinatedLeaderElection=true,MemoryQoS=true")
+    assert shown.splitlines()[:2] == [
+        "# --feature-gates CoordinatedLeaderElection=true: no effect, though kube-scheduler would"
+        " obey it",
+        "# --feature-gates MemoryQoS=true: no effect",
+    ]

@@ -2,11 +2,17 @@
 
 import pytest
 
-from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.feature_gates import (
+    NODE_DECLARED_FEATURES,
+    TAINT_TOLERATION_COMPARISON_OPERATORS,
+    FeatureGates,
+)
+from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.status import Code
 from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.gates.scheduling_gates import PrioritySort, SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
+from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.node.node_filters import (
     NodeDeclaredFeatures,
     NodeName,
@@ -139,6 +145,19 @@ def test_nodes_must_declare_what_a_pod_cannot_do_without() -> None:
     assert plugin.pre_filter(pod_with({}), cache.view).status.code is Code.SKIP
     hosted = pod_with({"hostNetwork": True, "hostUsers": False})
     assert required_features(hosted.spec) == {"UserNamespacesHostNetworkSupport"}
+
+
+def test_without_its_gate_nothing_declared_matters() -> None:
+    names = "ExtendWebSocketsToKubelet InPlacePodLevelResourcesVerticalScaling"
+    names += " InPlacePodVerticalScalingInitContainers RestartAllContainersOnContainerExits"
+    gates = FeatureGates(dict.fromkeys((NODE_DECLARED_FEATURES, *names.split()), False))
+    hosted = pod_with({"hostNetwork": True, "hostUsers": False})
+    cache = cluster_of([make_node("n0")])
+    assert NodeDeclaredFeatures().pre_filter(hosted, cache.view).status.is_success
+    cache.view.gates = gates
+    assert NodeDeclaredFeatures().pre_filter(hosted, cache.view).status.code is Code.SKIP
+    built = InTreeRegistry(gates, entry_points=()).build(ProfileConfig())
+    assert NODE_DECLARED_FEATURES not in (each.NAME for each in built.plugins_at["filter"])
 
 
 def test_pods_queue_by_priority_and_then_by_age() -> None:

@@ -22,11 +22,12 @@ from shared.plugin_names import (
     NODE_AFFINITY,
     NODE_NAME,
     NODE_RESOURCES_FIT,
+    POD_TOPOLOGY_SPREAD,
     SCHEDULING_GATES,
     TAINT_TOLERATION,
 )
 from tests.support.builders import make_node, make_pod
-from tests.unit.daemon.core.queue.builders import GATED, Bench, view_of
+from tests.unit.daemon.core.queue.builders import GATED, Bench, labels_of, view_of
 
 NODE = make_node("n1")
 BOUND = view_of(make_pod("bound", node_name="n1"))
@@ -170,6 +171,39 @@ def test_pods_whose_back_off_ends_in_the_same_second_are_taken_by_priority() -> 
     bench.queue.requeue_unschedulable("high", [NODE_NAME], (), 0.9)
     wake(bench, 0.95)
     assert bench.pop(0.96) == ["high", "low"]
+
+
+def test_without_its_gate_no_pod_is_taken_early_and_ends_are_not_cut() -> None:
+    bench = Bench(settings=QueueSettings(pops_from_backoff=False))
+    bench.park("p", [NODE_NAME], 0.5)
+    wake(bench, 0.6)
+    assert (bench.queue.poppable_count, bench.pop(0.7)) == (0, [])
+    assert bench.queue.next_wakeup_s() == 2.0
+    bench.queue.flush(2.0)
+    assert bench.pop(2.0) == ["p"]
+    bench.queue.requeue_unschedulable("p", [NODE_NAME], (), 2.5)
+    wake(bench, 4.6)
+    assert bench.places() == {"p": "active"}
+
+
+def test_a_pod_that_is_not_taken_early_is_held_back_when_its_back_off_is_over() -> None:
+    held = {"p"}
+    bench = Bench(
+        settings=QueueSettings(pops_from_backoff=False),
+        pre_enqueue=lambda pod: NODE_NAME if pod.record.name in held and pod.attempts else None,
+    )
+    bench.park("p", [NODE_NAME], 0.5)
+    wake(bench, 0.6)
+    assert bench.places() == {"p": "backoff"}
+    bench.queue.activate(["p"], 0.7)
+    assert bench.places() == {"p": "gated"}
+    wake(bench, 0.8)
+    assert bench.places() == {"p": "backoff"}
+    bench.queue.flush(2.0)
+    assert bench.places() == {"p": "gated"}
+    held.clear()
+    wake(bench, 3.0)
+    assert bench.places() == {"p": "active"}
 
 
 def test_a_pod_that_failed_with_an_error_is_never_taken_early() -> None:
@@ -422,6 +456,18 @@ def test_an_update_of_the_pod_during_the_attempt_counts_when_it_is_rejected() ->
     assert pod.info.spec.tolerations is not None
     for name, expected in (("p", Place.BACKOFF), ("other", Place.UNSCHEDULABLE)):
         assert bench.queue.requeue_unschedulable(name, [TAINT_TOLERATION], (), 0.2) is expected
+
+
+def test_labels_of_a_pod_in_flight_concern_the_others_in_flight() -> None:
+    bench = Bench()
+    spread = {"maxSkew": 1, "topologyKey": "zone", "whenUnsatisfiable": "DoNotSchedule"}
+    spec = {"topologySpreadConstraints": [{**spread, **labels_of({"a": "b"})}]}
+    bench.add("p", spec=spec)
+    bench.add("bound", labels={"a": "b"}, nominated_node_name="n1")
+    bench.pop()
+    bench.update("bound", 0.1, labels={}, nominated_node_name="n1")
+    place = bench.queue.requeue_unschedulable("p", [POD_TOPOLOGY_SPREAD], (), 0.2)
+    assert place is Place.BACKOFF
 
 
 def test_a_pod_deleted_during_the_attempt_is_gone() -> None:

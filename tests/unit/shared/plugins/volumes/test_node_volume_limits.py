@@ -2,10 +2,14 @@
 
 from typing import Any
 
+import msgspec
+
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
+from shared.feature_gates import VOLUME_LIMIT_SCALING, FeatureGates
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
+from shared.kube.api.storage_v1 import CsiDriver
 from shared.plugins.volumes.node_volume_limits import NodeVolumeLimits
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filtered, pod_info, pod_with, rows_of
@@ -64,6 +68,25 @@ def test_a_node_takes_as_many_as_it_says() -> None:
     cache.add_pod(make_pod("p", node_name="n0", spec=ebs("a")))
     assert reasons(cache, pod_with(ebs("a", "b"))) == [OK, OK]
     assert reasons(cache, pod_with(ebs("b", "c"))) == [full, OK]
+
+
+def test_a_driver_may_ask_that_its_volumes_go_only_where_it_is() -> None:
+    cache = cluster()
+    put_class(cache)
+    put_claim(cache, "c")
+    new, migrated = pod_info(make_pod("p", claim="c")), pod_with(ebs("a"))
+    for driver in ("csi.example.com", EBS):
+        body = {"metadata": {"name": driver}, "spec": {"preventPodSchedulingIfMissing": True}}
+        cache.objects.put("csidrivers", driver, msgspec.convert(body, CsiDriver))
+    assert reasons(cache, new) == [OK, OK]
+    cache.view.gates = FeatureGates({VOLUME_LIMIT_SCALING: True})
+    lacking = (Code.UNSCHEDULABLE, ("csi.example.com CSI driver is not installed on the node",))
+    assert reasons(cache, new) == [lacking, lacking]
+    assert reasons(cache, migrated) == [OK, OK]
+    put_csi_node(cache, "n1", {"csi.example.com": 1})
+    assert reasons(cache, new) == [lacking, OK]
+    gone = (Code.UNSCHEDULABLE, (f"{EBS} CSI driver is not installed on the node",))
+    assert reasons(cache, migrated) == [OK, gone]
 
 
 def test_the_same_volume_by_another_name_is_the_same_volume() -> None:
