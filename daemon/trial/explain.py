@@ -20,6 +20,7 @@ from daemon.trial.subject import Subject, running_subject
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
 from shared import exit_codes
 from shared.errors import OperationalError
+from shared.faults import reading
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages.admin import PodAnswer, PodRequest, QueueFacts
@@ -80,10 +81,10 @@ def explain_in(
     where = record.node_name or ("" if queue is None else queue.assumed_node)
     trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
     own_uid = record.uid if record.nominated_node_name else ""
-    evaluation = trial.new_engine().evaluate_alone(info, profile, own_uid)
-    return Explanation(
-        key, where, profile, queue, diagnose_pod(trial.view, evaluation, where, node)
-    )
+    with reading("pod", key):  # A plugin that raises is named.
+        evaluation = trial.new_engine().evaluate_alone(info, profile, own_uid)
+        diagnosis = diagnose_pod(trial.view, evaluation, where, node)
+    return Explanation(key, where, profile, queue, diagnosis)
 
 
 def _pod(subject: Subject, key: str) -> PodRecord:

@@ -7,6 +7,7 @@ from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.subject import Subject
 from shared.errors import OperationalError
 from shared.messages.to_owner import NodeChanged, ObjectChanged, PodChanged
+from shared.plugins.images.image_locality import ImageLocality
 from tests.support.builders import make_node, make_pod
 from tests.support.devices import device, make_claim, make_class, make_slice
 from tests.support.subjects import queue_facts_of, subject_with
@@ -59,6 +60,18 @@ def test_a_resource_that_no_node_has_is_named() -> None:
     pod = make_pod("p", spec={"containers": [container]})
     (nearest,) = explain_in(subject_with([make_node("n1")], [pod]), "default/p").diagnosis.nearest
     assert nearest.reason == "has no example.com/tpu"
+
+
+def test_a_plugin_that_raises_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    def score(self: ImageLocality, *_: object) -> None:
+        raise ValueError("oops")
+
+    monkeypatch.setattr(ImageLocality, "score", score)
+    subject = subject_with([make_node("n1")], [make_pod("p")])
+    with pytest.raises(
+        OperationalError, match=r"default/p: plugin ImageLocality: ValueError: oops"
+    ):
+        explain_in(subject, "default/p")
 
 
 def test_a_bound_pod_is_rated_as_if_it_came_now_with_its_own_room_free() -> None:
