@@ -12,7 +12,7 @@ from bench.sim.copies import has_all
 from bench.sim.door import DOORS
 from bench.sim.draw import Json
 from bench.sim.extender import is_asked_about
-from bench.sim.gang_rules import is_in_group, judge_groups
+from bench.sim.gang_rules import judge_groups
 from bench.sim.judged_orders import JudgedOrders
 from bench.sim.oracle import (
     OracleCluster,
@@ -71,10 +71,11 @@ class AtRest:
         self._opinion = opinion
         self._orders = orders
         self._counts = counts
-        self._moved = (0, 0)
-        """Assumptions and evictions that there were when somebody last asked for rest, without those of
-        pods that wait on Permit: one that a group has give its place up comes back for it, each time
-        after a back-off (`Preempt` in framework/runtime/waiting_pods_map.go, v1.36.2)."""
+        self._moved: tuple[set[str], int] = set(), 0
+        """Pods (uids) on nodes, and evictions, that there were when somebody last asked for rest. What
+        is assumed and comes to nothing may be tried for good, each time after a back-off: a pod that a
+        group has give its place up on Permit (`Preempt` in framework/runtime/waiting_pods_map.go,
+        v1.36.2), a gang of which somebody refuses one too many."""
         self._held: dict[tuple[str, str, float], _Held] = {}
         """(group, node, until when at most) -> room that was held."""
 
@@ -98,8 +99,10 @@ class AtRest:
         if owner is None or not self._is_calm(owner):
             return False
         # A group that was in its back-off may have got its place since somebody last looked.
-        assumed_count = self._opinion.assumptions_count - self._opinion.permit_count
-        moved = (assumed_count, self._orders.evictions_count)
+        placed = {
+            pod["metadata"]["uid"] for pod in self._world.pods() if pod["spec"].get("nodeName")
+        }
+        moved = (placed, self._orders.evictions_count)
         has_moved, self._moved = moved != self._moved, moved
         return not (has_moved or (self._berth.may_write and self._drift(owner)))
 
@@ -115,9 +118,7 @@ class AtRest:
         is_trying = any(
             pod.place is not Place.UNSCHEDULABLE
             for pod in state.queue
-            if not (
-                pod.record.group or _is_beyond(waiting(pod.record)) or is_poison(pod.record.name)
-            )
+            if not (_is_beyond(waiting(pod.record)) or is_poison(pod.record.name))
         )
         return not (
             (is_trying and state.cache.node_count())
@@ -269,7 +270,7 @@ class AtRest:
             return False
         began_s, failed_s = queued.popped_s, queued.past[-1][0]
         return any(
-            (group, node) == (_group_of(victim), victim.node)
+            (group, node) == (victim.group, victim.node)
             and held.priority >= pod.priority
             and held.first_s <= failed_s
             and began_s <= held.last_s
@@ -340,9 +341,4 @@ def _was_rejected_by(plugin: str, queued: QueuedPod | None) -> bool:
 def _is_beyond(pod: OraclePod) -> bool:
     """Whether more than filters decides about a pod: it waits for others of its group, or somebody
     refuses it where it is about to be bound."""
-    return GROUP in pod.labels or REFUSED_AT in pod.labels or is_in_group(pod)
-
-
-def _group_of(pod: OraclePod) -> str:
-    """The key of its PodGroup."""
-    return f"{pod.namespace}/{(pod.spec.get('schedulingGroup') or {}).get('podGroupName', '')}"
+    return GROUP in pod.labels or REFUSED_AT in pod.labels or bool(pod.group)

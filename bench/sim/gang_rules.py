@@ -7,12 +7,14 @@ as the quorum lacks.
 """
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import Any
 
 from bench.sim.draw import Json
 from bench.sim.extender import is_asked_about
 from bench.sim.oracle import OracleCluster, OraclePod, pod_of, where_it_fits
 from bench.sim.permit import GROUP
+from bench.sim.refusal import REFUSED_AT
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.slow_pods import CannotTell
 from daemon.core.cache import Cache
@@ -49,11 +51,6 @@ class Begun:
         self._reached.clear()
 
 
-def is_in_group(pod: OraclePod) -> bool:
-    """Whether it names a PodGroup."""
-    return bool(pod.spec.get("schedulingGroup"))
-
-
 def judge_groups(
     groups: dict[str, Json], pods: list[Json], cluster: OracleCluster, counts: Counter[str]
 ) -> None:
@@ -61,17 +58,19 @@ def judge_groups(
     whoever places them in any order finds as many places as there are."""
     for key, group in groups.items():
         spec = group["spec"]
-        members = [pod_of(pod) for pod in pods if _key_of(pod) == key]
+        members = [each for each in map(pod_of, pods) if each.group == key]
         waiting = [pod for pod in members if not pod.node]
         placed_count = len(members) - len(waiting)
         quorum = spec["schedulingPolicy"].get("gang", {}).get("minCount", 0)
         needed = max(1, quorum - placed_count)
         counts["gangs"] += 1
         is_gated = len(members) < quorum
-        if is_gated or len(waiting) < needed or not _can_be_told(spec, waiting, cluster):
+        if is_gated or len(waiting) < needed or not are_alike(waiting, cluster):
+            continue
+        if spec.get("schedulingConstraints"):
             continue
         try:
-            count = _places(waiting, cluster)
+            count = places(waiting, cluster)
         except CannotTell:
             counts["untold"] += 1
             continue
@@ -81,21 +80,20 @@ def judge_groups(
         counts["half placed"] += 0 < placed_count < quorum
 
 
-def _key_of(pod: Json) -> str:
-    group = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
-    return f"{pod['metadata']['namespace']}/{group}"
-
-
-def _can_be_told(spec: Json, waiting: list[OraclePod], cluster: OracleCluster) -> bool:
-    """Of pods that name two profiles not one is tried: their specs are not alike. Neither is one that
-    extenders would have to be asked about, or one of those that share what only one may have."""
-    if spec.get("schedulingConstraints") or any(_looks_around(pod) for pod in cluster.pods):
+def are_alike(waiting: Sequence[OraclePod], cluster: OracleCluster) -> bool:
+    """Whether these are one like the other, and nobody looks at others, so that more than room decides.
+    Of pods that name two profiles not one is tried: their specs are not alike. Neither is one that
+    extenders would have to be asked about, or somebody refuses where it is about to be bound, or one of
+    those that share what only one may have."""
+    if any(_looks_around(pod) for pod in (*cluster.pods, *cluster.nominated)):
         return False
     shapes: list[Any] = []
     for pod in waiting:
-        if _looks_around(pod) or GROUP in pod.labels or pod.spec.get("schedulingGates"):
+        if _looks_around(pod) or {GROUP, REFUSED_AT} & pod.labels.keys():
             return False
-        if is_asked_about(pod.spec) or pod.spec.get("volumes") or pod.spec.get("resourceClaims"):
+        if pod.spec.get("schedulingGates") or is_asked_about(pod.spec):
+            return False
+        if pod.spec.get("volumes") or pod.spec.get("resourceClaims"):
             return False
         if pod.spec not in shapes:
             shapes.append(pod.spec)
@@ -106,12 +104,12 @@ def _looks_around(pod: OraclePod) -> bool:
     return any(pod.spec.get(each) for each in ("affinity", "topologySpreadConstraints"))
 
 
-def _places(waiting: list[OraclePod], cluster: OracleCluster) -> int:
+def places(waiting: Sequence[OraclePod], cluster: OracleCluster) -> int:
+    """How many of these find a node, one on top of the other; they are alike."""
     count = 0
     for pod in waiting:
         fits = where_it_fits(pod, cluster)
-        if not fits:
-            break
-        cluster = cluster.beside([pod.on(fits[0])])
-        count += 1
+        if fits:
+            cluster = cluster.beside([pod.on(fits[0])])
+            count += 1
     return count

@@ -46,6 +46,8 @@ class OraclePod:
     """A scheduler has had it go."""
     were_extenders_asked: bool = True
     """What they have against nodes counts."""
+    group: str = ""
+    """The key of its PodGroup, where it names one."""
 
     @property
     def priority(self) -> int:
@@ -130,6 +132,7 @@ class OracleCluster:
 def pod_of(found: Json) -> OraclePod:
     """Of an object of the API."""
     meta, spec, status = found["metadata"], found["spec"], found.get("status") or {}
+    named = (spec.get("schedulingGroup") or {}).get("podGroupName")
     return OraclePod(
         uid=meta["uid"],
         name=meta["name"],
@@ -141,6 +144,7 @@ def pod_of(found: Json) -> OraclePod:
         status=status,
         started=status.get("startTime") or "",
         is_preempted="deletionTimestamp" in meta and _has_preempted(status),
+        group=f"{meta['namespace']}/{named}" if named else "",
     )
 
 
@@ -415,13 +419,14 @@ def pod_of_template(
     is_terminating: bool,
     started: str = "",
     is_preempted: bool = False,
+    group: str = "",
 ) -> OraclePod:
     """Of what is left of a pod once it was split into record and template."""
     namespace, _, name = key.partition("/")
     labels, spec, status = _template(template)
     return OraclePod(
         uid, name, namespace, labels, spec, node, is_terminating, status, started,
-        is_preempted and is_terminating,
+        is_preempted and is_terminating, group=group,
     )  # fmt: skip
 
 

@@ -13,11 +13,10 @@ from bench.sim.draw import Json
 from bench.sim.extender import is_asked_about
 from bench.sim.gang_rules import Begun
 from bench.sim.judged_orders import JudgedOrders
-from bench.sim.oracle import OracleCluster, why_not
-from bench.sim.permit import GROUP
-from bench.sim.refusal import REFUSED_AT
+from bench.sim.oracle import OracleCluster, OraclePod, why_not
 from bench.sim.schedule import SimulatedFailure, outspoken
 from bench.sim.sim_processes import OwnerProcess
+from bench.sim.slow_group_preemption import wrong_about
 from bench.sim.slow_pods import PORTS, CannotTell
 from bench.sim.states import States, waiting
 from bench.sim.world import World
@@ -40,8 +39,6 @@ class OwnerOpinion:
         self._counts = counts
         self.begun = Begun()
         self.assumptions_count = 0
-        self.permit_count = 0
-        """Of all assumptions, those of pods that may have to wait on Permit, or are refused there."""
         self.let_go_s = {DYNAMIC_RESOURCES: -math.inf, VOLUME_BINDING: -math.inf}
         """By plugin: when a pod last lost devices, or volumes, that no claim says it has, on the owner's
         clock."""
@@ -91,8 +88,6 @@ class OwnerOpinion:
             raise SimulatedFailure("other node", f"{record.key} on {node_name}, not on {meant}")
         cluster = self._states.held_by(owner.epoch, owner.state.cache, record.uid)
         pod = waiting(record)
-        if GROUP in pod.labels or REFUSED_AT in pod.labels:
-            self.permit_count += 1
         node = cluster.node(node_name)
         if node is None:
             raise SimulatedFailure("assumption", f"{record.key} on {node_name}, which is not there")
@@ -218,6 +213,47 @@ class OwnerOpinion:
             return count
 
         preemptions.commit = committed
+        self._listen_to_group_evictions(owner, cache)
+
+    def _listen_to_group_evictions(self, owner: OwnerProcess, cache: Cache) -> None:
+        preemptions: Any = owner.state.preemptions
+        commit = preemptions.commit_group
+
+        def committed(
+            first: Any, group: Any, priority: int, placed: Any, room: Any, generation: int
+        ) -> int | None:
+            cluster = self._states.held_by(owner.epoch, cache)
+            count: int | None = commit(first, group, priority, placed, room, generation)
+            if count is not None:
+                pods = [waiting(mate.pod.record, cache.nodes.name_of(row)) for mate, row in placed]
+                self._check_group_victims(group.metadata.key, room.victims, pods, cache, cluster)
+            return count
+
+        preemptions.commit_group = committed
+
+    @outspoken
+    def _check_group_victims(
+        self,
+        key: str,
+        rows: list[int],
+        placed: list[OraclePod],
+        cache: Cache,
+        cluster: OracleCluster,
+    ) -> None:
+        """Whoever goes for a group matters less, and makes room for it, as things are now."""
+        uid_of = {held.row: held.record.uid for held in cache.pods()}
+        uids = {uid_of[row] for row in rows}
+        self._counts["evictions"] += len(uids)
+        if any(self._world.may_be_spoilt(node.name) for node in cluster.nodes):
+            return
+        priority = cluster.told["podgroups"][key]["spec"].get("priority") or 0
+        try:
+            wrong = wrong_about(uids, placed, priority, cluster)
+        except CannotTell:
+            self._counts["untold"] += 1
+            return
+        if wrong:
+            raise SimulatedFailure("eviction in vain", f"{len(uids)} pods go for {key}: {wrong}")
 
     @outspoken
     def _check_evictions(

@@ -9,14 +9,17 @@ from typing import Any, Final
 
 from bench.sim.deadly import FAILS_AS
 from bench.sim.extended_opinion import ExtendedOpinion
+from bench.sim.gang_rules import are_alike
 from bench.sim.oracle import OracleCluster, OraclePod, why_not
 from bench.sim.schedule import SimulatedFailure, outspoken
 from bench.sim.sim_processes import ScorerProcess
+from bench.sim.slow_group_preemption import needless, victims_for, wrong_about
 from bench.sim.slow_pods import PORTS, CannotTell
 from bench.sim.slow_preemption import best_of, candidates, may_preempt
 from bench.sim.states import TENTATIVE, States
-from shared.messages.from_scorer import Failure
-from shared.messages.to_scorer import PodTask
+from shared.messages.from_scorer import Failure, GroupRoom, Proposals
+from shared.messages.to_scorer import PodTask, SchedulePods
+from workers.scorer.group_cycle import found_count, is_error
 
 UNREADABLE: Final = "parsing pod: "
 """Said of pods with selectors that no API server lets pass; the oracle takes all for readable."""
@@ -65,6 +68,75 @@ class ScorerOpinion:
                 self._has_no_say = self._has_no_say_in_failures = False
 
         cycle._place_group = placed  # noqa: SLF001 # The same.
+        run = cycle.run
+
+        def ran(batch: SchedulePods, proposal_sequence: int) -> Proposals:
+            seeks_room = batch.group is not None and batch.group.preemption is not None
+            before = self._cluster() if seeks_room else None
+            answers: Proposals = run(batch, proposal_sequence)
+            if before is not None:
+                self._judge_group_room(batch, answers, before)
+            return answers
+
+        cycle.run = ran
+
+    @outspoken
+    def _judge_group_room(
+        self, batch: SchedulePods, answers: Proposals, cluster: OracleCluster
+    ) -> None:
+        """Who has to go for all of a group, where it has no place. Those that could stay are told of
+        where its pods are alike: else it depends on the order in which they take nodes."""
+        group, room = batch.group, answers.group_room
+        assert group is not None, "room is sought"
+        assert group.preemption is not None, "the same"
+        is_settled = found_count(answers) >= group.needed or is_error(answers) or answers.skipped
+        if is_settled or group.preemption.refusal or not cluster.nodes:
+            return
+        is_told = not any(each.uid.startswith(TENTATIVE) for each in cluster.pods)
+        if not is_told or any(self._is_spoilt(node.name) for node in cluster.nodes):
+            return
+        self._count("group preemptions")
+        try:
+            wrong = self._wrong_about_room(batch, room, group.preemption.priority, cluster)
+        except CannotTell:
+            self._count("untold")
+            return
+        if wrong:
+            told = f"{self._name}: {batch.pod_count} pods of a group, {answers.group_message}"
+            raise SimulatedFailure("group eviction", f"{told}: {wrong}")
+
+    def _wrong_about_room(
+        self, batch: SchedulePods, room: GroupRoom | None, priority: int, cluster: OracleCluster
+    ) -> str:
+        assert batch.group is not None, "asked before"
+        needed = batch.group.needed
+        runs = [run for run in batch.runs for _ in range(run.count)]
+        pods = {
+            ticket: self._states.of_class(
+                self._replica.epoch, run.class_id, run.uid or f"{TENTATIVE}+{ticket}"
+            )
+            for ticket, run in enumerate(runs, batch.first_ticket)
+        }
+        waiting = list(pods.values())
+        known = None
+        is_known = are_alike(waiting, cluster)
+        if is_known:
+            known = victims_for(waiting, needed, priority, cluster)
+        if room is None or room.is_awaited:
+            return "" if known is None else f"room can be made by {sorted(known.uids)}"
+        places = zip(room.placements.tickets, room.placements.node_rows, strict=True)
+        placed = [pods[ticket].on(self._replica.nodes.name_of(row)) for ticket, row in places]
+        uids = set(self._states.uids_at(self._replica, room.victims))
+        wrong = wrong_about(uids, placed, priority, cluster)
+        if wrong or not is_known:
+            return wrong
+        if known is None:
+            return f"nothing is gained by {sorted(uids)}"
+        if known.is_clear and uids != known.uids:
+            return f"{sorted(uids)} go, not {sorted(known.uids)}"
+        self._count("group preemptions of pods that are alike")
+        found = needless(uids, waiting, needed, cluster)
+        return f"{found} need not go" if found else ""
 
     def _listen_to_room(self, cycle: Any) -> None:
         make = cycle._room_maker  # noqa: SLF001 # To listen.

@@ -29,7 +29,7 @@ class Candidate(NamedTuple):
     def badness(self) -> tuple[object, ...]:
         """By which the best is chosen: the smallest is."""
         priorities = [pod.priority for pod in self.victims]
-        first = min(_start(pod) for pod in self.victims if pod.priority == max(priorities))
+        first = min(start_of(pod) for pod in self.victims if pod.priority == max(priorities))
         total = sum(priority + PRIORITY_SHIFT for priority in priorities)
         return self.violations, max(priorities), total, len(priorities), _Later(first)
 
@@ -43,12 +43,13 @@ class _Later(str):
         return str.__gt__(self, other)
 
 
-def _start(pod: OraclePod) -> str:
+def start_of(pod: OraclePod) -> str:
+    """When it began to run."""
     return pod.started or NOT_STARTED
 
 
 def _importance(pod: OraclePod) -> tuple[int, str]:
-    return -pod.priority, _start(pod)
+    return -pod.priority, start_of(pod)
 
 
 def may_preempt(pod: OraclePod, nominated_to: str, cluster: OracleCluster) -> bool:
@@ -98,14 +99,14 @@ def victims_on(
     if not lesser or why_not(pod, node, cluster.without(lesser), cluster) is not None:
         return None
     lesser.sort(key=_importance)
-    violating = _violating(lesser, cluster)
+    is_violating = dict(zip(lesser, violating([[each] for each in lesser], cluster), strict=True))
     gone = {other.uid: other for other in lesser}
     violations = 0
-    for other in [*violating, *(each for each in lesser if each not in violating)]:
+    for other in sorted(lesser, key=lambda each: not is_violating[each]):
         del gone[other.uid]
         if why_not(pod, node, cluster.without(gone.values()), cluster) is not None:
             gone[other.uid] = other
-            violations += other in violating
+            violations += is_violating[other]
     if not gone:
         return None
     keys = [_importance(other) for other in lesser]
@@ -113,14 +114,15 @@ def victims_on(
     return Candidate(node.name, sorted(gone.values(), key=_importance), violations, is_clear)
 
 
-def _violating(lesser: Sequence[OraclePod], cluster: OracleCluster) -> list[OraclePod]:
-    """Those whose going a budget forbids, if they go in this order."""
+def violating(units: Sequence[Sequence[OraclePod]], cluster: OracleCluster) -> list[bool]:
+    """Whether a budget forbids the going of each of these, whose pods go together, if they go in this
+    order."""
     told = cluster.told.get("poddisruptionbudgets", {}).values()
     # A selector that cannot be read means nobody (filterPodsWithPDBViolation).
     budgets = [each for each in told if not is_poison(each["metadata"]["name"])]
     allowed = [(each.get("status") or {}).get("disruptionsAllowed") or 0 for each in budgets]
-    found = []
-    for pod in lesser:
+
+    def is_violating(pod: OraclePod) -> bool:
         is_violated = False
         for i, budget in enumerate(budgets if pod.labels else ()):
             selector = (budget.get("spec") or {}).get("selector") or {}
@@ -132,6 +134,6 @@ def _violating(lesser: Sequence[OraclePod], cluster: OracleCluster) -> list[Orac
                 continue
             allowed[i] -= 1
             is_violated |= allowed[i] < 0
-        if is_violated:
-            found.append(pod)
-    return found
+        return is_violated
+
+    return [any(is_violating(pod) for pod in pods) for pods in units]

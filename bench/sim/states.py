@@ -226,4 +226,5 @@ def waiting(record: PodRecord, node: str = "") -> OraclePod:
     return pod_of_template(
         record.uid, record.key, bytes(record.template), node, is_terminating=bool(record.deleted),
         started=record.started, is_preempted=record.is_preempted,
+        group=record.group_key if record.group else "",
     )  # fmt: skip

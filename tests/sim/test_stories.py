@@ -7,7 +7,7 @@ from bench.sim.draw import Action, create
 from bench.sim.extender import LICENCE, is_refused
 from bench.sim.plan_claims import CLAIMS, DEVICES, DISKS, SLICES, STORAGE
 from bench.sim.plan_groups import GROUPS
-from bench.sim.refusal import PERMIT, REFUSED_AS, REFUSED_AT
+from bench.sim.refusal import PERMIT, REFUSED_AS, REFUSED_AT, RESERVE
 from bench.sim.sim_objects import HOST
 from bench.sim.sim_plan import Plan, configurations
 from bench.sim.sim_run import play
@@ -310,6 +310,7 @@ def test_a_disk_that_is_made_counts_as_the_claim_did_for_which_it_is() -> None:
 
 NOMINATES = "facts.queue.nominator.nominate(uid, node_name, priority)"
 GANG_GATES = "GenericWorkload=true,GangScheduling=true"
+AWARE_GATES = f"{GANG_GATES},WorkloadAwarePreemption=true"
 
 
 def whole_node_gang(at_s: float, priority: int = 0) -> list[Action]:
@@ -341,6 +342,21 @@ def is_gang_bound(plan: Plan) -> bool:
     return any("POST default/pods/g0/binding" in line for line in outcome.story)
 
 
+def test_a_gang_of_which_somebody_refuses_one_is_tried_for_good() -> None:
+    """Each time after its back-off, as it waits for nothing that anybody could tell it of; what is
+    assumed of it meanwhile comes to nothing, and nothing else moves."""
+    gang = whole_node_gang(3.0)
+    gang[2].what["labels"] = {REFUSED_AT: RESERVE, REFUSED_AS: "no"}
+    plan = story(node("n0", "2"), *gang)._replace(
+        feature_gates=GANG_GATES, configurations=configurations({"refused"})
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 0
+    alike = "{GROUP, REFUSED_AT}"
+    assert kind_of_failure(plan, "bench.sim.gang_rules", alike, "{GROUP}") == "gang left behind"
+
+
 def test_a_gang_is_kept_away_by_small_pods_unless_room_is_held_for_it() -> None:
     assert not is_gang_bound(starving(0.0))
     assert is_gang_bound(starving(13.0))
@@ -352,7 +368,7 @@ def evictions_for_a_gang(reservation_s: float) -> int:
     """A node is full of pods that matter less than a gang, and ten more of these wait."""
     smalls = [pod(0.0, f"p{number}") for number in range(12)]
     plan = story(node("n0", "2"), *smalls, *whole_node_gang(3.0, priority=1000))._replace(
-        feature_gates=f"{GANG_GATES},WorkloadAwarePreemption=true", gang_reservation_s=reservation_s
+        feature_gates=AWARE_GATES, gang_reservation_s=reservation_s
     )
     outcome = play(plan, is_told=True)
     assert outcome.failure is None
@@ -366,6 +382,45 @@ def test_others_go_for_a_gang_again_and_again_unless_what_they_leave_is_held_for
         assert evictions_for_a_gang(20.0) > 2
 
 
+def test_who_goes_for_a_gang_is_least_important_and_whom_no_budget_keeps() -> None:
+    pods = [pod(1.0, f"p{number}", 10 * number) for number in range(4)]
+    pods[0].what["labels"] = {"app": "a"}
+    kept = Action(0.0, "create_budget", {"name": "b", "app": "a", "allowed": 0})
+    plan = story(kept, node("n0", "4"), *pods, *whole_node_gang(3.0, priority=1000))
+    plan = plan._replace(feature_gates=AWARE_GATES)
+    outcome = play(plan, is_told=True)
+    assert outcome.failure is None
+    gone = {line.split()[-1] for line in outcome.story if "sends DELETE" in line}
+    assert gone == {"default/pods/p1", "default/pods/p2"}
+    assert outcome.bound_count == 6
+    module = "workers.scorer.group_preemption"
+    budgets = ", ~self._is_violating[left]"
+    assert kind_of_failure(plan, module, budgets, "") == "group eviction"
+    puts_back = "            if found is not None:\n"
+    assert kind_of_failure(plan, module, puts_back, "            if False:\n") == "group eviction"
+
+
+def test_a_group_that_goes_as_a_whole_does_so_for_a_gang() -> None:
+    """Also where the room of one of its pods would do."""
+    spec = {"schedulingPolicy": {"basic": {}}, "disruptionMode": "PodGroup"}
+    whole = [pod(1.0, name) for name in ("w0", "w1")]
+    for each in whole:
+        each.what["spec"]["schedulingGroup"] = {"podGroupName": "w"}
+    plan = story(
+        node("n0", "3"),
+        create(GROUPS, "w", 0.5, spec=spec),
+        *whole,
+        *whole_node_gang(3.0, priority=1000),
+    )._replace(feature_gates=AWARE_GATES)
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 4
+    alone = "np.isin(group_id, np.array(list(whole), np.int64))"
+    module = "workers.scorer.group_preemption"
+    kind = kind_of_failure(plan, module, alone, "np.zeros(len(used), np.bool_)")
+    assert kind == "group eviction"
+
+
 def test_who_had_to_leave_room_alone_that_is_held_for_a_group_is_not_told_who_has_it() -> None:
     """It matters less than the group, and more than each pod of it: otherwise each would have the other
     go for ever."""
@@ -377,7 +432,7 @@ def test_who_had_to_leave_room_alone_that_is_held_for_a_group_is_not_told_who_ha
         *whole_node_gang(3.0, priority=1000),
         pod(4.0, "less", 500),
         pod(8.0, "last", -1),  # Until then the deletions are under way.
-    )._replace(feature_gates=f"{GANG_GATES},WorkloadAwarePreemption=true", gang_reservation_s=20.0)
+    )._replace(feature_gates=AWARE_GATES, gang_reservation_s=20.0)
     assert is_gang_bound(plan)
     assert play(plan).bound_count == 4
     rule = "self._mattered_more(victim, pod, queued)"
