@@ -22,6 +22,7 @@ from shared.errors import OperationalError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.binding_api import Skipped
 from shared.kube.binding_work import ClaimWork, claim_work
+from shared.messages.codec import Drain
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -33,7 +34,6 @@ from shared.messages.from_binder import (
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
-    Drain,
     PreemptPods,
     ReleaseClaim,
     ReportPods,

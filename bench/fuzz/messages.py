@@ -40,7 +40,7 @@ from shared.feature_gates import FeatureGates
 from shared.limits import PROCESSES_MAX
 from shared.messages import admin, from_scorer, to_binder, to_scorer
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST
-from shared.messages.codec import Codec
+from shared.messages.codec import Codec, Drain
 from shared.messages.frames import Buffer, seal, unseal
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.from_scorer import FROM_SCORER
@@ -93,7 +93,7 @@ _UNSAID: Final[Mapping[str, Sequence[Any]]] = {
             EPOCH, 1, [to_scorer.ExtendedTask(1, 1, False, "default", "p", "u")]
         ),
         to_scorer.PodsOnNodes(EPOCH, 1, [to_scorer.PodOnNode(0, 0, "default", "p", "u")]),
-        to_scorer.Drain(), to_scorer.GreetAgain(), to_scorer.ScorerRefused("why"),
+        Drain(), to_scorer.GreetAgain(), to_scorer.ScorerRefused("why"),
     ),
 }  # fmt: skip
 """What those clusters have no reason to say."""

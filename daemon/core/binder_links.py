@@ -12,6 +12,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
 from shared.kube.pod_record import decode_template
 from shared.messages import to_binder
+from shared.messages.codec import Drain
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -155,7 +156,7 @@ class BinderLinks(Part):
 
     def drain(self) -> None:
         for peer in self._outgoing.binders.peers():
-            self._outgoing.effects.append(Tell(Channel.BINDERS, peer, to_binder.Drain()))
+            self._outgoing.effects.append(Tell(Channel.BINDERS, peer, Drain()))
 
     def next_wakeup_s(self) -> float:
         """When a binder may have been silent for too long."""

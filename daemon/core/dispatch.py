@@ -206,9 +206,6 @@ class ScorerFleet(Peers[Scorer]):
     def attempt_count(self) -> int:
         return sum(len(scorer.attempts) for scorer in self._by_peer.values())
 
-    def have_work(self) -> bool:
-        return any(scorer.attempts for scorer in self._by_peer.values())
-
     def awaited_count(self) -> int:
         """The same without those that wait for extenders: that may take long, and they lose nothing
         if the scorer ends meanwhile."""

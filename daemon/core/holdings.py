@@ -4,6 +4,7 @@ A placement touches most of it: the cache, the queue, a nomination, a binder's o
 part (`Part`) is given both: what is so, and what others are to do about it.
 """
 
+from collections.abc import Callable
 from functools import partial
 
 import msgspec
@@ -11,7 +12,7 @@ import msgspec
 from daemon.core.bindings import BinderPool
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
-from daemon.core.counters import Counters
+from daemon.core.counters import Counters, begin_at_zero
 from daemon.core.dispatch import ScorerFleet
 from daemon.core.events import Effect, Note
 from daemon.core.nominations import Evictions, NominationBook
@@ -43,13 +44,16 @@ class ClusterFacts:
         frameworks: dict[str, Framework],
         plugins: OwnerPlugins,
         now_s: float,
-        counters: Counters,
-        patches: StatusPatches,
+        stopwatch: Callable[[], float],
     ) -> None:
+        """`stopwatch`: as `Counters` has it."""
         self.settings, self.frameworks, self.plugins = settings, frameworks, plugins
         self.is_standby = settings.is_candidate
         """Another leads."""
-        self._counters = counters
+        self.counters = Counters(stopwatch)
+        begin_at_zero(self.counters, frameworks)
+        self.patches = StatusPatches()
+        """Of pending pods' statuses, until a binder is told."""
         self.cache = cache = Cache(settings.assumed_pod_ttl_s, settings.gates)
         self.checker = Checker(cache.view, plugins.checked(frameworks))
         self.suspects = Suspects()
@@ -64,7 +68,7 @@ class ClusterFacts:
             release=cache.classes.release,
         )
         self.waiting = WaitingPods(plugins, queue, cache.view)
-        self.nominations = NominationBook(cache, queue, patches)
+        self.nominations = NominationBook(cache, queue, self.patches)
         known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
         self.syncs = Syncs(known + [custom_kind(name) for name in settings.custom_kinds])
 
@@ -75,8 +79,8 @@ class ClusterFacts:
         if self.settings.preempts_async:
             beside[DEFAULT_PREEMPTION] = GATED_BY_EVICTIONS
         registrations = {name: {**of, **beside} for name, of in self.plugins.registrations.items()}
-        on_hint = partial(self._counters.observe, "hint_s")
-        return Wakeups(registrations, self.cache.view, self._counters.stopwatch, on_hint)
+        on_hint = partial(self.counters.observe, "hint_s")
+        return Wakeups(registrations, self.cache.view, self.counters.stopwatch, on_hint)
 
     def _gate_of(self, pod: QueuedPod) -> str | None:
         """Who keeps the pod out of the active queue, if anybody does; asked whenever it could enter it.
@@ -92,17 +96,17 @@ class ClusterFacts:
             return PARKED
         gate, victims = None, self.evictions.victims
         if pod_class.may_be_gated or (victims and (record.group or record.uid in victims)):
-            begun_s = self._counters.stopwatch()
+            begun_s = self.counters.stopwatch()
             if pod_class.may_be_gated:
                 gate = self.plugins.gate_of(pod, self.cache.view)
             if gate is None and victims and self.evictions.holds_back(record):
                 gate = DEFAULT_PREEMPTION
             # Success whatever came of it, as upstream (runPreEnqueuePlugins).
-            took_s = self._counters.stopwatch() - begun_s
-            self._counters.took("PreEnqueue", pod_class.profile, took_s)
+            took_s = self.counters.stopwatch() - begun_s
+            self.counters.took("PreEnqueue", pod_class.profile, took_s)
         else:
             pre_enqueue = "PreEnqueue", "Success", pod_class.profile
-            self._counters.observed["extension_point_s", pre_enqueue, 0.0] += 1
+            self.counters.observed["extension_point_s", pre_enqueue, 0.0] += 1
         if gate is None and record.group:
             gate = self.groups.gate_of(pod)
         return gate
@@ -127,12 +131,8 @@ class ClusterFacts:
 class OutgoingWork:
     """What other processes have in hand, and what they and people are to be told."""
 
-    def __init__(
-        self, epoch: int, facts: ClusterFacts, counters: Counters, patches: StatusPatches
-    ) -> None:
-        self.epoch, self.counters = epoch, counters
-        self.patches = patches
-        """Of pending pods' statuses, until a binder is told."""
+    def __init__(self, epoch: int, facts: ClusterFacts) -> None:
+        self.epoch, self.counters, self.patches = epoch, facts.counters, facts.patches
         self._facts, settings = facts, facts.settings
         self.effects: list[Effect] = []
         """What is to be done, in order; whoever changes something adds to it."""

@@ -24,6 +24,7 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.extenders.extender_verdicts import asked_of_scorers
 from shared.limits import SENT_AWAY_MAX
 from shared.messages import to_scorer
+from shared.messages.codec import Drain
 from shared.messages.from_scorer import (
     AskForPods,
     Failure,
@@ -219,7 +220,7 @@ class ScorerLinks(Part):
             self._send_everything(settled)
 
     def _send_everything(self, settled: dict[int, int]) -> None:
-        full = self._outgoing.snapshots.full(settled, self._outgoing.scorers.next_ticket)
+        full, buffers = self._outgoing.snapshots.full(settled, self._outgoing.scorers.next_ticket)
         for peer, reason in self._resyncs.items():
             scorer = self._outgoing.scorers.get(peer)
             if scorer is None:
@@ -227,7 +228,7 @@ class ScorerLinks(Part):
             scorer.is_ready = True
             self._outgoing.counters[Count.RESYNCS] += 1
             self._outgoing.note("full_snapshot_sent", worker=scorer.index, reason=reason)
-            self._outgoing.effects.append(Tell(Channel.SCORERS, peer, full.message, full.buffers))
+            self._outgoing.effects.append(Tell(Channel.SCORERS, peer, full, buffers))
         self._resyncs.clear()
 
     def hand_out(self, now_s: float) -> None:
@@ -290,9 +291,9 @@ class ScorerLinks(Part):
 
     def drain(self) -> None:
         for scorer in self._outgoing.scorers.ready():
-            self._tell(scorer.peer, to_scorer.Drain())
+            self._tell(scorer.peer, Drain())
 
     def next_wakeup_s(self) -> float:
         """When a scorer may have been silent for too long; it counts only if it has pods in hand."""
         scorers = self._outgoing.scorers
-        return scorers.next_silent_s() if scorers.have_work() else math.inf
+        return scorers.next_silent_s() if scorers.attempt_count() else math.inf

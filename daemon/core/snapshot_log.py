@@ -4,8 +4,6 @@ A snapshot at generation G contains every change up to G and none after. Deltas 
 that a scorer notices a lost one; a full snapshot says which delta comes next.
 """
 
-from typing import NamedTuple
-
 import msgspec
 
 from daemon.core.cache import Cache
@@ -14,11 +12,6 @@ from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_de
 from shared.columns.journal import START
 from shared.framework.object_store import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
-
-
-class FullSnapshot(NamedTuple):
-    message: SnapshotFull
-    buffers: list[Buffer]
 
 
 class SnapshotLog:
@@ -80,7 +73,7 @@ class SnapshotLog:
         self.skip(settled)
         self.sequence += 1
 
-    def full(self, settled: dict[int, int], next_ticket: int) -> FullSnapshot:
+    def full(self, settled: dict[int, int], next_ticket: int) -> tuple[SnapshotFull, list[Buffer]]:
         """Everything as of the last delta. Call after `delta` or `skip`, so that nothing is newer."""
         cache = self._cache
         assert self._position == cache.journal.position, "a full snapshot follows a delta"
@@ -95,7 +88,7 @@ class SnapshotLog:
             nominations=cache.view.nominations.all(),
         )
         message = SnapshotFull(*self._where(), dict(settled), msgspec.Raw(body), next_ticket)
-        return FullSnapshot(message, buffers)
+        return message, buffers
 
     def _where(self) -> tuple[int, int, int]:
         return self._epoch, self.sequence, self._cache.generation

@@ -28,7 +28,6 @@ from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.binder_links import BinderLinks
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer
-from daemon.core.counters import Counters, begin_at_zero
 from daemon.core.events import Effect, Event, LeaseTaken, Tell
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
@@ -40,7 +39,6 @@ from daemon.core.permit_stage import PermitStage
 from daemon.core.preemptions import Preemptions
 from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
-from daemon.core.status_patches import StatusPatches
 from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
 from shared.messages.admin import AdminRequest, StopRequest, TextAnswer
@@ -70,12 +68,14 @@ class SchedulerState:
     ) -> None:
         """`in_hand`: for an owner that is to take objects one by one, and say which. `stopwatch`: as
         `Counters` has it."""
-        counters, patches = Counters(stopwatch), StatusPatches()
-        begin_at_zero(counters, frameworks)
-        self.facts = facts = ClusterFacts(settings, frameworks, plugins, now_s, counters, patches)
-        self.outgoing = outgoing = OutgoingWork(epoch, facts, counters, patches)
+        self.facts = facts = ClusterFacts(settings, frameworks, plugins, now_s, stopwatch)
+        self.outgoing = outgoing = OutgoingWork(epoch, facts)
         self.cache, self.queue, self.nominations = facts.cache, facts.queue, facts.nominations
-        self.counters, self.scorers, self.binders = counters, outgoing.scorers, outgoing.binders
+        self.counters, self.scorers, self.binders = (
+            facts.counters,
+            outgoing.scorers,
+            outgoing.binders,
+        )
         self._changes = changes = ClusterChanges(facts, outgoing)
         self._ends = AttemptEnds(facts, outgoing)
         self._permit = PermitStage(facts, outgoing, changes, self._ends)

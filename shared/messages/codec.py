@@ -23,6 +23,10 @@ class Message(msgspec.Struct, array_like=True, frozen=True):
     """Base: positional on the wire, immutable in hand."""
 
 
+class Drain(Message, frozen=True, tag="X"):
+    """To a scorer or a binder: take nothing more, finish what is in hand, then exit."""
+
+
 class Codec(Generic[M]):
     """The messages that one side of a channel may send."""
 

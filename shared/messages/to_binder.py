@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from shared.messages.codec import Codec, Message
+from shared.messages.codec import Codec, Drain, Message
 
 
 class Decision(msgspec.Struct, array_like=True, frozen=True, gc=False):
@@ -153,10 +153,6 @@ class PreemptPods(Message, frozen=True, tag="bP"):
     releases: list[ReleaseClaim]
     lease_term: int = 0
     """As in `BindPods`."""
-
-
-class Drain(Message, frozen=True, tag="bX"):
-    """Take no more orders; finish those in flight; then exit."""
 
 
 class Welcome(Message, frozen=True, tag="bW"):

@@ -9,7 +9,7 @@ from typing import Annotated, Final, NamedTuple
 import msgspec
 
 from shared.limits import RUN_PODS_MAX, TICKET_MAX
-from shared.messages.codec import Codec, Message
+from shared.messages.codec import Codec, Drain, Message
 
 Ticket = Annotated[int, msgspec.Meta(ge=0, le=TICKET_MAX)]
 """Of an attempt. A scorer counts on from it, and says which one it has in hand."""
@@ -151,10 +151,6 @@ class PodsOnNodes(Message, frozen=True, tag="sN"):
     epoch: int
     request_id: int
     pods: list[PodOnNode]
-
-
-class Drain(Message, frozen=True, tag="sX"):
-    """Finish what is in hand, then exit."""
 
 
 class GreetAgain(Message, frozen=True, tag="sG"):

@@ -176,8 +176,8 @@ def test_a_class_has_a_name_of_its_own() -> None:
     assert set(twice) <= NAMED_TWICE, twice
 
 
-NAMED_TWICE: Final = {"NodeAffinity", "DefaultBinder", "Drain"}
-"""A plugin and what a pod says to it, a plugin and who carries it out, a message to each worker."""
+NAMED_TWICE: Final = {"NodeAffinity", "DefaultBinder"}
+"""A plugin and what a pod says to it, a plugin and who carries it out."""
 
 
 def test_exceptions_to_the_checkers_say_why() -> None:

@@ -16,8 +16,9 @@ from bench.apiserver import api_status as status
 from bench.apiserver.api_faults import Disconnect, Refuse
 from shared import exit_codes
 from shared.child_plan import ChildPlan
+from shared.messages.codec import Drain
 from shared.messages.from_binder import BinderReady, BindFailureReason
-from shared.messages.to_binder import Drain, ReportPods, StatusPatch, Welcome
+from shared.messages.to_binder import ReportPods, StatusPatch, Welcome
 from shared.runtime_options import RuntimeOptions
 from shared.transport.owner_sockets import OwnerSockets
 from tests.support.binder_stage import EPOCH, EVENTS, Stage, World

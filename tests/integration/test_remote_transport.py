@@ -14,9 +14,10 @@ import pytest
 import zmq
 
 from shared.errors import ConfigurationError, ProtocolVersionError
+from shared.messages.codec import Drain
 from shared.messages.frames import MAGIC, PROTOCOL_VERSION, seal
 from shared.messages.from_scorer import ScorerHello
-from shared.messages.to_scorer import Drain, SnapshotDelta
+from shared.messages.to_scorer import SnapshotDelta
 from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, SUBSCRIBER_TOPIC, Channel
 from shared.transport.heard import PeerGone, Said
 from shared.transport.keys import write_keys

@@ -23,7 +23,7 @@ from shared.kube.api.core_v1 import Node
 from shared.kube.api.meta_v1 import ObjectMeta
 from shared.messages import frames
 from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
-from shared.messages.codec import Codec, M
+from shared.messages.codec import Codec, Drain, M
 from shared.messages.from_binder import FROM_BINDER, BinderHello, BindReport, FromBinder
 from shared.messages.from_scorer import ResyncRequest, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import TO_BINDER, BindPods, ToBinder, Welcome
@@ -36,7 +36,7 @@ from shared.messages.to_owner import (
     NodeDeleted,
     StartSync,
 )
-from shared.messages.to_scorer import SNAPSHOTS, Drain, SnapshotDelta, SnapshotFull
+from shared.messages.to_scorer import SNAPSHOTS, SnapshotDelta, SnapshotFull
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.heard import PeerGone, Said

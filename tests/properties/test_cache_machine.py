@@ -219,9 +219,9 @@ class CacheMachine(RuleBasedStateMachine):
             apply_delta(
                 self.copy, self.copy_pods, decode_delta(snapshot.message.body), snapshot.buffers
             )
-        full = self.log.full({}, next_ticket=1)
+        full, buffers = self.log.full({}, next_ticket=1)
         fresh, fresh_pods = NodeTable(), PodTable()
-        apply_delta(fresh, fresh_pods, decode_delta(full.message.body), full.buffers)
+        apply_delta(fresh, fresh_pods, decode_delta(full.body), buffers)
         rows = self.cache.nodes.named_rows()
         for pods in (self.copy_pods, fresh_pods):
             assert _pods_of(pods) == _pods_of(self.cache.pod_table)

@@ -365,8 +365,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     def start_anew(self) -> None:
         """The worker asks for everything."""
         self.publish()
-        full = self.log.full({0: self.settled}, next_ticket=1)
-        self.replica.apply_full(full.message, full.buffers)
+        self.replica.apply_full(*self.log.full({0: self.settled}, next_ticket=1))
         view = self.replica.view
         self.fast = FastWays(view, FRAMEWORKS)
         self.engine, self.lone_pods = self.fast.engine, self.fast.lone_pods

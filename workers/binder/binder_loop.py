@@ -30,6 +30,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from shared.clock import Clock
+from shared.messages.codec import Drain
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -44,7 +45,6 @@ from shared.messages.measured import measured_by
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
-    Drain,
     PreemptPods,
     ReportPods,
     StatusPatch,

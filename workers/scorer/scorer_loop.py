@@ -15,6 +15,7 @@ from shared.feature_gates import DEFAULT_GATES, FeatureGates
 from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
 from shared.framework.runtime.registry import BuiltProfile
 from shared.limits import EARLY_DELTAS_MAX
+from shared.messages.codec import Drain
 from shared.messages.from_scorer import (
     FORESEEN_MAX,
     Forecast,
@@ -26,7 +27,6 @@ from shared.messages.from_scorer import (
 )
 from shared.messages.measured import measured_by
 from shared.messages.to_scorer import (
-    Drain,
     GreetAgain,
     PodsOnNodes,
     ScheduleExtended,

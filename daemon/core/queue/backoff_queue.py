@@ -16,8 +16,7 @@ import math
 from collections.abc import Iterator
 from typing import Final
 
-from daemon.core.queue.active import QueueKey
-from daemon.core.queue.pod_line import PodLine
+from daemon.core.queue.pod_line import PodLine, QueueKey
 from daemon.core.queue.queued_pod import Place, QueuedPod
 
 WINDOW_S: Final = 1.0

@@ -2,17 +2,29 @@
 
 Taking one out leaves a dead entry, which is skipped; when half of all are dead they are swept out. So
 every operation is O(log n), for pods that come in order O(1), and memory is at most twice the pods.
+
+Pods that can be tried now are such a line. Their order is the QueueSort plugin's, PrioritySort's by
+default: higher priority first, then the earlier timestamp; the arrival number makes it total, so that
+the same calls always give the same order. Pods whose placement the owner refused go before all others of
+their priority, in the same order among themselves.
+
+Rules: pkg/scheduler/framework/plugins/queuesort and pkg/scheduler/backend/queue/active_queue.go, v1.36.
 """
 
 import heapq
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
 
 Key = tuple[float, ...]
 Entry = tuple[Key, int, QueuedPod]
 """The key; the pod's arrival number, which makes the order total; the pod."""
+
+QueueKey = Callable[[int, float], Key]
+"""QueueSort: (priority, time of queueing in seconds) -> pods are taken in ascending order of it. The
+first part is the pod's importance: pods whose placement was refused go before all others that have
+the same."""
 
 
 class PodLine:
@@ -79,3 +91,26 @@ class PodLine:
         """A pod that was taken out and came back has another arrival number than its old entry."""
         _, arrival, pod = entry
         return pod.arrival == arrival and pod.place is self._place
+
+
+class ActiveQueue(PodLine):
+    """By importance; whether the pod was not refused; and its key."""
+
+    def __init__(self, queue_key: QueueKey) -> None:
+        super().__init__(Place.ACTIVE)
+        self._queue_key = queue_key
+
+    def push(self, pod: QueuedPod) -> None:
+        key = self._queue_key(pod.priority, pod.timestamp_s)
+        self.put(pod, (key[0], True, *key))
+
+    def push_head(self, pod: QueuedPod) -> None:
+        key = self._queue_key(pod.priority, pod.timestamp_s)
+        pod.place = Place.ACTIVE
+        self.count += 1
+        heapq.heappush(self._heap, ((key[0], False, *key), pod.arrival, pod))
+
+    def first_in_line(self) -> QueuedPod | None:
+        """The most important pod, left where it is; None also where somebody has pushed in."""
+        first = self.first() if self._line and not self._heap else None
+        return None if first is None else first[2]

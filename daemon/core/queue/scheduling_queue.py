@@ -30,11 +30,11 @@ from typing import Final
 import msgspec
 
 from daemon.core.pod_classes import PodClass
-from daemon.core.queue.active import ActiveQueue, PreEnqueue, QueueKey
 from daemon.core.queue.backoff_queue import BackoffQueue
 from daemon.core.queue.in_flight import InFlight
 from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
+from daemon.core.queue.pod_line import ActiveQueue, QueueKey
 from daemon.core.queue.queued_pod import NO_PLUGINS, Place, QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
 from daemon.core.queue.wakeups import Strategy, Wakeups
@@ -62,6 +62,11 @@ LEFTOVER_AFTER_S: Final = 300.0
 REFUSALS_IN_A_ROW_MAX: Final = 8
 """A scorer of which too much is refused has its window halved, from 512 pods to the least, 16, in five
 steps (`daemon.core.dispatch`): a pod that is refused more often than this is not held up by others."""
+
+
+PreEnqueue = Callable[[QueuedPod], str | None]
+"""The plugin that keeps a pod out of the queue for now, or None. Asked whenever the pod could become
+active, and not while nothing changes for it."""
 
 
 class QueueSettings(msgspec.Struct, frozen=True):

@@ -4,8 +4,9 @@ import msgspec
 
 from bench.manual_clock import ManualClock
 from bench.null_binder import NullBinder
+from shared.messages.codec import Drain
 from shared.messages.from_binder import BinderHello, BinderReady, BindReport
-from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, StatusPatch, Welcome
+from shared.messages.to_binder import BindPod, BindPods, ReportPods, StatusPatch, Welcome
 from shared.transport.sockets import Connected
 
 EPOCH = 7

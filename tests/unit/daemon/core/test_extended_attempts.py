@@ -7,8 +7,9 @@ from daemon.core.owner_counts import Count
 from shared.extenders.extender_config import ExtenderConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
+from shared.messages.codec import Drain
 from shared.messages.from_scorer import AskForPods, Failure, Placements, Proposals
-from shared.messages.to_scorer import Drain, PodsOnNodes, ScheduleExtended, SchedulePods
+from shared.messages.to_scorer import PodsOnNodes, ScheduleExtended, SchedulePods
 from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline

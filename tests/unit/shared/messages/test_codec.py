@@ -17,7 +17,7 @@ from shared.messages.admin import (
     StopRequest,
     TextAnswer,
 )
-from shared.messages.codec import Codec
+from shared.messages.codec import Codec, Drain
 from shared.messages.frames import seal
 from shared.messages.from_binder import (
     FROM_BINDER,
@@ -38,15 +38,7 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
-from shared.messages.to_binder import (
-    TO_BINDER,
-    BindPod,
-    BindPods,
-    Drain,
-    ReportPods,
-    StatusPatch,
-    Welcome,
-)
+from shared.messages.to_binder import TO_BINDER, BindPod, BindPods, ReportPods, StatusPatch, Welcome
 from shared.messages.to_owner import (
     FROM_ADAPTER,
     TO_ADAPTER,

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from shared.limits import CHILD_STOP_S, QUIET_S
+from shared.messages.codec import Drain
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,
@@ -17,7 +18,7 @@ from shared.messages.from_binder import (
     BindReport,
     FromBinder,
 )
-from shared.messages.to_binder import BindPod, BindPods, Drain, ReportPods, ToBinder, Welcome
+from shared.messages.to_binder import BindPod, BindPods, ReportPods, ToBinder, Welcome
 from shared.transport.sockets import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, at_once, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual

@@ -9,9 +9,9 @@ from bench.manual_clock import ManualClock
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.clock import SystemClock
+from shared.messages.codec import Drain
 from shared.messages.from_scorer import FromScorer, ResyncRequest, ScorerHello
 from shared.messages.to_scorer import (
-    Drain,
     ExtendedTask,
     GreetAgain,
     ScheduleExtended,
@@ -116,8 +116,8 @@ def test_what_an_earlier_owner_wanted_keeps_nobody_waiting(work: ToScorer, is_ea
     """Whether it comes before the new owner's snapshot or after it, no delta is waited for."""
     log = SnapshotLog(Cache(), epoch=2)
     log.skip({})
-    whole = log.full({}, next_ticket=0)
-    came = [FromOwner(whole.message, tuple(whole.buffers))]
+    whole, buffers = log.full({}, next_ticket=0)
+    came = [FromOwner(whole, tuple(buffers))]
     came.insert(0 if is_early else 1, FromOwner(work, ()))
     clock = ManualClock(0.0)
     sockets = LastingSockets([FromOwner(Connected(), ()), *came], clock)

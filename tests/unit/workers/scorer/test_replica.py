@@ -34,8 +34,8 @@ class Owner:
 def started(owner: Owner) -> Replica:
     replica = Replica(0)
     owner.log.skip(owner.settled)
-    full = owner.log.full(owner.settled, next_ticket=1)
-    replica.apply_full(full.message, full.buffers)
+    full, buffers = owner.log.full(owner.settled, next_ticket=1)
+    replica.apply_full(full, buffers)
     return replica
 
 
@@ -53,8 +53,8 @@ def test_a_missed_delta_is_noticed_and_a_full_snapshot_heals_it() -> None:
     later = owner.delta()
     assert not replica.apply_delta(later.message, later.buffers)
     assert not replica.is_whole
-    full = owner.log.full(owner.settled, next_ticket=1)
-    replica.apply_full(full.message, full.buffers)
+    full, buffers = owner.log.full(owner.settled, next_ticket=1)
+    replica.apply_full(full, buffers)
     assert replica.is_whole
     assert {replica.nodes.name_of(row) for row in replica.nodes.order.tolist()} == {
         "n0",
@@ -137,13 +137,13 @@ def test_a_full_snapshot_keeps_what_is_not_settled() -> None:
     class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
     replica = started(owner)
     replica.place(class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
-    full = owner.log.full(owner.settled, next_ticket=1)
-    replica.apply_full(full.message, full.buffers)
+    full, buffers = owner.log.full(owner.settled, next_ticket=1)
+    replica.apply_full(full, buffers)
     assert cpu_of(replica, "n0") == 1000
     owner.settled = {0: 1}
     owner.log.skip(owner.settled)
-    full = owner.log.full(owner.settled, next_ticket=1)
-    replica.apply_full(full.message, full.buffers)
+    full, buffers = owner.log.full(owner.settled, next_ticket=1)
+    replica.apply_full(full, buffers)
     assert cpu_of(replica, "n0") == 0
 
 
@@ -184,8 +184,8 @@ def test_a_class_of_an_unsettled_placement_outlives_a_full_snapshot() -> None:
     owner = Owner()
     replica, class_id = with_a_pod_that_is_deleted(owner)
     owner.log.skip(owner.settled)
-    full = owner.log.full(owner.settled, next_ticket=1)
-    replica.apply_full(full.message, full.buffers)
+    full, buffers = owner.log.full(owner.settled, next_ticket=1)
+    replica.apply_full(full, buffers)
     assert priorities_of_own(replica) == [7]
     assert cpu_of(replica, "n0") == 1000
     replica.drop_tentative()
@@ -225,7 +225,7 @@ def test_an_unsettled_placement_counts_in_the_columns_of_a_full_snapshot() -> No
     replica = started(owners[0])
     replica.place(class_id, 0, proposal_sequence=1)
     owners[1].log.skip(owners[1].settled)
-    full = owners[1].log.full(owners[1].settled, next_ticket=1)
-    replica.apply_full(full.message, full.buffers)
+    full, buffers = owners[1].log.full(owners[1].settled, next_ticket=1)
+    replica.apply_full(full, buffers)
     asked = {name: replica.nodes.requested[replica.nodes.resources.find(name), 0] for name in names}
     assert asked == {"example.com/a": 3, "example.com/b": 0}

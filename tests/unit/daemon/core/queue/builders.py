@@ -4,9 +4,9 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
 from daemon.core.cache import Cache
-from daemon.core.queue.active import PreEnqueue, QueueKey
+from daemon.core.queue.pod_line import QueueKey
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from daemon.core.queue.scheduling_queue import PreEnqueue, QueueSettings, SchedulingQueue
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView, Registrations
 from shared.kube.pod_record import PodRecord, decode_template
