@@ -111,30 +111,30 @@ class Committer(Part):
         self._bind(pod, node_name, now_s)
 
     def judge(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
-        """Checks placements that nothing else came between; what passes is assumed."""
-        counters = self._outgoing.counters
+        """Checks placements that nothing else came between, in order, and assumes what passes. Other
+        rows are marked as changed, so that the next delta puts the scorer's copy of them right.
+        `generation` is that of its copy."""
+        cache, counters = self._facts.cache, self._outgoing.counters
         begun_s = counters.stopwatch()
-        judgement = self._judged(scorer, placements, generation)
-        self._time_reserve(judgement, counters.stopwatch() - begun_s)
-        if len(judgement.accepted) < len(placements.tickets):
-            scorer.refused_generation = self._facts.cache.generation
-        self._outgoing.counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
-        return judgement
-
-    def _judged(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
-        """Checks placements in order and assumes what passes. Rejected rows are marked as changed, so
-        that the next delta puts the scorer's copy of them right. `generation` is that of its copy."""
-        cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
-        nominations = self._facts.nominations
-        judgement = Judgement([], [], [])
         known: list[Placed] = []
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
             attempt = scorer.settle(ticket)
             if attempt is None:  # Not out with this scorer (any more).
-                self._outgoing.counters[Count.PROPOSALS_STALE] += 1
+                counters[Count.PROPOSALS_STALE] += 1
                 cache.touch_row(row)
             else:
                 known.append((attempt, row))
+        judgement = self._judged(known, generation)
+        self._time_reserve(judgement, counters.stopwatch() - begun_s)
+        if len(judgement.accepted) < len(placements.tickets):
+            scorer.refused_generation = cache.generation
+        counters[Count.PROPOSALS_REJECTED] += len(judgement.rejected)
+        return judgement
+
+    def _judged(self, known: list[Placed], generation: int) -> Judgement:
+        cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
+        nominations = self._facts.nominations
+        judgement = Judgement([], [], [])
         begin = 0
         while begin < len(known):
             stretch = known[begin : end_of_stretch(known, begin, checker, cache.view)]
