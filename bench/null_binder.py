@@ -43,8 +43,8 @@ from shared.messages.to_binder import (
 )
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.log import EventLog
+from shared.transport.connection import Connected
 from shared.transport.parent import watch_for_end
-from shared.transport.sockets import Connected
 from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 

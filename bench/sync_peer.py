@@ -4,11 +4,11 @@ The synchronous sister of `AsyncPeer`, without an event loop between the socket 
 trip costs half as much. For the measuring and replaying processes of `bench`.
 """
 
+import select
+import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Generic, Self, TypeVar
-
-import zmq
+from typing import Final, Generic, Self, TypeVar
 
 from shared.errors import FrameError, OperationalError, ProtocolVersionError
 from shared.messages.codec import Codec
@@ -16,19 +16,14 @@ from shared.messages.from_binder import FROM_BINDER, FromBinder
 from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
 from shared.transport.channels import Channel
-from shared.transport.sockets import (
-    Connected,
-    ConnectionWatch,
-    RawSocket,
-    new_socket,
-    note_dropped,
-    receive_now,
-    send_now,
-    wait_ready,
-)
+from shared.transport.connection import RECONNECT_MS, Connected, note_dropped
+from shared.transport.local_stream import LocalStream, connected_stream
+from shared.transport.sockets import Poller
 
 In = TypeVar("In")
 Out = TypeVar("Out")
+
+_MESSAGES_AT_ONCE: Final = 256
 
 
 class NotSentError(OperationalError):
@@ -36,7 +31,7 @@ class NotSentError(OperationalError):
 
 
 class SyncPeer(Generic[Out, In]):
-    """One DEALER. Sends Out, receives In, and is told of each (new) connection by `Connected`."""
+    """Sends Out, receives In, and is told of each (new) connection by `Connected`."""
 
     def __init__(
         self,
@@ -47,50 +42,58 @@ class SyncPeer(Generic[Out, In]):
         incoming: Codec[In],
     ) -> None:
         """`identity` names this life of this process."""
-        self._address = channel.address(runtime_dir)
-        self._context: zmq.Context[RawSocket] = zmq.Context()
-        self._socket = new_socket(self._context, zmq.DEALER, channel, 0)
-        self._socket.setsockopt(zmq.ROUTING_ID, identity.encode())
-        self._connection = ConnectionWatch(self._socket)
+        self._way = runtime_dir, channel, identity.encode()
         self._outgoing = outgoing
         self._incoming = incoming
-        self._ready: set[object] = set()
-        self._poll_list: list[tuple[RawSocket | int, int]] = [
-            (self._socket, zmq.POLLIN),
-            (self._connection.monitor, zmq.POLLIN),
-        ]
-        self._socket.connect(self._address)
+        self._poller = Poller()
+        self._ready: dict[object, int] = {}
+        self._stream: LocalStream | None = None
 
     def watch_fd(self, fd: int) -> Callable[[], bool]:
         """`receive` also wakes up when this becomes readable (signals, the lifeline).
         What is returned says whether it was at the last wait."""
-        self._poll_list.append((fd, zmq.POLLIN))
+        self._poller.watch_fd(fd)
         return lambda: fd in self._ready
 
     def receive(self, timeout_ms: int) -> In | Connected | None:
         """The next message, in order; None if nothing came in time, or a descriptor is ready."""
-        ready = self._ready = wait_ready(self._poll_list, timeout_ms)
-        if self._connection.monitor in ready and self._connection.refresh():
-            return Connected()
-        return self._next() if self._socket in ready else None
+        stream = self._stream
+        if stream is None:
+            stream = self._stream = connected_stream(*self._way)
+            if stream is not None:
+                self._poller.watch_fd(stream.fd)
+                return Connected()
+            self._ready = self._poller.wait(min(timeout_ms, RECONNECT_MS))
+            return None
+        if not stream.received:
+            self._ready = self._poller.wait(timeout_ms)
+            self._flush(stream)
+            stream.receive(_MESSAGES_AT_ONCE)
+        message = self._next(stream)
+        if message is None and stream.is_over:
+            self._stream = None
+            stream.close()
+        return message
 
     def send(self, message: Out, timeout_ms: int = 0) -> None:
         """Waits so long for room (or for an owner); NotSentError if there is none."""
         parts = self._outgoing.encode(message)
-        if send_now(self._socket, parts):
-            return
-        self._socket.poll(timeout_ms, zmq.POLLOUT)
-        if not send_now(self._socket, parts):
-            kind = type(message).__name__
-            raise NotSentError(f"{kind} was not sent: no owner at {self._address} takes it")
+        end_s = time.monotonic() + timeout_ms / 1000
+        while (stream := self._stream) is None or not stream.send(parts):
+            if stream is None or time.monotonic() >= end_s:
+                kind = type(message).__name__
+                address = self._way[1].address(self._way[0])
+                raise NotSentError(f"{kind} was not sent: no owner at {address} takes it")
+            select.select([], [stream.fd], [], max(0.0, end_s - time.monotonic()))
+            stream.flush()
+        self._flush(stream)
 
     def close(self) -> None:
         """Twice is harmless."""
-        if self._socket.closed:
-            return
-        self._connection.close()
-        self._socket.close(0)
-        self._context.term()
+        if self._stream is not None:
+            self._stream.close()
+            self._stream = None
+        self._poller.close()
 
     def __enter__(self) -> Self:
         return self
@@ -98,10 +101,16 @@ class SyncPeer(Generic[Out, In]):
     def __exit__(self, *_: object) -> None:
         self.close()
 
-    def _next(self) -> In | None:
-        while parts := receive_now(self._socket):
+    def _flush(self, stream: LocalStream) -> None:
+        had_unsent = stream.has_unsent
+        stream.flush()
+        if had_unsent:
+            self._poller.await_room(stream.fd, is_full=stream.has_unsent)
+
+    def _next(self, stream: LocalStream) -> In | None:
+        while stream.received:
             try:
-                return self._incoming.decode(parts)[0]
+                return self._incoming.decode(stream.received.popleft())[0]
             except ProtocolVersionError:
                 raise
             except FrameError as error:

@@ -23,9 +23,9 @@ from shared.child_plan import ChildPlan
 from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import NO_EPOCH, AdapterBatch, ToAdapter
 from shared.runtime_options import RuntimeOptions
+from shared.transport.connection import Connected
 from shared.transport.owner_link import OwnerLink
 from shared.transport.runtime_dir import prepare_runtime_dir
-from shared.transport.sockets import Connected
 
 STOP_S: Final = 20.0
 TAKEN_IN_POLL_S: Final = 0.005

@@ -26,9 +26,9 @@ from shared.messages.to_binder import TO_BINDER
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, SnapshotDelta, SnapshotFull
 from shared.transport.channels import Channel
+from shared.transport.connection import Connected
 from shared.transport.heard import PeerGone, Said
 from shared.transport.scorer_sockets import FromOwner, SnapshotDamaged
-from shared.transport.sockets import Connected
 
 LINK_S_MEDIAN: Final = 0.000_1
 RECONNECT_S_MAX: Final = 0.5

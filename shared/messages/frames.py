@@ -40,6 +40,7 @@ Buffer = bytes | bytearray | memoryview
 _PREFIX: Final = struct.Struct("<4sHHI")
 _SINGLE: Final = struct.Struct("<4sHHIQ")
 """The whole header of a message without buffers, which is nearly every message."""
+SINGLE_HEADER_BYTES: Final = _SINGLE.size
 _LENGTH_BYTES: Final = 8
 _ALIGNED_BYTES: Final = 8
 """A column's numbers are read where they lie."""
@@ -71,7 +72,7 @@ def _single_header(body: Buffer) -> bytes:
 
 def unseal(channel: str, parts: Sequence[Buffer]) -> tuple[Buffer, Sequence[Buffer]]:
     """Body and buffers of a message that arrived on `channel`; FrameError if anything is off."""
-    is_single = len(parts) == 2 and len(parts[0]) == _SINGLE.size
+    is_single = len(parts) == 2 and len(parts[0]) == SINGLE_HEADER_BYTES
     if is_single and parts[0] == _single_header(parts[1]):
         return parts[1], parts[2:]  # Nearly every message; what is wrong with others, below.
     if len(parts) < 2:

@@ -1,9 +1,10 @@
 """The table of channels: who binds, which sockets, which messages, what happens under pressure.
 
-The owner binds them all (work and snapshots also on tcp, for workers of other hosts: `remote.py`);
-everybody else connects, so any process may start before any other and be restarted alone. High-water
-marks count messages per connection and add up over both ends: a channel holds at most twice its
-`high_water` in each direction for one peer.
+The owner binds them all; everybody else connects, so any process may start before any other and be
+restarted alone. Work and snapshots are ZeroMQ's, also on tcp for workers of other hosts (`remote.py`);
+the others never leave the host (`local_stream.py`). High-water marks count messages per connection and
+add up over both ends: a channel of ZeroMQ's holds at most twice its `high_water` in each direction for
+one peer, another that and what the kernel's buffer takes.
 
 Under pressure:
 
@@ -14,9 +15,9 @@ Under pressure:
 - snapshots: a subscriber that is too slow loses frames. It notices by the sequence numbers,
   proposes nothing from a copy with a hole, and asks for a full snapshot.
 
-What was queued for a process that dies is lost with it, and so is what a process said last before
-it closed its socket, if the receiver was behind by more than its high-water mark (libzmq then drops
-what the kernel still holds). Epochs, `Hello` and looking first sort both out.
+What was queued for a process that dies is lost with it. Of ZeroMQ's so is what a process said last
+before it closed its socket, if the receiver was behind by more than its high-water mark (libzmq then
+drops what the kernel still holds). Epochs, `Hello` and looking first sort both out.
 """
 
 import enum
@@ -28,20 +29,24 @@ class Channel(enum.StrEnum):
     """The names, as they appear in socket files, logs and errors."""
 
     ADAPTER = "adapter"
-    """Cluster events to the owner; orders to list and watch back (ROUTER/DEALER)."""
+    """Cluster events to the owner; orders to list and watch back."""
     SCORERS = "scorers"
     """Work to scorers, full snapshots on request; proposals back (ROUTER/DEALER)."""
     SNAPSHOTS = "snapshots"
     """Deltas to all scorers (XPUB/SUB)."""
     BINDERS = "binders"
-    """Orders to binders; outcomes back (ROUTER/DEALER)."""
+    """Orders to binders; outcomes back."""
     ADMIN = "admin"
-    """Questions of the command line and the supervisor, any number of clients (ROUTER/DEALER)."""
+    """Questions of the command line and the supervisor, any number of clients."""
 
-    def address(self, runtime_dir: Path) -> str:
+    def path(self, runtime_dir: Path) -> str:
         """On this host. Who may enter the directory (`runtime_dir.py`) may connect; workers of other
         hosts have an entrance of their own, with keys."""
-        return f"ipc://{runtime_dir.absolute() / self.value}.sock"
+        return f"{runtime_dir.absolute() / self.value}.sock"
+
+    def address(self, runtime_dir: Path) -> str:
+        """The same for ZeroMQ."""
+        return f"ipc://{self.path(runtime_dir)}"
 
 
 class Limits(NamedTuple):

@@ -12,7 +12,7 @@ from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer, Admi
 from shared.messages.codec import Message
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
-from shared.transport.sockets import Closing, Connected
+from shared.transport.connection import Closing, Connected
 
 OpenPeer = Callable[[Path, str], AsyncPeer[AdminRequest, AdminAnswer]]
 

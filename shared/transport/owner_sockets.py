@@ -8,7 +8,8 @@ A scorer's messages are held back until its subscription to the snapshots is in 
 answers its Hello with a full snapshot knows that it will be sent every delta published after that.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -25,19 +26,19 @@ from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, ToAdapter
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
+from shared.transport.connection import Closing, note_dropped
 from shared.transport.heard import PeerGone, Said
+from shared.transport.local_entrance import LocalEntrance
 from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
 from shared.transport.sockets import (
-    Closing,
+    Poller,
     RawSocket,
     frames_now,
     messages_now,
     new_socket,
-    note_dropped,
     receive_now,
     send_now,
-    wait_ready,
 )
 
 LINGER_MS: Final = 500
@@ -55,29 +56,28 @@ class OwnerSockets(Closing):
     def __init__(self, runtime_dir: Path) -> None:
         self._lock = OwnerLock(runtime_dir)
         self._context: zmq.Context[RawSocket] = zmq.Context()
+        self._poller = Poller()
         self._sockets: dict[Channel, RawSocket] = {}
+        self._entrances: dict[Channel, LocalEntrance] = {}
         self._subscribers: set[bytes] = set()
         self._held: dict[bytes, list[Said]] = {}
         self._gatekeeper: Gatekeeper | None = None
         try:
             for channel in _ORDER:
-                kind = zmq.XPUB if channel is Channel.SNAPSHOTS else zmq.ROUTER
-                self._sockets[channel] = new_socket(self._context, kind, channel, LINGER_MS)
-                self._bind(channel, channel.address(runtime_dir))
+                with _binding(channel, channel.address(runtime_dir)) as address:
+                    if channel in _OF_ZEROMQ:
+                        kind = _OF_ZEROMQ[channel]
+                        socket = new_socket(self._context, kind, channel, LINGER_MS)
+                        self._sockets[channel] = socket
+                        socket.bind(address)
+                        self._poller.add_socket(socket)
+                    else:
+                        entrance = LocalEntrance(runtime_dir, channel, self._poller)
+                        self._entrances[channel] = entrance
         except BaseException:
             self.close()
             raise
-        self._ready: set[object] = set()
-        self._poll_list: list[tuple[RawSocket | int, int]] = [
-            (socket, zmq.POLLIN) for socket in self._sockets.values()
-        ]
-
-    def _bind(self, channel: Channel, address: str) -> None:
-        try:
-            self._sockets[channel].bind(address)
-        except zmq.ZMQError as error:
-            told = f"cannot bind {address} ({channel}): {error.strerror}"
-            raise AddressInUseError(told) from error
+        self._ready: dict[object, int] = {}
 
     def admit_workers(self, entrance: WorkersEntrance) -> None:
         """Lets workers of other hosts in from now on; AddressInUseError if the ports are taken.
@@ -87,15 +87,16 @@ class OwnerSockets(Closing):
         """
         assert self._gatekeeper is None, "the entrance is open"
         self._gatekeeper = Gatekeeper(self._context, entrance.allowed_path)
-        self._poll_list.append((self._gatekeeper.socket, zmq.POLLIN))
+        self._poller.add_socket(self._gatekeeper.socket)
         for channel, address in entrance.addresses.items():
             entrance.prepare(self._sockets[channel])
-            self._bind(channel, address)
+            with _binding(channel, address):
+                self._sockets[channel].bind(address)
 
     def watch_fd(self, fd: int) -> Callable[[], bool]:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
         What is returned says whether it was at the last wait."""
-        self._poll_list.append((fd, zmq.POLLIN))
+        self._poller.watch_fd(fd)
         return lambda: fd in self._ready
 
     def poll(self, timeout_ms: int) -> list[Said | PeerGone]:
@@ -104,16 +105,21 @@ class OwnerSockets(Closing):
         May return early with nothing (a message was damaged or held back, a descriptor is ready).
         """
         received: list[Said | PeerGone] = []
-        ready = self._ready = wait_ready(self._poll_list, timeout_ms)
+        has_more = any(entrance.has_more for entrance in self._entrances.values())
+        ready = self._ready = self._poller.wait(0 if has_more else timeout_ms)
         if self._gatekeeper is not None and self._gatekeeper.socket in ready:
             self._gatekeeper.answer()
-        for channel, socket in self._sockets.items():
-            if socket not in ready:
+        for channel in _ORDER:
+            entrance = self._entrances.get(channel)
+            if entrance is not None:
+                for peer, parts in entrance.take(ready, LIMITS[channel].drained_per_poll):
+                    self._take(channel, peer, parts, received)
+            elif self._sockets[channel] not in ready:
                 continue
-            if channel is Channel.SNAPSHOTS:
-                self._take_subscriptions(socket, received)
+            elif channel is Channel.SNAPSHOTS:
+                self._take_subscriptions(self._sockets[channel], received)
             else:
-                self._take_messages(channel, socket, received)
+                self._take_messages(channel, self._sockets[channel], received)
         return received
 
     def send(
@@ -127,8 +133,13 @@ class OwnerSockets(Closing):
         buffers are not copied: they may not change any more."""
         kind, outgoing = _OUTGOING[channel]
         assert isinstance(message, kind), f"{type(message).__name__} on channel {channel}"
-        parts = [peer, *outgoing.encode(message, buffers)]
-        return send_now(self._sockets[channel], parts, handed_over=True)
+        return self._send(channel, peer, outgoing.encode(message, buffers))
+
+    def _send(self, channel: Channel, peer: bytes, parts: list[Buffer]) -> bool:
+        entrance = self._entrances.get(channel)
+        if entrance is not None:
+            return entrance.send(peer, parts)
+        return send_now(self._sockets[channel], [peer, *parts], handed_over=True)
 
     def publish(self, message: Published, buffers: Sequence[Buffer] = ()) -> None:
         """To all scorers, buffers as with `send`. One that is too slow loses it and notices by the
@@ -139,36 +150,48 @@ class OwnerSockets(Closing):
 
     def close(self) -> None:
         """Closes the sockets and lets the next owner in. Twice is harmless."""
+        for entrance in self._entrances.values():
+            entrance.close(LINGER_MS / 1000)
         for socket in self._sockets.values():
             socket.close()
         if self._gatekeeper is not None:
             self._gatekeeper.close()
+        self._entrances.clear()
         self._sockets.clear()
         self._context.term()
+        self._poller.close()
         self._lock.close()
 
     def _take_messages(
         self, channel: Channel, socket: RawSocket, received: list[Said | PeerGone]
     ) -> None:
-        decode = _INCOMING[channel].decode
         is_signed = channel is Channel.SCORERS and self._gatekeeper is not None
         receive = _receive_signed_now if is_signed else receive_now
         for parts in messages_now(socket, LIMITS[channel].drained_per_poll, receive):
             key_name = bytes(parts.pop()).decode() if is_signed else ""
-            peer = bytes(parts[0])
-            try:
-                message, _ = decode(parts[1:])
-            except FrameError as error:
-                note_dropped(error)
-                if isinstance(error, ProtocolVersionError):
-                    # It cannot read this; that is what tells it.
-                    send_now(socket, [peer, *seal(b"")])
-                continue
-            one = Said(peer, message, key_name)
-            if channel is Channel.SCORERS and peer not in self._subscribers:
-                self._hold(one)
-            else:
-                received.append(one)
+            self._take(channel, bytes(parts[0]), parts[1:], received, key_name)
+
+    def _take(
+        self,
+        channel: Channel,
+        peer: bytes,
+        parts: Sequence[Buffer],
+        received: list[Said | PeerGone],
+        key_name: str = "",
+    ) -> None:
+        try:
+            message, _ = _INCOMING[channel].decode(parts)
+        except FrameError as error:
+            note_dropped(error)
+            if isinstance(error, ProtocolVersionError):
+                # It cannot read this; that is what tells it.
+                self._send(channel, peer, seal(b""))
+            return
+        one = Said(peer, message, key_name)
+        if channel is Channel.SCORERS and peer not in self._subscribers:
+            self._hold(one)
+        else:
+            received.append(one)
 
     def _hold(self, one: Said) -> None:
         if one.peer not in self._held and len(self._held) >= HELD_PEERS_MAX:
@@ -204,6 +227,9 @@ _ORDER: Final = (
     Channel.ADAPTER,
 )
 
+_OF_ZEROMQ: Final = {Channel.SNAPSHOTS: zmq.XPUB, Channel.SCORERS: zmq.ROUTER}
+"""What workers of other hosts use, too."""
+
 _INCOMING: Final[dict[Channel, Codec[Any]]] = {
     Channel.ADMIN: ADMIN_REQUEST,
     Channel.BINDERS: FROM_BINDER,
@@ -216,6 +242,15 @@ _OUTGOING: Final[dict[Channel, tuple[Any, Codec[Any]]]] = {
     Channel.SCORERS: (ToScorer, TO_SCORER),
     Channel.ADAPTER: (ToAdapter, TO_ADAPTER),
 }
+
+
+@contextmanager
+def _binding(channel: Channel, address: str) -> Iterator[str]:
+    try:
+        yield address
+    except (OSError, zmq.ZMQError) as error:
+        told = f"cannot bind {address} ({channel}): {error.strerror}"
+        raise AddressInUseError(told) from error
 
 
 def _receive_signed_now(socket: RawSocket) -> list[Buffer]:

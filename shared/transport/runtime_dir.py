@@ -1,7 +1,7 @@
 """The runtime directory: private, and with one owner.
 
-Its mode is 0700: whoever can open the sockets there can give orders. ZeroMQ removes an existing socket
-file before it binds, even that of a live owner, so the owner takes a lock first; the kernel drops the
+Its mode is 0700: whoever can open the sockets there can give orders. An existing socket file is removed
+before another is bound, even that of a live owner, so the owner takes a lock first; the kernel drops the
 lock when its process dies, however it dies, and the socket files that a dead owner left are replaced.
 """
 
@@ -14,7 +14,7 @@ from typing import Final
 
 from shared.errors import ConfigurationError, OperationalError
 from shared.transport.channels import Channel
-from shared.transport.sockets import Closing
+from shared.transport.connection import Closing
 
 _PRIVATE_MODE: Final = 0o700
 _IPC_PATH_BYTES_MAX: Final = 107

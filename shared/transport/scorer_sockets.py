@@ -21,19 +21,17 @@ from shared.messages.frames import MAGIC, Buffer
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
+from shared.transport.connection import Closing, Connected, note_dropped
 from shared.transport.remote import RemoteOwner
 from shared.transport.sockets import (
     COPY_BYTES_MAX,
-    Closing,
-    Connected,
     ConnectionWatch,
+    Poller,
     RawSocket,
     frames_now,
     messages_now,
     new_socket,
-    note_dropped,
     send_now,
-    wait_ready,
 )
 
 LINGER_MS: Final = 500
@@ -80,12 +78,10 @@ class ScorerSockets(Closing):
             if isinstance(way, RemoteOwner):
                 way.prepare(socket)
             socket.connect(_address(way, channel))
-        self._ready: set[object] = set()
-        self._poll_list: list[tuple[RawSocket | int, int]] = [
-            (self._snapshots, zmq.POLLIN),
-            (self._work, zmq.POLLIN),
-            (self._connection.monitor, zmq.POLLIN),
-        ]
+        self._ready: dict[object, int] = {}
+        self._poller = Poller()
+        for socket in (self._snapshots, self._work, self._connection.monitor):
+            self._poller.add_socket(socket)
 
     @property
     def is_connected(self) -> bool:
@@ -99,7 +95,7 @@ class ScorerSockets(Closing):
     def watch_fd(self, fd: int) -> Callable[[], bool]:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
         What is returned says whether it was at the last wait."""
-        self._poll_list.append((fd, zmq.POLLIN))
+        self._poller.watch_fd(fd)
         return lambda: fd in self._ready
 
     def poll(self, timeout_ms: int) -> list[FromOwner]:
@@ -108,7 +104,7 @@ class ScorerSockets(Closing):
         May return early with nothing (the owner went away, a descriptor is ready). RefusedError if
         the owner does not take our key, ProtocolVersionError if it is of another version.
         """
-        ready = self._ready = wait_ready(self._poll_list, timeout_ms)
+        ready = self._ready = self._poller.wait(timeout_ms)
         received: list[FromOwner] = []
         if self._connection.monitor in ready:
             self._is_newly_connected |= self._connection.refresh()
@@ -140,7 +136,7 @@ class ScorerSockets(Closing):
             self._is_newly_connected |= self._connection.refresh()
             if not self._connection.is_connected:
                 return False
-            ready = wait_ready(room_or_news, timeout_ms)
+            ready: set[object] = {one for one, _ in zmq.zmq_poll(room_or_news, timeout_ms)}
             if self._work in ready or not ready:
                 return send_now(self._work, parts)
         return False
@@ -150,6 +146,7 @@ class ScorerSockets(Closing):
         self._snapshots.close()
         self._work.close()
         self._context.term()
+        self._poller.close()
 
     def _take(
         self,

@@ -1,6 +1,6 @@
 """How every ZeroMQ socket here is made, written and read. Knows frames, not messages.
 
-Nothing here waits but `wait_ready`: a send that cannot be queued now says so, a receive that finds
+Nothing here waits but a `Poller`: a send that cannot be queued now says so, a receive that finds
 nothing too.
 
 ZeroMQ reconnects by itself and says nothing. But a new connection means a new owner (or a break in
@@ -8,26 +8,23 @@ which messages were lost), so whoever talks to the owner must greet again. A soc
 (`ConnectionWatch`); it is an in-process socket of its own that has to be polled beside the first.
 """
 
+import select
 import struct
 from collections.abc import Callable, Iterator, Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final
 
 import zmq
 
 from shared.limits import MESSAGE_BYTES_MAX
 from shared.messages.frames import Buffer
-from shared.telemetry.log import EventLog
 from shared.transport.channels import LIMITS, Channel
+from shared.transport.connection import RECONNECT_MS, RECONNECT_MS_MAX
 
 RawSocket = zmq.Socket[bytes]
 
 COPY_BYTES_MAX: Final = 65_536
 """Frames above this are handed over without a copy; below, a copy is cheaper than the bookkeeping
 (a zero-copy frame costs about 3 us, copying 64 kB about as much)."""
-
-RECONNECT_MS: Final = 10
-"""Pods wait for whoever died to be found again, and a try costs microseconds."""
-RECONNECT_MS_MAX: Final = 1000
 
 _EVENT: Final = struct.Struct("=Hi")
 _FAILURES: Final = (
@@ -116,11 +113,6 @@ def frames_now(socket: RawSocket) -> list[zmq.Frame]:
     return frames
 
 
-def wait_ready(items: list[tuple[RawSocket | int, int]], timeout_ms: int) -> set[object]:
-    """The sockets and the file descriptors of `items` that are ready; sleeps until one is."""
-    return {item for item, _ in zmq.zmq_poll(items, timeout_ms)}
-
-
 def can_now(socket: RawSocket, flag: int) -> bool:
     """Whether the socket is readable (POLLIN) or writable (POLLOUT)."""
     events = socket.getsockopt(zmq.EVENTS)
@@ -128,8 +120,48 @@ def can_now(socket: RawSocket, flag: int) -> bool:
     return bool(events & int(flag))  # Of an enumeration, & is a call.
 
 
-class Connected(NamedTuple):
-    """There is a (new) connection to the owner: greet it. What was sent before may be lost."""
+class Poller:
+    """One wait for sockets and descriptors. It asks the kernel, and each socket but once: ZeroMQ's own
+    asks all of them again when one is ready."""
+
+    def __init__(self) -> None:
+        self._epoll = select.epoll()
+        self._sockets: dict[int, RawSocket] = {}
+
+    def add_socket(self, socket: RawSocket) -> None:
+        fd = socket.getsockopt(zmq.FD)
+        assert isinstance(fd, int)
+        self._sockets[fd] = socket
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def watch_fd(self, fd: int) -> None:
+        """Until it is closed."""
+        self._epoll.register(fd, select.EPOLLIN)
+
+    def await_room(self, fd: int, *, is_full: bool) -> None:
+        """Whether one that is watched is also waited for to be writable."""
+        self._epoll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
+
+    def wait(self, timeout_ms: int) -> dict[object, int]:
+        """The sockets that can be read and the descriptors that are ready, with what for (EPOLLIN, ...);
+        sleeps until one is, so long at most (-1: for ever)."""
+        # Their descriptors tell only that something has changed since they were last used.
+        ready: dict[object, int] = {
+            socket: select.EPOLLIN
+            for socket in self._sockets.values()
+            if can_now(socket, zmq.POLLIN)
+        }
+        timeout_s = 0 if ready else timeout_ms / 1000 if timeout_ms >= 0 else None
+        for fd, events in self._epoll.poll(timeout_s):
+            changed = self._sockets.get(fd)
+            if changed is None:
+                ready[fd] = events
+            elif can_now(changed, zmq.POLLIN):
+                ready[changed] = events
+        return ready
+
+    def close(self) -> None:
+        self._epoll.close()
 
 
 class ConnectionWatch:
@@ -166,21 +198,3 @@ class ConnectionWatch:
     def close(self) -> None:
         self._socket.disable_monitor()
         self.monitor.close(0)
-
-
-class Closing:
-    """`with` closes it at the end."""
-
-    def close(self) -> None:
-        raise NotImplementedError
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
-
-def note_dropped(problem: object) -> None:
-    """A message could not be used. A peer gone wild fills no disk: the log has a bound."""
-    EventLog("transport").warning("message_dropped", problem=str(problem))

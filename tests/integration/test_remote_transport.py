@@ -19,12 +19,12 @@ from shared.messages.frames import MAGIC, PROTOCOL_VERSION, seal
 from shared.messages.from_scorer import ScorerHello
 from shared.messages.to_scorer import SnapshotDelta
 from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, SUBSCRIBER_TOPIC, Channel
+from shared.transport.connection import Connected
 from shared.transport.heard import PeerGone, Said
 from shared.transport.keys import write_keys
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.remote import RemoteOwner, WorkersEntrance
 from shared.transport.scorer_sockets import RefusedError, ScorerSockets
-from shared.transport.sockets import Connected
 from tests.support.free_ports import free_port_pair
 from tests.support.waiting import HANG_S
 

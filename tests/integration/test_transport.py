@@ -39,13 +39,14 @@ from shared.messages.to_owner import (
 from shared.messages.to_scorer import SNAPSHOTS, SnapshotDelta, SnapshotFull
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import LIMITS, Channel
+from shared.transport.connection import Connected
 from shared.transport.heard import PeerGone, Said
+from shared.transport.local_stream import connected_stream
 from shared.transport.owner_link import AdminClient, NoAnswerError
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.parent import Lifeline
 from shared.transport.runtime_dir import AddressInUseError
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
-from shared.transport.sockets import Connected
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
@@ -278,24 +279,38 @@ class TestOwner:
     def test_damaged_messages_are_dropped_and_told_and_the_next_is_read(
         self, runtime_dir: Path, owner: OwnerSockets, caplog: pytest.LogCaptureFixture
     ) -> None:
-        context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
-        dealer = context.socket(zmq.DEALER)
-        dealer.connect(Channel.BINDERS.address(runtime_dir))
-        try:
+        binder = connected_stream(runtime_dir, Channel.BINDERS, b"binder-0-a")
+        assert binder is not None
+        with contextlib.closing(binder):
             good = FROM_BINDER.encode(BinderHello(1))
-            dealer.send(b"alone")
-            dealer.send_multipart([b"GET / HTTP/1.1", b""])
-            dealer.send_multipart([good[0], bytes(good[1])[:-1] + b"?"])
-            dealer.send_multipart(ADMIN_REQUEST.encode(StatusRequest()))
-            dealer.send_multipart(good)
+            binder.send([b"alone"])
+            binder.send([b"GET / HTTP/1.1", b""])
+            binder.send([good[0], bytes(good[1])[:-1] + b"?"])
+            binder.send(ADMIN_REQUEST.encode(StatusRequest()))
+            binder.send(good)
             assert one(owner).message == BinderHello(1)
             assert len(dropped(caplog)) == 4
             assert any(
                 "channel binders: cannot be decoded" in problem for problem in dropped(caplog)
             )
-        finally:
-            dealer.close(0)
-            context.term()
+
+    def test_who_comes_again_by_its_name_is_who_is_answered(
+        self, runtime_dir: Path, owner: OwnerSockets
+    ) -> None:
+        former = connected_stream(runtime_dir, Channel.BINDERS, b"binder-0-a")
+        assert former is not None
+        former.send(FROM_BINDER.encode(BinderHello(1)))
+        assert one(owner).message == BinderHello(1)
+        again = connected_stream(runtime_dir, Channel.BINDERS, b"binder-0-a")
+        assert again is not None
+        with contextlib.closing(former), contextlib.closing(again):
+            again.send(FROM_BINDER.encode(BinderHello(2)))
+            got = one(owner)
+            assert got == Said(b"binder-0-a", BinderHello(2))
+            assert owner.send(Channel.BINDERS, got.peer, Welcome(1))
+            again.receive(1)
+            assert TO_BINDER.decode(again.received.popleft())[0] == Welcome(1)
+            assert not former.received
 
     def test_a_second_owner_is_refused_while_the_first_lives_and_welcome_after(
         self, runtime_dir: Path
@@ -445,6 +460,7 @@ class TestAsyncPeer:
         self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
         count = 3 * LIMITS[Channel.BINDERS].high_water
+        is_received = threading.Event()
 
         async def binder() -> list[int]:
             with binder_peer(runtime_dir, "binder-0-a") as peer:
@@ -455,6 +471,7 @@ class TestAsyncPeer:
                     message = await peer.recv()
                     assert isinstance(message, Welcome)
                     epochs.append(message.epoch)
+                is_received.set()
                 return epochs
 
         def serve() -> None:
@@ -462,6 +479,8 @@ class TestAsyncPeer:
             for number in range(count):
                 while not owner.send(Channel.BINDERS, peer, Welcome(number)):
                     owner.poll(1)
+            while not is_received.is_set():
+                owner.poll(1)
 
         thread = threading.Thread(target=serve)
         thread.start()

@@ -54,8 +54,8 @@ from shared.messages.to_binder import (
 from shared.telemetry.log import EventLog
 from shared.telemetry.tally import Tally
 from shared.transport.async_peer import AsyncPeer
+from shared.transport.connection import Connected
 from shared.transport.heartbeat import until_beat_s
-from shared.transport.sockets import Connected
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor

@@ -37,9 +37,9 @@ from shared.messages.to_scorer import (
 )
 from shared.telemetry.log import EventLog
 from shared.telemetry.tally import Tally
+from shared.transport.connection import Connected
 from shared.transport.heartbeat import Heartbeat, until_beat_s
 from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets, SnapshotDamaged
-from shared.transport.sockets import Connected
 from workers.scorer.extended_pods import ExtendedCycle, ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.replica import Replica

@@ -17,8 +17,8 @@ from shared.messages.admin import (
     StopRequest,
     TextAnswer,
 )
+from shared.transport.connection import Connected
 from shared.transport.owner_link import NoAnswerError, OwnerLink
-from shared.transport.sockets import Connected
 
 NOWHERE: Final = Path("/nowhere")
 

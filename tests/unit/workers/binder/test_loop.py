@@ -19,7 +19,7 @@ from shared.messages.from_binder import (
     FromBinder,
 )
 from shared.messages.to_binder import BindPod, BindPods, ReportPods, ToBinder, Welcome
-from shared.transport.sockets import Connected
+from shared.transport.connection import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, at_once, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, NotBound, Outcome

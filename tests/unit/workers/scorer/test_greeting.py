@@ -21,8 +21,8 @@ from shared.messages.to_scorer import (
     TaskRun,
     ToScorer,
 )
+from shared.transport.connection import Connected
 from shared.transport.scorer_sockets import FromOwner, RefusedError
-from shared.transport.sockets import Connected
 from tests.support.lone_scorer import loop_on
 
 
