@@ -17,7 +17,7 @@ from shared.transport.channels import Channel
 from shared.transport.connection import Closing
 
 _PRIVATE_MODE: Final = 0o700
-_IPC_PATH_BYTES_MAX: Final = 107
+_PATH_BYTES_MAX: Final = 107
 """sockaddr_un.sun_path on Linux, without the closing zero."""
 
 SERVICE_RUNTIME_DIR: Final = "/run/berth"
@@ -79,8 +79,8 @@ class OwnerLock(RuntimeDirLock):
 def prepare_runtime_dir(runtime_dir: Path) -> None:
     """Makes the directory, private; refuses one that others can enter, that is not ours, or in which no
     socket can be."""
-    addresses = (channel.address(runtime_dir).removeprefix("ipc://") for channel in Channel)
-    over = max(len(os.fsencode(path)) for path in addresses) - _IPC_PATH_BYTES_MAX
+    longest = max(len(os.fsencode(channel.path(runtime_dir))) for channel in Channel)
+    over = longest - _PATH_BYTES_MAX
     if over > 0:
         problem = f"socket paths would be {over} byte(s) too long; choose a shorter --runtime-dir"
         raise ConfigurationError(str(runtime_dir), [problem])
