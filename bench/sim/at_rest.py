@@ -18,6 +18,7 @@ from bench.sim.oracle import (
     OracleCluster,
     OraclePod,
     cluster_of,
+    is_over,
     may_be_the_first,
     overcommitted,
     pod_of,
@@ -149,7 +150,7 @@ class AtRest:
         state = owner.state
         there, held = {}, {}
         for pod in self._world.pods():
-            if pod["status"].get("phase") not in ("Succeeded", "Failed"):
+            if not is_over(pod):
                 there[pod["metadata"]["uid"]] = pod["spec"].get("nodeName") or ""
         for cached in state.cache.pods():
             if is_poison(cached.record.key.partition("/")[2]):

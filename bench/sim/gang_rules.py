@@ -12,7 +12,7 @@ from typing import Any
 
 from bench.sim.draw import Json
 from bench.sim.extender import is_asked_about
-from bench.sim.oracle import OracleCluster, OraclePod, pod_of, where_it_fits
+from bench.sim.oracle import OracleCluster, OraclePod, is_over, pod_of, where_it_fits
 from bench.sim.permit import GROUP
 from bench.sim.refusal import REFUSED_AT
 from bench.sim.schedule import SimulatedFailure
@@ -56,9 +56,10 @@ def judge_groups(
 ) -> None:
     """When all has come to rest. Only of groups whose pods are alike and look at nobody else: then
     whoever places them in any order finds as many places as there are."""
+    left = [pod_of(pod) for pod in pods if not is_over(pod)]
     for key, group in groups.items():
         spec = group["spec"]
-        members = [each for each in map(pod_of, pods) if each.group == key]
+        members = [pod for pod in left if pod.group == key]
         waiting = [pod for pod in members if not pod.node]
         placed_count = len(members) - len(waiting)
         quorum = spec["schedulingPolicy"].get("gang", {}).get("minCount", 0)

@@ -148,6 +148,11 @@ def pod_of(found: Json) -> OraclePod:
     )
 
 
+def is_over(found: Json) -> bool:
+    """Whether a pod has finished: nobody is told of it any more."""
+    return found["status"].get("phase") in ("Succeeded", "Failed")
+
+
 def _has_preempted(status: Json) -> bool:
     for condition in status.get("conditions") or []:
         if condition.get("type") == "DisruptionTarget":
@@ -175,7 +180,7 @@ def cluster_of(
 ) -> OracleCluster:
     """Of objects of the API; pods that have finished are left out, and those that wait without a
     nomination."""
-    left = [pod for pod in pods if pod["status"].get("phase") not in ("Succeeded", "Failed")]
+    left = [pod for pod in pods if not is_over(pod)]
     placed = [pod_of(pod) for pod in left]
     named = [pod["status"].get("nominatedNodeName") for pod in left]
     return OracleCluster(

@@ -357,6 +357,22 @@ def test_a_gang_of_which_somebody_refuses_one_is_tried_for_good() -> None:
     assert kind_of_failure(plan, "bench.sim.gang_rules", alike, "{GROUP}") == "gang left behind"
 
 
+def test_a_gang_of_which_one_has_finished_is_short_of_one() -> None:
+    refused = {"at": "request", "do": "refuse", "code": 409, "times": 9}
+    plan = story(
+        node("n0", "2"),
+        Action(2.0, "api_fault", {**refused, "method": "POST", "path": "*/g1/binding"}),
+        *whole_node_gang(3.0),
+        Action(3.5, "finish_pod", {"namespace": "default", "name": "g0"}),
+    )._replace(feature_gates=GANG_GATES)
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 1
+    over = "for pod in pods if not is_over(pod)"
+    kind = kind_of_failure(plan, "bench.sim.gang_rules", over, "for pod in pods")
+    assert kind == "gang left behind"
+
+
 def test_a_gang_is_kept_away_by_small_pods_unless_room_is_held_for_it() -> None:
     assert not is_gang_bound(starving(0.0))
     assert is_gang_bound(starving(13.0))
