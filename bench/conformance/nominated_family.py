@@ -83,10 +83,9 @@ class NominatedPods:
         for victim in list(self.victims(best.row, best.victims)):
             if self._mode == "evict":
                 self._cache.remove_pod(victim.record.uid)
-            elif not victim.record.deleted:
-                going = msgspec.structs.replace(
-                    victim.record, deleted=DELETED_AT, is_preempted=True
-                )
+            else:  # One that is going anyway is marked, too.
+                deleted = victim.record.deleted or DELETED_AT
+                going = msgspec.structs.replace(victim.record, deleted=deleted, is_preempted=True)
                 self._cache.add_pod(going)
         self.nominate(record, pod_class, self._cache.nodes.name_of(best.row))
 

@@ -414,7 +414,7 @@ class _Search:
             if (
                 (asked.admin_access or not state.is_taken(device.identity))
                 and self._is_selectable(claim, asked, at)
-                and capacity.fits(asked.capacity, facts.capacity, state.used(device.identity), {})
+                and capacity.fits(asked.capacity, facts.measured, state.used(device.identity), {})
                 and _are_tolerated(facts.taints, asked)
             ):
                 yield at
@@ -451,11 +451,11 @@ class _Search:
         return self._reached[match]
 
     def _has_capacity(self, asked: Alternative, device: DeviceView) -> bool:
-        if not asked.capacity and not device.facts.capacity:
+        if not asked.capacity and not device.facts.measured:
             return True
         return capacity.fits(
             asked.capacity,
-            device.facts.capacity,
+            device.facts.measured,
             self._state.used(device.identity),
             self._taking.get(device.identity, {}),
         )
@@ -491,7 +491,7 @@ class _Search:
         if facts.is_shared:
             consumed = {
                 name: capacity.consumed_by(asked.capacity.get(name), each)
-                for name, each in facts.capacity.items()
+                for name, each in facts.measured.items()
             }
             _take(self._taking.setdefault(device.identity, {}), consumed, 1)
         given = Given(asked, device, at.slice, consumed)

@@ -96,8 +96,12 @@ class DeviceFacts:
     def __init__(self, device: Device, driver: str, gates: FeatureGates = DEFAULT_GATES) -> None:
         self.device = device
         self.driver = driver
-        self.is_shared = gates[DRA_CONSUMABLE_CAPACITY] and bool(device.allow_multiple_allocations)
+        allows_several = bool(device.allow_multiple_allocations)
+        self.is_shared = allows_several and gates[DRA_CONSUMABLE_CAPACITY]
         """allowMultipleAllocations: several requests may use it at a time."""
+        self._is_measured = gates[DRA_CONSUMABLE_CAPACITY]
+        self._says_so = self.is_shared or (allows_several and gates[DRA_DEVICE_BINDING_CONDITIONS])
+        """To selectors: upstream's allocator that comes with either gate tells them."""
         self.match = _node_match(device.node_name, device.all_nodes, device.node_selector)
         taints = (device.taints or ()) if gates[DRA_DEVICE_TAINTS] else ()
         self.taints = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]
@@ -122,6 +126,11 @@ class DeviceFacts:
         """Capacities by the names that the slice gives them."""
         return {name: _capacity(each) for name, each in (self.device.capacity or {}).items()}
 
+    @property
+    def measured(self) -> dict[str, Capacity]:
+        """Those that requests use up, or have to be within."""
+        return self.capacity if self._is_measured else {}
+
     @cached_property
     def cel(self) -> dict[str, Any]:
         """As selectors see it; AllocationError for an attribute that has no value for them."""
@@ -137,7 +146,7 @@ class DeviceFacts:
             is_kept_whole = each.value.nanos % NANOS_PER_UNIT == 0
             capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value, is_kept_whole)
         return device_object(
-            self.driver, attributes, capacity, allow_multiple_allocations=self.is_shared
+            self.driver, attributes, capacity, allow_multiple_allocations=self._says_so
         )
 
     def is_selected_by(self, selector: Expression, work: Work) -> bool:

@@ -261,10 +261,23 @@ def test_a_search_may_be_as_long_as_it_takes() -> None:
 
 
 def test_what_nobody_can_ask_for_without_a_gate_is_taken_from_who_has() -> None:
-    by_sharing = request(selectors=selectors("!device.allowMultipleAllocations"))
     claim = make_claim(
-        requests=[by_sharing], constraints=[{"distinctAttribute": "gpu.example.com/model"}]
+        requests=[request()], constraints=[{"distinctAttribute": "gpu.example.com/model"}]
     )
     model = device("a", attributes={"model": "x"}, allowMultipleAllocations=True)
-    assert said(cache_of("", claim, devices(model))) == CANNOT_ALLOCATE
     assert said(cache_of(DRA_CONSUMABLE_CAPACITY, claim, devices(model))) == ""
+
+
+def test_selectors_see_that_a_device_allows_several_though_it_is_given_to_one() -> None:
+    claim = make_claim(requests=[request(selectors=selectors("!device.allowMultipleAllocations"))])
+    objects = claim, devices(device("a", allowMultipleAllocations=True))
+    assert said(cache_of("", *objects)) == CANNOT_ALLOCATE
+    assert said(cache_of(DRA_CONSUMABLE_CAPACITY, *objects)) == CANNOT_ALLOCATE
+
+
+def test_no_request_has_to_be_within_a_capacity() -> None:
+    more_than_all = {"value": "8Gi", "requestPolicy": {"default": "100Gi"}}
+    small = device("a", capacity={"memory": more_than_all}, allowMultipleAllocations=True)
+    objects = make_claim(requests=[request()]), devices(small)
+    assert said(cache_of("", *objects)) == CANNOT_ALLOCATE
+    assert said(cache_of(DRA_CONSUMABLE_CAPACITY, *objects)) == ""
