@@ -242,7 +242,9 @@ def fit_without(
 
 @contextmanager
 def in_place(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
-    """What if these pods were where they are to go, and whoever has to go for them still there."""
+    """What if these pods were where they are to go, and whoever has to go for them still there. What
+    they claim is not taken, here as in `fit_without`: the scorer reserved it when it placed them, and
+    upstream looks at none of this again."""
     if not placed:
         yield
         return
