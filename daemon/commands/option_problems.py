@@ -1,16 +1,13 @@
 """What cannot work among the options of `berth run`, each with its option."""
 
 import ipaddress
-from typing import Final
 
+from daemon.endpoints.tls import TLS_VERSIONS
 from shared.feature_gates import GANG_SCHEDULING, parse_feature_gates
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.limits import MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import LEVELS
-
-TLS_VERSIONS: Final = ("VersionTLS10", "VersionTLS11", "VersionTLS12", "VersionTLS13")
-"""Of --tls-min-version, as Go names them."""
 
 
 def option_problems(options: RuntimeOptions) -> list[str]:
@@ -73,8 +70,8 @@ def _endpoint_problems(options: EndpointOptions) -> list[str]:
         found.append(f"--secure-port {options.secure_port}: must lie in 0..{PORT_MAX}")
     if bool(options.tls_cert_file) != bool(options.tls_private_key_file):
         found.append("--tls-cert-file and --tls-private-key-file: give both or none")
-    if options.tls_min_version and options.tls_min_version not in TLS_VERSIONS:
-        told = ", ".join(TLS_VERSIONS)
+    if options.tls_min_version not in TLS_VERSIONS:
+        told = ", ".join(filter(None, TLS_VERSIONS))
         found.append(f"--tls-min-version {options.tls_min_version}: must be one of {told}")
     try:
         ipaddress.ip_address(options.bind_address)

@@ -44,15 +44,12 @@ def run_berth(options: RuntimeOptions) -> int:
     effective = plan.options
     check_endpoints(effective.endpoints)
     check_recording(effective.record)
-    with _files_of_others():
-        server = find_access(server=effective.server, kubeconfig=effective.kubeconfig).url
     for note in options.notes:
         log.warning("setting_noted", note=note)
     if effective.workers < options.workers:
         log.warning("workers_limited", asked=options.workers, parallelism=effective.workers)
     log.info(
         "starting",
-        server=server,
         runtime_dir=effective.runtime_dir,
         workers=effective.workers,
         binders=effective.binders,

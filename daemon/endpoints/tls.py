@@ -27,14 +27,14 @@ _CLUSTER_AUTHENTICATION: Final = (
     "/api/v1/namespaces/kube-system/configmaps/extension-apiserver-authentication"
 )
 """Where a kube-apiserver says which authority its clients' certificates are of."""
-_VERSIONS: Final = {
+TLS_VERSIONS: Final = {
     "": ssl.TLSVersion.TLSv1_2,
     "VersionTLS10": ssl.TLSVersion.TLSv1_2,
     "VersionTLS11": ssl.TLSVersion.TLSv1_2,
     "VersionTLS12": ssl.TLSVersion.TLSv1_2,
     "VersionTLS13": ssl.TLSVersion.TLSv1_3,
 }
-"""Older ones than 1.2 may be asked for, and are not spoken."""
+"""Of --tls-min-version, as Go names them. Older ones than 1.2 may be asked for, and are not spoken."""
 _OF_TLS_13: Final = frozenset(
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 )
@@ -64,7 +64,7 @@ def pair_files(options: EndpointOptions, runtime_dir: Path) -> PairFiles:
 def server_context(options: EndpointOptions, pair: PairFiles) -> ssl.SSLContext:
     """OSError (ssl.SSLError is one) if the pair or the ciphers cannot be used."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
-    context.minimum_version = _VERSIONS[options.tls_min_version]
+    context.minimum_version = TLS_VERSIONS[options.tls_min_version]
     if options.tls_cipher_suites:
         stated = [name.strip() for name in options.tls_cipher_suites.split(",")]
         suites = [_openssl_name(name) for name in stated if name not in _OF_TLS_13]

@@ -1,4 +1,4 @@
-"""Dumper: what kube-scheduler does on SIGUSR2: dump cache and queue, and compare them with the cluster.
+"""What kube-scheduler does on SIGUSR2: dump cache and queue, and compare them with the cluster.
 
 Apart from the supervise loop, in whose way it must not be: a whole cluster takes seconds.
 """
@@ -21,59 +21,50 @@ log = EventLog("supervisor")
 DUMP_TIMEOUT_S: Final = 60.0
 
 
-class Dumper:
-    def __init__(self, owner: OwnerLink, runtime_dir: Path) -> None:
-        self._owner = owner
-        self._runtime_dir = runtime_dir
-        self._comparers: dict[int, subprocess.Popen[bytes]] = {}
-        """By pidfd."""
+async def dump(owner: OwnerLink, runtime_dir: Path) -> None:
+    """Writes `dump.txt` in the runtime directory, and what differs into the log."""
+    try:
+        dumped = await owner.ask(DumpRequest(), TextAnswer, DUMP_TIMEOUT_S)
+        compared = await owner.ask(CompareRequest(), TextAnswer, DUMP_TIMEOUT_S)
+    except NoAnswerError as error:
+        log.warning("dump_failed", reason=str(error))
+        return
+    _write(runtime_dir / "dump.txt", dumped.lines)
+    for line in compared.lines:
+        log.info("compared", finding=line)
+    if (runtime_dir / PLAN_NAME).exists():
+        await _compare(runtime_dir)
 
-    def close(self) -> None:
-        for pidfd, comparer in list(self._comparers.items()):
-            comparer.kill()
-            self._on_comparer_end(pidfd)
 
-    async def dump(self) -> None:
-        """Writes `dump.txt` in the runtime directory, and what differs into the log."""
-        try:
-            dumped = await self._owner.ask(DumpRequest(), TextAnswer, DUMP_TIMEOUT_S)
-            compared = await self._owner.ask(CompareRequest(), TextAnswer, DUMP_TIMEOUT_S)
-        except NoAnswerError as error:
-            log.warning("dump_failed", reason=str(error))
-            return
-        self._write(dumped.lines)
-        for line in compared.lines:
-            log.info("compared", finding=line)
-        if (self._runtime_dir / PLAN_NAME).exists():
-            self._start_comparer()
+def _write(path: Path, lines: list[str]) -> None:
+    try:
+        replace_file(path, ("\n".join(lines) + "\n").encode())
+    except OSError as error:
+        remedy = "make room there; berth dump prints the same"
+        log.warning("dump_not_written", path=str(path), reason=str(error), remedy=remedy)
+        return
+    log.info("dumped", path=str(path), lines=len(lines))
 
-    def _write(self, lines: list[str]) -> None:
-        path = self._runtime_dir / "dump.txt"
-        try:
-            replace_file(path, ("\n".join(lines) + "\n").encode())
-        except OSError as error:
-            remedy = "make room there; berth dump prints the same"
-            log.warning("dump_not_written", path=str(path), reason=str(error), remedy=remedy)
-            return
-        log.info("dumped", path=str(path), lines=len(lines))
 
-    def _start_comparer(self) -> None:
-        """Cache and queue against the API server, in a process of its own that writes log lines: to
-        list and compare a whole cluster would keep this one from its children for seconds."""
-        command = [sys.executable, "-P", "-m", "daemon", "compare", "--log"]
-        command += ["--runtime-dir", str(self._runtime_dir)]
-        try:
-            process = subprocess.Popen(  # noqa: S603 - our own interpreter and module
-                command, stdin=subprocess.DEVNULL, process_group=0
-            )
-        except OSError as error:
-            log.warning("comparer_not_started", reason=str(error))
-            return
-        pidfd = os.pidfd_open(process.pid)
-        self._comparers[pidfd] = process
-        asyncio.get_running_loop().add_reader(pidfd, self._on_comparer_end, pidfd)
-
-    def _on_comparer_end(self, pidfd: int) -> None:
+async def _compare(runtime_dir: Path) -> None:
+    """Cache and queue against the API server, in a process of its own that writes log lines: to list and
+    compare a whole cluster would keep this one from its children for seconds."""
+    command = [sys.executable, "-P", "-m", "daemon", "compare", "--log"]
+    command += ["--runtime-dir", str(runtime_dir)]
+    try:
+        # asyncio would wait for it in a thread, and children are forks of this process.
+        process = subprocess.Popen(  # noqa: S603, ASYNC220 - our own interpreter; it is one fork.
+            command, stdin=subprocess.DEVNULL, process_group=0
+        )
+    except OSError as error:
+        log.warning("comparer_not_started", reason=str(error))
+        return
+    pidfd, ended = os.pidfd_open(process.pid), asyncio.Event()
+    asyncio.get_running_loop().add_reader(pidfd, ended.set)
+    try:
+        await ended.wait()
+    finally:
         asyncio.get_running_loop().remove_reader(pidfd)
         os.close(pidfd)
-        self._comparers.pop(pidfd).wait()
+        process.kill()  # To one that has ended it is nothing.
+        process.wait()

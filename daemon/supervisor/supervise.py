@@ -25,7 +25,7 @@ from typing import Final, NamedTuple
 
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import LEADER, OWNER, ChildSpec
-from daemon.supervisor.dumper import Dumper
+from daemon.supervisor.dumper import dump
 from daemon.supervisor.launcher import Launch, Launched, system_launch
 from daemon.supervisor.plan import Plan, lay_out
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
@@ -45,7 +45,6 @@ log = EventLog("supervisor")
 
 STARTING_PERIOD_S: Final = 0.1
 """Until berth is ready somebody waits for it."""
-
 
 SIGNAL_ECHO_S: Final = 1.0
 """Two signals within this time are one."""
@@ -146,7 +145,6 @@ class Supervisor:
         self._is_killing = False
         self._child_ended = asyncio.Event()
         self._owner = outside.owner
-        self._dumper = Dumper(self._owner, Path(options.runtime_dir))
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop_signal_s = 0.0
@@ -162,7 +160,7 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_work_signal, self._reload)
-        loop.add_signal_handler(signal.SIGUSR2, self._on_work_signal, self._dumper.dump)
+        loop.add_signal_handler(signal.SIGUSR2, self._on_work_signal, self._dump)
         if self._options.exit_with_parent:
             loop.add_reader(sys.stdin.fileno(), self._on_input)
         try:
@@ -183,7 +181,6 @@ class Supervisor:
         finally:
             for child in self._children:
                 child.send_signal(signal.SIGKILL)
-            self._dumper.close()
             self._owner.close()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
                 loop.remove_signal_handler(number)
@@ -347,6 +344,9 @@ class Supervisor:
         task = asyncio.get_running_loop().create_task(work())
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
+
+    async def _dump(self) -> None:
+        await dump(self._owner, Path(self._options.runtime_dir))
 
     # Reload ---------------------------------------------------------------------------------------
 

@@ -8,7 +8,7 @@ from typing import cast
 
 import pytest
 
-from daemon.supervisor.dumper import Dumper
+from daemon.supervisor.dumper import dump
 from daemon.supervisor.process_list import replace_file
 from shared.messages.admin import AdminAnswer, AdminRequest, DumpRequest, TextAnswer
 from shared.transport.owner_link import OwnerLink
@@ -29,8 +29,7 @@ def full_disk(tmp_path: Path) -> Path:
 def test_a_full_disk_is_told_and_is_no_uncaught_error(
     full_disk: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
-    dumper = Dumper(cast("OwnerLink", Owner()), full_disk)
-    asyncio.run(dumper.dump())
+    asyncio.run(dump(cast("OwnerLink", Owner()), full_disk))
     assert [one.getMessage() for one in caplog.records] == ["dump_not_written"]
     assert list(full_disk.iterdir()) == []
 
