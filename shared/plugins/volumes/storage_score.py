@@ -44,7 +44,8 @@ def storage_scores(search: VolumeSearch, table: Int64s) -> Int64s:
         where = wanted & ~has_static
         if source is not None and where.any():
             capacities, places = source
-            totals = classes[claim_class(claim)]
+            named = claim.spec.storage_class_name  # Even beside the annotation, as upstream.
+            totals = classes[claim_class(claim) if named is None else named]
             totals.requested[where] += _requested_bytes(claim)
             # Not a sum: several volumes would come from the same storage.
             totals.available[where] = capacities.totals[places[where]]
