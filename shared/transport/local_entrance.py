@@ -1,6 +1,5 @@
 """The owner's end of a channel that does not leave the host (`local_stream.py`): who is there."""
 
-import contextlib
 import select
 import socket
 from pathlib import Path
@@ -8,6 +7,7 @@ from typing import Final
 
 from shared.messages.frames import Buffer
 from shared.transport.channels import Channel
+from shared.transport.connection import note_dropped
 from shared.transport.local_stream import LocalStream, Parts
 from shared.transport.sockets import Poller
 
@@ -76,11 +76,16 @@ class LocalEntrance:
         self._listener.close()
 
     def _accept(self) -> None:
-        with contextlib.suppress(OSError):  # Mostly: nobody else is there.
-            while True:
+        while True:
+            try:
                 stream = LocalStream(self._listener.accept()[0], self._channel)
-                self._streams[stream.fd] = stream
-                self._poller.watch_fd(stream.fd)
+            except BlockingIOError:
+                return  # Nobody else is there.
+            except OSError as error:
+                note_dropped(f"channel {self._channel}: nobody is let in: {error.strerror}")
+                return
+            self._streams[stream.fd] = stream
+            self._poller.watch_fd(stream.fd)
 
     def _let_in(self, stream: LocalStream, name: bytes) -> None:
         """Whose old connection is not noticed to be dead, too."""

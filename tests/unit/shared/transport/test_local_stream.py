@@ -1,14 +1,19 @@
 """What a stream makes of bytes that come in pieces, and what it says of an end that is gone."""
 
+import os
+import resource
 import socket
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
 from shared.limits import MESSAGE_BYTES_MAX
 from shared.messages.frames import seal, unseal
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.local_stream import READ_BYTES, LocalStream
+from shared.transport.local_entrance import LocalEntrance
+from shared.transport.local_stream import READ_BYTES, LocalStream, connected_stream
+from shared.transport.sockets import Poller
 
 BODIES = [b"", b"small", bytes(3 * READ_BYTES), b"last"]
 
@@ -97,3 +102,28 @@ def test_a_length_beyond_all_bounds_ends_the_connection() -> None:
     assert not stream.received
     stream.close()
     writing.close()
+
+
+def test_who_cannot_be_let_in_for_want_of_descriptors_is_told_of_and_let_in_later(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    poller = Poller()
+    entrance = LocalEntrance(tmp_path, Channel.BINDERS, poller)
+    stream = connected_stream(tmp_path, Channel.BINDERS, b"binder")
+    assert stream is not None
+    stream.send(seal(b"hello"))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    taken = os.dup(0)
+    os.close(taken)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (taken, hard))
+    try:
+        assert entrance.take(poller.wait(-1), 1) == []
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    told = getattr(caplog.records[-1], "berth_fields")["problem"]  # noqa: B009 # Set by the log.
+    assert told == "channel binders: nobody is let in: Too many open files"
+    ((name, parts),) = entrance.take(poller.wait(-1), 1)
+    assert (name, bytes(unseal("binders", parts)[0])) == (b"binder", b"hello")
+    stream.close()
+    entrance.close(0.0)
+    poller.close()
