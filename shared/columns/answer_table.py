@@ -36,9 +36,9 @@ class AnswerTable(Generic[H]):
 
     def of(self, values: Interner[H], ids: Int32s) -> NDArray[Any]:
         """The answers for `values` of these ids; may be written to."""
-        known = len(self._answers)
-        if known < len(values):
-            new = [self._answer(value) for value in values.values[known:]]
+        known, each = len(self._answers), values.values
+        if known < len(each):
+            new = [self._answer(value) for value in each[known:]]
             self._answers = np.concatenate((self._answers, np.array(new, self._answers.dtype)))
         found: NDArray[Any] = self._answers[ids]
         return found

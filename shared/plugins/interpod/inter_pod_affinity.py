@@ -8,7 +8,7 @@ Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scorin
 """
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, ClassVar, Final, NamedTuple
 
 import numpy as np
@@ -16,7 +16,7 @@ import numpy as np
 from shared.columns.answer_table import ClassValues
 from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
-from shared.columns.topology import pods_of_classes
+from shared.columns.topology import NO_DOMAIN, pods_of_classes
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_SCORES,
@@ -217,20 +217,32 @@ class InterPodAffinity:
         self, state: FilterState, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         index = row_index(rows)
-
-        def left(which: int) -> tuple[dict[str, Int64s], int]:
-            counts = state.counts[which]
-            return counts.key_sums(index), counts.entry_count
-
-        return _verdicts(state, index, len(rows), left)
+        reasons = np.zeros(len(rows), np.int64)
+        for bit, counts in ((4, state.existing), (2, state.anti_affinity)):
+            if counts.entry_count:
+                # By key, as a weight is never negative here: more than none in any domain.
+                reasons[counts.sums(index, len(rows)) > 0] = bit
+        if state.incoming.affinity:
+            reasons[_misses_affinity(state, index, len(rows))] = 1
+        return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def filter_without_pods(
         self, state: FilterState, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
     ) -> Verdicts:
-        def left(which: int) -> tuple[dict[str, Int64s], Int64s]:
-            return _left(state, which, cluster, rows, gone)
-
-        return _verdicts(state, rows, len(rows), left)
+        reasons = np.zeros(len(rows), np.int64)
+        for bit, which in ((4, 2), (2, 1)):
+            by_key, _ = _left(state, which, cluster, rows, gone)
+            reasons[sum(by_key.values(), np.zeros(len(rows), np.int64)) > 0] = bit
+        if state.incoming.affinity:
+            by_key, entry_counts = _left(state, 0, cluster, rows, gone)
+            lacks_label = np.zeros(len(rows), np.bool_)
+            lacks_pods = np.zeros(len(rows), np.bool_)
+            for key, weights in by_key.items():
+                lacks_label |= ~state.affinity.has_label(key, rows)
+                lacks_pods |= weights <= 0
+            is_first = np.bool_(state.incoming.is_self_matching) & (entry_counts == 0)
+            reasons[lacks_label | (lacks_pods & ~is_first)] = 1
+        return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def update_filter(
         self, state: FilterState, pod: PodInfo, cluster: ClusterView, delta: Delta
@@ -347,32 +359,6 @@ def _unreadable(pod: PodInfo) -> Status:
     return unresolvable(f"parsing pod: {as_one_error(list(pod.pod_terms.errors))}")
 
 
-def _verdicts(
-    state: FilterState,
-    index: RowIndex,
-    count: int,
-    left: Callable[[int], tuple[dict[str, Int64s], Int64s | int]],
-) -> Verdicts:
-    """`left`: of one of the three counts (as in FilterShares) the weights by topology key, shape
-    (count,), and how many entries it has."""
-    reasons = np.zeros(count, np.int64)
-    for bit, which in ((4, 2), (2, 1)):
-        if state.counts[which].entry_count:
-            for weights in left(which)[0].values():
-                reasons[weights > 0] = bit
-    if state.incoming.affinity:
-        by_key, entry_counts = left(0)
-        lacks_label = np.zeros(count, np.bool_)
-        lacks_pods = np.zeros(count, np.bool_)
-        for key, weights in by_key.items():
-            lacks_label |= ~state.affinity.has_label(key, index)
-            lacks_pods |= weights <= 0
-        # No pod anywhere matches, and the incoming one matches itself.
-        is_first = np.bool_(state.incoming.is_self_matching) & (np.equal(entry_counts, 0))
-        reasons[lacks_label | (lacks_pods & ~is_first)] = 1
-    return Verdicts(_CODES[reasons], reasons, TEXTS)
-
-
 def _left(
     state: FilterState, which: int, cluster: ClusterView, rows: Rows, gone: GonePods
 ) -> tuple[dict[str, Int64s], Int64s]:
@@ -393,6 +379,17 @@ def _left(
         by_key[key] = before - lost
         entry_counts -= lost  # Each term weighs 1 here.
     return by_key, entry_counts
+
+
+def _misses_affinity(state: FilterState, index: RowIndex, count: int) -> Bools:
+    """Rows, shape (count,), where the incoming pod's affinity does not hold."""
+    lacks_label = np.zeros(count, np.bool_)
+    lacks_pods = np.zeros(count, np.bool_)
+    for counts in state.affinity.by_key.values():
+        domains = counts.topology.domain_of_row[index]
+        lacks_label |= domains == NO_DOMAIN
+        lacks_pods |= counts.by_domain[domains] <= 0
+    return lacks_label if state.lets_first_in else lacks_label | lacks_pods
 
 
 def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[PodTerm, ...]]:

@@ -117,16 +117,16 @@ class MatchedTermCounts:
                 changed.append(counts.topology.rows_of_all(domains))
         return changed
 
-    def key_sums(self, index: RowIndex) -> dict[str, Int64s]:
+    def key_sums(self, rows: Rows) -> dict[str, Int64s]:
         """Topology key -> the weight in the domain of each row, shape (n,)."""
         return {
-            key: counts.by_domain[counts.topology.domain_of_row[index]]
+            key: counts.by_domain[counts.topology.domain_of_row[rows]]
             for key, counts in self.by_key.items()
         }
 
-    def has_label(self, key: str, index: RowIndex) -> Bools:
+    def has_label(self, key: str, rows: Rows) -> Bools:
         """Which rows have a domain of the key, shape (n,)."""
-        has_label: Bools = self.of_key(key).topology.domain_of_row[index] != NO_DOMAIN
+        has_label: Bools = self.of_key(key).topology.domain_of_row[rows] != NO_DOMAIN
         return has_label
 
     def is_current(self) -> bool:
