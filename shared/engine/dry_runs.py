@@ -36,19 +36,16 @@ class DryRuns:
     def catch_up(self) -> None:
         """Forgets the nodes on which something changed."""
         follower = self._follower
-        usage_rows, node_rows = follower.usage_rows(), follower.node_rows()
-        pod_rows = follower.pod_rows()
+        rows, pod_rows = follower.rows(), follower.pod_rows()
         if (
-            usage_rows is None
-            or node_rows is None
+            rows is None
             or pod_rows is None
             or len(self._known) != self._cluster.nodes.capacity
             or follower.concerns(_KINDS)
         ):
             self._forget_all()
         else:
-            self._known[usage_rows] = False
-            self._known[node_rows] = False
+            self._known[rows] = False
             on_rows = self._cluster.pods.node_row[pod_rows]
             self._known[on_rows[on_rows != NO_NODE]] = False
         follower.note()

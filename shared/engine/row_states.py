@@ -144,7 +144,7 @@ class RowStates:
 
     def _catch_up(self) -> None:
         nodes = self._cluster.nodes
-        rows, node_rows = self._follower.usage_rows(), self._follower.node_rows()
+        rows = self._follower.rows()
         more = max(NEW_STATES_MIN, nodes.row_count // 16)
         ahead = max(AHEAD_MIN, nodes.row_count)
         is_other = (
@@ -152,11 +152,9 @@ class RowStates:
             or self._used_count > self._built_count + more
             or self.count > self._built_count + ahead
         )
-        if rows is None or node_rows is None or is_other:
+        if rows is None or is_other:
             self._start_over()
             return
-        if len(node_rows):
-            rows = np.union1d(rows, node_rows)
         before = self.count
         self.of_row[rows] = self._numbers(_keys(nodes, rows))
         self._used_count += self.count - before

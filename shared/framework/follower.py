@@ -10,6 +10,7 @@ something states how it is patched and how it is made, and nothing of positions.
 from typing import Final
 
 from shared.columns.pod_log import PodChange
+from shared.columns.rows import union_of
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
 
@@ -82,6 +83,13 @@ class Follower:
     def node_rows(self) -> Rows | None:
         """Rows of which the Node object was written."""
         return self._node_log.since(self._node)
+
+    def rows(self) -> Rows | None:
+        """Either; each once, ascending."""
+        usage_rows, node_rows = self.usage_rows(), self.node_rows()
+        if usage_rows is None or node_rows is None:
+            return None
+        return union_of(usage_rows, node_rows)
 
     def pod_rows(self) -> Rows | None:
         """Rows of the table of pods that were written, each once, ascending; also where the pod there

@@ -68,16 +68,12 @@ class KeptRows:
 
     def follow(self) -> None:
         """Takes in what changed. To be called before anything is asked."""
-        follower = self._follower
-        usage_rows, node_rows = follower.usage_rows(), follower.node_rows()
-        is_other = self._capacity != self._cluster.nodes.capacity
-        if usage_rows is None or node_rows is None or is_other:
+        rows = self._follower.rows()
+        if rows is None or self._capacity != self._cluster.nodes.capacity:
             self._start_over()
         else:
-            self._write(usage_rows)
-            if len(node_rows):
-                self._write(node_rows)
-        follower.note()
+            self._write(rows)
+        self._follower.note()
 
     def _start_over(self) -> None:
         nodes = self._cluster.nodes
