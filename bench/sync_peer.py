@@ -48,6 +48,8 @@ class SyncPeer(Generic[Out, In]):
         self._poller = Poller()
         self._ready: dict[object, int] = {}
         self._stream: LocalStream | None = None
+        self._is_told = True
+        """That there is a connection."""
 
     def watch_fd(self, fd: int) -> Callable[[], bool]:
         """`receive` also wakes up when this becomes readable (signals, the lifeline).
@@ -57,42 +59,46 @@ class SyncPeer(Generic[Out, In]):
 
     def receive(self, timeout_ms: int) -> In | Connected | None:
         """The next message, in order; None if nothing came in time, or a descriptor is ready."""
-        stream = self._stream
+        stream = self._stream or self._connect()
         if stream is None:
-            stream = self._stream = connected_stream(*self._way)
-            if stream is not None:
-                self._poller.watch_fd(stream.fd)
-                return Connected()
             self._ready = self._poller.wait(min(timeout_ms, RECONNECT_MS))
             return None
+        if not self._is_told:
+            self._is_told = True
+            return Connected()
         if not stream.received:
             self._ready = self._poller.wait(timeout_ms)
             self._flush(stream)
             stream.receive(_MESSAGES_AT_ONCE)
         message = self._next(stream)
         if message is None and stream.is_over:
-            self._stream = None
-            stream.close()
+            self._leave(stream)
         return message
 
     def send(self, message: Out, timeout_ms: int = 0) -> None:
         """Waits so long for room (or for an owner); NotSentError if there is none."""
         parts = self._outgoing.encode(message)
         end_s = time.monotonic() + timeout_ms / 1000
-        while (stream := self._stream) is None or not stream.send(parts):
-            if stream is None or time.monotonic() >= end_s:
+        while (stream := self._stream or self._connect()) is None or not stream.send(parts):
+            left_s = end_s - time.monotonic()
+            if left_s <= 0:
                 kind = type(message).__name__
-                address = self._way[1].address(self._way[0])
-                raise NotSentError(f"{kind} was not sent: no owner at {address} takes it")
-            select.select([], [stream.fd], [], max(0.0, end_s - time.monotonic()))
+                path = self._way[1].path(self._way[0])
+                raise NotSentError(f"{kind} was not sent: no owner at {path} takes it")
+            if stream is None:
+                select.select([], [], [], min(left_s, RECONNECT_MS / 1000))
+                continue
+            select.select([], [stream.fd], [], left_s)
             stream.flush()
+            stream.receive(_MESSAGES_AT_ONCE)
+            if stream.is_over:
+                self._leave(stream)
         self._flush(stream)
 
     def close(self) -> None:
         """Twice is harmless."""
         if self._stream is not None:
-            self._stream.close()
-            self._stream = None
+            self._leave(self._stream)
         self._poller.close()
 
     def __enter__(self) -> Self:
@@ -100,6 +106,17 @@ class SyncPeer(Generic[Out, In]):
 
     def __exit__(self, *_: object) -> None:
         self.close()
+
+    def _connect(self) -> LocalStream | None:
+        stream = self._stream = connected_stream(*self._way)
+        if stream is not None:
+            self._poller.watch_fd(stream.fd)
+            self._is_told = False
+        return stream
+
+    def _leave(self, stream: LocalStream) -> None:
+        self._stream = None
+        stream.close()
 
     def _flush(self, stream: LocalStream) -> None:
         had_unsent = stream.has_unsent

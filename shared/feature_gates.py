@@ -168,7 +168,7 @@ OBEYED: Final = frozenset(
         DRA_SCHEDULER_FILTER_TIMEOUT,
     }
 )
-_NEEDED_BY: Final[Mapping[str, str]] = {
+NEEDED_BY: Final[Mapping[str, str]] = {
     "AtomicFIFO": """StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
     StaleControllerConsistencyReplicaSet StaleControllerConsistencyStatefulSet""",
     "APIServerIdentity": "StorageVersionAPI UnknownVersionInteroperabilityProxy",
@@ -223,7 +223,7 @@ class FeatureGates:
         self._gates = {name: wanted.get(name, gate.is_on) for name, gate in KNOWN_GATES.items()}
         lacking = [
             f"{name}: needs {needed}=true"
-            for needed, names in _NEEDED_BY.items()
+            for needed, names in NEEDED_BY.items()
             if not self._gates[needed]
             for name in names.split()
             if self._gates[name]

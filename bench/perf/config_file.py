@@ -26,7 +26,7 @@ from bench.perf.operations import (
 from bench.perf.quick_yaml import read_yaml
 from shared.durations import parse_duration
 from shared.errors import ConfigurationError
-from shared.feature_gates import FeatureGates
+from shared.feature_gates import NEEDED_BY, FeatureGates
 from shared.go_yaml import YAML_FAULTS, yaml_problem
 
 Params = Mapping[str, Any]
@@ -233,21 +233,26 @@ only, and upstream's suite runs as v1.33 for the other."""
 
 
 def _judged(gates: Mapping[str, bool]) -> tuple[str, list[str], list[str]]:
-    """(for the command line, problems, notes)"""
+    """(for the command line, problems, notes). A gate that is turned off takes those with it that need
+    it: scheduler_perf does not look for them."""
     notes = [
         f"{gate}: false in the workload; {_WITHOUT[gate]}"
         for gate, is_on in sorted(gates.items())
         if gate in _WITHOUT and not is_on
     ]
     told = {gate: is_on for gate, is_on in sorted(gates.items()) if gate not in _WITHOUT}
+    needing: dict[str, bool] = {}
+    for needed, names in NEEDED_BY.items():
+        if (told | needing).get(needed) is False:
+            needing |= dict.fromkeys(set(names.split()) - told.keys(), False)
     try:
-        without_effect = FeatureGates(told).without_effect
+        without_effect = set(FeatureGates(told | needing).without_effect)
     except ConfigurationError as error:
         return "", [f"featureGates.{problem}" for problem in error.problems], notes
-    notes += [f"{gate}: has no effect in berth" for gate in without_effect]
-    settings = (f"{gate}={str(is_on).lower()}" for gate, is_on in told.items())
-    line = ",".join(each for each in settings if each not in without_effect)
-    return line, [], sorted(notes)
+    settings = {f"{gate}={str(is_on).lower()}" for gate, is_on in told.items()}
+    notes += [f"{setting}: has no effect in berth" for setting in settings & without_effect]
+    passed_on = {*(settings - without_effect), *(f"{gate}=false" for gate in needing)}
+    return ",".join(sorted(passed_on)), [], sorted(notes)
 
 
 # Parameters ---------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ import msgspec
 
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
+from shared.feature_gates import VOLUME_LIMIT_SCALING, FeatureGates
 from shared.framework.plugin_api import Reads
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
 from shared.kube.api.core_v1 import Namespace, Node, ReplicationController, Service
@@ -44,6 +45,8 @@ PODS: Final = Reads.USAGE | Reads.PODS
 DRIVER: Final = "csi.example.com"
 WEB: Final[dict[str, Any]] = {"matchLabels": {"app": "web"}}
 GPU: Final = "example.com/gpu"
+GATES: Final = FeatureGates({VOLUME_LIMIT_SCALING: True})
+"""So that NodeVolumeLimits reads drivers."""
 
 
 @dataclass(frozen=True)
@@ -64,7 +67,7 @@ class Case:
     """PodTopologySpread has a default constraint that rejects."""
 
     def before(self) -> Cache:
-        cache = Cache()
+        cache = Cache(gates=GATES)
         for name, zone in (("n0", "a"), ("n1", "b")):
             cache.add_node(node(name, zone))
         self.given(cache)
@@ -564,6 +567,13 @@ _OBJECTS: Final = [
         name="alternatives",
     ),
     case("csidrivers", lambda cache: put_driver(cache), CLAIM, claim(), storage_class()),
+    case(
+        "csidrivers",
+        lambda cache: put_driver(cache, is_needed=True),
+        CLAIM,
+        bound_claim(source=CSI),
+        name="driver that a node must have",
+    ),
     case(
         "csistoragecapacities",
         lambda cache: put_capacity(cache, "cap", "100Gi", host="n0"),

@@ -120,8 +120,11 @@ def put_capacity(
     cache.objects.put("csistoragecapacities", key, value)
 
 
-def put_driver(cache: Cache, name: str = "csi.example.com", *, counts: bool = True) -> None:
-    body = {"metadata": {"name": name}, "spec": {"storageCapacity": counts}}
+def put_driver(
+    cache: Cache, name: str = "csi.example.com", *, counts: bool = True, is_needed: bool = False
+) -> None:
+    spec = {"storageCapacity": counts, "preventPodSchedulingIfMissing": is_needed}
+    body = {"metadata": {"name": name}, "spec": spec}
     cache.objects.put("csidrivers", name, msgspec.convert(body, CsiDriver))
 
 

@@ -347,7 +347,6 @@ class SchedulingQueue:
                     self._move_to_active(pod, now_s, FORCE_ACTIVATE.label)
                 case Place.BACKOFF:
                     self._backoff.remove(pod)
-                    self._renumber(pod)
                     self._end_backoff(pod, FORCE_ACTIVATE.label)
                 case Place.IN_FLIGHT:
                     self._in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
@@ -530,7 +529,9 @@ class SchedulingQueue:
 
     def _end_backoff(self, pod: QueuedPod, label: str) -> None:
         """Makes a pod active that was tried before, where PreEnqueue has let it in, or does now."""
-        self._admit(pod, self._active.push, label, asks=not self._backoff.pops_early)
+        place = self._admit(pod, self._active.push, label, asks=not self._backoff.pops_early)
+        if place is not Place.ACTIVE:
+            self._renumber(pod)  # It may come back to the line that it has left.
 
     def _admit(
         self, pod: QueuedPod, push: Callable[[QueuedPod], None], label: str, *, asks: bool = True

@@ -16,6 +16,7 @@ from bench.perf.config_file import (
     read_cases,
 )
 from shared.errors import ConfigurationError
+from shared.feature_gates import NODE_DECLARED_FEATURES, parse_feature_gates
 
 WORKLOADS = Path(__file__).parents[4] / "bench/perf/workloads"
 
@@ -166,13 +167,13 @@ def test_operations_that_upstream_finds_invalid_are_refused(
 def test_what_has_no_effect_is_named(tmp_path: Path) -> None:
     nodes = "{opcode: createNodes, nodeAllocatableStrategy: {nodeAllocatable: {a: '1'}}}"
     pods = "{opcode: createPods, persistentVolumeTemplatePath: pv.yaml}"
-    gates = "featureGates: {SchedulerQueueingHints: false, NodeDeclaredFeatures: false}"
+    gates = "featureGates: {SchedulerQueueingHints: false, NativeHistograms: true}"
     plan = plan_with(
         tmp_path, f"{nodes}, {pods}", f"{gates}, params: {{numNodeDeclaredFeatures: 7}}"
     )
     told = [note.partition(":")[0] for note in plan.notes]
     assert told == [
-        "NodeDeclaredFeatures=false",
+        "NativeHistograms=true",
         "SchedulerQueueingHints",
         "numNodeDeclaredFeatures",
         "nodeAllocatableStrategy.nodeAllocatable",
@@ -194,6 +195,17 @@ def test_gates_that_need_one_another_are_looked_at_together(tmp_path: Path) -> N
     assert plan.feature_gates == "GangScheduling=true,GenericWorkload=true"
     with pytest.raises(ConfigurationError, match="GangScheduling: needs GenericWorkload=true"):
         plan_with(tmp_path, "{opcode: sleep}", "featureGates: {GangScheduling: true}")
+
+
+def test_a_gate_that_is_turned_off_takes_those_with_it_that_need_it(tmp_path: Path) -> None:
+    gates = "featureGates: {GenericWorkload: true, GangScheduling: false}"
+    plan = plan_with(tmp_path, "{opcode: sleep}", gates)
+    told = "GangScheduling=false,GenericWorkload=true,WorkloadAwarePreemption=false"
+    assert plan.feature_gates == told
+    assert plan.notes == ()
+    plan = plan_with(tmp_path, "{opcode: sleep}", "featureGates: {NodeDeclaredFeatures: false}")
+    assert "ExtendWebSocketsToKubelet=false" in plan.feature_gates
+    assert parse_feature_gates(plan.feature_gates)[NODE_DECLARED_FEATURES] is False
 
 
 def test_an_opcode_that_is_not_known_names_the_case(tmp_path: Path) -> None:

@@ -102,7 +102,7 @@ def test_inline_volumes_attach_under_their_csi_driver() -> None:
         return inline_attachable(msgspec.convert({"name": "v", **source}, Volume))
 
     assert attached(cinder={"volumeID": "x"}) == Attachable(
-        "cinder.csi.openstack.org", "cinder.csi.openstack.org/x"
+        "cinder.csi.openstack.org", "cinder.csi.openstack.org/x", is_migrated=True
     )
     assert attached(vsphereVolume={}) is None
     assert attached(csi={"driver": "d"}) is None
