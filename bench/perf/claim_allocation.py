@@ -52,7 +52,7 @@ def _allocated(
 ) -> ResourceClaim:
     view = cache.view
     claim: ResourceClaim = cache.objects.all(CLAIMS)[key]
-    understood = understand([claim], cache.objects.all(CLASSES))
+    understood = understand([claim], cache.objects.all(CLASSES), cache.view.gates)
     index.catch_up()
     for name in nodes:
         row = view.nodes.row_of(name)

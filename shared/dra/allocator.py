@@ -33,7 +33,7 @@ from shared.dra.requests import (
 )
 from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
 from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
-from shared.feature_gates import DEFAULT_GATES, FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass
@@ -81,7 +81,7 @@ class _Located(NamedTuple):
 def understand(
     claims: Sequence[ResourceClaim],
     classes: dict[str, DeviceClass],
-    gates: FeatureGates = DEFAULT_GATES,
+    gates: FeatureGates,
 ) -> list[ClaimToAllocate]:
     """The claims, ready to be allocated on any node; AllocationError for what is wrong with them."""
     return [

@@ -14,7 +14,7 @@ from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.resource_slices import DeviceView, SliceView
-from shared.feature_gates import DEFAULT_GATES, DRA_CONSUMABLE_CAPACITY, FeatureGates
+from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, FeatureGates
 from shared.kube.api.core_v1_parts import (
     NodeSelector,
     NodeSelectorRequirement,
@@ -72,7 +72,7 @@ def alternatives_of(
     claim: ResourceClaim,
     request: DeviceRequest,
     classes: dict[str, DeviceClass],
-    gates: FeatureGates = DEFAULT_GATES,
+    gates: FeatureGates,
 ) -> tuple[Alternative, ...]:
     """The ways to satisfy a request; AllocationError for one that cannot be understood."""
     if not gates[DRA_CONSUMABLE_CAPACITY]:

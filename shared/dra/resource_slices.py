@@ -20,7 +20,6 @@ from shared.cel.cel_values import CelQuantity, DefaultMap, device_object
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
 from shared.feature_gates import (
-    DEFAULT_GATES,
     DRA_CONSUMABLE_CAPACITY,
     DRA_DEVICE_BINDING_CONDITIONS,
     DRA_DEVICE_TAINTS,
@@ -93,7 +92,7 @@ class NodeMatch(NamedTuple):
 class DeviceFacts:
     """What a driver says of a device, apart from its name: most devices of a cluster are alike."""
 
-    def __init__(self, device: Device, driver: str, gates: FeatureGates = DEFAULT_GATES) -> None:
+    def __init__(self, device: Device, driver: str, gates: FeatureGates) -> None:
         self.device = device
         self.driver = driver
         allows_several = bool(device.allow_multiple_allocations)
@@ -203,7 +202,7 @@ class SliceView:
         self,
         resource_slice: ResourceSlice,
         known: KnownFacts,
-        gates: FeatureGates = DEFAULT_GATES,
+        gates: FeatureGates,
     ) -> None:
         """`known`: of other slices, which may be alike; this one's are added."""
         spec = resource_slice.spec

@@ -35,6 +35,7 @@ from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import Rows
 from shared.engine import row_states
 from shared.engine.best_rows import Ties
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.prepared_pod import prepared
@@ -343,7 +344,7 @@ class ReplicaMachine(RuleBasedStateMachine):
         super().__init__()
         self.cache = Cache()
         self.log = SnapshotLog(self.cache, epoch=1)
-        self.replica = Replica(0)
+        self.replica = Replica(0, DEFAULT_GATES)
         self.tracked: list[int] = []
         self.number = 0
         self.sequence = 0

@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Protocol, cast
 
 from shared.clock import Clock
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.registry import BuiltProfile
 from shared.messages.from_scorer import FromScorer
 from shared.transport.heartbeat import Heartbeat
@@ -37,5 +38,6 @@ def loop_on(
         worker_index=worker_index,
         instance="far",
         seed=0,
+        gates=DEFAULT_GATES,
         configuration=configuration,
     )

@@ -20,7 +20,7 @@ from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import with_method
 from shared.extenders.extender_config import ExtenderConfig
-from shared.feature_gates import parse_feature_gates
+from shared.feature_gates import DEFAULT_GATES, parse_feature_gates
 from shared.framework.plugin_api import PermitPlugin, ReservePlugin
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
@@ -225,7 +225,7 @@ class Pipeline:
     def start_scorer(self, index: int) -> None:
         """A worker's new life; what its former one had in hand is lost."""
         self._lives += 1
-        replica = Replica(index)
+        replica = Replica(index, DEFAULT_GATES)
         cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)

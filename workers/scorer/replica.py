@@ -28,7 +28,7 @@ from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import Int32s, Int64s
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
-from shared.feature_gates import DEFAULT_GATES, FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
 from shared.framework.pod_info import PodInfo, PodInfos
@@ -67,7 +67,7 @@ class Mark(NamedTuple):
 class Replica:
     """A copy of the owner's columns, as of `generation` plus this scorer's tentative placements."""
 
-    def __init__(self, worker_index: int, gates: FeatureGates = DEFAULT_GATES) -> None:
+    def __init__(self, worker_index: int, gates: FeatureGates) -> None:
         self._worker_index = worker_index
         self._gates = gates
         self.epoch = 0

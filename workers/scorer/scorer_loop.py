@@ -11,7 +11,7 @@ from typing import Final, assert_never
 
 from shared.clock import Clock
 from shared.errors import FrameError
-from shared.feature_gates import DEFAULT_GATES, FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.framework.runtime.plugin_times import IN_SCORERS, PluginTimes
 from shared.framework.runtime.registry import BuiltProfile
 from shared.limits import EARLY_DELTAS_MAX
@@ -81,9 +81,9 @@ class ScorerLoop:
         worker_index: int,
         instance: str,
         seed: int,
+        gates: FeatureGates,
         tie_break: str = BY_SEED,
         configuration: str = "",
-        gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
         """`caller`: with extenders. `instance`: another one for each life of the process.
         `configuration`: on another host; see `ScorerHello`."""

@@ -14,6 +14,7 @@ from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
 from shared.dra.search_work import FREE_STEPS, Work, WorkError
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from tests.support.devices import (
@@ -49,10 +50,12 @@ def given(
     state = AllocatedState()
     for each in taken:
         state.add(each)
-    views = [SliceView(each, {}) for each in slices]
+    views = [SliceView(each, {}, DEFAULT_GATES) for each in slices]
     pools = gather(views, lambda pool: [v for v in views if v.pool_id == pool], reaches)
     by_name = {c.metadata.name: c for c in (make_class(), *classes)}
-    solutions = allocate(understand(claims, by_name), pools, state, reaches, work or Work())
+    solutions = allocate(
+        understand(claims, by_name, DEFAULT_GATES), pools, state, reaches, work or Work()
+    )
     if solutions is None:
         return None
     return [[(g.alternative.full_name, g.device.name) for g in s.given] for s in solutions]
@@ -461,9 +464,9 @@ def test_the_allocation_says_where_it_holds_and_with_which_configuration() -> No
     config = [{"opaque": {"driver": "d", "parameters": {"a": 1}}}]
     device_class = make_class("gpu", config=config)
     claim = make_claim(config=[{"requests": ["r0"], "opaque": {"driver": "d"}}])
-    view = SliceView(make_slice(NODE, [device("a")]), {})
+    view = SliceView(make_slice(NODE, [device("a")]), {}, DEFAULT_GATES)
     pools = gather([view], lambda _: [view], reaches)
-    claims = understand([claim], {"gpu": device_class})
+    claims = understand([claim], {"gpu": device_class}, DEFAULT_GATES)
     solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
     found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, str)
@@ -484,9 +487,9 @@ def test_a_configuration_names_the_requests_it_is_for_however_many_there_are() -
     ]
     device_class = make_class("gpu", config=[{"opaque": {"driver": "class"}}])
     claim = make_claim(requests=[request("r0"), request("r1")], config=config)
-    view = SliceView(make_slice(NODE, [device("a"), device("b")]), {})
+    view = SliceView(make_slice(NODE, [device("a"), device("b")]), {}, DEFAULT_GATES)
     pools = gather([view], lambda _: [view], reaches)
-    claims = understand([claim], {"gpu": device_class})
+    claims = understand([claim], {"gpu": device_class}, DEFAULT_GATES)
     solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
     found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, str)
@@ -508,7 +511,9 @@ def test_devices_that_differ_in_names_alone_share_what_is_read_of_them() -> None
     capacity = {"memory": "40Gi"}
     first, second = (
         SliceView(
-            make_slice(pool, [device(f"{pool}-{i}", capacity=capacity) for i in range(2)]), known
+            make_slice(pool, [device(f"{pool}-{i}", capacity=capacity) for i in range(2)]),
+            known,
+            DEFAULT_GATES,
         )
         for pool in ("n0", "n1")
     )
@@ -518,14 +523,18 @@ def test_devices_that_differ_in_names_alone_share_what_is_read_of_them() -> None
     assert [a.facts is b.facts for a, b in zip(first.devices, second.devices, strict=True)] == [
         True, True,
     ]  # fmt: skip
-    other = SliceView(make_slice("n2", [device("n2-0", capacity={"memory": "80Gi"})]), known)
+    other = SliceView(
+        make_slice("n2", [device("n2-0", capacity={"memory": "80Gi"})]), known, DEFAULT_GATES
+    )
     assert other.devices[0].facts.capacity != first.devices[0].facts.capacity
 
 
 def test_each_slice_that_cannot_be_read_is_told_by_its_own_name() -> None:
     known: dict[bytes, SliceFacts] = {}
     bad = [device("a", capacity={"memory": "much"})]
-    problems = [SliceView(make_slice(pool, bad), known).problem for pool in ("n0", "n1")]
+    problems = [
+        SliceView(make_slice(pool, bad), known, DEFAULT_GATES).problem for pool in ("n0", "n1")
+    ]
     assert [each.split(":")[0] for each in problems] == [
         "resource slice slice-n0", "resource slice slice-n1",
     ]  # fmt: skip

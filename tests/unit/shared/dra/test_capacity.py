@@ -7,6 +7,7 @@ import pytest
 
 from shared.dra.capacity import consumed_by, fits
 from shared.dra.resource_slices import DeviceFacts
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.resource_v1_devices import Device
 from shared.kube.quantity import canonical, parse
 
@@ -19,7 +20,7 @@ def capacities(policy: dict[str, Any] | None) -> Any:
         {"value": "10Gi"} if policy is None else {"value": "10Gi", "requestPolicy": policy}
     )
     device = msgspec.convert({"name": "d", "capacity": {"memory": body}}, Device)
-    return DeviceFacts(device, "driver").capacity
+    return DeviceFacts(device, "driver", DEFAULT_GATES).capacity
 
 
 @pytest.mark.parametrize(

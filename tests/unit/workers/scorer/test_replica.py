@@ -6,6 +6,7 @@ from daemon.core.cache import Cache
 from daemon.core.events import Publish
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.class_index import EXTRA_COLUMNS
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
@@ -32,7 +33,7 @@ class Owner:
 
 
 def started(owner: Owner) -> Replica:
-    replica = Replica(0)
+    replica = Replica(0, DEFAULT_GATES)
     owner.log.skip(owner.settled)
     full, buffers = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full, buffers)

@@ -17,6 +17,7 @@ from shared.dra.allocator import INVALID_POOLS, allocate
 from shared.dra.device_index import CLAIMS, SLICES, device_index, reaches
 from shared.dra.pools import Pool, gather
 from shared.dra.resource_slices import PoolId, SliceView
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code
@@ -439,7 +440,7 @@ def pools_kept(cache: Cache) -> Seen:
 
 def pools_anew(cache: Cache) -> Seen:
     """By looking at every slice for each node."""
-    slices = [SliceView(each, {}) for each in cache.objects.all(SLICES).values()]
+    slices = [SliceView(each, {}, DEFAULT_GATES) for each in cache.objects.all(SLICES).values()]
 
     def of_pool(pool_id: PoolId) -> list[SliceView]:
         return [each for each in slices if each.pool_id == pool_id]
