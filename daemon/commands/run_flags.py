@@ -30,14 +30,15 @@ def truth(text: str) -> bool:
     try:
         return BOOLEANS[text]
     except KeyError:
-        raise ValueError from None  # argparse says which option, and what was given.
+        raise ValueError(f"{text!r} is neither true nor false") from None
 
 
 def whole(text: str) -> int:
     """As Go's strconv.ParseInt: 0x10, 0b10 and 010 are other numbers than 10."""
-    if text != text.strip():
-        raise ValueError(text)
-    return int(text, 8 if _OCTAL.fullmatch(text) else 0)
+    try:
+        return int(text if text == text.strip() else "", 8 if _OCTAL.fullmatch(text) else 0)
+    except ValueError:
+        raise ValueError(f"{text!r} is not a whole number") from None
 
 
 _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
@@ -267,10 +268,22 @@ def _flags_of(name: str, metavar: str) -> tuple[str, ...]:
 
 def _shape(metavar: str, kind: Callable[[str], Any]) -> dict[str, Any]:
     if kind in (bool, truth):
-        return {"metavar": "BOOL", "type": truth, "nargs": "?", "const": True}
+        return {"metavar": "BOOL", "type": _telling(truth), "nargs": "?", "const": True}
     if kind is int:
         kind = whole
-    return {"metavar": metavar, "type": parse_duration if metavar == "D" else kind}
+    return {"metavar": metavar, "type": _telling(parse_duration if metavar == "D" else kind)}
+
+
+def _telling(kind: Callable[[str], Any]) -> Callable[[str], Any]:
+    """argparse shows what an ArgumentTypeError says, and of a ValueError the function's name."""
+
+    def parse(text: str) -> Any:
+        try:
+            return kind(text)
+        except ValueError as error:
+            raise argparse.ArgumentTypeError(str(error)) from None
+
+    return parse
 
 
 def add_run_flags(parser: argparse.ArgumentParser) -> None:
@@ -285,9 +298,8 @@ def add_run_flags(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--log-level", choices=LEVELS, default=None, help="default info")
     parser.add_argument(
         *("-v", "--v"),
-        type=whole,
         default=0,
-        metavar="N",
+        **_shape("N", int),
         help=f"kube-scheduler's verbosity: {DEBUG_VERBOSITY} and more are --log-level debug",
     )
     taken = parser.add_argument_group("set a field of the configuration, as kube-scheduler's flags")

@@ -121,7 +121,8 @@ class Elector:
                 self._untold = STOPPED_LEADING
                 await self._tell()
         except OperationalError as error:
-            log.warning("lease_not_released", lease=self._lease.where, problem=str(error))
+            if self._election.leader == self._identity:
+                log.warning("lease_not_released", lease=self._lease.where, problem=str(error))
 
     # One attempt ----------------------------------------------------------------------------------
 

@@ -138,7 +138,7 @@ class ConnectionProblems:
                     del self._logged_s[key]
                     lasted_s = round(problem.last_s - problem.since_s, 1)
                     self._log.info("connection_well", was=problem.error, lasted_s=lasted_s)
-            elif logged_s is None or now_s - logged_s >= REPEAT_S:
+            elif logged_s is None or abs(now_s - logged_s) >= REPEAT_S:  # It may be set back.
                 self._logged_s[key] = now_s
                 fields = {"remedy": problem.remedy} if problem.remedy else {}
                 self._log.warning(
@@ -185,7 +185,7 @@ def remedy_of(error: OperationalError) -> str:
     cause = error.__cause__
     match error:
         case Unauthorized():
-            return "check the token or certificate of the kubeconfig or service account"
+            return "check the token or certificate of the kubeconfig or service account; has it expired?"
         case Forbidden():
             return "grant it to whom berth is there: docs/manifests/rbac.yaml has all that is used"
         case BadRequest() if _NOT_OURS in error.message:

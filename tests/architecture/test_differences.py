@@ -88,6 +88,9 @@ LINES: Final[dict[str, str]] = {
     "DRA: selectors: a quantity that `add` or `sub` has made": (
         "unit/shared/cel/test_cel_selector.py::test_types_and_what_is_not_asked_for"
     ),
+    "DRA: a claim that another allocated, without a timestamp": (
+        "unit/workers/binder/test_claim_bind.py::test_a_shared_claim_gets_one_more_user"
+    ),
     "DRA: `filterTimeout`": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_filter_timeout_says_how_much_work_a_search_may_be"

@@ -236,7 +236,8 @@ class EventRecorder:
         """To be called about once a minute: writes what series have counted, forgets quiet ones."""
         now_s = self._clock.wall_s()
         for key, entry in list(self._series.items()):
-            is_quiet = now_s - entry.last_s >= SERIES_FINISH_S
+            # A clock that was set back ends a series too, else none is refreshed until it catches up.
+            is_quiet = abs(now_s - entry.last_s) >= SERIES_FINISH_S
             is_due = is_quiet or now_s - (entry.written_s or entry.first_s) >= SERIES_REFRESH_S
             if entry.count > 1 and entry.count > entry.written_count and is_due:
                 self._wait_to_write(entry)

@@ -121,6 +121,22 @@ def test_whole_numbers_and_addresses_are_written_as_go_writes_them() -> None:
     assert read("--bind-address= ::1 ").endpoints.bind_address == "::1"
 
 
+@pytest.mark.parametrize(
+    ("argument", "told"),
+    [
+        ("--workers=many", "'many' is not a whole number"),
+        ("--leader-elect=maybe", "'maybe' is neither true nor false"),
+        ("--pod-max-in-unschedulable-pods-duration=5", "write it like 15s"),
+    ],
+)
+def test_what_is_wrong_with_a_value_is_told(
+    argument: str, told: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        read(argument)
+    assert told in capsys.readouterr().err
+
+
 def test_a_pod_may_be_left_alone_for_as_long_as_one_likes() -> None:
     flag = "--pod-max-in-unschedulable-pods-duration"
     assert option_problems(read(f"{flag}=720h")) == []

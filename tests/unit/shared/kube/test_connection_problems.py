@@ -91,6 +91,16 @@ def test_it_is_over_when_all_of_it_goes_well_again(
     assert caplog.records[-1].getMessage() == "connection_well"
 
 
+def test_it_is_logged_again_after_a_clock_was_set_back(
+    told: Told, caplog: pytest.LogCaptureFixture
+) -> None:
+    told.problems.failed("GET", "/api/v1/nodes?watch=1", REFUSED)
+    told.pass_time(1.0)
+    told.problems.failed("GET", "/api/v1/nodes?watch=1", REFUSED)
+    told.pass_time(-3600.0)
+    assert [one.getMessage() for one in caplog.records] == ["connection_problem"] * 2
+
+
 def test_a_binding_that_is_forbidden_is_not_over_when_something_else_goes_well(told: Told) -> None:
     binding = "/api/v1/namespaces/default/pods/p/binding"
     told.problems.failed("POST", binding, api_errors.Forbidden(403, "Forbidden", "no"))

@@ -7,6 +7,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from bench.manual_clock import ManualClock
 from shared.kube.api_errors import (
     AlreadyExists,
     Conflict,
@@ -505,6 +506,18 @@ class TestSeries:
         api = play(scene, OK, OK, GONE, OK)
         assert api.bodies[3]["note"] == "no"
         assert api.bodies[3]["series"]["count"] == 2
+
+    def test_a_clock_that_was_set_back_ends_a_series(self) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            recorder.patch_status(make_verdict(message="no"))
+            await settle(1)
+            recorder._clock = ManualClock(recorder._clock.wall_s() - 86_400.0)
+            recorder.tick()
+            recorder.patch_status(make_verdict(message="no"))
+            await settle(1)
+
+        api = play(scene, *[OK] * 3)
+        assert written(api) == ["pod-u1: no", "pod-u1 event: no", "pod-u1 event: no"]
 
 
 class TestGivingWay:
