@@ -77,14 +77,14 @@ class Copies:
 def has_all(scorer: ScorerProcess, owner: OwnerProcess) -> bool:
     """Nothing is to be told to the worker."""
     state, replica = owner.state, scorer.loop.replica
-    known = state.scorers.get(scorer.sockets.identity)
+    known, snapshots = state.scorers.get(scorer.sockets.identity), state.outgoing.snapshots
     return (
         replica.is_whole
         and replica.epoch == owner.epoch
         and known is not None
         and known.is_ready  # Deltas that nobody listens to have no numbers of their own.
-        and replica.sequence == state.outgoing.snapshots.sequence
-        and state.outgoing.snapshots.is_current(state.scorers.settled)
+        and replica.sequence == snapshots.sequence
+        and snapshots.is_current(state.scorers.settled, snapshots.generation)
     )
 
 

@@ -192,6 +192,13 @@ class KindFeed:
             case _:
                 assert_never(event)
 
+    def can_wait(self, lines: bytes) -> bool:
+        """Whether these whole lines say of pods alone that stay on their nodes, as the echo of a binding
+        of ours does: news that nobody waits for. By what is nowhere else in the text of a pod; what
+        only looks so comes a moment later."""
+        is_of_pods = self._kind.struct_type is Pod
+        return is_of_pods and lines.endswith(b"\n") and all(map(_stays, lines.splitlines()))
+
     def unavailable(self, reason: str) -> None:
         self._emit(KindUnavailable(self._kind.plural, reason), _SMALL_BYTES + len(reason))
 
@@ -272,6 +279,16 @@ def deleted(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
 
 def _is_finished(item: ApiObject) -> bool:
     return isinstance(item, Pod) and item.status.phase in FINISHED_PHASES
+
+
+def _stays(line: bytes) -> bool:
+    return (
+        line.startswith(b'{"type":"MODIFIED"')
+        and b'"nodeName":"' in line
+        and b'"deletionTimestamp":"' not in line
+        and b'"phase":"Succeeded"' not in line
+        and b'"phase":"Failed"' not in line
+    )
 
 
 def _name_in(line: bytes) -> str:

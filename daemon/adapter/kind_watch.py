@@ -299,6 +299,7 @@ class KindWatch:
         settings = self._settings
         asked_s = max(1, round(self._rng.uniform(settings.watch_s_min, settings.watch_s_max)))
         stream = await self._client.open_stream(self._watch_path(asked_s))
+        stream.can_wait = self._feed.can_wait
         is_list = not self._feed.resource_version
         if is_list:
             self._start_list()

@@ -4,31 +4,22 @@ A batch is whatever was put since the last one went out. When the owner keeps up
 arrived in one turn of the event loop, often a single event; when it falls behind, batches grow up to
 their bound, and beyond that the sources stop reading, so that the backlog waits in the API server
 and not in our memory.
-
-A pod that stays on its node is news that nobody waits for, mostly the echo of a binding of ours: it
-waits for a while for something that is urgent, to share its message and the owner's turn. The order is
-kept, so the owner never hears of a pod to be placed before what was put earlier.
 """
 
 import asyncio
 from collections import deque
 from collections.abc import Awaitable, Callable
-from typing import Final, Protocol
+from typing import Protocol
 
 from shared.limits import BACKLOG_BYTES_MAX, BATCH_BYTES_MAX, BATCH_COUNT_MAX
-from shared.messages.to_owner import NO_EPOCH, AdapterMessage, PodChanged
-
-HELD_S: Final = 0.05
-"""The longest that what is not urgent waits: at 50 pods a second the next one has come by then."""
-HELD_COUNT_MAX: Final = 64
-"""So many share a message that is worth being sent for their sake, as in a list."""
+from shared.messages.to_owner import NO_EPOCH, AdapterMessage
 
 
 class MessageSink(Protocol):
     """Where what is listed and watched is put."""
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:
-        """Queue a message; it leaves in this turn of the loop if it is urgent and the link is free.
+        """Queue a message; it leaves in this turn of the loop if the link is free.
         `size_bytes` is roughly what the message weighs; it bounds the batches."""
 
     async def room(self) -> None:
@@ -45,9 +36,6 @@ class Outbox:
         self._queue: deque[tuple[AdapterMessage, int]] = deque()
         self._queued_bytes = 0
         self._has_messages = asyncio.Event()
-        """Something is to be sent now."""
-        self._held: asyncio.TimerHandle | None = None
-        """When what waits for company is sent without it."""
         self._has_room = asyncio.Event()
         self._has_room.set()
         self.epoch = NO_EPOCH
@@ -58,16 +46,13 @@ class Outbox:
         self.epoch = epoch
         self._queue.clear()
         self._queued_bytes = 0
-        self._rest()
+        self._has_messages.clear()
         self._has_room.set()
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:
         self._queue.append((message, size_bytes))
         self._queued_bytes += size_bytes
-        if is_urgent(message) or len(self._queue) >= HELD_COUNT_MAX:
-            self._has_messages.set()
-        elif self._held is None and not self._has_messages.is_set():
-            self._held = asyncio.get_running_loop().call_later(HELD_S, self._has_messages.set)
+        self._has_messages.set()
         if self._queued_bytes > BACKLOG_BYTES_MAX:
             self._has_room.clear()
 
@@ -93,20 +78,7 @@ class Outbox:
             batch_bytes += size_bytes
         self._queued_bytes -= batch_bytes
         if not self._queue:
-            self._rest()
+            self._has_messages.clear()
         if self._queued_bytes <= BACKLOG_BYTES_MAX:
             self._has_room.set()
         return batch
-
-    def _rest(self) -> None:
-        self._has_messages.clear()
-        if self._held is not None:
-            self._held.cancel()
-            self._held = None
-
-
-def is_urgent(message: AdapterMessage) -> bool:
-    """Whether something may wait for it: all but pods that are on a node and stay there."""
-    if not isinstance(message, PodChanged):
-        return True
-    return not message.pod.node_name or bool(message.pod.deleted)

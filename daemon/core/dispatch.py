@@ -77,11 +77,22 @@ class Foreseen(msgspec.Struct):
     done since."""
 
     forecast: Forecast
+    sequence: int
+    """Of the last snapshot; what changed since was foreseen here."""
     generation: int
     """Of the cache, in that state."""
     used_count: int = 0
     checked_count: int = 0
     """So many of the next pass every check, as long as nothing but these is placed."""
+    is_told: bool = False
+    """A snapshot has told which were used, and the scorer says what follows."""
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the scorer need not be told yet which were used. It is when a quarter is left, so that
+        it has said what follows before a pod would have to ask."""
+        count = len(self.forecast.node_rows)
+        return self.used_count < count if self.is_told else 4 * self.used_count < 3 * count
 
     @property
     def ticket(self) -> int:

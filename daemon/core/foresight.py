@@ -7,8 +7,9 @@ nothing has changed when the pod comes, the scorer's answer to it would be the s
 verdict on it; so the pod is assumed at once, and decisions are those without foresight.
 
 What is foreseen is void with any other change. As long as there is none, the scorer knows what became
-of its pods and need not be told: the delta waits until what it foresaw is used up, or something else
-happens, or somebody needs it (`covers_changes`). Pods that need more than a node that takes them
+of its pods and need not be told: the delta waits until most of what it foresaw is used, or something
+else happens, or somebody needs it (`covering`). What it says then of the next pods begins with those
+that were placed meanwhile. Pods that need more than a node that takes them
 (something reserved, nominations) go the usual way.
 """
 
@@ -33,17 +34,23 @@ class Foresight(Part):
     """A pod was placed where this scorer had foreseen it, and what follows is not checked yet."""
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
-        """Keeps what a scorer says, if it is of this moment and passes every check."""
-        class_id = forecast.class_id
+        """Keeps what a scorer says, if it passes every check and nothing has changed since that it does
+        not say."""
         cache = self._facts.cache
-        scorer.foreseen = None
-        info = cache.classes.infos.get(class_id)
-        if info is None or not self._is_now(forecast.sequence) or len(cache.view.nominations):
+        former, scorer.foreseen = scorer.foreseen, None
+        info = cache.classes.infos.get(forecast.class_id)
+        if info is None or len(cache.view.nominations) or self._facts.plugins.may_reserve(info):
             return
-        if self._facts.plugins.may_reserve(info):
-            return
-        scorer.foreseen = Foreseen(forecast, cache.generation)
-        self._check(scorer, scorer.foreseen)
+        foreseen = Foreseen(forecast, forecast.sequence, self._outgoing.snapshots.generation)
+        if former is not None and self._is_still_so(former):
+            known = former.forecast
+            first = forecast.ticket - known.ticket
+            placed = known.node_rows[first : former.used_count] if first >= 0 else []
+            if known.class_id == forecast.class_id and forecast.node_rows[: len(placed)] == placed:
+                foreseen.used_count, foreseen.generation = len(placed), former.generation
+        if self._is_still_so(foreseen):
+            scorer.foreseen = foreseen
+            self._check(scorer, foreseen)
 
     def _check(self, scorer: Scorer, foreseen: Foreseen) -> None:
         """As many as can be at once, in the newest state: as far as none keeps another away. All is void
@@ -102,14 +109,12 @@ class Foresight(Part):
         if scorer is not None and foreseen is not None and not foreseen.checked_count:
             self._check(scorer, foreseen)
 
-    def covers_changes(self) -> bool:
-        """All that changed since the last snapshot was foreseen, and more is."""
-        return any(map(self._is_still_so, self._outgoing.scorers.all_foreseen()))
+    def covering(self) -> list[Foreseen]:
+        """Of which all is part that changed since the last snapshot."""
+        return [each for each in self._outgoing.scorers.all_foreseen() if self._is_still_so(each)]
 
     def _is_still_so(self, foreseen: Foreseen) -> bool:
-        return self._is_now(foreseen.forecast.sequence, foreseen.generation)
-
-    def _is_now(self, sequence: int, generation: int | None = None) -> bool:
-        """Nothing changed since this snapshot, but for what was foreseen up to a generation."""
-        snapshots, scorers = self._outgoing.snapshots, self._outgoing.scorers
-        return sequence == snapshots.sequence and snapshots.is_current(scorers.settled, generation)
+        """Nothing changed since the last snapshot but what was foreseen."""
+        snapshots, settled = self._outgoing.snapshots, self._outgoing.scorers.settled
+        is_of_last = foreseen.sequence == snapshots.sequence
+        return is_of_last and snapshots.is_current(settled, foreseen.generation)

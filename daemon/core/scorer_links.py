@@ -207,11 +207,14 @@ class ScorerLinks(Part):
                 self._facts.checker.evaluations.forget(class_id)
         settled = scorers.settled
         is_needed = self._resyncs or self._facts.queue.poppable_count
-        if not is_needed and self._foresight.covers_changes():
+        covering = self._foresight.covering()
+        if not is_needed and any(each.may_wait for each in covering):
             return
         if scorers.ready():
             snapshot = self._outgoing.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
+                for foreseen in covering:
+                    foreseen.sequence, foreseen.is_told = self._outgoing.snapshots.sequence, True
                 self._outgoing.counters[Count.SNAPSHOTS] += 1
                 self._outgoing.effects.append(snapshot)
         else:

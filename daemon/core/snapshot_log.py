@@ -21,16 +21,17 @@ class SnapshotLog:
         self.sequence = 0
         """Of the last delta; 0 before the first."""
         self._position = START
-        self._generation = 0
+        self.generation = 0
+        """Of the cache, as of the last delta."""
         self._marks = NOTHING_SENT
         self._settled: dict[int, int] = {}
 
-    def is_current(self, settled: dict[int, int], generation: int | None = None) -> bool:
-        """Nothing changed since the last delta that a scorer must know. `generation`: but for rows that
-        changed up to it, of which a scorer knows without being told."""
+    def is_current(self, settled: dict[int, int], generation: int) -> bool:
+        """Nothing changed since the last delta that a scorer must know, but for rows that changed up to
+        this generation, of which it knows without being told."""
         cache, classes = self._cache, self._cache.classes
         return (
-            (self._generation if generation is None else generation) == cache.generation
+            generation == cache.generation
             and not cache.object_news
             and not cache.objects.assumption_news
             and not classes.born
@@ -41,7 +42,7 @@ class SnapshotLog:
 
     def delta(self, settled: dict[int, int], next_ticket: int) -> Publish | None:
         """What changed since the last delta; None if nothing did that a scorer must know."""
-        if self.is_current(settled):
+        if self.is_current(settled, self.generation):
             return None
         cache, classes = self._cache, self._cache.classes
         body, buffers, self._marks = make_delta(
@@ -94,7 +95,7 @@ class SnapshotLog:
         return self._epoch, self.sequence, self._cache.generation
 
     def _sent(self, settled: dict[int, int]) -> None:
-        self._position, self._generation = self._cache.journal.position, self._cache.generation
+        self._position, self.generation = self._cache.journal.position, self._cache.generation
         self._settled = dict(settled)
         self._cache.object_news = []
         self._cache.objects.assumption_news.clear()

@@ -1,6 +1,8 @@
 """Answers without an end, as a watch is: apart from the client, which few have for that."""
 
 import asyncio
+from collections.abc import Callable
+from typing import Final
 
 from shared.kube.api_client import JSON, ApiClient
 from shared.kube.api_errors import (
@@ -12,6 +14,9 @@ from shared.kube.api_errors import (
 from shared.kube.http_connection import HttpConnection
 from shared.limits import OBJECT_BYTES_MAX, STREAM_BUFFER_BYTES_MAX
 
+HELD_S: Final = 0.05
+"""The longest that what is not urgent waits: at 50 pods a second the next one has come by then."""
+
 
 class HttpStream:
     """The body of an answer that has no end in sight, in the chunks in which it arrives. The socket is
@@ -20,6 +25,9 @@ class HttpStream:
     def __init__(self, connection: HttpConnection) -> None:
         self._connection = connection
         connection.taker = self
+        self.can_wait: Callable[[bytes], bool] = lambda _: False
+        """Of a chunk that wakes nobody: it comes with the next that does, or after HELD_S."""
+        self._held: asyncio.TimerHandle | None = None
         self._chunks: list[bytes] = []
         self._buffered_bytes = 0
         self._is_paused = False
@@ -44,6 +52,9 @@ class HttpStream:
                 self._wakeup = None
         chunks, self._chunks = self._chunks, []
         self._buffered_bytes = 0
+        if self._held is not None:
+            self._held.cancel()
+            self._held = None
         if self._is_paused:
             self._is_paused = False
             self._connection.resume()
@@ -59,7 +70,10 @@ class HttpStream:
         if self._buffered_bytes > STREAM_BUFFER_BYTES_MAX and not self._is_paused:
             self._is_paused = True
             self._connection.pause()
-        self._wake()
+        if self._is_paused or not self.can_wait(chunk):
+            self._wake()
+        elif self._held is None:
+            self._held = self._connection.loop.call_later(HELD_S, self._wake)
 
     def end(self, error: TransportError | None) -> None:
         self._is_ended = True

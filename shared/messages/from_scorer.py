@@ -7,8 +7,8 @@ import msgspec
 from shared.messages.codec import Codec, Message
 from shared.messages.measured import NOTHING, Measured
 
-FORESEEN_MAX: Final = 32
-"""Pods in one forecast: a thirtieth of a wake a pod is not worth saving."""
+FORESEEN_MAX: Final = 64
+"""Pods in one forecast: a sixtieth of a wake a pod is not worth saving."""
 
 
 class ScorerHello(Message, frozen=True, tag="wh"):

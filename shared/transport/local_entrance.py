@@ -23,7 +23,7 @@ class LocalEntrance:
         self._streams: dict[int, LocalStream] = {}
         self._by_name: dict[bytes, LocalStream] = {}
         self.has_more = False
-        """Messages that came are still to be taken."""
+        """Messages that came are still to be taken, or somebody is still to be dropped."""
         path = Path(channel.path(runtime_dir))
         path.unlink(missing_ok=True)  # A dead owner's: who comes here has the lock.
         self._listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
@@ -34,7 +34,13 @@ class LocalEntrance:
         except OSError:
             self._listener.close()
             raise
+        self._fds = {self._listener.fileno()}
+        """Of the listener and of all streams."""
         poller.watch_fd(self._listener.fileno())
+
+    def is_due(self, ready: dict[object, int]) -> bool:
+        """Whether `take` has anything to do."""
+        return self.has_more or not self._fds.isdisjoint(ready)
 
     def take(self, ready: dict[object, int], count_max: int) -> list[tuple[bytes, Parts]]:
         """Who said what, in order for each; the rest with the next `take`."""
@@ -85,6 +91,7 @@ class LocalEntrance:
                 note_dropped(f"channel {self._channel}: nobody is let in: {error.strerror}")
                 return
             self._streams[stream.fd] = stream
+            self._fds.add(stream.fd)
             self._poller.watch_fd(stream.fd)
 
     def _let_in(self, stream: LocalStream, name: bytes) -> None:
@@ -92,6 +99,7 @@ class LocalEntrance:
         former = self._by_name.get(name)
         if former is not None:
             former.is_over = True
+            self.has_more = True
         stream.name = name
         self._by_name[name] = stream
 
@@ -99,4 +107,5 @@ class LocalEntrance:
         if self._by_name.get(stream.name) is stream:
             del self._by_name[stream.name]
         del self._streams[stream.fd]
+        self._fds.discard(stream.fd)
         stream.close()

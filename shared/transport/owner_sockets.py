@@ -78,6 +78,8 @@ class OwnerSockets(Closing):
             self.close()
             raise
         self._ready: dict[object, int] = {}
+        self._has_more = False
+        """Messages that came are still to be taken."""
 
     def admit_workers(self, entrance: WorkersEntrance) -> None:
         """Lets workers of other hosts in from now on; AddressInUseError if the ports are taken.
@@ -89,9 +91,11 @@ class OwnerSockets(Closing):
         self._gatekeeper = Gatekeeper(self._context, entrance.allowed_path)
         self._poller.add_socket(self._gatekeeper.socket)
         for channel, address in entrance.addresses.items():
-            entrance.prepare(self._sockets[channel])
+            socket = self._sockets[channel]
+            self._poller.used.add(socket)
+            entrance.prepare(socket)
             with _binding(channel, address):
-                self._sockets[channel].bind(address)
+                socket.bind(address)
 
     def watch_fd(self, fd: int) -> Callable[[], bool]:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
@@ -105,15 +109,17 @@ class OwnerSockets(Closing):
         May return early with nothing (a message was damaged or held back, a descriptor is ready).
         """
         received: list[Said | PeerGone] = []
-        has_more = any(entrance.has_more for entrance in self._entrances.values())
-        ready = self._ready = self._poller.wait(0 if has_more else timeout_ms)
+        ready = self._ready = self._poller.wait(0 if self._has_more else timeout_ms)
+        self._has_more = False
         if self._gatekeeper is not None and self._gatekeeper.socket in ready:
             self._gatekeeper.answer()
         for channel in _ORDER:
             entrance = self._entrances.get(channel)
             if entrance is not None:
-                for peer, parts in entrance.take(ready, LIMITS[channel].drained_per_poll):
-                    self._take(channel, peer, parts, received)
+                if entrance.is_due(ready):
+                    for peer, parts in entrance.take(ready, LIMITS[channel].drained_per_poll):
+                        self._take(channel, peer, parts, received)
+                    self._has_more |= entrance.has_more
             elif self._sockets[channel] not in ready:
                 continue
             elif channel is Channel.SNAPSHOTS:
@@ -139,12 +145,14 @@ class OwnerSockets(Closing):
         entrance = self._entrances.get(channel)
         if entrance is not None:
             return entrance.send(peer, parts)
+        self._poller.used.add(self._sockets[channel])
         return send_now(self._sockets[channel], [peer, *parts], handed_over=True)
 
     def publish(self, message: Published, buffers: Sequence[Buffer] = ()) -> None:
         """To all scorers, buffers as with `send`. One that is too slow loses it and notices by the
         sequence."""
         parts = SNAPSHOTS.encode(message, buffers)
+        self._poller.used.add(self._sockets[Channel.SNAPSHOTS])
         sent = send_now(self._sockets[Channel.SNAPSHOTS], parts, handed_over=True)
         assert sent, "XPUB drops, it does not block"
 

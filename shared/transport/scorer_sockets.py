@@ -126,6 +126,7 @@ class ScorerSockets(Closing):
         Waits up to `timeout_ms` (-1: for ever) for room in the queue, but not for an owner.
         """
         parts = FROM_SCORER.encode(message)
+        self._poller.used |= {self._work, self._connection.monitor}
         if send_now(self._work, parts):
             return True
         room_or_news: list[tuple[RawSocket | int, int]] = [

@@ -121,17 +121,21 @@ def can_now(socket: RawSocket, flag: int) -> bool:
 
 
 class Poller:
-    """One wait for sockets and descriptors. It asks the kernel, and each socket but once: ZeroMQ's own
-    asks all of them again when one is ready."""
+    """One wait for sockets and descriptors. It asks the kernel; and a socket, which costs as much as a
+    small message does, where that or its use says that something may have come."""
 
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._sockets: dict[int, RawSocket] = {}
+        self.used: set[RawSocket] = set()
+        """Sockets on which anything was done since the last wait, which takes from their descriptors
+        what these had to tell. Those that a wait finds ready are among them without being told."""
 
     def add_socket(self, socket: RawSocket) -> None:
         fd = socket.getsockopt(zmq.FD)
         assert isinstance(fd, int)
         self._sockets[fd] = socket
+        self.used.add(socket)
         self._epoll.register(fd, select.EPOLLIN)
 
     def watch_fd(self, fd: int) -> None:
@@ -145,12 +149,12 @@ class Poller:
     def wait(self, timeout_ms: int) -> dict[object, int]:
         """The sockets that can be read and the descriptors that are ready, with what for (EPOLLIN, ...);
         sleeps until one is, so long at most (-1: for ever)."""
-        # Their descriptors tell only that something has changed since they were last used.
-        ready: dict[object, int] = {
-            socket: select.EPOLLIN
-            for socket in self._sockets.values()
-            if can_now(socket, zmq.POLLIN)
-        }
+        ready: dict[object, int] = {}
+        used, self.used = self.used, set()
+        for socket in used:
+            if can_now(socket, zmq.POLLIN):
+                ready[socket] = select.EPOLLIN
+                self.used.add(socket)
         timeout_s = 0 if ready else timeout_ms / 1000 if timeout_ms >= 0 else None
         for fd, events in self._epoll.poll(timeout_s):
             changed = self._sockets.get(fd)
@@ -158,6 +162,7 @@ class Poller:
                 ready[fd] = events
             elif can_now(changed, zmq.POLLIN):
                 ready[changed] = events
+                self.used.add(changed)
         return ready
 
     def close(self) -> None:

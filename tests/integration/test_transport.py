@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -47,6 +48,7 @@ from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.parent import Lifeline
 from shared.transport.runtime_dir import AddressInUseError
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
+from shared.transport.sockets import Poller, RawSocket, can_now, receive_now
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
@@ -127,6 +129,27 @@ class OfOtherVersion(Codec[M]):
 
 def delta(sequence: int) -> SnapshotDelta:
     return SnapshotDelta(1, sequence, sequence + 1, {}, EMPTY, 1)
+
+
+def test_what_came_before_a_socket_was_used_for_something_else_is_not_missed() -> None:
+    """Sending takes in what has come, and the descriptor tells of it no more."""
+    context: zmq.Context[RawSocket] = zmq.Context()
+    poller = Poller()
+    with context.socket(zmq.ROUTER) as here, context.socket(zmq.DEALER) as there:
+        here.bind("inproc://here")
+        there.connect("inproc://here")
+        poller.add_socket(here)
+        assert poller.wait(0) == {}
+        there.send(b"hello")
+        select.select([here.getsockopt(zmq.FD)], [], [], HANG_S)
+        assert can_now(here, zmq.POLLIN), "as any use of it would find"
+        poller.used.add(here)
+        assert poller.wait(0) == {here: select.EPOLLIN}
+        assert poller.wait(0) == {here: select.EPOLLIN}, "it was not taken"
+        assert receive_now(here)[1] == b"hello"
+        assert poller.wait(0) == {}
+    poller.close()
+    context.term()
 
 
 class TestScorers:

@@ -221,6 +221,44 @@ def test_other_kinds_are_kept_whole() -> None:
     assert told == [ObjectDeleted("storageclasses", "fast")]
 
 
+NODE_NAMED = {"spec": {"nodeName": "n"}}
+
+
+@pytest.mark.parametrize(
+    ("event_type", "fields", "can_wait"),
+    [
+        ("MODIFIED", NODE_NAMED, True),
+        ("MODIFIED", {}, False),
+        ("ADDED", NODE_NAMED, False),
+        ("DELETED", NODE_NAMED, False),
+        ("MODIFIED", {**NODE_NAMED, "status": {"phase": "Running"}}, True),
+        ("MODIFIED", {**NODE_NAMED, "status": {"phase": "Failed"}}, False),
+        ("MODIFIED", {**NODE_NAMED, "status": {"phase": "Succeeded"}}, False),
+        (
+            "MODIFIED",
+            {**NODE_NAMED, "metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
+            False,
+        ),
+        ("MODIFIED", {"metadata": {"annotations": {"a": json.dumps(NODE_NAMED)}}}, False),
+    ],
+)
+def test_only_news_of_a_pod_that_stays_on_its_node_can_wait(
+    event_type: str, fields: dict[str, Any], *, can_wait: bool
+) -> None:
+    feed, _ = feed_of("pods")
+    told = compact(event_type, fields)
+    assert feed.can_wait(told) is can_wait
+    assert feed.can_wait(compact("MODIFIED", NODE_NAMED) + told) is can_wait
+    assert not feed.can_wait(told[:-1]), "a line that has not ended"
+    assert not feed_of("nodes")[0].can_wait(told)
+
+
+def compact(event_type: str, fields: dict[str, Any]) -> bytes:
+    """As an API server writes it."""
+    told = {"type": event_type, "object": fields}
+    return json.dumps(told, separators=(",", ":")).encode() + b"\n"
+
+
 def test_events_and_bookmarks_move_the_version() -> None:
     feed, told = listed("pods")
     assert feed.resource_version == "9"

@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator
 import msgspec
 import pytest
 
-from daemon.adapter.outbox import HELD_COUNT_MAX, HELD_S, MessageSink, Outbox
+from daemon.adapter.outbox import MessageSink, Outbox
 from daemon.adapter.process import Adapter, EventSource
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import Node, Pod
@@ -27,10 +27,8 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.transport.connection import Connected
-from tests.support.builders import make_pod
 from tests.support.memory_adapter import MemoryLink, MemorySource
 from tests.support.waiting import HANG_S
-from tests.unit.workers.binder.virtual_time import run_virtual
 
 
 @contextlib.asynccontextmanager
@@ -213,61 +211,6 @@ def test_what_arrives_in_one_turn_leaves_together_and_a_lone_event_at_once() -> 
             assert len((await link.take_batch())[1]) == 3
             outbox.put(NodeDeleted("d"), 10)
             assert await link.take_batch() == (1, [NodeDeleted("d")])
-
-    asyncio.run(main())
-
-
-def test_a_pod_that_stays_on_its_node_waits_for_what_is_urgent_and_keeps_its_place() -> None:
-    async def main() -> None:
-        link = MemoryLink()
-        bound, waiting = PodChanged(make_pod("a", node_name="n")), PodChanged(make_pod("b"))
-        async with sending(link) as outbox:
-            outbox.put(bound, 10)
-            await asyncio.sleep(HELD_S / 2)
-            assert not link.batches
-            outbox.put(waiting, 10)
-            assert await link.take_batch() == (1, [bound, waiting])
-
-    run_virtual(main())
-
-
-def test_nothing_is_held_back_for_long() -> None:
-    async def main() -> None:
-        link = MemoryLink()
-        async with sending(link) as outbox:
-            for name in "ab":
-                outbox.put(PodChanged(make_pod(name, node_name="n")), 10)
-                await asyncio.sleep(HELD_S / 4)
-            await asyncio.sleep(HELD_S / 2)
-            assert [len(messages) for _, messages in link.batches] == [2]
-            outbox.put(PodChanged(make_pod("c", node_name="n")), 10)
-            assert len(link.batches) == 1
-            await asyncio.sleep(HELD_S)
-            assert len(link.batches) == 2
-
-    run_virtual(main())
-
-
-def test_so_many_are_worth_a_message() -> None:
-    async def main() -> None:
-        link = MemoryLink()
-        async with sending(link) as outbox:
-            for i in range(HELD_COUNT_MAX):
-                outbox.put(PodChanged(make_pod(f"p{i}", node_name="n")), 10)
-            assert len((await link.take_batch())[1]) == HELD_COUNT_MAX
-
-    asyncio.run(main())
-
-
-def test_a_pod_that_is_being_deleted_is_urgent() -> None:
-    async def main() -> None:
-        link = MemoryLink()
-        leaving = PodChanged(make_pod("a", node_name="n", deleted="2026-01-01T00:00:00Z"))
-        async with sending(link) as outbox:
-            outbox.put(leaving, 10)
-            await asyncio.sleep(0)
-            await asyncio.sleep(0)
-            assert [messages for _, messages in link.batches] == [[leaving]]
 
     asyncio.run(main())
 

@@ -155,15 +155,51 @@ def test_a_pod_that_comes_with_more_important_ones_of_another_class_waits_for_th
     pipeline.check()
 
 
-def test_a_worker_is_told_of_what_it_foresaw_when_it_is_used_up() -> None:
-    pipeline = calm(count=4)
+def test_a_worker_is_told_of_what_it_foresaw_when_a_quarter_is_left_and_when_it_is_used_up() -> (
+    None
+):
+    pipeline = calm(count=8)
     before = pipeline.state.outgoing.snapshots.sequence
-    for i in range(3):
+    told = []
+    for i in range(8):
         place(pipeline, f"p{i}", is_ahead=False)
-        assert pipeline.state.outgoing.snapshots.sequence == before
-    place(pipeline, "last", is_ahead=False)
-    assert pipeline.state.outgoing.snapshots.sequence == before + 1
-    assert used(pipeline) == 4
+        told.append(pipeline.state.outgoing.snapshots.sequence - before)
+    assert told == [0, 0, 0, 0, 0, 1, 1, 2]
+    assert used(pipeline) == 8
+    pipeline.check()
+
+
+@pytest.mark.parametrize("meanwhile", [0, 1, 2])
+def test_what_it_says_then_goes_on_from_the_pods_that_were_placed_meanwhile(meanwhile: int) -> None:
+    names = [f"p{i}" for i in range(6 + 8)]
+    pipeline, plain = calm(count=8), calm(is_ahead=False)
+    for name in names[:6]:
+        place(pipeline, name, is_ahead=False)
+    assert pipeline.foresee(0, 8)
+    said = pipeline.to_owner.pop()
+    for name in names[6 : 6 + meanwhile]:
+        place(pipeline, name, is_ahead=False)
+    pipeline.handle(said)
+    for name in names[6 + meanwhile :]:
+        place(pipeline, name, is_ahead=False)
+    for name in names:
+        place(plain, name, is_ahead=False)
+    assert pipeline.bound == plain.bound
+    assert used(pipeline) == (len(names) if meanwhile < 2 else 8), "of all that were foreseen"
+    pipeline.check()
+
+
+def test_what_it_says_is_void_where_pods_that_were_placed_meanwhile_would_go_elsewhere() -> None:
+    pipeline = calm(count=8)
+    for i in range(6):
+        place(pipeline, f"p{i}", is_ahead=False)
+    told = last_forecast(pipeline)
+    place(pipeline, "p6", is_ahead=False)
+    other = next(row for row in range(NODE_COUNT) if row != told.node_rows[0])
+    wrong = msgspec.structs.replace(told, node_rows=[other, other])
+    pipeline.handle(Said(pipeline.scorers[0].peer, wrong))
+    place(pipeline, "p7", is_ahead=False)
+    assert used(pipeline) == 7
     pipeline.check()
 
 

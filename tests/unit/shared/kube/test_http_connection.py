@@ -7,9 +7,10 @@ import pytest
 
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout
 from shared.kube.http_connection import Answer, HttpConnection, read_buffer
-from shared.kube.http_stream import HttpStream
+from shared.kube.http_stream import HELD_S, HttpStream
 from shared.limits import STREAM_BUFFER_BYTES_MAX
 from tests.support.fake_transport import FakeTransport
+from tests.unit.workers.binder.virtual_time import run_virtual
 
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\nok"
 CHUNKED = (
@@ -19,7 +20,9 @@ CHUNKED = (
 Scenario = Callable[[HttpConnection, FakeTransport], Coroutine[object, object, None]]
 
 
-def run(scenario: Scenario) -> None:
+def run(
+    scenario: Scenario, play: Callable[[Coroutine[object, object, None]], None] = asyncio.run
+) -> None:
     async def main() -> None:
         closed: list[HttpConnection] = []
         connection = HttpConnection(closed.append, lambda *_: None)
@@ -28,7 +31,7 @@ def run(scenario: Scenario) -> None:
         await scenario(connection, transport)
         assert closed == ([connection] if transport.is_closing() else [])
 
-    asyncio.run(main())
+    play(main())
 
 
 @pytest.mark.parametrize("message", [CREATED, CHUNKED])
@@ -290,6 +293,42 @@ def test_the_socket_is_not_read_while_the_consumer_is_behind() -> None:
         stream.close()
 
     run(scenario)
+
+
+@pytest.mark.parametrize("wakes", ["an urgent chunk", "time", "the end", "too much"])
+def test_what_can_wait_comes_with_what_cannot_or_after_a_while(wakes: str) -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        stream = HttpStream(connection)
+        stream.can_wait = lambda chunk: not chunk.startswith(b"!")
+        connection.send(b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
+        waiting = asyncio.ensure_future(stream.chunks())
+        for chunk in (b"a", b"b"):
+            await asyncio.sleep(HELD_S / 4)
+            connection.data_received(chunk)
+        await asyncio.sleep(HELD_S / 4)
+        assert not waiting.done()
+        if wakes == "an urgent chunk":
+            connection.data_received(b"!c")
+        elif wakes == "the end":
+            transport.lose(None)
+        elif wakes == "too much":
+            connection.data_received(b"x" * STREAM_BUFFER_BYTES_MAX)
+        else:
+            await asyncio.sleep(HELD_S)
+            assert waiting.done()
+        await asyncio.sleep(0)
+        assert (await waiting)[:2] == [b"a", b"b"]
+        waiting = asyncio.ensure_future(stream.chunks())
+        await asyncio.sleep(HELD_S / 2)
+        if wakes != "the end":
+            connection.data_received(b"d")
+            await asyncio.sleep(HELD_S * 3 / 4)
+            assert not waiting.done(), "the time of others is over"
+            await asyncio.sleep(HELD_S)
+            assert await waiting == [b"d"]
+
+    run(scenario, run_virtual)
 
 
 @pytest.mark.parametrize("body", [b"Content-Length: 11\r\n\r\n", b"Connection: close\r\n\r\n"])
