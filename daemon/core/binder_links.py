@@ -157,7 +157,3 @@ class BinderLinks(Part):
     def drain(self) -> None:
         for peer in self._outgoing.binders.peers():
             self._outgoing.effects.append(Tell(Channel.BINDERS, peer, Drain()))
-
-    def next_wakeup_s(self) -> float:
-        """When a binder may have been silent for too long."""
-        return self._outgoing.binders.next_silent_s()

@@ -1,6 +1,5 @@
 """Who is connected in one role, and since when nothing was heard of each."""
 
-import math
 from typing import ClassVar, Generic, TypeVar
 
 import msgspec
@@ -20,7 +19,8 @@ class Peers(Generic[P]):
     """By the identity of the connection."""
 
     SILENCE_MAX_S: ClassVar[float]
-    """Who has been silent for so long is stuck, or its host is gone."""
+    """Who has been silent for so long is stuck, or its host is gone. Nobody wakes for that: there is a
+    turn each QUIET_S (`shared/limits.py`) at least."""
 
     def __init__(self) -> None:
         self._by_peer: dict[bytes, P] = {}
@@ -47,8 +47,3 @@ class Peers(Generic[P]):
         """Those that have been for too long."""
         deadline_s = now_s - self.SILENCE_MAX_S
         return [p.peer for p in self._by_peer.values() if p.last_heard_s < deadline_s]
-
-    def next_silent_s(self) -> float:
-        """When the first will have been, unless it says something; infinite if none is there."""
-        heard_s = min([each.last_heard_s for each in self._by_peer.values()], default=math.inf)
-        return heard_s + self.SILENCE_MAX_S

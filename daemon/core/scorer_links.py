@@ -1,6 +1,5 @@
 """The scorers: who is there, what each is told of the cluster, and what work each is given."""
 
-import math
 from collections import deque
 from functools import partial
 from typing import Final, assert_never
@@ -196,8 +195,9 @@ class ScorerLinks(Part):
         self._outgoing.snapshots.start_over(self._outgoing.scorers.settled)
         self._resyncs |= {scorer.peer: reason for scorer in self._outgoing.scorers.ready()}
 
-    def publish(self, *, is_synced: bool) -> None:
-        """The delta of this turn, unless that can wait; then whole snapshots for those that asked."""
+    def publish(self, *, is_synced: bool, is_work: bool) -> None:
+        """The delta of this turn, unless that can wait; then whole snapshots for those that asked.
+        `is_work`: pods wait that somebody may be given."""
         scorers = self._outgoing.scorers
         retired = self._facts.cache.classes.retired
         if retired:
@@ -206,8 +206,8 @@ class ScorerLinks(Part):
             for class_id in retired:
                 self._facts.checker.evaluations.forget(class_id)
         settled = scorers.settled
-        is_needed = self._resyncs or self._facts.queue.poppable_count
         covering = self._foresight.covering()
+        is_needed = is_work or self._resyncs
         if not is_needed and any(each.may_wait for each in covering):
             return
         if scorers.ready():
@@ -238,7 +238,7 @@ class ScorerLinks(Part):
         """New work for the scorers that have credit."""
         scorers = self._outgoing.scorers
         scorers.is_careful = self._facts.suspects.is_careful
-        credit = scorers.credit() if self._facts.queue.poppable_count else 0
+        credit = scorers.credit()
         if credit <= 0:
             return
         pods: list[QueuedPod] = []
@@ -295,8 +295,3 @@ class ScorerLinks(Part):
     def drain(self) -> None:
         for scorer in self._outgoing.scorers.ready():
             self._tell(scorer.peer, Drain())
-
-    def next_wakeup_s(self) -> float:
-        """When a scorer may have been silent for too long; it counts only if it has pods in hand."""
-        scorers = self._outgoing.scorers
-        return scorers.next_silent_s() if scorers.attempt_count() else math.inf

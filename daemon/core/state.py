@@ -102,8 +102,6 @@ class SchedulerState:
         self._binder_links = BinderLinks(facts, outgoing, changes, self._ends)
         self._timed = (
             self._adapter_links,
-            self._scorer_links,
-            self._binder_links,
             self.reservations,
             self.queue,
             facts.waiting,
@@ -156,8 +154,9 @@ class SchedulerState:
             self._note_disagreements()
         self.counters.plugin_times.begin_round()
         self._foresight.check_next()
-        self._scorer_links.publish(is_synced=self.is_synced)
-        if self._gives_out_work:
+        is_work = self.queue.poppable_count > 0
+        self._scorer_links.publish(is_synced=self.is_synced, is_work=is_work)
+        if is_work and self._gives_out_work:
             self._scorer_links.hand_out(now_s)
         self.outgoing.effects.extend(self.binders.preempt())
         if self.outgoing.patches.by_uid:
