@@ -170,7 +170,7 @@ def error_from_status(status: ApiStatus, http_status: int, retry_after_s: float 
         retry_after_s = status.details.retry_after_seconds or None
     if retry_after_s is not None:
         retry_after_s = min(max(retry_after_s, 0.0), RETRY_AFTER_S_MAX)
-    return error_type(code, status.reason, status.message, retry_after_s)
+    return error_type(code, status.reason, status.message or "no message", retry_after_s)
 
 
 def error_from_answer(http_status: int, body: bytes, retry_after_s: float | None) -> ApiError:
@@ -179,5 +179,5 @@ def error_from_answer(http_status: int, body: bytes, retry_after_s: float | None
         status = _status_decoder.decode(body)
     except UNDECODABLE:
         text = body[:API_ERROR_LENGTH_MAX].decode("utf-8", "replace").strip()
-        status = ApiStatus(message=text or "no message")
+        status = ApiStatus(message=text)
     return error_from_status(status, http_status, retry_after_s)

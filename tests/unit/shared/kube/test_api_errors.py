@@ -58,6 +58,8 @@ def test_a_body_that_is_no_status_becomes_the_message() -> None:
     assert error.message == "404 page not found"
     assert error_from_answer(502, b"\xff<html>", None).message == "\ufffd<html>"
     assert error_from_answer(502, b"", None).message == "no message"
+    # An API server names the paths that it has where a group is not served.
+    assert error_from_answer(404, b'{"paths": ["/apis"]}', None).message == "no message"
 
 
 def test_the_server_may_say_when_to_come_back() -> None:
