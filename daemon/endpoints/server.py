@@ -76,8 +76,8 @@ class EndpointServer:
             self._waiting[writer] = None
             while await self._serve_one(reader, writer):
                 pass
-        except (OSError, TimeoutError):
-            pass  # Who asked is gone, or slow; it is not worth a line of the log.
+        except (OSError, TimeoutError, asyncio.CancelledError):
+            pass  # Who asked is gone, or slow, or we end; it is not worth a line of the log.
         finally:
             self._connection_count -= 1
             self._waiting.pop(writer, None)

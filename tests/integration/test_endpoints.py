@@ -103,6 +103,22 @@ def test_a_body_ends_the_connection_with_the_answer() -> None:
     serve(scene)
 
 
+def test_a_connection_that_is_open_at_the_end_is_no_fault() -> None:
+    told: list[dict[str, object]] = []
+
+    async def main() -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        server = EndpointServer(Pages(FixedSource(), None))
+        client.port = await server.start("127.0.0.1", 0, None)
+        assert await asyncio.to_thread(get, client, "/livez") == (200, b"ok")
+        await server.close()
+
+    client = http.client.HTTPConnection("127.0.0.1", timeout=HANG_S)
+    asyncio.run(main())
+    client.close()
+    assert told == []
+
+
 def test_a_port_that_is_taken_ends_the_process_with_a_line_of_the_log(tmp_path: Path) -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

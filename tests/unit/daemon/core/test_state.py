@@ -190,6 +190,13 @@ def test_the_status_says_when_the_adapter_and_the_api_server_were_heard() -> Non
     assert (status.adapter_told_s, status.api_heard_s) == (12.5, {"nodes": 11.0, "pods": 12.0})
 
 
+def test_a_list_that_ended_is_word_from_the_adapter_and_the_api_server() -> None:
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0")], [])
+    status = status_of(pipeline)
+    assert status.adapter_told_s == status.api_heard_s["nodes"] == pipeline.now_s
+
+
 def status_of(pipeline: Pipeline) -> StatusAnswer:
     (effect,) = pipeline.state.handle([Said(b"who", StatusRequest())], pipeline.now_s)
     assert isinstance(effect, Tell)
