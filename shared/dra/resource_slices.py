@@ -191,6 +191,8 @@ class SliceFacts:
             self.problem = str(error)
 
 
+_NOWHERE: Final = (None, None, None)
+"""Slices that no node sees, but count as their pool's."""
 KnownFacts = MutableMapping[bytes, SliceFacts]
 """By content."""
 
@@ -210,7 +212,9 @@ class SliceView:
         self.pool_id: PoolId = (spec.driver, spec.pool.name)
         self.generation = spec.pool.generation
         self.slice_count = spec.pool.resource_slice_count
-        self.match = _node_match(spec.node_name, spec.all_nodes, spec.node_selector)
+        is_known = gates[DRA_PARTITIONABLE_DEVICES] or not spec.shared_counters
+        where = (spec.node_name, spec.all_nodes, spec.node_selector) if is_known else _NOWHERE
+        self.match = _node_match(*where)
         self.node_selector = spec.node_selector
         self.node_name = spec.node_name
         self.has_binding_conditions = any(d.binding_conditions for d in spec.devices or ())

@@ -31,6 +31,7 @@ FORMAT_WRONG: Final = (
     "quantities must match the regular expression '^([+-]?[0-9.]+)([eEinumkKMGTP]*[-+]?[0-9]*)$'"
 )
 SUFFIX_WRONG: Final = "unable to parse quantity's suffix"
+NUMBER_WRONG: Final = "unable to parse numeric part of quantity"
 
 
 class QuantityError(ObjectError):
@@ -129,6 +130,8 @@ def _parse_general(text: str) -> ExactQuantity:
     else:
         exponent, quantity_format = _decimal_suffix(text, suffix)
         quantity = ExactQuantity(_nanos(digits, exponent - len(fraction)), quantity_format)
+    if not whole + fraction and not _fits_64_bits(whole, fraction, suffix):
+        raise QuantityError(f"quantity {text!r}", "has no digits", NUMBER_WRONG)
     if match["sign"] == "-" and quantity.nanos:
         is_big = not _fits_64_bits(whole.lstrip("0"), fraction, suffix)
         quantity = ExactQuantity(-quantity.nanos, quantity.format, is_big)
@@ -137,11 +140,12 @@ def _parse_general(text: str) -> ExactQuantity:
 
 def _fits_64_bits(whole: str, fraction: str, suffix: str) -> bool:
     """Whether ParseQuantity keeps the amount as an integer and a scale (its fast path)."""
+    whole = whole or "0"
     if suffix in _BINARY_EXPONENTS:
         exponent = _BINARY_EXPONENTS[suffix]
         if fraction or 15 - len(whole) - int(exponent * 0.3) - 1 < 0:
             return False
-        return int(whole or "0") << exponent <= INT64_MAX
+        return int(whole) << exponent <= INT64_MAX
     exponent, _ = _decimal_suffix(suffix, suffix)
     return len(whole) + len(fraction) <= 18 and exponent - len(fraction) >= -9
 
@@ -236,8 +240,7 @@ def _big_negative_value(amount: int, divisor: int) -> int:
     (`scaledValue` in scale_int.go). Requests and allocatables are never negative, so this only shows
     where somebody writes such an amount by hand; equal to Kubernetes is then the best answer.
     """
-    low = -amount & (1 << 64) - 1
-    wrapped = -(low - (1 << 64) if low > INT64_MAX else low)
+    wrapped = (amount + (1 << 63)) % (1 << 64) - (1 << 63)
     quotient = abs(wrapped) // divisor * (1 if wrapped > 0 else -1)
     return quotient + (abs(wrapped) % divisor != 0)
 

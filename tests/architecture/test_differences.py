@@ -49,6 +49,9 @@ LINES: Final[dict[str, str]] = {
         "unit/shared/plugins/devices/test_device_gates.py"
         "::test_what_nobody_can_ask_for_without_a_gate_is_taken_from_who_has"
     ),
+    "where DRAConsumableCapacity and DRADeviceBindingConditions are both off": THEIRS,
+    "where SchedulerPopFromBackoffQ is off: a waiting pod": THEIRS,
+    "NodeResourcesBalancedAllocation with an extended resource": THEIRS,
     "pod groups: DRAWorkloadResourceClaims": THEIRS,
     "pod groups: pods that name one claim which the first of them is given": (
         "unit/daemon/core/test_group_claims.py"

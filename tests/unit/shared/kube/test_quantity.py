@@ -44,6 +44,27 @@ def test_what_kubernetes_refuses_is_refused_with_the_text_named() -> None:
         assert repr(text) in str(caught.value)
 
 
+@pytest.mark.parametrize("text", ["Pi", "+Ei", ".e-10", "-e-300"])
+def test_a_suffix_alone_is_refused_where_it_is_beyond_an_integer(text: str) -> None:
+    with pytest.raises(QuantityError) as caught:
+        quantity.parse(text)
+    assert caught.value.in_brief == "unable to parse numeric part of quantity"
+
+
+@pytest.mark.parametrize("text", ["Ti", "-k", ".e-9", "+e300"])
+def test_a_suffix_alone_is_nothing_otherwise(text: str) -> None:
+    assert quantity.value(text) == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [("-.398070061790864962G", -398070060), ("-9223372036854775808e-9", -9223372035)],
+)
+def test_a_long_negative_amount_is_cut_as_kubernetes_cuts_it(text: str, value: int) -> None:
+    """The zero before the point is a digit too, and the lowest integer has no opposite."""
+    assert quantity.value(text) == value
+
+
 def test_json_numbers_are_quantities_too() -> None:
     assert quantity.value(2) == 2
     assert quantity.milli_value(0.5) == 500

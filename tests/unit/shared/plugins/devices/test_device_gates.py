@@ -165,6 +165,18 @@ DISABLED = "but the {} feature is disabled"
             id="a device that says for whom it is",
         ),
         pytest.param(
+            DRA_PARTITIONABLE_DEVICES,
+            make_claim(),
+            [
+                PARTS[0],
+                make_slice("n0", [device("b")], name="whole", count=2),
+                make_slice("n0", [device("c")], name="more", node="n1", count=2),
+            ],
+            "",
+            CANNOT_ALLOCATE,
+            id="a pool that is complete with its counters, and has one slice too many",
+        ),
+        pytest.param(
             DRA_CONSUMABLE_CAPACITY,
             make_claim(requests=[request(capacity={"requests": {"memory": "1Gi"}})]),
             [devices(SHARED)],
