@@ -70,8 +70,10 @@ class HttpStream:
         if self._buffered_bytes > STREAM_BUFFER_BYTES_MAX and not self._is_paused:
             self._is_paused = True
             self._connection.pause()
+        if self._wakeup is None or self._wakeup.done():
+            return  # The consumer is awake, and takes it with the others.
         if self._is_paused or not self.can_wait(chunk):
-            self._wake()
+            self._wakeup.set_result(None)
         elif self._held is None:
             self._held = self._connection.loop.call_later(HELD_S, self._wake)
 
