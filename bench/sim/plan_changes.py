@@ -3,7 +3,7 @@
 from bench.sim.door import DOOR, STATES
 from bench.sim.draw import Action, Draw, Json
 from bench.sim.plan_claims import alike
-from bench.sim.plan_cluster import EXISTS
+from bench.sim.plan_cluster import EXISTS, NAMESPACES, pods_at
 from bench.sim.sim_objects import NODES
 
 LEASES = "/apis/coordination.k8s.io/v1/namespaces/default/leases"
@@ -81,4 +81,16 @@ def doors(draw: Draw) -> list[Action]:
         for _ in draw.some(4):
             spec = rng.choice((small, rng.choice(draw.shapes)["spec"]))
             made += alike(draw, spec, **{DOOR: door})
+    return made
+
+
+def ended(draw: Draw) -> list[Action]:
+    """A namespace is deleted with all that is in it, and made anew."""
+    rng, made = draw.rng, []
+    for _ in draw.some(2):
+        what: Json = {"name": NAMESPACES[1], "labels": {"team": rng.choice("xy")}}
+        what["after_s"] = rng.choice((0.0, 0.01, 10 ** rng.uniform(-2, 0.5)))
+        made.append(Action(draw.time_s(), "end_namespace", what))
+        for _ in draw.some(3):
+            made += pods_at(draw, draw.time_s(), NAMESPACES[1])
     return made

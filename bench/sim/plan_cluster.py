@@ -115,14 +115,13 @@ def budget(draw: Draw, app: str) -> Action:
     return Action(0.0, "create_budget", {"name": f"b-{app}", "app": app, "allowed": allowed})
 
 
-def pods_at(draw: Draw, at_s: float) -> list[Action]:
+def pods_at(draw: Draw, at_s: float, namespace: str = "default") -> list[Action]:
     """A burst of pods of one shape, with what they want."""
     rng = draw.rng
     draw.burst_times_s.append(at_s or STARTS_S)
     shape = rng.choice(draw.shapes)
     made = []
     for _ in range(rng.choice((1, 1, 2, 4, 8))):
-        namespace = "default"
         if "namespaces" in draw.features:
             namespace = rng.choice(NAMESPACES)
         pod: Json = {"namespace": namespace, "name": f"p{len(draw.pods)}"}

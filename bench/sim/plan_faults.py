@@ -1,6 +1,6 @@
 """What goes wrong in a plan: processes, links, connections and the API server."""
 
-from bench.sim.draw import Action, Draw, Json
+from bench.sim.draw import STARTS_S, Action, Draw, Json
 
 
 def _process(draw: Draw) -> str:
@@ -192,6 +192,56 @@ def asleep(draw: Draw) -> list[Action]:
 
 def lingering(draw: Draw) -> list[Action]:
     """A supervisor that dies, of which its children hear late."""
-    linger = Action(0.0, "linger", {"for_s": round(10 ** draw.rng.uniform(-3, 0.7), 3)})
+    linger = Action(STARTS_S, "linger", {"for_s": round(10 ** draw.rng.uniform(-3, 0.7), 3)})
     dies: Json = {"process": "supervisor", "sends": 0}
     return [linger, *(Action(draw.time_s(), "kill", dict(dies)) for _ in draw.some(2))]
+
+
+def overload(draw: Draw) -> list[Action]:
+    """An API server that has more to do than it can, and answers nothing else for a while."""
+    rng = draw.rng
+    return [
+        Action(
+            draw.time_s(),
+            "overload",
+            {
+                "for_s": round(10 ** rng.uniform(-1, 1.5), 3),
+                "code": rng.choice((429, 429, 503)),
+                "wish_s": rng.choice((0, 1, 5, 30)),
+            },
+        )
+        for _ in draw.some(2)
+    ]
+
+
+def paged(draw: Draw) -> list[Action]:
+    """Lists by pages of few objects, which change between them, and whose places may be forgotten."""
+    rng = draw.rng
+    made = [Action(0.0, "short_pages", {"size": rng.randint(1, 3)})]
+    for _ in draw.some(4):
+        at_s = draw.time_s()
+        made.append(Action(at_s, "kill", {"process": rng.choice(("adapter", "owner")), "sends": 0}))
+        later_s = at_s + 10 ** rng.uniform(-3, 0)
+        if rng.random() < 0.5:
+            made.append(Action(later_s, "restart_server", {"compacts": True}))
+        else:
+            gone: Json = {"at": "request", "do": "refuse", "code": 410, "method": "GET"}
+            gone |= {"query": "continue=", "times": rng.randint(1, 3)}
+            made.append(Action(later_s, "api_fault", gone))
+        named = draw.pod()
+        made.append(Action(later_s, rng.choice(("delete_pod", "finish_pod")), named))
+    return made
+
+
+def tardy(draw: Draw) -> list[Action]:
+    """Bindings that nobody answers, and that are carried out all the same, a little later: before an
+    owner that comes next can have listed."""
+    rng = draw.rng
+    return [
+        Action(
+            draw.time_s(),
+            "late_bindings",
+            {"late_s": [round(10 ** rng.uniform(-3, -0.4), 4) for _ in draw.some(4)]},
+        )
+        for _ in draw.some(3)
+    ]

@@ -61,6 +61,9 @@ LATER: Final = {
     "raided": {"raided": 0.03},
     "doors": {"doors": 0.05},
     "equipped": {"equipped": 0.05},
+    "overloaded": {"overload": 0.05, "tardy": 0.05},
+    "leaves": {"paged": 0.05},
+    "ended": {"ended": 0.05},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -247,4 +250,8 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "started": plan_changes.started,
     "raided": plan_groups.raided,
     "equipped": plan_groups.equipped,
+    "overload": plan_faults.overload,
+    "tardy": plan_faults.tardy,
+    "paged": plan_faults.paged,
+    "ended": plan_changes.ended,
 }

@@ -5,6 +5,7 @@ is gone, the process dead), so that every part of a plan makes sense without the
 """
 
 from collections.abc import Iterator
+from functools import partial
 from typing import Any, Final
 
 import orjson
@@ -15,7 +16,7 @@ from bench.apiserver.api_cluster import (
     TOPOLOGY_LABELS_PLUGIN,
     ClusterOptions,
 )
-from bench.apiserver.api_faults import AnswerFault, Refuse, RequestFault, WatchFault
+from bench.apiserver.api_faults import AnswerFault, Disconnect, Refuse, RequestFault, WatchFault
 from bench.apiserver.fault_plan import Rule, RulePlan
 from bench.apiserver.http_server import ServerOptions
 from bench.apiserver.router import Request
@@ -46,7 +47,7 @@ class ScriptedFaults:
 
     def __init__(self, world: "World") -> None:
         self._world = world
-        self._plan = RulePlan([])
+        self.clear()
         self.is_active = True
 
     def add(self, rule: Rule) -> None:
@@ -54,11 +55,21 @@ class ScriptedFaults:
 
     def clear(self) -> None:
         self._plan = RulePlan([])
+        self.overload: RulePlan | None = None
+        """In place of all else."""
+        self.late_s: list[float] = []
+        """Of bindings that lose their connections, and are carried out so much later."""
 
     def before_request(self, request: Request) -> RequestFault | None:
-        fault = self._plan.before_request(request)
+        fault = (self.overload or self._plan).before_request(request)
+        if fault is None and self.late_s and request.target.endswith("/binding"):
+            fault = Disconnect()
+            self._world.simulation.after(self.late_s.pop(0), partial(self._carry_out, request))
         self._world.witness(request, fault)
         return fault
+
+    def _carry_out(self, request: Request) -> None:
+        self._world.server.carry_out(request)
 
     def before_answer(self, request: Request, code: int) -> AnswerFault | None:
         return self._plan.before_answer(request, code)
@@ -358,6 +369,11 @@ class World:
         if answer.code >= 300:
             self.simulation.tell(f"    refused: {answer.code}")
 
+    def end_namespace(self, name: str, labels: Json, after_s: float) -> None:
+        """With all that is in it. Later there is one of that name again, if this one is gone by then."""
+        self.ask("DELETE", f"/api/v1/namespaces/{name}")
+        self.simulation.after(after_s, partial(self.create_namespace, name, labels))
+
     # What goes wrong --------------------------------------------------------------------------------
 
     def _find(self, process: str) -> Process | None:
@@ -424,6 +440,19 @@ class World:
 
     def api_fault(self, **rule: Any) -> None:
         self.faults.add(Rule(**rule))
+
+    def overload(self, for_s: float, code: int, wish_s: int) -> None:
+        """The API server refuses everything, and says when to come again (0: it does not)."""
+        rule = Rule(at="request", do="refuse", code=code, retry_after_s=wish_s or None, times=0)
+        self.faults.overload = RulePlan([rule])
+        self.simulation.after(for_s, partial(setattr, self.faults, "overload", None))
+
+    def late_bindings(self, late_s: list[float]) -> None:
+        self.faults.late_s += late_s
+
+    def short_pages(self, size: int) -> None:
+        """A list comes by so many objects at a time."""
+        self.server.page_size = size
 
     def stall(self, process: str, upwards: bool, for_s: float) -> None:
         """No byte gets through in one direction."""
