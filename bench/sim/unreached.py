@@ -232,7 +232,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "A seed does not last that long": (
         "daemon/core/scorer_links.py:ScorerLinks.lose_the_silent:*",
         "workers/binder/retries.py:Retries.pause:return False",
-        "workers/binder/bind_call.py:_Attempt._judge:return NotBound(BindFailureReason.UNREACHABLE*",
         "workers/binder/binding_cycle.py:BindingCycle._undone:return outcome*",
         "workers/binder/recorder.py:EventRecorder.tick:self._wait_to_write(entry)",
         "workers/binder/recorder.py:EventRecorder.tick:del self._series[[]key[]]",

@@ -76,10 +76,17 @@ def test_a_reset_before_the_server_did_anything_is_posted_again_after_a_look(
     assert (posts(world, "p"), world.faults.seen["GET p"]) == (2, 2)
 
 
-def test_after_two_resets_it_is_not_posted_a_third_time_but_what_comes_late_is_seen(
+def test_it_is_posted_until_somebody_answers(stage: Stage, world: World) -> None:
+    world.faults.before["POST p"] = [Disconnect()] * 4
+    assert stage.outcome(stage.order("p")) is None
+    assert (world.node_of("p"), posts(world, "p")) == ("n1", 5)
+
+
+def test_a_post_that_is_carried_out_late_is_seen_though_the_next_was_refused(
     stage: Stage, world: World
 ) -> None:
-    world.faults.before["POST p"] = [Disconnect(), Disconnect()]
+    refused = status.ApiError(422, "no", reason="Invalid")
+    world.faults.before["POST p"] = [Disconnect(), Refuse(refused)]
     ticket = stage.order("p")
     world.await_news(
         lambda: world.faults.seen["GET p"] >= 4, lambda: f"looks go on; {world.faults.seen}"

@@ -32,8 +32,8 @@ PLANTS = {
     ),
     "a binding is posted again after a timeout": Plant(
         "workers.binder.bind_call",
-        "                self._problem = str(error)\n                return self._look\n",
-        "                self._problem = str(error)\n                return self._post\n",
+        'seen = await self.look(f"{error}; then ")',
+        "seen: Outcome | None = None",
         found_by=24,
     ),
     "nobody is told of objects that berth does not know": Plant(

@@ -97,6 +97,24 @@ def test_a_pod_keeps_its_room_while_a_post_for_it_may_be_carried_out() -> None:
     assert kind_of_failure(plan, "workers.binder.binding_cycle", code, fault) == "overcommitted"
 
 
+def test_a_pod_keeps_its_room_though_another_post_for_it_was_refused() -> None:
+    """The first was not answered, and is carried out later."""
+    refused = {"at": "request", "do": "refuse", "code": 422, "method": "POST", "path": "*/binding"}
+    plan = story(
+        node("n0"),
+        Action(2.0, "late_bindings", {"late_s": [5.0]}),
+        Action(2.0, "api_fault", {**refused, "skip": 1, "times": 1}),
+        pod(2.1, "p0"),
+        pod(2.5, "p1"),
+        Action(12.0, "put_node", node("n1").what),
+    )
+    outcome = play(plan)
+    assert outcome.failure is None
+    assert outcome.bound_count == 2
+    code, fault = "TIMEOUT if self._is_open else reason", "TIMEOUT if False else reason"
+    assert kind_of_failure(plan, "workers.binder.bind_call", code, fault) == "overcommitted"
+
+
 def test_a_node_is_replaced_while_pods_are_on_their_way_to_it() -> None:
     """Its row is another's by then, and what was meant for the one is not for the other."""
     actions = [node("n0", "4"), node("n1", "4")]

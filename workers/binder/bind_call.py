@@ -4,8 +4,10 @@ The simple way is to POST again when no answer came. But the first POST may have
 or may be carried out later: a second one then meets a conflict with ourselves, and a pod that was
 deleted and made anew in between would be bound on stale grounds. So an answer that leaves the
 outcome open (timeout, connection lost, 5xx) is always resolved by a GET, and only a pod that the GET
-has shown to be unbound is posted once more. It costs one more request in the rare case. Every POST
-carries the pod's UID, which the API server checks, so another pod of the same name is never bound.
+has shown to be unbound is posted again: after a 5xx once, after silence for as long as patience lasts,
+since the pod has to wait for that node anyway. Every POST of an order names the same node, so whichever
+is carried out is right, and carries the pod's UID, which the API server checks, so another pod of the
+same name is never bound.
 
 What is sent: pkg/scheduler/framework/plugins/defaultbinder/default_binder.go, v1.36.2.
 """
@@ -32,15 +34,12 @@ from workers.binder.api_paths import Gone, pod_path, seen_pod
 from workers.binder.retries import Patience, Retries
 
 PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s=60.0)
-"""With requests that were surely not carried out (refused connections, 429), and with looking; then the
-owner is told, which decides when to try again."""
+"""With one order: before it is posted again, and with looking; then the owner is told, which decides
+when to try again."""
 
 LATE_PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, total_s=60.0)
-"""With a POST that nobody answered: an API server may carry it out for as long as it keeps a request
+"""After a POST that nobody answered: an API server may carry it out for as long as it keeps a request
 (--request-timeout, a minute by default)."""
-
-_FAILED_POSTS_MAX: Final = 2
-"""The first, and one more after a GET has shown that it did nothing."""
 
 
 class Bound(NamedTuple):
@@ -163,10 +162,6 @@ def _spread(order: BindPod) -> float:
     return 0.5 + (order.ticket % 64) / 64
 
 
-_Step = Outcome | Callable[[], Awaitable["_Step"]]
-"""What a step came to: the end, or the next step."""
-
-
 class _Attempt:
     """A binding that was not answered by a plain yes."""
 
@@ -174,80 +169,74 @@ class _Attempt:
         self._api = api
         self._order = order
         self._retries = retries
-        self._failed_count = 0
-        self._failure = BindFailureReason.REJECTED
-        self._problem = ""
-        """Why the last POST has no known outcome."""
-        self._refusal = ""
-        """What the API server said in a 409."""
+        self._is_open = False
+        """A POST was not answered, and may be carried out yet."""
+        self._has_failed = False
+        """A POST was answered by 5xx, or not at all."""
 
     async def run(self, error: ApiError | TransportError | None) -> Outcome:
         """`error` is what the first POST ended in; None: nothing was sent, look first."""
-        step = self._look if error is None else await self._judge(error)
-        while not isinstance(step, Outcome):
-            step = await step()
-        return step
+        outcome = await self.look() if error is None else await self._judge(error)
+        while outcome is None:
+            outcome = await self._post()
+        return outcome
 
-    async def look(self) -> Outcome | None:
-        step: _Step = self._look
-        while not isinstance(step, Outcome):
-            if step == self._post:
-                return None
-            step = await step()
-        return step
-
-    async def _post(self) -> _Step:
+    async def _post(self) -> Outcome | None:
         try:
             await self._api.post(binding_path(self._order), binding_body(self._order))
         except (ApiError, TransportError) as error:
             return await self._judge(error)
         return BOUND
 
-    async def _judge(self, error: ApiError | TransportError) -> _Step:
-        """What follows from a POST that did not end well."""
+    async def _judge(self, error: ApiError | TransportError) -> Outcome | None:
+        """What follows from a POST that did not end well; None: it is to be sent again."""
         match error:
             case ConnectFailed() | TooManyRequests():
-                if await self._retries.pause(error):
-                    return self._post
-                return NotBound(BindFailureReason.UNREACHABLE, str(error))
-            case TransportError() | ServerError():
-                self._failed_count += 1
-                if self._failure is BindFailureReason.REJECTED:
-                    self._failure = failure_of(error)
-                self._problem = str(error)
-                return self._look
+                is_again = await self._retries.pause(error)
+                return None if is_again else NotBound(BindFailureReason.UNREACHABLE, str(error))
             case NotFound():
                 return NotBound(BindFailureReason.GONE, error.message)
+            case TransportError() | ServerError():
+                self._is_open |= isinstance(error, TransportError)
+                is_last = self._has_failed and not self._is_open
+                self._has_failed = True
+                seen = await self.look(f"{error}; then ")
+                if seen is not None or (not is_last and await self._retries.pause(error)):
+                    return seen
+                return self._refused(bind_problem(DefaultBinder.NAME, str(error)))
             case ApiError(http_status=409):
                 # Bound already (perhaps by us, and the answer was lost), another UID, gated, or
                 # being deleted: the words differ, the pod itself tells.
-                self._refusal = error.message
-                return self._look
+                seen = await self.look()
+                refused = self._refused(error.message, BindFailureReason.CONFLICT)
+                return refused if seen is None else seen
             case ApiError():
-                message = bind_problem(DefaultBinder.NAME, error.message)
-                return NotBound(BindFailureReason.REJECTED, message)
+                return self._refused(bind_problem(DefaultBinder.NAME, error.message))
             case _:
                 assert_never(error)
 
-    async def _look(self) -> _Step:
+    def _refused(
+        self, message: str, reason: BindFailureReason = BindFailureReason.REJECTED
+    ) -> NotBound:
+        """By the answer to the last POST; an earlier one may be carried out all the same."""
+        return NotBound(BindFailureReason.TIMEOUT if self._is_open else reason, message)
+
+    async def look(self, problem: str = "") -> Outcome | None:
+        """As `DefaultBinder.look`. `problem`: why, to be told where nobody can tell."""
         order = self._order
-        path = pod_path(order.namespace, order.name)
-        try:
-            pod = await seen_pod(self._api, path, order.uid)
-        except (ApiError, TransportError) as error:
-            if isinstance(error, TRANSIENT) and await self._retries.pause(error):
-                return self._look
-            message = f"{self._problem}; then the pod could not be read: {error}"
-            return NotBound(BindFailureReason.UNREACHABLE, message.removeprefix("; then "))
-        if isinstance(pod, Gone):
-            return NotBound(BindFailureReason.GONE, pod.message)
-        if pod.spec.node_name == order.node_name:
-            return BOUND
-        if pod.spec.node_name:
-            message = f"the pod is bound to node {pod.spec.node_name}"
-            return NotBound(BindFailureReason.CONFLICT, message)
-        if self._refusal:
-            return NotBound(BindFailureReason.CONFLICT, self._refusal)
-        if self._failed_count >= _FAILED_POSTS_MAX:
-            return NotBound(self._failure, bind_problem(DefaultBinder.NAME, self._problem))
-        return self._post
+        while True:
+            try:
+                pod = await seen_pod(self._api, pod_path(order.namespace, order.name), order.uid)
+            except (ApiError, TransportError) as error:
+                if isinstance(error, TRANSIENT) and await self._retries.pause(error):
+                    continue
+                message = f"{problem}the pod could not be read: {error}"
+                return NotBound(BindFailureReason.UNREACHABLE, message)
+            if isinstance(pod, Gone):
+                return NotBound(BindFailureReason.GONE, pod.message)
+            if pod.spec.node_name == order.node_name:
+                return BOUND
+            if pod.spec.node_name:
+                message = f"the pod is bound to node {pod.spec.node_name}"
+                return NotBound(BindFailureReason.CONFLICT, message)
+            return None
