@@ -115,6 +115,22 @@ def test_a_pod_keeps_its_room_though_another_post_for_it_was_refused() -> None:
     assert kind_of_failure(plan, "workers.binder.bind_call", code, fault) == "overcommitted"
 
 
+def test_what_an_owner_had_ordered_is_over_before_the_next_one_lists() -> None:
+    """The API server carries a binding out late, and a more important pod wants the same room."""
+    posts = {"at": "request", "method": "POST", "path": "*/binding"}
+    plan = story(
+        node("n0"),
+        Action(2.0, "api_fault", {**posts, "do": "delay", "delay_s": 25.0}),
+        pod(2.1, "p0"),
+        Action(2.5, "kill", {"process": "owner", "sends": 0}),
+        pod(3.2, "p1", 10),
+        Action(35.0, "put_node", node("n1").what),
+    )
+    assert play(plan).failure is None
+    code, fault = "is_calm or now_s >=", "is_calm or now_s + 21.0 >="
+    assert kind_of_failure(plan, "daemon.core.adapter_links", code, fault) == "overcommitted"
+
+
 def test_a_node_is_replaced_while_pods_are_on_their_way_to_it() -> None:
     """Its row is another's by then, and what was meant for the one is not for the other."""
     actions = [node("n0", "4"), node("n1", "4")]
