@@ -11,6 +11,7 @@ certificate are not used again.
 """
 
 import asyncio
+import enum
 import re
 import socket
 from collections import deque
@@ -29,7 +30,7 @@ from shared.kube.api_errors import (
 )
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.http_connection import Answer, HttpConnection, read_buffer
+from shared.kube.http_connection import Answer, HttpConnection, Sent, read_buffer
 from shared.limits import OBJECT_BYTES_MAX
 from shared.rate_limit import RateLimit
 
@@ -43,6 +44,26 @@ CONNECTIONS_MAX: Final = 64
 """Kept by one client unless it is told otherwise. At 5 ms an answer, 64 carry 12,800 requests/s."""
 CONNECTING_MAX: Final = 8
 """At a time, for a handshake takes both sides milliseconds: of 64, the first would end with the last."""
+
+HELD_MAX: Final = 8
+HELD_S: Final = 0.2
+"""So many answers that are not urgent are read together, or what there is of them after this time: who
+reads one finds the caches cold once for all of them. More at a time save nothing in addition; in less
+time, not even so many come at 50 a second."""
+ROW_MAX: Final = 32
+"""Requests under way on one connection. At 5 ms each, 32 take as long as their answers may lie."""
+NO_ROWS_S: Final = 60.0
+"""After a server has closed a connection with requests on it that it had not looked at."""
+
+
+class Urgency(enum.Enum):
+    """Of a request. What is urgent in no way may be answered after others on the same connection."""
+
+    WHOLE = enum.auto()
+    SENDING = enum.auto()
+    """What it brings about; its answer is not."""
+    NONE = enum.auto()
+
 
 NO_ANSWER: Final = "<error>"
 """To the observer in place of a status code, as client-go says it (rest/request.go, v1.36)."""
@@ -94,8 +115,15 @@ class ApiClient:
         self._observer = observer
         self._problems = problems
         self._idle: list[HttpConnection] = []
-        self._busy: dict[HttpConnection, tuple[str, float]] = {}
-        """With the method, and when it was sent; in order, so that what times out together ends so."""
+        self._busy: dict[HttpConnection, None] = {}
+        """Those that wait for an answer; in order, so that what times out together ends so."""
+        self._held_max = min(HELD_MAX, connections_max // 4)
+        self._held: set[HttpConnection] = set()
+        """Of those, whose answers are left unread."""
+        self._reading: asyncio.TimerHandle | None = None
+        self._row: HttpConnection | None = None
+        """Where requests of no urgency are sent one behind the other."""
+        self._no_rows_until_s = 0.0
         self._pooled: set[HttpConnection] = set()
         self._streaming: set[HttpConnection] = set()
         self._read_buffer = read_buffer()
@@ -117,6 +145,14 @@ class ApiClient:
 
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return (await self.request("POST", path, body, timeout_s=timeout_s)).body
+
+    async def post_now(self, path: str, body: bytes) -> float:
+        """As `post`, where only the sending is urgent. Returns how long the answer lay unread."""
+        return (await self.request("POST", path, body, urgency=Urgency.SENDING)).held_s
+
+    async def post_sometime(self, path: str, body: bytes, *, timeout_s: float) -> None:
+        """As `post`, where nothing is urgent. What failed may have to be sent once more."""
+        await self.request("POST", path, body, timeout_s=timeout_s, urgency=Urgency.NONE)
 
     async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return (await self.request("PUT", path, body, timeout_s=timeout_s)).body
@@ -147,14 +183,20 @@ class ApiClient:
         accept: str = JSON,
         timeout_s: float | None = None,
         may_write: _Gate = None,
+        urgency: Urgency = Urgency.WHOLE,
     ) -> Coroutine[Any, Any, Answer]:
         """`may_write`: in place of the client's."""
         message = partial(self._message, method, path, body, content_type, accept)
         gate = None if method == "GET" else may_write or self._may_write
-        return self._told(method, path, self._answered(method, message, timeout_s, gate))
+        return self._told(method, path, self._answered(method, message, timeout_s, gate, urgency))
 
     async def _answered(
-        self, method: str, message: Callable[[float], bytes], timeout_s: float | None, gate: _Gate
+        self,
+        method: str,
+        message: Callable[[float], bytes],
+        timeout_s: float | None,
+        gate: _Gate,
+        urgency: Urgency,
     ) -> Answer:
         loop = asyncio.get_running_loop()
         if self._rate_limit is not None:
@@ -170,11 +212,15 @@ class ApiClient:
                 await credentials.prepare()
             request = message(loop.time())
             used_serial = credentials.serial
-            connection = await self._acquire(deadline_s)
+            connection = self._row_with_room() if urgency is Urgency.NONE else None
+            if connection is None:
+                connection = await self._acquire(deadline_s)
+                if urgency is Urgency.NONE:
+                    self._row = connection
             if gate is not None and not gate():
                 self._release(connection)
                 raise NotSent("not sent: another berth may hold the lease by now")
-            sent = self._sent(method, connection, request, deadline_s)
+            sent = self._sent(method, connection, request, deadline_s, urgency)
             try:
                 answer = await sent
             except asyncio.CancelledError:
@@ -197,8 +243,14 @@ class ApiClient:
             if not await credentials.renew(used_serial, loop.time()):
                 raise error
 
+    def read_at_once(self) -> None:
+        """From now on every answer is urgent."""
+        self._held_max = 0
+        self._read_held()
+
     async def close(self) -> None:
         """Close every connection; requests under way are lost."""
+        self.read_at_once()
         self._is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()
@@ -237,22 +289,62 @@ class ApiClient:
         return answer
 
     def _sent(
-        self, method: str, connection: HttpConnection, message: bytes, deadline_s: float
+        self,
+        method: str,
+        connection: HttpConnection,
+        message: bytes,
+        deadline_s: float,
+        urgency: Urgency = Urgency.WHOLE,
     ) -> asyncio.Future[Answer]:
         """Sends it, and sees to it that it ends in time. As `HttpConnection.send`."""
-        self._busy[connection] = (method, connection.loop.time())
+        is_held = urgency is not Urgency.WHOLE and self._may_hold(connection)
+        self._busy[connection] = None
         if self._sweep is None or deadline_s < self._sweep.when():
             self._look_at(deadline_s)
-        return connection.send(message, deadline_s)
+        return connection.send(method, message, deadline_s, is_held=is_held)
 
-    def _on_over(self, connection: HttpConnection, status: int) -> None:
-        """What was sent is answered, or (0) will not be."""
-        method, sent_s = self._busy.pop(connection)
-        if status:
-            self._release(connection)
+    def _on_over(self, connection: HttpConnection, sent: Sent, answer: Answer | None) -> None:
+        """What was sent is answered, or (None) will not be."""
+        if not connection.sent:
+            del self._busy[connection]
+            self._held.discard(connection)
+            if connection is self._row:
+                self._row = None
+            if answer is not None:
+                self._release(connection)
         if self._observer is not None:
-            code = str(status) if status else NO_ANSWER
-            self._observer(method, code, connection.loop.time() - sent_s)
+            code, held_s = (str(answer.status), answer.held_s) if answer else (NO_ANSWER, 0.0)
+            self._observer(sent.method, code, connection.loop.time() - sent.sent_s - held_s)
+
+    # What is not urgent ---------------------------------------------------------------------------
+
+    def _row_with_room(self) -> HttpConnection | None:
+        row = self._row
+        if row is None or not 0 < len(row.sent) < ROW_MAX or not row.is_open:
+            return None
+        return row if self._no_rows_until_s <= row.loop.time() else None
+
+    def _may_hold(self, connection: HttpConnection) -> bool:
+        """Whether the next answer there may lie. Not where requests come faster than answers are read:
+        those that follow may have to wait for a connection, or whoever sends them for an answer."""
+        if connection.sent:
+            return connection in self._held
+        if len(self._busy) + 1 >= 2 * self._held_max:
+            self._read_held()
+            return False
+        if len(self._held) + 1 >= self._held_max:
+            self._read_held()
+        self._held.add(connection)
+        if self._reading is None:
+            self._reading = connection.loop.call_later(HELD_S, self._read_held)
+        return True
+
+    def _read_held(self) -> None:
+        if self._reading is not None:
+            self._reading.cancel()
+            self._reading = None
+        while self._held:
+            self._held.pop().read()
 
     # Connections ----------------------------------------------------------------------------------
 
@@ -273,6 +365,7 @@ class ApiClient:
             await self._wait_for_release(deadline_s)
 
     async def _wait_for_release(self, deadline_s: float) -> None:
+        self._read_held()
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[None] = loop.create_future()
         self._waiters.append(waiter)
@@ -367,6 +460,8 @@ class ApiClient:
         self._streaming.discard(connection)
         if connection in self._pooled:
             self._pooled.discard(connection)
+            if connection.ends_rows:
+                self._no_rows_until_s = connection.loop.time() + NO_ROWS_S
             self._wake_waiter()
 
     # Timeouts -------------------------------------------------------------------------------------
@@ -379,7 +474,7 @@ class ApiClient:
     def _time_out_overdue(self) -> None:
         self._sweep = None
         now_s = asyncio.get_running_loop().time()
-        for connection in [c for c in self._busy if c.deadline_s <= now_s]:
+        for connection in [c for c in self._busy if c.sent[0].deadline_s <= now_s]:
             connection.time_out(f"{self.server}: no answer in time")
         if self._busy and not self._is_closed:
-            self._look_at(min(connection.deadline_s for connection in self._busy))
+            self._look_at(min(connection.sent[0].deadline_s for connection in self._busy))

@@ -66,5 +66,11 @@ class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
     """None for a claim that somebody else made."""
 
 
+def needs_preparing(work: ClaimWork) -> bool:
+    """Whether a driver has something to do before the pod is bound."""
+    results = work.allocation.devices.results or ()
+    return work.ready_timeout_s > 0 and any(each.binding_conditions for each in results)
+
+
 volume_work: Final = msgspec.msgpack.Decoder(VolumeWork).decode
 claim_work: Final = msgspec.msgpack.Decoder(list[ClaimWork]).decode

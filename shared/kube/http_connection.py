@@ -1,4 +1,4 @@
-"""One HTTP/1.1 connection to an API server: one request at a time, whole answers or streams.
+"""One HTTP/1.1 connection to an API server: requests one after another, whole answers or streams.
 
 Apart from the client so that recorded bytes can be fed through it without a socket. It is our own
 because the binder pool sends thousands of small requests a second: httptools (llhttp) under an asyncio
@@ -11,8 +11,12 @@ Callers may rely on: every request ends in exactly one of an answer, `Connection
 
 import asyncio
 import re
+import socket
+import struct
+from collections import deque
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Final, cast
+from contextlib import suppress
+from typing import TYPE_CHECKING, Final, NamedTuple, cast
 
 import httptools
 import msgspec
@@ -32,7 +36,24 @@ class Answer(msgspec.Struct, frozen=True):
     body: bytes
     retry_after_s: float | None
     """From the header of that name; read only of answers that are not 2xx."""
+    held_s: float = 0.0
+    """How long it lay unread, as it was not urgent."""
 
+
+class Sent(NamedTuple):
+    """A request that is not answered yet."""
+
+    answer: asyncio.Future[Answer]
+    method: str
+    sent_s: float
+    deadline_s: float
+    """When it is given up, on the client's clock; the client compares."""
+
+
+HELD_BYTES: Final = 64 << 10
+"""An answer that is not urgent is read before its time where so much has come."""
+_LAST_RECEIVED_MS: Final = struct.Struct("=52xI")
+"""`tcpi_last_data_recv` of TCP_INFO (linux/tcp.h)."""
 
 READ_BYTES: Final = 256 << 10
 """As much as uvloop reads at a time under TLS, for which it would take so much memory anew each time: an
@@ -45,17 +66,18 @@ def read_buffer() -> memoryview:
 
 
 class HttpConnection(asyncio.BufferedProtocol):
-    """A connection that carries one request at a time; the client pools it."""
+    """A connection that carries one request at a time, or several whose answers come in their order;
+    the client pools it."""
 
     def __init__(
         self,
         on_closed: Callable[["HttpConnection"], None],
-        on_over: Callable[["HttpConnection", int], None],
+        on_over: Callable[["HttpConnection", Sent, Answer | None], None],
         body_bytes_max: int = OBJECT_BYTES_MAX,
         buffer: memoryview | None = None,
     ) -> None:
-        """`on_over` hears of the end of each request: the status, or 0. `body_bytes_max`: of answers; a
-        stream has none. `buffer`: to read into, of `read_buffer`."""
+        """`on_over` hears of the end of each request. `body_bytes_max`: of answers; a stream has none.
+        `buffer`: to read into, of `read_buffer`."""
         self.loop = asyncio.get_running_loop()
         self._on_closed = on_closed
         self._on_over = on_over
@@ -65,41 +87,75 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._parser = httptools.HttpResponseParser(self)
         self._transport: asyncio.Transport | None = None
         """None before it is open and after it is closed."""
-        self._answer: asyncio.Future[Answer] | None = None
+        self.sent: deque[Sent] = deque()
+        """Requests that wait for their answers, in order."""
         self.taker: HttpStream | None = None
         self._is_busy = False
+        self._is_row = False
+        """Several were under way at a time, so that each answer has to say where it ends."""
+        self._socket: socket.socket | None = None
+        """Of the transport, which closes it; None where nothing was ever held."""
+        self._is_held = False
         self._head = b""
+        self._data: bytes | memoryview = b""
+        """What is being parsed."""
         self._is_head_complete = False
         self._status = 0
         self._body_parts: list[bytes] = []
-        self.deadline_s = 0.0
-        """When the running request is given up, on the client's clock; the client compares."""
         self.certificate_serial = 0
         """Which client certificate it was made with, as the client counts them."""
         self.use_count = 0
         """Requests begun on this connection; above 1, the server may have closed it meanwhile."""
+        self.ends_rows = False
+        """The server closed it with requests before it that it had not looked at."""
+
+    @property
+    def is_open(self) -> bool:
+        transport = self._transport
+        return transport is not None and not transport.is_closing()
 
     @property
     def is_usable(self) -> bool:
-        transport = self._transport
-        return transport is not None and not self._is_busy and not transport.is_closing()
+        return not self._is_busy and self.is_open
 
-    def send(self, request: bytes, deadline_s: float) -> asyncio.Future[Answer]:
+    def send(
+        self, method: str, request: bytes, deadline_s: float, *, is_held: bool = False
+    ) -> asyncio.Future[Answer]:
         """Send a request; the future ends with the whole answer, or with the head of one of 2xx whose
-        body is for `taker`."""
-        assert not self._is_busy, "one request at a time"
+        body is for `taker`. `is_held`: answers are left unread until `read`."""
+        assert self._transport is not None, "send needs a connection that is open"
+        self._is_row = self._is_busy
         self._is_busy = True
-        self._is_head_complete = False
-        self._head = b""
-        self._body_parts = []
-        self._body_bytes = 0
-        self.deadline_s = deadline_s
         self.use_count += 1
-        answer = self.loop.create_future()
-        self._answer = answer
-        assert self._transport is not None, "send needs a connection that is usable"
+        sent = Sent(self.loop.create_future(), method, self.loop.time(), deadline_s)
+        self.sent.append(sent)
+        self._is_held = is_held
+        self._leave_unread(HELD_BYTES if is_held else 1)
         self._transport.write(request)
-        return answer
+        return sent.answer
+
+    def read(self) -> None:
+        """Takes in what is held, and what comes, at once."""
+        self._leave_unread(1)
+
+    def _leave_unread(self, under_bytes: int) -> None:
+        """The end of a connection is noticed all the same."""
+        if self._socket is None:
+            if under_bytes == 1 or self._transport is None:
+                return
+            raw_socket = self._transport.get_extra_info("socket")
+            if raw_socket is None:
+                return
+            self._socket = socket.socket(fileno=raw_socket.fileno())
+        with suppress(OSError):  # It was closed a moment ago.
+            self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, under_bytes)
+
+    def _unread_s(self) -> float:
+        """How long what came last has been here."""
+        if self._socket is None or not self._is_held:
+            return 0.0
+        info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_RECEIVED_MS.size)
+        return float(_LAST_RECEIVED_MS.unpack(info)[0]) / 1000
 
     def time_out(self, problem: str) -> None:
         self._fail(RequestTimeout(problem))
@@ -134,6 +190,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             # Nobody asked: a server that is shutting down, or answers out of step.
             self.abort()
             return
+        self._data = data
         if not self._is_head_complete:
             self._head += data
         try:
@@ -149,8 +206,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         # Under TLS it holds 256 KiB; this object and its parser hold one another, so both would wait
         # for the collector of cycles, which in a quiet process may take hours to come.
         self._transport = None
+        if self._socket is not None:
+            self._socket.detach()
+            self._socket = None
         if self._is_busy:
-            has_length = _HAS_LENGTH.search(self._head_lines()) is not None
+            has_length = self._is_row or _HAS_LENGTH.search(self._head_lines()) is not None
             if exc is None and self._is_head_complete and not has_length:
                 # None was announced: the end of the connection is the end of the body.
                 self._complete()
@@ -198,20 +258,27 @@ class HttpConnection(asyncio.BufferedProtocol):
     # Ends of a request ----------------------------------------------------------------------------
 
     def _complete(self) -> None:
-        self._is_busy = False
         stream = self.taker
         if stream is not None:
+            self._is_busy = False
             self.taker = None
             self._close()
             stream.end(None)
             return
+        self._is_busy = len(self.sent) > 1
         parts = self._body_parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
-        wish = None if self._status < 300 else _RETRY_AFTER.search(self._head_lines())
+        # Of answers that came together the first wish counts for all.
+        head = self._data if self._is_row else self._head_lines()
+        wish = None if self._status < 300 else _RETRY_AFTER.search(head)
+        wished_s = float(wish[1]) if wish is not None else None
+        self._is_head_complete = False
+        self._head, self._body_parts, self._body_bytes = b"", [], 0
         # The parser answers this only between the end of a message and the next bytes.
         if not self._parser.should_keep_alive():
+            self.ends_rows = self._is_busy
             self._close()
-        self._settle(Answer(self._status, body, float(wish[1]) if wish is not None else None))
+        self._settle(Answer(self._status, body, wished_s, self._unread_s()))
 
     def _head_lines(self) -> bytes:
         """Without what came with the head; each line ends."""
@@ -222,22 +289,22 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._transport.close()
 
     def _settle(self, answer: Answer) -> None:
-        future, self._answer = self._answer, None
-        if future is not None:
+        if self.sent:
+            sent = self.sent.popleft()
             # Whoever has given up closes the connection: nobody else may have it until then.
-            self._on_over(self, 0 if future.cancelled() else answer.status)
-            if not future.done():
-                future.set_result(answer)
+            self._on_over(self, sent, None if sent.answer.cancelled() else answer)
+            if not sent.answer.done():
+                sent.answer.set_result(answer)
 
     def _fail(self, error: TransportError) -> None:
-        """Ends the connection, and the request that it has under way, if there is one."""
+        """Ends the connection, and the requests that it has under way, if there are any."""
         self._is_busy = False
         stream, self.taker = self.taker, None
-        future, self._answer = self._answer, None
-        if future is not None:
-            self._on_over(self, 0)
-            if not future.done():
-                future.set_exception(error)
-        elif stream is not None:
+        if stream is not None and not self.sent:
             stream.end(error)
+        while self.sent:
+            sent = self.sent.popleft()
+            self._on_over(self, sent, None)
+            if not sent.answer.done():
+                sent.answer.set_exception(error)
         self.abort()

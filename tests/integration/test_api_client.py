@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.kube import api_errors
-from shared.kube.api_client import CONNECTING_MAX
+from shared.kube import api_client, api_errors
+from shared.kube.api_client import CONNECTING_MAX, HELD_MAX
 from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.connection_problems import remedy_of
 from shared.kube.credentials import Credentials
@@ -23,6 +23,7 @@ from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy
 from tests.support.scripted_server import Handler, Reply, Request, ScriptedServer
+from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
 
@@ -137,6 +138,102 @@ def test_few_connections_are_made_at_a_time_and_the_first_of_them_serves_those_t
         assert server.connection_count == 1 + CONNECTING_MAX
 
     monkeypatch.setattr(StreamClient, "_open", open_later)
+    run(handler, scenario)
+
+
+def test_answers_that_are_not_urgent_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(api_client, "HELD_S", HANG_S)
+    served = asyncio.Semaphore(0)
+
+    async def handler(request: Request, reply: Reply) -> None:
+        await ok(request, reply)
+        served.release()
+
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
+        async def begin(count: int) -> list[asyncio.Task[float]]:
+            posts = [asyncio.create_task(client.post_now("/x", b"{}")) for _ in range(count)]
+            for _ in posts:
+                await served.acquire()
+            await client.get("/")  # What is urgent comes back meanwhile.
+            await served.acquire()
+            return posts
+
+        held = await begin(HELD_MAX - 1)
+        assert not any(post.done() for post in held)
+        (last,) = await begin(1)
+        assert min(await asyncio.gather(*held)) >= 0
+        assert not last.done()
+        client.read_at_once()
+        await last
+        await client.post_now("/x", b"{}")
+
+    run(handler, scenario)
+
+
+def test_whoever_waits_for_a_connection_has_held_answers_read(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(api_client, "HELD_S", HANG_S)
+    gate = asyncio.Event()
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if request.method == "GET":
+            await gate.wait()
+        await ok(request, reply)
+
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
+        post = asyncio.ensure_future(client.post_now("/x", b"{}"))
+        gets = [asyncio.ensure_future(client.get(f"/{i}")) for i in range(8)]
+        await post
+        gate.set()
+        await asyncio.gather(*gets)
+
+    run(handler, scenario, connections_max=8)
+
+
+def test_that_a_connection_ends_is_noticed_where_its_answer_is_held(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(api_client, "HELD_S", HANG_S)
+
+    async def handler(request: Request, reply: Reply) -> None:
+        reply.reset()
+
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
+        with pytest.raises(api_errors.ConnectionLost):
+            await client.post_now("/x", b"{}")
+
+    run(handler, scenario)
+
+
+def test_what_is_not_urgent_at_all_shares_a_connection_if_the_server_lets_it() -> None:
+    has_to_close = False
+
+    async def handler(request: Request, reply: Reply) -> None:
+        if has_to_close and request.method == "POST":
+            await reply.json(200, {}, Connection="close")
+            await reply.close()
+        else:
+            await ok(request, reply)
+
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
+        nonlocal has_to_close
+
+        async def begin() -> list[None | BaseException]:
+            await client.get("/")
+            posts = (client.post_sometime(f"/{i}", b"{}", timeout_s=HANG_S) for i in range(3))
+            return await asyncio.gather(*posts, return_exceptions=True)
+
+        assert await begin() == [None] * 3
+        assert server.connection_count == 1
+        assert [request.path for request in server.requests[1:]] == ["/0", "/1", "/2"]
+        has_to_close = True
+        first, *others = await begin()
+        assert first is None
+        assert [type(other) for other in others] == [api_errors.ConnectionLost] * 2
+        # Each on a connection of its own from now on.
+        assert await begin() == [None] * 3
+
     run(handler, scenario)
 
 

@@ -21,7 +21,7 @@ from shared.messages.to_binder import BindPod, StatusPatch
 from shared.rate_limit import RateLimit
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.waiting import HANG_S
-from workers.binder.bind_call import BOUND, DefaultBinder, NotBound
+from workers.binder.bind_call import Bound, DefaultBinder, NotBound
 from workers.binder.recorder import PATIENCE, EventRecorder, RecorderSettings
 
 pytestmark = pytest.mark.integration
@@ -102,7 +102,7 @@ def test_a_pod_is_bound_all_the_same_and_once(rules: list[Rule]) -> None:
             uid = server.add_pod("p")
             with patch("workers.binder.retries.sleep", sleep):
                 outcome = await DefaultBinder(client, SystemClock()).bind(order(uid))
-            assert outcome == BOUND
+            assert isinstance(outcome, Bound)
             assert server.pod("p")["spec"]["nodeName"] == "n1"
             assert not server.plan.is_active
             for rule in rules:
@@ -206,7 +206,7 @@ def test_each_binding_waits_its_turn_once_also_when_it_is_repeated() -> None:
             binder = DefaultBinder(client, SystemClock())
             uids = {f"p{number}": server.add_pod(f"p{number}") for number in range(5)}
             outcomes = [await binder.bind(order(uid, name)) for name, uid in uids.items()]
-            assert [outcome == BOUND for outcome in outcomes] == [False, *[True] * 4]
+            assert [isinstance(outcome, Bound) for outcome in outcomes] == [False, *[True] * 4]
 
     run(main)
     assert rate.waits == pytest.approx([0.0, 0.0, 0.01, 0.02, 0.03])

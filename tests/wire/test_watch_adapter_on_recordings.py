@@ -73,7 +73,7 @@ async def read(
     transport = FakeTransport(connection)
     connection.connection_made(transport)
     stream = HttpStream(connection)
-    connection.send(b"GET", 0)
+    connection.send("GET", b"request", 0)
     messages: list[AdapterMessage] = []
     feed = KindFeed(kind_of(exchange), lambda message, _: messages.append(message))
     feed.resource_version = initial_version
@@ -202,7 +202,7 @@ def test_a_watch_that_is_refused_is_no_stream() -> None:
         connection = HttpConnection(lambda _: None, lambda *_: None)
         connection.connection_made(FakeTransport(connection))
         HttpStream(connection)
-        head = connection.send(b"GET", 0)
+        head = connection.send("GET", b"request", 0)
         connection.data_received(raw_bytes(WATCHES["watch-invalid-rv"]))
         return await head
 

@@ -45,6 +45,9 @@ LATE_PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, total_s=60.0)
 class Bound(NamedTuple):
     """The pod is bound to the node that was ordered."""
 
+    held_s: float = 0.0
+    """Since when nobody had looked at the answer, which is no part of what the binding took."""
+
 
 class NotBound(NamedTuple):
     """It is not, or nobody knows (UNREACHABLE)."""
@@ -130,10 +133,9 @@ class DefaultBinder:
             return await self._attempt(order).run(None)
         # Nearly every binding: one POST that is answered.
         try:
-            await self._api.post(binding_path(order), binding_body(order))
+            return Bound(await self._api.post_now(binding_path(order), binding_body(order)))
         except (ApiError, TransportError) as error:
             return await self._attempt(order).run(error)
-        return BOUND
 
     async def look(self, order: BindPod) -> Outcome | None:
         """What the API server knows of a pod that somebody else may have bound; nothing is sent. None:

@@ -155,6 +155,11 @@ class BinderLife(BinderLoop):
             binder_index, peer, cycle, recorder, in_flight_max, clock, evictor, fences, tally
         )
 
+    def drain(self) -> None:
+        for client in self._clients:
+            client.read_at_once()
+        super().drain()
+
     async def run(self) -> None:
         """Until the binder has drained, or was told to stop at once."""
         await super().run()

@@ -361,9 +361,10 @@ class BinderLoop:
             await self._recorder.pod_ordered(order.uid)
         fence.is_cuttable = False
         outcome = await self._cycle.bind(order)
-        begun_s = self._time("Bind", order, begun_s, is_success=isinstance(outcome, Bound))
         if isinstance(outcome, NotBound):
+            self._time("Bind", order, begun_s, is_success=False)
             return outcome._replace(was_announced=is_announced)
+        begun_s = self._time("Bind", order, begun_s + outcome.held_s, is_success=True)
         await self._cycle.post_bind(order)
         self._time("PostBind", order, begun_s, is_success=True)
         return outcome
@@ -414,7 +415,7 @@ class BinderLoop:
         match outcome:
             case Bound():
                 report.finished.append(order.ticket)
-                self._finished_at_s += self._clock.monotonic_s()
+                self._finished_at_s += self._clock.monotonic_s() - outcome.held_s
                 self._recorder.pod_bound(order)
             case NotBound():
                 report.failed.append(BindFailed(order.ticket, *outcome))

@@ -34,7 +34,7 @@ from shared.kube.api_errors import (
     NotFound,
     TransportError,
 )
-from shared.kube.binding_work import ClaimWork, GeneratedClaim, claim_work
+from shared.kube.binding_work import ClaimWork, GeneratedClaim, claim_work, needs_preparing
 from shared.kube.timestamps import second_time
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.messages.to_binder import BindPod
@@ -52,8 +52,6 @@ from workers.binder.claim_lines import (
     Wish,
     answered_claim,
 )
-from workers.binder.claim_protobuf import add_finalizer
-from workers.binder.claim_ready import DeviceWait, needs_preparing
 from workers.binder.retries import Patience, Retries
 
 TRIES_MAX: Final = 5
@@ -82,7 +80,6 @@ class ClaimBinder(ClaimFreer):
         self._on_waiting = on_waiting
         self._clock = clock
         self._tally = tally or Tally()
-        self._devices = DeviceWait(api, clock, self._tally)
 
     def pre_flight(self, order: BindPod) -> bool:
         return self.NAME in order.work
@@ -97,8 +94,10 @@ class ClaimBinder(ClaimFreer):
                 return answer
         if not any(map(needs_preparing, claims)):
             return ALLOWED
+        from workers.binder.claim_ready import DeviceWait
+
         self._on_waiting(order)
-        end = await self._devices.end(claims, order.profile)
+        end = await DeviceWait(self._api, self._clock, self._tally).end(claims, order.profile)
         if end.unready is not None:
             # Else each attempt would wait for the devices that an earlier one was given, in vain.
             await self.undo(order, end.unready)
@@ -167,6 +166,8 @@ class ClaimBinder(ClaimFreer):
             try:
                 claim = await answered_claim(self._api.put, path, claim)
             except Invalid:
+                from workers.binder.claim_protobuf import add_finalizer
+
                 await add_finalizer(self._api, path, FINALIZER)
                 # What was agreed on may be of an older one: all is looked at again.
                 raise Conflict(409, "Conflict", "it was changed in protobuf") from None

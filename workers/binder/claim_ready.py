@@ -20,7 +20,7 @@ from shared.kube.api.meta_v1 import ApiStruct, Condition
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
-from shared.kube.binding_work import ClaimWork
+from shared.kube.binding_work import ClaimWork, needs_preparing
 from shared.kube.timestamps import seconds_since_1970
 from shared.telemetry.tally import Tally
 from workers.binder.api_paths import REQUEST_TIMEOUT_S, resource_claim_path
@@ -43,12 +43,6 @@ class WaitEnd(NamedTuple):
     """Empty: the devices of all claims are prepared."""
     unready: ClaimWork | None = None
     """The claim whose devices will not be prepared any more."""
-
-
-def needs_preparing(work: ClaimWork) -> bool:
-    """Whether a driver has something to do before the pod is bound."""
-    results = work.allocation.devices.results or ()
-    return work.ready_timeout_s > 0 and any(each.binding_conditions for each in results)
 
 
 class DeviceWait:

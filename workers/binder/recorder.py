@@ -2,8 +2,9 @@
 
 It has connections of its own, and while bindings are queued or under way it writes only a trickle;
 without bindings it writes at a limited rate, so that 10,000 pods that fit nowhere do not fill the API
-server. An event waits a little, and is then written with all that came meanwhile: the process finds its
-caches cold once for all of them, not once for each.
+server. An event waits a little, and is then written with all that came meanwhile, one behind the other
+on one connection, and the answers are read together: the process finds its caches cold once for all of
+them, not once for each.
 A status that says where the pod is nominated (or is no more) is written at once, its condition with it:
 room is kept for the pod by that word alone once the owner is gone, others wait for what is given up, and
 the cluster autoscaler counts by it. There are as many as pods make others go or wait before they are
@@ -26,8 +27,7 @@ given up and counted; a pod that is gone needs no condition.
 
 import asyncio
 from collections import OrderedDict, deque
-from collections.abc import Callable, Coroutine
-from functools import partial
+from collections.abc import Coroutine
 from math import inf
 from typing import Any, Final, NamedTuple
 
@@ -74,9 +74,9 @@ PATIENCE: Final = Patience(pause_s=0.5, pause_s_max=30.0)
 PATCHES_MAX: Final = 32
 """Statuses under way at the same time, of those that are written at once; the others wait before their
 time begins to count."""
-
-
-_Write = Callable[[], Coroutine[Any, Any, None]]
+EVENTS_MAX: Final = 64
+"""Under way at the same time: what 250 a second come to where an answer lies for a fifth of one, twice
+what goes on one connection."""
 
 
 class RecorderSettings(NamedTuple):
@@ -87,7 +87,7 @@ class RecorderSettings(NamedTuple):
     quiet_s: float = 0.1
     """Without a binding for so long, bindings are over; a shorter gap is one between batches."""
     writes_max: int = 4
-    """Under way at the same time; as many connections."""
+    """Statuses under way at the same time; as many connections."""
     trickle_per_s: float = 50.0
     """Written each second while bindings are under way; the API server's work for one is about
     that of a binding, so 50 are a few percent of a busy second."""
@@ -162,6 +162,7 @@ class EventRecorder:
         self._writing: dict[str, _PatchWrite] = {}
         self._slots = asyncio.Semaphore(PATCHES_MAX)
         self._tasks: set[asyncio.Task[None]] = set()
+        self._events_under_way = 0
         self._quiet_at_s = 0.0
         """From when on bindings are over; `inf` while there are any."""
         self._next_trickle_s = 0.0
@@ -282,7 +283,7 @@ class EventRecorder:
             # What waits, if anything, is older than what was written, which now holds again.
             self._patches.pop(uid, None)
         if is_urgent:
-            self._start(self._next_patch(uid)())
+            self._start(self._next_patch(uid))
 
     def _is_told(self, patch: StatusPatch) -> bool:
         """Whether the condition says just this already: what was written here is newer than the owner's
@@ -342,9 +343,9 @@ class EventRecorder:
     # Writing --------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Starts as many writers as there are writes that may run now."""
-        while len(self._tasks) < self._settings.writes_max and (write := self._next_write()):
-            self._start(self._write_on(write))
+        """Starts what may be written now."""
+        while write := self._next_write():
+            self._start(write)
         emptied = self._emptied
         if emptied is not None and not (emptied.done() or self._tasks or self.waiting_count):
             emptied.set_result(None)
@@ -354,12 +355,6 @@ class EventRecorder:
         self._tasks.add(task)
         task.add_done_callback(self._on_written)
 
-    async def _write_on(self, write: _Write | None) -> None:
-        """Writes this, and goes on as long as there is more."""
-        while write:
-            await write()
-            write = self._next_write()
-
     def _may_write_at_s(self, now_s: float) -> float:
         at_s = max(now_s, self._resume_s)
         if self._emptied is not None:
@@ -368,7 +363,10 @@ class EventRecorder:
             at_s = max(at_s, now_s + self._rate.wait_s(now_s))
         if not self._patches and self._events[0].since_s > self._grouped_s:
             at_s = max(at_s, self._events[0].since_s + self._settings.held_s)
-        return max(at_s, min(self._quiet_at_s, self._next_trickle_s))
+        trickle_s = self._next_trickle_s
+        if trickle_s > now_s:
+            trickle_s += self._settings.held_s  # Not one by one.
+        return max(at_s, min(self._quiet_at_s, trickle_s))
 
     def _on_written(self, task: asyncio.Task[None]) -> None:
         self._tasks.discard(task)
@@ -376,9 +374,9 @@ class EventRecorder:
             self._pump()
             task.result()
 
-    def _next_write(self) -> _Write | None:
+    def _next_write(self) -> Coroutine[Any, Any, None] | None:
         """What may be written now. None: nothing; if anything waits, `_pump` is called when it may."""
-        if not (self._events or self._patches):
+        if not self._has_place():
             return None
         now_s = self._clock.monotonic_s()
         next_s = self._may_write_at_s(now_s)
@@ -396,12 +394,19 @@ class EventRecorder:
         entry.is_waiting = False
         if entry.since_s > self._grouped_s:
             self._grouped_s = now_s
-        return partial(self._write_event, entry)
+        self._events_under_way += 1
+        return self._write_event(entry)
 
-    def _next_patch(self, uid: str) -> _Write:
+    def _has_place(self) -> bool:
+        """For the next that waits, if anything does."""
+        if self._patches:
+            return len(self._tasks) - self._events_under_way < self._settings.writes_max
+        return bool(self._events) and self._events_under_way < EVENTS_MAX
+
+    def _next_patch(self, uid: str) -> Coroutine[Any, Any, None]:
         patch, tries = self._patches.pop(uid)
         write = self._writing[uid] = _PatchWrite(self._loop.create_future())
-        return partial(self._write_patch, patch, tries, write)
+        return self._write_patch(patch, tries, write)
 
     async def _write_patch(self, patch: StatusPatch, tries: int, write: _PatchWrite) -> None:
         try:
@@ -443,6 +448,12 @@ class EventRecorder:
                     self._written.popitem(last=False)
 
     async def _write_event(self, entry: _EventEntry) -> None:
+        try:
+            await self._try_event(entry)
+        finally:
+            self._events_under_way -= 1
+
+    async def _try_event(self, entry: _EventEntry) -> None:
         count = entry.count
         try:
             await self._send_event(entry, count)
@@ -483,7 +494,7 @@ class EventRecorder:
         instance = f"{event.profile}-{self._host_name}"
         body = event_body(event, entry.name, instance, entry.first_s, series)
         try:
-            await self._api.post(path, body, timeout_s=REQUEST_TIMEOUT_S)
+            await self._api.post_sometime(path, body, timeout_s=REQUEST_TIMEOUT_S)
         except AlreadyExists:
             return  # An earlier POST was carried out after all, only its answer was lost.
 
@@ -492,9 +503,11 @@ class EventRecorder:
         while: the API server, or the way to it, is in trouble."""
         if not isinstance(error, TRANSIENT):
             return False
-        delay_s = PATIENCE.pause(self._failures_in_a_row, error)
-        self._failures_in_a_row += 1
-        self._resume_s = max(self._resume_s, self._clock.monotonic_s() + delay_s)
+        now_s = self._clock.monotonic_s()
+        # What failed together failed once.
+        self._failures_in_a_row += now_s >= self._resume_s
+        delay_s = PATIENCE.pause(self._failures_in_a_row - 1, error)
+        self._resume_s = max(self._resume_s, now_s + delay_s)
         return tries < TRIES_MAX
 
 

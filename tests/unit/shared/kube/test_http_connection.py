@@ -38,7 +38,7 @@ def run(
 def test_an_answer_may_come_in_any_pieces(message: bytes) -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         for size in (1, 2, 7, len(message)):
-            answer = connection.send(b"request", 0)
+            answer = connection.send("GET", b"request", 0)
             for start in range(0, len(message), size):
                 assert not answer.done()
                 connection.data_received(message[start : start + size])
@@ -55,7 +55,7 @@ def test_connections_that_read_into_one_buffer_have_each_their_own_answer() -> N
         for _ in range(2):
             connection = HttpConnection(lambda _: None, lambda *_: None, buffer=buffer)
             connection.connection_made(FakeTransport(connection))
-            answers[connection] = connection.send(b"request", 0)
+            answers[connection] = connection.send("GET", b"request", 0)
         messages = (
             b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\n\r\n" + body for body in (b"this", b"that")
         )
@@ -70,7 +70,7 @@ def test_connections_that_read_into_one_buffer_have_each_their_own_answer() -> N
 
 def test_an_answer_without_a_length_ends_with_the_connection() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 410 Gone\r\nConnection: close\r\n\r\ngo")
         connection.data_received(b"ne")
         assert not answer.done()
@@ -91,7 +91,7 @@ def test_an_answer_without_a_length_ends_with_the_connection() -> None:
 )
 def test_a_connection_that_ends_too_soon_is_lost(part: bytes) -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         if part:
             connection.data_received(part)
         transport.lose(None)
@@ -103,7 +103,7 @@ def test_a_connection_that_ends_too_soon_is_lost(part: bytes) -> None:
 
 def test_a_reset_loses_even_an_answer_without_a_length() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nabc")
         transport.lose(ConnectionResetError("reset by peer"))
         with pytest.raises(ConnectionLost, match="reset by peer"):
@@ -114,7 +114,7 @@ def test_a_reset_loses_even_an_answer_without_a_length() -> None:
 
 def test_what_is_not_http_is_a_violation() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(b"SSH-2.0-OpenSSH_9.2\r\n")
         with pytest.raises(ProtocolViolation):
             await answer
@@ -125,7 +125,7 @@ def test_what_is_not_http_is_a_violation() -> None:
 
 def test_switching_protocols_is_a_violation() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(
             b"HTTP/1.1 101 Switching Protocols\r\nUpgrade: x\r\nConnection: Upgrade\r\n\r\n"
         )
@@ -137,7 +137,7 @@ def test_switching_protocols_is_a_violation() -> None:
 
 def test_interim_answers_are_passed_over() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 100 Continue\r\n\r\n" + CREATED)
         assert (await answer).status == 201
 
@@ -147,7 +147,7 @@ def test_interim_answers_are_passed_over() -> None:
 def test_retry_after_is_read_of_refusals_only() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         for status, expected in (("429 Too Many Requests", 7.0), ("200 OK", None)):
-            answer = connection.send(b"request", 0)
+            answer = connection.send("GET", b"request", 0)
             head = f"HTTP/1.1 {status}\r\nRetry-After: 7\r\nContent-Length: 0\r\n\r\n"
             connection.data_received(head.encode())
             assert (await answer).retry_after_s == expected
@@ -157,7 +157,7 @@ def test_retry_after_is_read_of_refusals_only() -> None:
 
 def test_the_server_may_ask_to_close() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(CREATED.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
         assert (await answer).status == 201
         assert not connection.is_usable
@@ -175,7 +175,7 @@ def test_an_answer_that_nobody_asked_for_closes_the_connection() -> None:
 
 def test_two_answers_to_one_request_close_the_connection() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(CREATED + CREATED)
         assert (await answer).body == b"ok"
         assert not connection.is_usable
@@ -183,9 +183,43 @@ def test_two_answers_to_one_request_close_the_connection() -> None:
     run(scenario)
 
 
+@pytest.mark.parametrize("size", [1, 7, 1000])
+def test_requests_in_a_row_are_answered_in_their_order(size: int) -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        row = [connection.send("POST", b"request", 0) for _ in range(3)]
+        refused = b"HTTP/1.1 429 Wait\r\nRetry-After: 7\r\nContent-Length: 2\r\n\r\nno"
+        message = CREATED + refused + CHUNKED
+        for start in range(0, len(message), size):
+            assert not connection.is_usable
+            connection.data_received(message[start : start + size])
+        answers = [await answer for answer in row]
+        assert [(each.status, each.body) for each in answers] == [
+            (201, b"ok"),
+            (429, b"no"),
+            (200, b"abcde"),
+        ]
+        if size == 1000:
+            assert answers[1].retry_after_s == 7
+        assert connection.is_usable
+
+    run(scenario)
+
+
+def test_the_end_of_the_connection_is_no_end_of_an_answer_in_a_row() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        first, second = (connection.send("POST", b"request", 0) for _ in range(2))
+        connection.data_received(CREATED + CREATED[:-1])
+        transport.lose(None)
+        assert (await first).body == b"ok"
+        with pytest.raises(ConnectionLost):
+            await second
+
+    run(scenario)
+
+
 def test_a_timeout_ends_the_request_and_the_connection() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.time_out("too late")
         with pytest.raises(RequestTimeout, match="too late"):
             await answer
@@ -196,7 +230,7 @@ def test_a_timeout_ends_the_request_and_the_connection() -> None:
 
 def test_a_head_without_end_is_a_violation() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n")
         while not transport.is_closing():
             connection.data_received(b"X-Filler: " + b"x" * 10_000 + b"\r\n")
@@ -212,7 +246,7 @@ def test_a_head_without_end_is_a_violation() -> None:
 def test_a_stream_hands_on_what_has_come() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        head = connection.send(b"request", 0)
+        head = connection.send("GET", b"request", 0)
         connection.data_received(
             b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n2\r\nab\r\n"
         )
@@ -231,7 +265,7 @@ def test_a_stream_hands_on_what_has_come() -> None:
 def test_a_stream_may_come_whole_with_its_head() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        head = connection.send(b"request", 0)
+        head = connection.send("GET", b"request", 0)
         connection.data_received(CHUNKED)
         assert (await head).status == 200
         assert b"".join(await stream.chunks()) == b"abcde"
@@ -243,7 +277,7 @@ def test_a_stream_may_come_whole_with_its_head() -> None:
 def test_a_stream_that_breaks_gives_what_came_before() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        connection.send(b"request", 0)
+        connection.send("GET", b"request", 0)
         connection.data_received(CHUNKED[:-5])
         transport.lose(ConnectionResetError("reset"))
         assert b"".join(await stream.chunks()) == b"abcde"
@@ -256,7 +290,7 @@ def test_a_stream_that_breaks_gives_what_came_before() -> None:
 def test_a_stream_without_a_length_ends_with_the_connection() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        connection.send(b"request", 0)
+        connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\nabc")
         transport.lose(None)
         assert await stream.chunks() == [b"abc"]
@@ -268,7 +302,7 @@ def test_a_stream_without_a_length_ends_with_the_connection() -> None:
 def test_a_refusal_is_a_whole_answer_and_no_stream() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         HttpStream(connection)
-        head = connection.send(b"request", 0)
+        head = connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 410 Gone\r\nContent-Length: 4\r\n\r\ngo")
         assert not head.done()
         connection.data_received(b"ne")
@@ -280,7 +314,7 @@ def test_a_refusal_is_a_whole_answer_and_no_stream() -> None:
 def test_the_socket_is_not_read_while_the_consumer_is_behind() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
-        connection.send(b"request", 0)
+        connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
         reads = []
         connection.data_received(b"x" * STREAM_BUFFER_BYTES_MAX)
@@ -300,7 +334,7 @@ def test_what_can_wait_comes_with_what_cannot_or_after_a_while(wakes: str) -> No
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         stream = HttpStream(connection)
         stream.can_wait = lambda chunk: not chunk.startswith(b"!")
-        connection.send(b"request", 0)
+        connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
         waiting = asyncio.ensure_future(stream.chunks())
         for chunk in (b"a", b"b"):
@@ -338,10 +372,10 @@ def test_an_answer_beyond_its_bound_is_given_up_and_not_kept(body: bytes) -> Non
         connection = HttpConnection(closed.append, lambda *_: None, body_bytes_max=10)
         transport = FakeTransport(connection)
         connection.connection_made(transport)
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n0123456789")
         assert (await answer).body == b"0123456789"
-        answer = connection.send(b"request", 0)
+        answer = connection.send("GET", b"request", 0)
         connection.data_received(b"HTTP/1.1 200 OK\r\n" + body + b"0123456789")
         assert not answer.done()
         connection.data_received(b"0")

@@ -22,7 +22,7 @@ from shared.messages.to_binder import BindPod, BindPods, ReportPods, ToBinder, W
 from shared.transport.connection import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, at_once, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
-from workers.binder.bind_call import BOUND, NotBound, Outcome
+from workers.binder.bind_call import BOUND, Bound, NotBound, Outcome
 from workers.binder.binder_loop import (
     RECORDER_DRAIN_S,
     REPORT_HELD_MAX,
@@ -350,6 +350,26 @@ def test_that_pods_are_bound_is_told_together_after_a_while() -> None:
         await stage.binds.end(3)
         assert await stage.reports() == [BindReport(7, [3], [])]
         assert stage.peer.held_s[1:] == [pytest.approx(REPORT_HELD_S, abs=0.005)]
+
+    play(scene)
+
+
+def test_that_nobody_looked_at_an_answer_is_no_part_of_what_the_binding_took() -> None:
+    async def scene(stage: Stage) -> None:
+        await stage.welcome()
+        await stage.peer.say(orders(1))
+        await asyncio.sleep(0.25)
+        await stage.binds.end(1, outcome=Bound(0.2))
+        await stage.reports()
+        assert stage.peer.held_s == [pytest.approx(0.2 + REPORT_HELD_S, abs=0.005)]
+        await asyncio.sleep(2 * TICK_S)
+        (taken,) = [
+            one
+            for beat in stage.peer.take(BinderHeartbeat)
+            for one in beat.measured.histograms
+            if one.labels[0] == "Bind"
+        ]
+        assert taken.sum == pytest.approx(0.05, abs=0.005)
 
     play(scene)
 

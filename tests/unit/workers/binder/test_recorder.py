@@ -399,6 +399,15 @@ class TestTrouble:
         api = play(scene, BROKEN, ConnectFailed("refused"), OK)
         assert written(api) == ["pod-u1: 0/1 nodes are available."] * 3
 
+    def test_what_failed_together_makes_one_pause(self) -> None:
+        async def scene(recorder: EventRecorder) -> None:
+            for number in range(3):
+                recorder.pod_bound(make_order(uid=f"u{number}"))
+            await asyncio.sleep(0.6)
+            assert recorder.waiting_count == 0
+
+        play(scene, *[BROKEN] * 3, *[OK] * 3)
+
     def test_it_is_given_up_in_the_end_and_counted(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
             recorder.patch_status(make_verdict(write_event=False))
@@ -552,6 +561,21 @@ class TestGivingWay:
         run_virtual(main())
         assert counts == [0, 0, 0, 0, 0, 6, 6, 6, 6, 6, 6, 12]
 
+    def test_what_the_trickle_leaves_is_not_written_one_by_one(self) -> None:
+        settings = SETTINGS._replace(held_s=0.5, trickle_per_s=50.0)
+        counts: list[int] = []
+
+        async def scene(recorder: EventRecorder) -> None:
+            recorder.set_binding(True)
+            for number in range(40):
+                recorder.pod_bound(make_order(uid=f"u{number}"))
+            for _ in range(3):
+                await asyncio.sleep(0.48)
+                counts.append(40 - recorder.waiting_count)
+
+        play(scene, *[OK] * 40, settings=settings)
+        assert counts == [0, 26, 40]
+
     def test_a_lone_event_waits_no_longer_than_that(self) -> None:
         settings = SETTINGS._replace(writes_max=4, held_s=0.5)
         counts: list[int] = []
@@ -686,4 +710,4 @@ class TestGivingWay:
             await recorder.drain(0.1)
             assert recorder.events_dropped_count == 2
 
-        play(scene, BROKEN)
+        play(scene, BROKEN, BROKEN)
