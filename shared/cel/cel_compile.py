@@ -50,12 +50,11 @@ def _identifier(name: str, names: Names) -> Evaluate:
         if kind is not None:
             return lambda scope: kind  # noqa: ARG005  # Every closure takes the scope.
         raise CelCompileError(f"undeclared reference to '{name}' (in container '')")
-    if is_later:
-        return lambda scope: scope.variables[name].of(scope)
 
     def evaluate(scope: CelScope) -> Any:
         scope.charge()
-        return scope.variables[name]
+        value = scope.variables[name]
+        return value.of(scope) if is_later else value
 
     return evaluate
 
@@ -67,9 +66,6 @@ def _look_up(node: Select | Index, names: Names) -> Evaluate:
         and node.field not in DEVICE_FIELDS
     ):
         raise CelCompileError(f"undefined field '{node.field}'")
-    path = _path(node)
-    if path is not None:
-        return _along(path, names)
     operand, key = compiled(node.operand, names), compiled(_key(node), names)
     look_up = optional_member if node.is_optional else member
 
@@ -82,35 +78,6 @@ def _look_up(node: Select | Index, names: Names) -> Evaluate:
 
 def _key(node: Select | Index) -> Node:
     return Literal(node.field) if isinstance(node, Select) else node.key
-
-
-def _path(node: Node) -> list[str] | None:
-    """Of a variable and what is looked up from it by text, `a.b["c"]`, the names in order."""
-    found: list[str] = []
-    while isinstance(node, Select | Index) and not node.is_optional:
-        key = _key(node)
-        if not isinstance(key, Literal) or not isinstance(key.value, str):
-            return None
-        found.append(key.value)
-        node = node.operand
-    return [node.name, *reversed(found)] if isinstance(node, Ident) else None
-
-
-def _along(path: list[str], names: Names) -> Evaluate:
-    """The same as one step after the other, which is how most of any selector is spent."""
-    first, *keys = path
-    variable = _identifier(first, names)
-    is_plain = names.get(first) is False
-    cost = len(path)
-
-    def evaluate(scope: CelScope) -> Any:
-        scope.charge(cost)
-        value = scope.variables[first] if is_plain else variable(scope)
-        for key in keys:
-            value = value[key] if type(value) is dict and key in value else member(value, key)
-        return value
-
-    return evaluate
 
 
 def _list(node: ListNode, names: Names) -> Evaluate:
@@ -194,15 +161,6 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
 
         return search
     cost: Cost = COSTS.get(function, fixed)
-    if len(parts) == 2:
-        first, second = parts
-
-        def two(scope: CelScope) -> Any:
-            a, b = first(scope), second(scope)
-            scope.charge(cost(a, b))
-            return _called(function, implementation, (a, b))
-
-        return two
 
     def many(scope: CelScope) -> Any:
         values = [part(scope) for part in parts]
