@@ -114,7 +114,7 @@ def _profiles(scenario: Scenario) -> dict[str, BuiltProfile]:
 
 def filled_cache(objects: ClusterObjects, gates: FeatureGates = DEFAULT_GATES) -> Cache:
     """The owner's cache of a scenario, before its first attempt."""
-    cache = Cache(gates=gates)
+    cache = Cache(gates)
     for field, key, item in other_objects(objects):
         cache.objects.put(object_kind(field), key, item)
     for node in as_listed(objects.nodes):

@@ -22,6 +22,7 @@ from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.columns.journal import Journal
 from shared.columns.pod_table import PodTable
 from shared.columns.table import NodeTable
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
@@ -232,7 +233,7 @@ def queue_differences(scenario: Json, expected: Json) -> list[str]:
 def wakeups_of(objects: ObjectStore, classes: dict[int, PodInfo]) -> Wakeups:
     """What the default profile's plugins register, with these objects and classes of pods to look up."""
     built = InTreeRegistry(entry_points=()).build(ProfileConfig())
-    cluster = ClusterView(NodeTable(), objects, PodTable(), classes, Journal())
+    cluster = ClusterView(NodeTable(), objects, PodTable(), classes, Journal(), DEFAULT_GATES)
     return Wakeups({built.scheduler_name: built.registrations}, cluster)
 
 

@@ -18,6 +18,7 @@ from shared.dra.allocator import Solution, allocate, understand
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, DeviceIndex, reaches
 from shared.dra.requests import allocation_of
 from shared.dra.search_work import Work
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.resources import KINDS_BY_PLURAL
 
@@ -28,7 +29,7 @@ def allocated_claims(
     """The claims of a namespace (empty: all) that had no devices, each with an allocation in its status.
 
     `listed`: nodes, classes, slices and claims by plural. AllocationError where there is no room."""
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for kind in (CLASSES, SLICES, CLAIMS):
         for each in listed[kind]:
             key = "/".join(filter(None, (each["metadata"].get("namespace"), _name(each))))

@@ -28,7 +28,7 @@ from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable, group_id_of, name_hash, start_time_s
 from shared.columns.schema import Rows
 from shared.columns.usage import add_usage, add_usages
-from shared.feature_gates import DEFAULT_GATES, FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.framework.cluster_view import ClusterView
 from shared.framework.object_store import ObjectStore
 from shared.grouped import Grouped
@@ -49,7 +49,7 @@ class Disagreement(NamedTuple):
 class Cache(CachedNodes):
     """Nodes and pods as the scheduler must see them at this moment. One writer, no locks."""
 
-    def __init__(self, assumed_pod_ttl_s: float = 0.0, gates: FeatureGates = DEFAULT_GATES) -> None:
+    def __init__(self, gates: FeatureGates, assumed_pod_ttl_s: float = 0.0) -> None:
         super().__init__()
         self.objects = ObjectStore()
         self.pod_table = PodTable()

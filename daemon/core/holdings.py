@@ -54,7 +54,7 @@ class ClusterFacts:
         begin_at_zero(self.counters, frameworks)
         self.patches = StatusPatches()
         """Of pending pods' statuses, until a binder is told."""
-        self.cache = cache = Cache(settings.assumed_pod_ttl_s, settings.gates)
+        self.cache = cache = Cache(settings.gates, settings.assumed_pod_ttl_s)
         self.checker = Checker(cache.view, plugins.checked(frameworks))
         self.suspects = Suspects()
         self.groups = PodGroups(cache, settings.groups)

@@ -5,12 +5,13 @@ import msgspec
 from daemon.core.pod_groups import NO_GROUPS, GroupSettings
 from daemon.core.queue.scheduling_queue import QueueSettings
 from shared.extenders.extender_config import ExtenderConfig
-from shared.feature_gates import DEFAULT_GATES, FeatureGates
+from shared.feature_gates import FeatureGates
 
 
 class Settings(msgspec.Struct, frozen=True):
     """They do not change during the owner's life."""
 
+    gates: FeatureGates
     binder_count: int = 1
     is_candidate: bool = False
     """There is leader election: nothing is scheduled before `LeaseTaken`."""
@@ -30,6 +31,5 @@ class Settings(msgspec.Struct, frozen=True):
     """Each step of each attempt is a line of the log."""
     custom_kinds: tuple[str, ...] = ()
     """As in the runtime options."""
-    gates: FeatureGates = DEFAULT_GATES
     configuration: str = ""
     """What scorers of other hosts must have too (`shared/config.py`)."""

@@ -11,7 +11,7 @@ from shared.columns.pod_table import PodTable
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology, make_topology
-from shared.feature_gates import DEFAULT_GATES, FeatureGates
+from shared.feature_gates import FeatureGates
 from shared.framework.class_index import ClassIndex, ClassUsages
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
@@ -39,7 +39,7 @@ class ClusterView:
         pods: PodTable,
         classes: dict[int, PodInfo],
         journal: Journal,
-        gates: FeatureGates = DEFAULT_GATES,
+        gates: FeatureGates,
     ) -> None:
         self.gates = gates
         self.nodes = nodes

@@ -19,6 +19,7 @@ from shared.columns.delta import apply_delta, decode_delta
 from shared.columns.pod_table import PodTable
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
 from shared.columns.table import NodeTable
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 
@@ -56,7 +57,7 @@ class CacheMachine(RuleBasedStateMachine):
     def __init__(self) -> None:
         super().__init__()
         self.ttl_s = 30.0
-        self.cache = Cache(assumed_pod_ttl_s=self.ttl_s)
+        self.cache = Cache(DEFAULT_GATES, assumed_pod_ttl_s=self.ttl_s)
         self.log = SnapshotLog(self.cache, epoch=1)
         self.copy, self.copy_pods = NodeTable(), PodTable()
         self.now_s = 0.0

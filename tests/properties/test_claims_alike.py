@@ -21,6 +21,7 @@ from daemon.core.stretches import end_of_stretch
 from shared.engine import families, row_states
 from shared.engine.evaluation import Alike, Evaluations
 from shared.engine.families import Families
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
@@ -111,7 +112,7 @@ class World:
     """Nodes in two zones, few volumes each; claims of all kinds, which are there from the beginning."""
 
     def __init__(self) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         for i, name in enumerate(NODES):
             labels = {ZONE: "ab"[i % 2], "kubernetes.io/hostname": name}
             labels["topology.ebs.csi.aws.com/zone"] = "ab"[i % 2]

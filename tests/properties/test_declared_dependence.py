@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from bench.sim.slow_topology import ZONE
 from daemon.core.cache import Cache
-from shared.feature_gates import STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.feature_gates import DEFAULT_GATES, STORAGE_CAPACITY_SCORING, FeatureGates
 from shared.framework.plugin_api import Dependence, ObjectReader, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
@@ -136,7 +136,7 @@ CHANGES = [(kind, change) for kind, changes in OBJECTS.items() for change in cha
 
 def world(nodes: list[Node], pods: list[tuple[int, int]], flags: list[bool]) -> Cache:
     """`pods`: (kind, node), both by number; `flags`: the state of each object."""
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     put_claim(cache, "waiting")
     for (_, change), flag in zip(CHANGES, flags, strict=True):
         change(cache, flag)

@@ -154,7 +154,7 @@ class EngineMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         self.fast = FastWays(self.cache.view, FRAMEWORKS)
         self.engine, self.checker = self.fast.engine, self.fast.checker
         self.tracked: list[int] = []
@@ -342,7 +342,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     def __init__(self) -> None:
         super().__init__()
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         self.log = SnapshotLog(self.cache, epoch=1)
         self.replica = Replica(0, DEFAULT_GATES)
         self.tracked: list[int] = []
@@ -607,7 +607,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
 def test_keepers_are_classes_of_their_own() -> None:
     """The machines tell shapes apart by class; two equal shapes would test one of them twice."""
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     made = {cache.classes.acquire(make_pod("keeper", **shape)).class_id for shape in SHAPES}
     assert len(made) == len(SHAPES)
     template = make_pod("keeper", **SHAPES[0]).template

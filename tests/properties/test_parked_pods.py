@@ -22,6 +22,7 @@ from bench.conformance.one_by_one import rows_without_verdict
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import Place, QueuedPod
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.diagnosis import filter_candidates
 from shared.framework.runtime.prepared_pod import prepared
 from shared.kube.api.core_v1 import ApiObject, Node
@@ -320,7 +321,7 @@ class Cluster:
 
     def nodes_that_take(self, name: str) -> list[str]:
         """Every filter over every node, on a cache that nothing has happened to."""
-        cache = Cache()
+        cache = Cache(DEFAULT_GATES)
         for node_name, node in self.nodes.items():
             cache.add_node(node.made(node_name))
         for pod in self.pods.values():

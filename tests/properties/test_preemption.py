@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.post_filter import Candidate, FailedAttempt, Preemption, run_post_filters
 from shared.framework.runtime.diagnosis import filter_candidates
 from shared.framework.runtime.prepared_pod import prepared
@@ -131,7 +132,7 @@ class World:
         self.allowed = allowed
 
     def cache(self, without: frozenset[int] = frozenset(), extra: tuple[Bound, ...] = ()) -> Cache:
-        cache = Cache()
+        cache = Cache(DEFAULT_GATES)
         for i in range(NODES):
             cache.add_node(make_node(f"n{i}", cpu="4", pods=5, labels={"zone": f"z{i % ZONES}"}))
         put_storage_and_devices(cache, NODES)
@@ -152,7 +153,7 @@ class World:
 
     def code(self, preemptor: PodRecord, node: int, without: frozenset[int]) -> int:
         """What the filters say of one node, with respected nominations and then without."""
-        priority = Cache().classes.acquire(preemptor).info.priority
+        priority = Cache(DEFAULT_GATES).classes.acquire(preemptor).info.priority
         there = tuple(w for w in self.waiting if w.node == node and w.priority >= priority)
         code = self._code(preemptor, node, without, there)
         return code if code or not there else self._code(preemptor, node, without, ())

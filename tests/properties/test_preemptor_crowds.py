@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from bench.conformance.one_by_one import said
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.diagnosis import filter_candidates
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
@@ -64,7 +65,7 @@ class World:
     """A cluster that is full of less important pods."""
 
     def __init__(self) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         self.names: dict[str, Any] = {}
         self._count = 0
         for i in range(NODES):

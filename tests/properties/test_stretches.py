@@ -15,6 +15,7 @@ from daemon.core.checker import Checker
 from daemon.core.committer import passing
 from daemon.core.stretches import end_of_stretch
 from shared.columns.nomination_columns import Nomination
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.topology_strategies import NODE_NAMES, node_labels, node_object, pod_record
@@ -98,7 +99,7 @@ def test_pods_in_stretches_go_where_each_would_alone(
     coming: list[tuple[SlowPod, list[int]]],
     nominated: list[tuple[SlowPod, int]],
 ) -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for name, of_node in zip(NODE_NAMES, labels, strict=True):
         cache.add_node(node_object(SlowNode(name, of_node)))
     for i, (kind, rows) in enumerate(there):
@@ -132,7 +133,7 @@ CASES: list[tuple[str, dict[str, Any], bool, list[int]]] = [
 def test_as_many_are_asked_about_at_once_as_do_not_keep_each_other_away(
     spec: dict[str, Any], are_there: bool, wanted: list[int]
 ) -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for i in range(6):
         labels = {HOST_NAME: f"n{i}", ZONE: "abc"[i % 3], "region": "r"}
         cache.add_node(node_object(SlowNode(f"n{i}", labels)))

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.prepared_pod import passing, prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
@@ -68,7 +69,7 @@ class World:
     """A cluster to which things happen."""
 
     def __init__(self) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         for name in NODES:
             self.take("node", name, "a")
         put_class(self.cache, provisioner="kubernetes.io/no-provisioner")

@@ -7,6 +7,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from shared.columns.schema import Int64s, Rows
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code, Verdicts, all_pass
@@ -19,7 +20,7 @@ from tests.support.builders import make_pod
 
 def cluster_of(nodes: Sequence[Node], pods: Sequence[PodRecord] = ()) -> Cache:
     """A cache with these nodes in rows 0, 1, ... and these pods on them."""
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for node in nodes:
         cache.add_node(node)
     for pod in pods:

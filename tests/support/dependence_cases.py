@@ -67,7 +67,7 @@ class Case:
     """PodTopologySpread has a default constraint that rejects."""
 
     def before(self) -> Cache:
-        cache = Cache(gates=GATES)
+        cache = Cache(GATES)
         for name, zone in (("n0", "a"), ("n1", "b")):
             cache.add_node(node(name, zone))
         self.given(cache)

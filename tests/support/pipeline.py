@@ -117,6 +117,7 @@ class Pipeline:
             registrations=dict.fromkeys(schedulers, built.registrations),
         )
         settings = Settings(
+            gates=DEFAULT_GATES,
             binder_count=1,
             is_candidate=is_candidate,
             extenders=extenders,

@@ -8,6 +8,7 @@ from hypothesis import strategies as st
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE, SlowCluster, SlowNode
 from bench.sim.slow_topology import SlowPod as Pod
 from daemon.core.cache import Cache
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.core_v1 import Namespace, Node, Service
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_pod
@@ -186,7 +187,7 @@ def pod_record(pod: Pod, name: str) -> PodRecord:
 
 
 def cache_of(cluster: SlowCluster) -> Cache:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for node in cluster.nodes:
         cache.add_node(node_object(node))
     for number, pod in enumerate(cluster.pods):

@@ -5,6 +5,7 @@ from typing import Any
 
 from daemon.core.cache import Cache
 from daemon.core.queue.wakeups import Wakeups
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_view import ClusterView
 from shared.framework.queueing_hints import Registrations
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME, ProfileConfig
@@ -13,7 +14,7 @@ from shared.plugins.in_tree import InTreeRegistry
 
 def wakeups_of(registrations: Registrations, cluster: ClusterView | None = None) -> Wakeups:
     """For pods of the default profile."""
-    return Wakeups({DEFAULT_SCHEDULER_NAME: registrations}, cluster or Cache().view)
+    return Wakeups({DEFAULT_SCHEDULER_NAME: registrations}, cluster or Cache(DEFAULT_GATES).view)
 
 
 @cache

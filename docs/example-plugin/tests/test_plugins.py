@@ -15,6 +15,7 @@ from berth_example.rack_limit import RackLimit
 
 from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
 from shared.kube.api.core_v1 import Node, Pod
@@ -39,7 +40,7 @@ def info(one: PodRecord) -> PodInfo:
 
 
 def cluster(nodes: list[Node], pods: list[PodRecord]) -> Cache:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for each in nodes:
         cache.add_node(each)
     for pod in pods:

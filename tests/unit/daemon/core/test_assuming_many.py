@@ -9,6 +9,7 @@ import pytest
 from daemon.core.cache import RUN_LENGTH_MIN, Cache
 from daemon.core.pod_classes import PodClass
 from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 
@@ -24,7 +25,7 @@ POD_COLUMNS = (
 
 
 def cache_of(node_count: int) -> Cache:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for i in range(node_count):
         cache.add_node(make_node(f"n{i}"))
     return cache

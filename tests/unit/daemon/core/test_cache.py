@@ -5,6 +5,7 @@ import pytest
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import DICTIONARY_WASTE_MAX
 from shared.errors import ObjectError
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 
@@ -16,7 +17,7 @@ def assume(cache: Cache, record: PodRecord, node: str) -> None:
 
 
 def test_an_assumed_pod_bound_elsewhere_moves_and_the_disagreement_is_kept() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for name in ("n0", "n1"):
         cache.add_node(make_node(name))
     assume(cache, make_pod("p", cpu="1"), "n0")
@@ -30,7 +31,7 @@ def test_an_assumed_pod_bound_elsewhere_moves_and_the_disagreement_is_kept() -> 
 
 
 def test_assuming_a_pod_twice_is_a_bug() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0"))
     pod = make_pod("p")
     assume(cache, pod, "n0")
@@ -39,7 +40,7 @@ def test_assuming_a_pod_twice_is_a_bug() -> None:
 
 
 def test_an_assumed_pod_never_expires_where_the_ttl_is_zero() -> None:
-    cache = Cache(assumed_pod_ttl_s=0.0)
+    cache = Cache(DEFAULT_GATES, assumed_pod_ttl_s=0.0)
     cache.add_node(make_node("n0"))
     pod = make_pod("p")
     assume(cache, pod, "n0")
@@ -49,7 +50,7 @@ def test_an_assumed_pod_never_expires_where_the_ttl_is_zero() -> None:
 
 
 def test_a_ttl_counts_from_finish_binding_only() -> None:
-    cache = Cache(assumed_pod_ttl_s=30.0)
+    cache = Cache(DEFAULT_GATES, assumed_pod_ttl_s=30.0)
     cache.add_node(make_node("n0"))
     pod = make_pod("p")
     assume(cache, pod, "n0")
@@ -60,7 +61,7 @@ def test_a_ttl_counts_from_finish_binding_only() -> None:
 
 
 def test_a_node_with_an_unreadable_quantity_is_refused_by_name_and_nothing_is_written() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0", cpu="4"))
     with pytest.raises(ObjectError, match=r"node n0: status.allocatable"):
         cache.add_node(make_node("n0", cpu="four"))
@@ -68,7 +69,7 @@ def test_a_node_with_an_unreadable_quantity_is_refused_by_name_and_nothing_is_wr
 
 
 def test_a_pod_on_an_unknown_node_waits_there_as_a_ghost() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_pod(make_pod("p", cpu="1", node_name="later"))
     assert cache.node_count() == 0
     assert cache.nodes.present_rows().tolist() == []
@@ -79,7 +80,7 @@ def test_a_pod_on_an_unknown_node_waits_there_as_a_ghost() -> None:
 
 
 def test_a_node_that_comes_back_under_another_row_has_a_new_incarnation() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0"))
     row = cache.nodes.row_of("n0")
     before = int(cache.nodes.incarnation[row])
@@ -91,7 +92,7 @@ def test_a_node_that_comes_back_under_another_row_has_a_new_incarnation() -> Non
 
 
 def test_the_size_of_an_image_is_that_of_the_node_that_had_it_first() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0", images=[{"names": ["a"], "sizeBytes": 10}]))
     cache.add_node(make_node("n1", images=[{"names": ["a"], "sizeBytes": 20}]))
     assert cache.nodes.image_sizes["a"] == 10
@@ -103,7 +104,7 @@ def test_the_size_of_an_image_is_that_of_the_node_that_had_it_first() -> None:
 
 
 def test_nodes_are_ordered_one_zone_after_the_other() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for name, zone in (
         ("a0", "a"),
         ("a1", "a"),
@@ -118,7 +119,7 @@ def test_nodes_are_ordered_one_zone_after_the_other() -> None:
 
 
 def test_extended_resources_get_a_row_when_they_first_appear() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0"))
     cache.add_node(make_node("n1", extra={"example.com/gpu": "8"}))
     gpu = cache.nodes.resources.find("example.com/gpu")
@@ -127,7 +128,7 @@ def test_extended_resources_get_a_row_when_they_first_appear() -> None:
 
 
 def test_a_heartbeat_that_changes_no_column_is_no_change() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0"))
     before = cache.generation
     cache.add_node(make_node("n0"))
@@ -137,7 +138,7 @@ def test_a_heartbeat_that_changes_no_column_is_no_change() -> None:
 
 
 def test_image_sets_that_no_node_has_any_more_are_dropped() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for number in range(DICTIONARY_WASTE_MAX + 10):
         cache.add_node(make_node("n0", images=[{"names": [f"image-{number}"], "sizeBytes": 1}]))
     cache.add_node(make_node("n1", images=[{"names": ["kept"], "sizeBytes": 1}]))

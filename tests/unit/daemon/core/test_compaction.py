@@ -7,6 +7,7 @@ from daemon.core import cached_nodes
 from daemon.core.cache import Cache
 from daemon.core.state import TIDY_S
 from shared.columns.table import NodeTable
+from shared.feature_gates import DEFAULT_GATES
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
@@ -38,7 +39,7 @@ def spoken(table: NodeTable) -> dict[str, tuple[object, ...]]:
 
 
 def test_the_columns_say_the_same_with_fewer_names() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for i in range(40):
         labels = {HOST: f"n{i}", ZONE: f"z{i % 3}", "empty": ""}
         cache.add_node(make_node(f"n{i}", labels=labels, taints=tainted("k", f"v{i}")))
@@ -61,7 +62,7 @@ def test_the_columns_say_the_same_with_fewer_names() -> None:
 
 
 def test_values_are_dropped_where_the_nodes_stay() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for turn in range(50):
         cache.add_node(make_node("n0", labels={"build": f"{turn}"}))
         cache.compact_names()
@@ -70,7 +71,7 @@ def test_values_are_dropped_where_the_nodes_stay() -> None:
 
 
 def test_nothing_is_done_while_most_names_are_in_use() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for i in range(100):
         cache.add_node(make_node(f"n{i}", labels={HOST: f"n{i}"}))
     for i in range(30):

@@ -10,6 +10,7 @@ from typing import Final
 
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.plugin_times import IN_OWNER, SAMPLED
 from shared.messages.from_binder import BindReport
 from shared.messages.to_owner import PodChanged
@@ -149,7 +150,7 @@ def looks_at_the_clock(count: int, spec: dict[str, object]) -> float:
     """In a turn in which so many pods come, and no single call of a plugin is looked at."""
     pipeline = Pipeline()
     clock = itertools.count(0.0, 1.0)
-    settings = Settings()
+    settings = Settings(DEFAULT_GATES)
     pipeline.state = SchedulerState(
         EPOCH, settings, pipeline.frameworks, pipeline.plugins, 1000.0, None, clock.__next__
     )

@@ -11,6 +11,7 @@ import pytest
 
 from daemon.core import bindings
 from daemon.core.cache import Cache
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_binder import BindReport
@@ -70,7 +71,7 @@ def test_a_turn_does_not_look_at_orders_that_wait_for_a_slow_api_server(
 
 def test_a_turn_does_not_look_at_assumed_pods_whose_time_is_not_over() -> None:
     def cost(count: int) -> int:
-        cache = Cache(assumed_pod_ttl_s=30.0)
+        cache = Cache(DEFAULT_GATES, assumed_pod_ttl_s=30.0)
         for i in range(count):
             record = make_pod(f"p{i}")
             pod_class = cache.classes.acquire(record)

@@ -17,13 +17,14 @@ from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.table import NodeTable
+from shared.feature_gates import DEFAULT_GATES
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
 from tests.support.builders import make_pod
 from tests.support.tasks import tasks_of
 
 
 def empty_fleet(*nominated: str) -> ScorerFleet:
-    snapshots = SnapshotLog(Cache(), epoch=1)
+    snapshots = SnapshotLog(Cache(DEFAULT_GATES), epoch=1)
     snapshots.sequence = 5
     return ScorerFleet(1, snapshots, nominated)
 

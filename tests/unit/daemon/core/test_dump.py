@@ -2,6 +2,7 @@
 
 from daemon.core.administration import by_place, dump_lines, node_lines
 from daemon.core.cache import Cache
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_event import NODE_ADD
 from shared.plugin_names import NODE_NAME, SCHEDULING_GATES
 from tests.support.builders import make_node, make_pod
@@ -18,7 +19,7 @@ def test_a_dump_shows_every_pod_with_what_holds_it() -> None:
     assert (parked.backoff_until_s, parked.attempts) == (1.0, 1)
     assert (gated.key, gated.place.value) == ("default/gated", "unschedulable")
     assert gated.gated_by == SCHEDULING_GATES
-    assert dump_lines(Cache(), bench.queue) == [
+    assert dump_lines(Cache(DEFAULT_GATES), bench.queue) == [
         "nodes: 0, pods: 0",
         "queue: 2 pods",
         "  backoff default/parked uid parked priority 0 attempts 1"
@@ -29,7 +30,7 @@ def test_a_dump_shows_every_pod_with_what_holds_it() -> None:
 
 
 def test_a_dump_shows_what_is_on_each_node_and_what_no_node_has() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n1", cpu="4", memory="1Ki", pods=9))
     cache.add_pod(make_pod("p", node_name="n1", cpu="1", memory=None, host_port=80, claim="c"))
     asking = {"containers": [{"name": "c", "resources": {"requests": {"example.com/x": "2"}}}]}

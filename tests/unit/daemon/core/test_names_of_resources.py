@@ -11,6 +11,7 @@ from daemon.core.state import TIDY_S
 from shared.columns.schema import BASE_RESOURCES
 from shared.columns.table import NodeTable
 from shared.errors import ObjectError
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.pod_record import PodRecord
 from shared.limits import NODE_LABELS_MAX, RESOURCES_MAX
 from shared.messages.to_owner import NodeChanged, NodeDeleted, PodChanged, PodDeleted
@@ -139,7 +140,7 @@ def test_lines_come_in_steps() -> None:
     ],
 )
 def test_a_node_with_too_many_names_is_refused_by_name(node: Any) -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     with pytest.raises(ObjectError, match=r"node n: .* at most are read"):
         cache.add_node(node)
     assert cache.node_count() == 0

@@ -9,6 +9,7 @@ from daemon.core import node_columns
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import NodeUpdate
 from shared.errors import ObjectError
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.core_v1 import Node
 from tests.support.builders import make_node, make_pod
 
@@ -76,7 +77,7 @@ def added_one_by_one(cache: Cache, nodes: list[Node]) -> list[NodeUpdate]:
 def test_a_crowd_is_as_one_by_one(
     crowds: list[list[Node]], leaving: set[int], shapes_max: int
 ) -> None:
-    together, apart = Cache(), Cache()
+    together, apart = Cache(DEFAULT_GATES), Cache(DEFAULT_GATES)
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(node_columns, "NODE_SHAPES_MAX", shapes_max)
         for cache in (together, apart):
@@ -91,7 +92,7 @@ def test_a_crowd_is_as_one_by_one(
 
 
 def test_a_node_that_cannot_be_read_is_refused_and_the_others_come() -> None:
-    cache, refused = Cache(), list[ObjectError]()
+    cache, refused = Cache(DEFAULT_GATES), list[ObjectError]()
     nodes = [make_node("n0"), make_node("n1", cpu="much"), make_node("n2")]
     updates = cache.add_nodes(nodes, refused.append)
     assert [new.metadata.name for _, new in updates] == ["n0", "n2"]
@@ -100,7 +101,7 @@ def test_a_node_that_cannot_be_read_is_refused_and_the_others_come() -> None:
 
 
 def test_nodes_share_what_they_have_in_common() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_nodes([make_node("n0"), make_node("n1", images=IMAGES[1])], refuse_none)
     held = [cache.node_info(name) for name in ("n0", "n1")]
     first, second = (info.node for info in held if info is not None and info.node is not None)

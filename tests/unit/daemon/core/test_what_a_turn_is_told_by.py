@@ -10,6 +10,7 @@ from daemon.core.owner_counts import Count
 from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.endpoints.metrics_text import metrics_text
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.plugin_times import IN_OWNER
 from shared.messages.measured import HistogramState
 from shared.messages.to_owner import NodeDeleted, PodChanged, PodDeleted
@@ -76,7 +77,7 @@ def test_points_of_the_owner_are_told_once_a_pod() -> None:
 def test_times_are_those_of_the_stopwatch_and_no_decision_reads_it() -> None:
     pipeline = Pipeline()
     built = default_profile()
-    settings = Settings()
+    settings = Settings(DEFAULT_GATES)
     pipeline.state = SchedulerState(
         7, settings, pipeline.frameworks, pipeline.plugins, 1000.0, None, ticking()
     )

@@ -10,11 +10,12 @@ from shared.columns.journal import ENTRIES_MAX, Journal
 from shared.columns.pod_table import PodTable
 from shared.columns.table import NodeTable
 from shared.errors import FrameError
+from shared.feature_gates import DEFAULT_GATES
 from tests.support.builders import make_node
 
 
 def some_delta() -> tuple[bytes, list[memoryview]]:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0", labels={"a": "b"}))
     body, buffers, _ = make_delta(cache.nodes, cache.pod_table, cache.all_changes(), NOTHING_SENT)
     return body, [memoryview(b) for b in buffers]

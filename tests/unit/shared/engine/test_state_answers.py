@@ -9,13 +9,14 @@ from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_log import PodLog
 from shared.engine import evaluation, row_states
 from shared.engine.class_filters import ClassFilters
+from shared.feature_gates import DEFAULT_GATES
 from tests.support.builders import make_node, make_pod
 from tests.unit.workers.scorer.test_lone_pods import FRAMEWORKS, PROFILE
 from workers.scorer.engine import Engine
 
 
 def test_a_class_takes_over_what_others_placed(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for number in range(64):
         cache.add_node(make_node(f"n{number}"))
     kinds = [cache.classes.acquire(make_pod("keeper", cpu=cpu)) for cpu in ("100m", "300m")]
@@ -53,7 +54,7 @@ def test_a_class_takes_over_that_others_filled_a_node_and_left_it(
 
 def test_sums_beyond_64_bits_are_the_same_one_by_one_and_all_at_once() -> None:
     """On each node two pods whose requests are negative together, put there by somebody else."""
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for number in range(8):
         cache.add_node(make_node(f"n{number}", cpu="8", memory="7Ei" if number % 2 else "8Gi"))
     kinds = [cache.classes.acquire(make_pod("keeper", cpu=cpu)) for cpu in ("100m", "300m")]
@@ -91,7 +92,7 @@ class Watched:
     """Nodes of 4 CPUs in two zones, and a class that is compared with what a new engine says of it."""
 
     def __init__(self, **shape: Any) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         for number in range(8):
             self.cache.add_node(make_node(f"n{number}", labels={"zone": str(number % 2)}))
         self.kind = self.cache.classes.acquire(make_pod("keeper", **shape))
@@ -189,7 +190,7 @@ def test_nominated_pods_are_counted() -> None:
 
 
 def test_a_class_that_looks_at_nobody_is_not_told_who_came(monkeypatch: pytest.MonkeyPatch) -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for number in range(8):
         cache.add_node(make_node(f"n{number}", cpu="8"))
     kind = cache.classes.acquire(make_pod("keeper", cpu="9"))

@@ -4,6 +4,7 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns import journal
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework import object_store
 from shared.framework.follower import Follower
 from tests.support.builders import make_node, make_pod
@@ -18,7 +19,7 @@ def followed() -> tuple[Cache, Follower]:
 
 
 def test_who_has_read_nothing_makes_everything_anew() -> None:
-    follower = Follower(Cache().view)
+    follower = Follower(Cache(DEFAULT_GATES).view)
     assert follower.usage_rows() is None
     assert follower.node_rows() is None
     assert follower.pods() is None

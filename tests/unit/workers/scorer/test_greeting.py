@@ -9,6 +9,7 @@ from bench.manual_clock import ManualClock
 from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.clock import SystemClock
+from shared.feature_gates import DEFAULT_GATES
 from shared.messages.codec import Drain
 from shared.messages.from_scorer import FromScorer, ResyncRequest, ScorerHello
 from shared.messages.to_scorer import (
@@ -114,7 +115,7 @@ class LastingSockets(PlayedSockets):
 )
 def test_what_an_earlier_owner_wanted_keeps_nobody_waiting(work: ToScorer, is_early: bool) -> None:
     """Whether it comes before the new owner's snapshot or after it, no delta is waited for."""
-    log = SnapshotLog(Cache(), epoch=2)
+    log = SnapshotLog(Cache(DEFAULT_GATES), epoch=2)
     log.skip({})
     whole, buffers = log.full({}, next_ticket=0)
     came = [FromOwner(whole, tuple(buffers))]

@@ -9,6 +9,7 @@ from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
 from shared.engine import families, row_states
 from shared.engine.families import ALONE_MAX, Families, Family, family_key
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node
@@ -47,7 +48,7 @@ class World:
     """Nodes of which the smallest has the most taints."""
 
     def __init__(self) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         for each in (node("n0", 2, 4), node("n1", 4, 2), node("n2", 4, 1), node("n3", 8, 2, "b")):
             self.cache.add_node(each)
         engine = Engine(self.cache.view, FRAMEWORKS)

@@ -17,7 +17,7 @@ class Owner:
     """A cache and its snapshots."""
 
     def __init__(self, epoch: int = 1) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         self.log = SnapshotLog(self.cache, epoch)
         self.settled: dict[int, int] = {0: 0}
 

@@ -7,6 +7,7 @@ from daemon.core.cache import Cache
 from daemon.core.queue.pod_line import QueueKey
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.scheduling_queue import PreEnqueue, QueueSettings, SchedulingQueue
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView, Registrations
 from shared.kube.pod_record import PodRecord, decode_template
@@ -40,7 +41,7 @@ class Bench:
         pre_enqueue: PreEnqueue = scheduling_gates,
         queue_key: QueueKey = by_priority,
     ) -> None:
-        cache = Cache()
+        cache = Cache(DEFAULT_GATES)
         self.classes = cache.classes
         self.wakeups = wakeups_of(
             default_registrations() if registrations is None else registrations, cache.view

@@ -53,7 +53,7 @@ class Asking:
         registrations: Registrations | None = None,
         gates: FeatureGates = DEFAULT_GATES,
     ) -> None:
-        cluster = Cache(gates=gates).view
+        cluster = Cache(gates).view
         self.objects = cluster.objects
         self._plugin = plugin
         self._wakeups = wakeups_of(registrations or default_registrations(), cluster)

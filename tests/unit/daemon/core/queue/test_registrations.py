@@ -9,6 +9,7 @@ from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.errors import ConfigurationError
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -103,7 +104,7 @@ def test_hints_are_those_of_the_pods_own_profile() -> None:
     exists = {"matchExpressions": [{"key": "pool", "operator": "Exists"}]}
     required = {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [exists]}}
     choosy = registrations_with(NodeAffinity={"addedAffinity": required})
-    table = Wakeups({"choosy": choosy, "plain": registrations_with()}, Cache().view)
+    table = Wakeups({"choosy": choosy, "plain": registrations_with()}, Cache(DEFAULT_GATES).view)
 
     def said(profile: str, **labels: str) -> bool:
         pod = Bench().add("p", spec={"schedulerName": profile})
@@ -169,7 +170,7 @@ def test_one_queue_orders_and_wakes_pods_of_several_profiles_each_by_its_own_plu
             "by-pod": registrations_of([Says((Resource.ASSIGNED_POD, Action.DELETE))]),
             "by-none": registrations_of([Says()]),
         },
-        Cache().view,
+        Cache(DEFAULT_GATES).view,
     )
     bench.add("low", 1.0, **of("by-node", priority=1))
     bench.add("high", 2.0, **of("by-pod", priority=5))

@@ -6,6 +6,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -38,7 +39,7 @@ class World:
     """Two nodes, and a pod that may be nominated to the first."""
 
     def __init__(self, config: ProfileConfig, pod: dict[str, Any], waiting: dict[str, Any]) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         for name in ("a", "b"):
             self.cache.add_node(make_node(name, cpu="4"))
         built = InTreeRegistry().build(config)

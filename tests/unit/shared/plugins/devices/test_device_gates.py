@@ -47,7 +47,7 @@ FIRST = rows_of(0)
 
 def cache_of(gate: str, *objects: ResourceClaim | ResourceSlice | DeviceClass) -> Cache:
     """One node and a class, and one gate off; none, where the name is empty."""
-    cache = Cache(gates=FeatureGates({gate: False} if gate else {}))
+    cache = Cache(FeatureGates({gate: False} if gate else {}))
     cache.add_node(make_node("n0"))
     kinds = {ResourceClaim: CLAIMS, ResourceSlice: SLICES, DeviceClass: CLASSES}
     for each in (make_class(), *objects):

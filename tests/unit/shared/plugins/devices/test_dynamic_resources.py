@@ -606,7 +606,7 @@ def test_devices_count_in_the_balance_like_the_resource_they_stand_for() -> None
     assert not balanced.reads_resources_only(pod, cache.view), "equal nodes, other devices"
     without = pod_info(make_pod("p", cpu="2"))
     assert balanced.reads_resources_only(without, cache.view), "it asks for no devices"
-    assert balanced.reads_resources_only(pod, Cache().view), "there are no devices"
+    assert balanced.reads_resources_only(pod, Cache(DEFAULT_GATES).view), "there are no devices"
     assert NodeResourcesBalancedAllocation(
         NodeResourcesBalancedAllocationArgs()
     ).reads_resources_only(pod, cache.view)

@@ -1,6 +1,7 @@
 """Which filters preemption asks again."""
 
 from daemon.core.cache import Cache
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
@@ -32,7 +33,7 @@ APART = {
 
 
 def test_what_only_a_node_changes_is_not_asked_again() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     spec = {**SPREAD, "affinity": {"podAffinity": {REQUIRED: [{"topologyKey": "zone"}]}}}
     info = cache.classes.acquire(make_pod("p", host_port=80, spec=spec)).info
     pod = prepared(FRAMEWORK, info, cache.view)
@@ -42,7 +43,7 @@ def test_what_only_a_node_changes_is_not_asked_again() -> None:
 
 
 def test_filters_after_the_first_wide_one_settle_nothing() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     info = cache.classes.acquire(make_pod("p", spec=SPREAD)).info
     pod = prepared(FRAMEWORK, info, cache.view)
     names = [FRAMEWORK.filters[index].NAME for index in pod.plan.active]
@@ -53,7 +54,7 @@ def test_filters_after_the_first_wide_one_settle_nothing() -> None:
 
 def test_a_filter_whose_pre_filter_counts_pods_settles_nothing() -> None:
     """VolumeRestrictions looks at the row alone, and at what its PreFilter counted everywhere."""
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     put_claim(cache, "solo", volume="pv", access_modes=["ReadWriteOncePod"])
     put_volume(cache, "pv", claim="solo")
     cache.add_node(make_node("n0"))
@@ -66,6 +67,6 @@ def test_a_filter_whose_pre_filter_counts_pods_settles_nothing() -> None:
 
 
 def test_the_usual_pod_has_no_filter_that_looks_at_pods() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     info = cache.classes.acquire(make_pod("p")).info
     assert not prepared(FRAMEWORK, info, cache.view).plan.reads_pods

@@ -7,6 +7,7 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.schema import Rows
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, PreFilterResult, Reads, Scope
 from shared.framework.pod_info import PodInfo
@@ -45,7 +46,7 @@ def test_a_pre_filter_that_refused_may_change_its_mind(code: Code, fits: bool) -
     """Only one that says so: no pod that goes away lifts the others."""
     plugin = OnePod(code)
     framework = Framework([plugin], [plugin], ())
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     cache.add_node(make_node("n0"))
     held = make_pod("held", node_name="n0")
     cache.add_pod(held)

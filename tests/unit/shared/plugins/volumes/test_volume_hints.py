@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from daemon.core.cache import Cache
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_event import Action, ClusterEvent, Resource
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
@@ -39,7 +40,7 @@ class Waiting:
     """A pod of each kind in two namespaces, each of its own class."""
 
     def __init__(self) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         self.pods = {
             (namespace, kind): self.made(kind, namespace)
             for namespace in ("default", "other")

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
+from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import CsiNode, StorageClass, VolumeAttachment
@@ -57,7 +58,7 @@ class Model:
     """The cache, and the same facts as plain dictionaries."""
 
     def __init__(self) -> None:
-        self.cache = Cache()
+        self.cache = Cache(DEFAULT_GATES)
         self.pods: dict[str, tuple[str, list[str]]] = {}
         self.claims: dict[str, str] = {}
         self.volumes: dict[str, str] = {}
