@@ -21,7 +21,7 @@ from bench.demo.demo_figures import (
 from bench.demo.demo_run import Outcome
 from daemon.overview.page_parts import Cell, folded, headline, page, section, table
 from daemon.overview.pending import called
-from daemon.overview.plots import Line, heat_map, histogram, line_plot, share_bar
+from daemon.overview.plots import Line, heat_map, line_plot, share_bar
 
 
 def report_html(outcome: Outcome) -> str:
@@ -157,13 +157,10 @@ def _rate(outcome: Outcome) -> str:
 
 
 def _latency(outcome: Outcome) -> str:
-    latencies_ms = [1000 * one for one in outcome.latencies_s]
-    marks = {
-        f"p{percent} {at_ms:,.0f} ms": at_ms
-        for percent in (50, 99)
-        for at_ms in (percentile(latencies_ms, percent),)
-    }
-    return histogram("From creation to bound", latencies_ms, "milliseconds", "pods", marks)
+    percents = range(101)
+    within_ms = [1000 * percentile(outcome.latencies_s, percent) for percent in percents]
+    lines = [Line("bound", within_ms, percents)]
+    return line_plot("From creation to bound within", lines, "milliseconds", "percent of the bound")
 
 
 def _cpu(outcome: Outcome) -> str:

@@ -46,37 +46,6 @@ def line_plot(title: str, lines: Sequence[Line], x_label: str, y_label: str) -> 
     return _figure(title, keys, axes.frame(x_label, y_label), drawn)
 
 
-def histogram(
-    title: str,
-    numbers: Sequence[float],
-    x_label: str,
-    y_label: str,
-    marks: Mapping[str, float],
-) -> str:
-    """How many lie where; `marks` are named places."""
-    most = max(numbers, default=0.0)
-    axes_most = _ceiling(most)
-    count = 60
-    bins = [0] * count
-    for number in numbers:
-        bins[min(count - 1, int(number / axes_most * count))] += 1
-    axes = _Axes(most, max(bins, default=0))
-    wide = (WIDTH - LEFT - RIGHT) / count
-    drawn = [
-        f'<rect class="bar s1" x="{LEFT + index * wide:.1f}" y="{axes.y(height):.1f}"'
-        f' width="{max(wide - 0.6, 0.6):.1f}" height="{axes.y(0) - axes.y(height):.1f}"/>'
-        for index, height in enumerate(bins)
-        if height
-    ]
-    for index, place in enumerate(marks.values()):
-        x = axes.x(place)
-        drawn.append(
-            f'<line class="line s{_colour(index + 1)}" x1="{x:.1f}" x2="{x:.1f}"'
-            f' y1="{TOP}" y2="{axes.y(0):.1f}"/>'
-        )
-    return _figure(title, ["", *marks], axes.frame(x_label, y_label), drawn)
-
-
 def heat_map(title: str, shares: Mapping[str, float]) -> str:
     """A cell for each name, in order; the nearer its share is to 1, the more it stands out."""
     named = sorted(shares.items())
@@ -149,9 +118,8 @@ def _figure(title: str, keys: Sequence[str], *parts: Iterable[str]) -> str:
     named = "".join(
         f'<span class="key s{_colour(index)}">{escape(name)}</span>'
         for index, name in enumerate(keys)
-        if name
     )
-    told = escape(f"{title}: {', '.join(filter(None, keys))}" if keys else title)
+    told = escape(f"{title}: {', '.join(keys)}" if keys else title)
     drawn = "".join(one for part in parts for one in part)
     return (
         f"<figure><figcaption><b>{escape(title)}</b> {named}</figcaption>"

@@ -6,15 +6,7 @@ from xml.etree import ElementTree as ET
 import pytest
 
 from daemon.overview.page_parts import Cell, folded, headline, page, section, table
-from daemon.overview.plots import (
-    CELLS_MAX,
-    POINTS_MAX,
-    Line,
-    heat_map,
-    histogram,
-    line_plot,
-    share_bar,
-)
+from daemon.overview.plots import CELLS_MAX, POINTS_MAX, Line, heat_map, line_plot, share_bar
 
 EVIL = "<script>alert(1)</script>"
 
@@ -56,17 +48,10 @@ def test_nothing_to_draw_is_an_empty_frame() -> None:
     for drawn in (
         line_plot("t", [], "x", "y"),
         line_plot("t", [Line("a", [], [])], "x", "y"),
-        histogram("t", [], "x", "y", {}),
         heat_map("t", {}),
     ):
         ET.fromstring(drawn)
         assert "polyline" not in drawn
-
-
-def test_bars_have_the_heights_of_their_counts() -> None:
-    drawn = histogram("t", [1, 1, 1, 9], "x", "y", {"p50": 1.0})
-    heights = [float(one) for one in re.findall(r'class="bar[^>]*height="([0-9.]+)"', drawn)]
-    assert heights == pytest.approx([194 * 3 / 3, 194 / 3], abs=0.1)
 
 
 def test_a_heat_map_has_a_cell_for_each_node_or_a_bounded_number() -> None:
