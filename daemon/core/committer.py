@@ -49,15 +49,6 @@ class Judgement(NamedTuple):
     ends so."""
 
 
-class WaitingGroup(NamedTuple):
-    """A group that waits until room is made for it, of which one pod after the other is settled."""
-
-    failure: Failure
-    """How a pod of it ends that is refused its own."""
-    placed: list[Placed]
-    """Those that have it."""
-
-
 class Committer(Part):
     _ends: AttemptEnds
     _permit: PermitStage
@@ -206,33 +197,26 @@ class Committer(Part):
             took("Reserve", pod.pod_class.profile, each_s, status=CODE_NAMES[status.code])
 
     def settle_failure(
-        self,
-        scorer: Scorer,
-        failure: Failure,
-        generation: int,
-        now_s: float,
-        *,
-        group: WaitingGroup | None = None,
+        self, scorer: Scorer, failure: Failure, generation: int, now_s: float
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
-        at once, however often that happens: each time another pod was refused, whose count ends it.
-        Room that is not made is a refusal as well: the scorer has taken it for made, and found other
-        answers on top of that. `group`: the pod's. Were a pod that is refused its own room tried
-        at once it would have them all tried with it, and take their room in turn; so what was found on
-        top of another's is looked at for itself."""
-        proposal = failure.preemption
-        is_too_old = group is None and generation < scorer.refused_generation
-        is_made = proposal is None
+        at once, however often that happens: each time another pod was refused, whose count ends it."""
+        is_too_old = generation < scorer.refused_generation
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
-            if failed is None:
+            if failed is None or is_too_old:
+                self.not_made(scorer, failure)
+            elif self.refuse(scorer, failed, failure, generation, now_s):
                 continue
-            if is_too_old:
-                self.try_again(failed.pod, now_s, is_refused=proposal is not None)
-            else:
-                is_made = self._refuse(scorer, failed, failure, generation, now_s, group)
-        if proposal is not None and not is_made:
-            self._facts.cache.touch_row(proposal.node_row)
+            if failed is not None:
+                has_room = failure.preemption is not None
+                self.try_again(failed.pod, now_s, is_refused=has_room)
+
+    def not_made(self, scorer: Scorer, failure: Failure) -> None:
+        """Room that was proposed, if any was. It is a refusal as well: the scorer has taken it for made,
+        and found other answers on top of that."""
+        if failure.preemption is not None:
+            self._facts.cache.touch_row(failure.preemption.node_row)
             scorer.refused_generation = self._facts.cache.generation
 
     def try_again(self, pod: QueuedPod, now_s: float, *, is_refused: bool = True) -> None:
@@ -268,16 +252,17 @@ class Committer(Part):
             or binders_of(self._facts.settings.extenders, pod_class.info)
         )
 
-    def _refuse(
+    def refuse(
         self,
         scorer: Scorer,
         attempt: Attempt,
         failure: Failure,
         generation: int,
         now_s: float,
-        group: WaitingGroup | None,
+        placed: list[Placed] | None = None,
     ) -> bool:
-        """A pod fits nowhere; room may be made for it. False where it is not, though it was proposed."""
+        """A pod fits nowhere; room may be made for it, on top of that of `placed`, others of its group.
+        False where it is not, though it was proposed: then it is for the caller to end the attempt."""
         pod, info = attempt.pod, attempt.pod_class.info
         self._outgoing.binders.releases += claim_releases(
             pod.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
@@ -285,21 +270,18 @@ class Committer(Part):
         if failure.was_room_sought:
             self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
         if failure.preemption is not None:
-            placed = None if group is None else group.placed
             try:
                 victim_count = self._preemptions.commit(
                     scorer, attempt, failure.preemption, generation, now_s, placed=placed
                 )
             except ObjectError as error:
                 self._facts.forget_derived()
+                self.not_made(scorer, failure)
                 self._ends.fail(pod, Failure([], error.told(), is_error=True), now_s)
-                return False
+                return True
             self._preemptions.count(victim_count)
             if victim_count is None:
-                if group is None:
-                    self.try_again(pod, now_s)
-                else:
-                    self._ends.fail(pod, group.failure, now_s)
+                self.not_made(scorer, failure)
                 return False
         elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
             self._facts.nominations.end(pod, now_s)

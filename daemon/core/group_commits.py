@@ -21,7 +21,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.committer import Committer, WaitingGroup
+from daemon.core.committer import Committer
 from daemon.core.dispatch import Placed, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import Part
@@ -260,26 +260,30 @@ class GroupCommits(Part):
         is_kept: bool = False,
     ) -> None:
         """Each keeps the place that it has found, unless room `is_kept` for all of them, and who is in
-        the way has to go."""
+        the way has to go. Were a pod that is refused its own room tried at once it would have them all
+        tried with it, and take their room in turn; so it waits with them, and what was found on top of
+        another's is looked at for itself."""
         generation = proposals.generation
         placements = proposals.placements
         rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
         failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
-        group = WaitingGroup(Failure([], message), [])
+        waits, placed = Failure([], message), list[Placed]()
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
-            if ticket in failing:
-                alone = msgspec.structs.replace(failing[ticket], tickets=[ticket])
-                self._committer.settle_failure(scorer, alone, generation, now_s, group=group)
+            attempt, failure = scorer.settle(ticket), failing.get(ticket)
+            if attempt is None:
+                if failure is not None:
+                    self._committer.not_made(scorer, failure)
                 continue
-            attempt = scorer.settle(ticket)
-            if attempt is not None:
+            if failure is None:
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
                 if not is_kept:
                     self._preemptions.commit(
-                        scorer, attempt, place, generation, now_s, placed=group.placed
+                        scorer, attempt, place, generation, now_s, placed=placed
                     )
-                self._ends.fail(attempt.pod, group.failure, now_s)
+            elif self._committer.refuse(scorer, attempt, failure, generation, now_s, placed):
+                continue
+            self._ends.fail(attempt.pod, waits, now_s)
         self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
 
 
