@@ -36,6 +36,7 @@ from shared.in_hand import InHand
 from shared.kube.cluster_access import access_at
 from shared.kube.custom_resources import custom_kind
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
+from shared.messages.from_scorer import ScorerHello
 from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import LeaderElection, RuntimeOptions
@@ -237,8 +238,7 @@ class ScorerProcess(LoopProcess):
             self.clock,
             life.heartbeat,
             asks or cast("ExtenderCaller | None", self.caller),
-            worker_index=life.place,
-            instance=instance,
+            hello=ScorerHello(life.place, instance),
             seed=self.simulation.seed,
             gates=machine.gates,
         )

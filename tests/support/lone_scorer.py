@@ -6,7 +6,7 @@ from typing import Protocol, cast
 from shared.clock import Clock
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.registry import BuiltProfile
-from shared.messages.from_scorer import FromScorer
+from shared.messages.from_scorer import FromScorer, ScorerHello
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.scorer_sockets import FromOwner, ScorerSockets
 from workers.scorer.scorer_loop import ScorerLoop
@@ -35,9 +35,7 @@ def loop_on(
         profiles,
         clock,
         Heartbeat(),
-        worker_index=worker_index,
-        instance="far",
+        hello=ScorerHello(worker_index, "far", configuration),
         seed=0,
         gates=DEFAULT_GATES,
-        configuration=configuration,
     )

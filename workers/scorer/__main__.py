@@ -14,6 +14,7 @@ from shared.collector import Collector
 from shared.config import SchedulerConfiguration, load_configuration, scoring_digest
 from shared.feature_gates import parse_feature_gates
 from shared.limits import PROCESSES_MAX
+from shared.messages.from_scorer import ScorerHello
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
@@ -53,7 +54,7 @@ def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:
     gates = parse_feature_gates(options.feature_gates)
     heartbeat = Heartbeat(start.heartbeat_fd)
     caller = _caller(start, config, heartbeat)
-    is_remote = isinstance(way, RemoteOwner)
+    configuration = scoring_digest(config, gates) if isinstance(way, RemoteOwner) else ""
     instance = f"{name}-{os.getpid()}-{os.urandom(4).hex()}"
     tie_break = BY_NAME if start.plan.breaks_ties_by_name else BY_SEED
     with (
@@ -68,11 +69,9 @@ def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:
             SystemClock(),
             heartbeat,
             caller,
-            worker_index=start.number,
-            instance=instance,
+            hello=ScorerHello(start.number, instance, configuration),
             seed=options.seed,
             tie_break=tie_break,
-            configuration=scoring_digest(config, gates) if is_remote else "",
             gates=gates,
         )
         Collector().settled()

@@ -78,19 +78,14 @@ class ScorerLoop:
         heartbeat: Heartbeat,
         caller: ExtenderCaller | None = None,
         *,
-        worker_index: int,
-        instance: str,
+        hello: ScorerHello,
         seed: int,
         gates: FeatureGates,
         tie_break: str = BY_SEED,
-        configuration: str = "",
     ) -> None:
-        """`caller`: with extenders. `instance`: another one for each life of the process.
-        `configuration`: on another host; see `ScorerHello`."""
+        """`caller`: with extenders. `hello`: who this is, for each owner that comes."""
         self._sockets = sockets
-        self._worker_index = worker_index
-        self._instance = instance
-        self._configuration = configuration
+        self._hello = hello
         self._clock = clock
         self._tally = Tally()
         self._plugin_times = PluginTimes(clock.monotonic_s)
@@ -98,13 +93,13 @@ class ScorerLoop:
             several = (profile.plugins_at[point] for point in TIMED_POINTS)
             name = profile.scheduler_name
             self._plugin_times.watch(name, itertools.chain(*several), IN_SCORERS)
-        self.replica = Replica(worker_index, gates)
+        self.replica = Replica(hello.worker_index, gates)
         self._heartbeat = heartbeat
         self._cycle = ExtendedCycle(
             self.replica,
             {profile.scheduler_name: profile.framework for profile in profiles},
             # Scorers break ties differently, so that they do not meet on the same nodes.
-            seed * 1_000_003 + worker_index,
+            seed * 1_000_003 + hello.worker_index,
             tie_break,
             {profile.scheduler_name: profile.plugins_at["reserve"] for profile in profiles},
             heartbeat.beat,
@@ -227,7 +222,7 @@ class ScorerLoop:
                 self._ask_for_resync(message.problem)
             case Drain():
                 # A scorer of another host waits for the next owner: nobody there started this one.
-                self._is_draining = not self._configuration
+                self._is_draining = not self._hello.configuration
             case _:
                 assert_never(message)
 
@@ -242,7 +237,7 @@ class ScorerLoop:
         self.replica.drop_tentative()
         self._is_resync_asked = True  # The owner answers Hello with a full snapshot.
         self._has_greeted = True
-        self._send(ScorerHello(self._worker_index, self._instance, self._configuration))
+        self._send(self._hello)
 
     def _apply_full(self, message: SnapshotFull, received: FromOwner) -> None:
         try:
@@ -382,7 +377,7 @@ class ScorerLoop:
         is_there = self._has_greeted and self.replica.is_whole and self._sockets.is_connected
         is_quiet = is_there and not self._work and not self._extended_work
         self._next_heartbeat_s = now_s + (until_beat_s(now_s) if is_quiet else HEARTBEAT_S)
-        if self._configuration:
+        if self._hello.configuration:
             self._tell_of_absence(now_s)
         if not self._has_greeted:
             # The socket may be connected before we are told so, and an owner that hears anything
