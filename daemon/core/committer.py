@@ -201,15 +201,17 @@ class Committer(Part):
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
         at once, however often that happens: each time another pod was refused, whose count ends it."""
-        is_too_old = generation < scorer.refused_generation
+        is_too_old, has_room = (
+            generation < scorer.refused_generation,
+            failure.preemption is not None,
+        )
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
             if failed is None or is_too_old:
                 self.not_made(scorer, failure)
-            elif self.refuse(scorer, failed, failure, generation, now_s):
+            if failed is None:
                 continue
-            if failed is not None:
-                has_room = failure.preemption is not None
+            if is_too_old or not self.refuse(scorer, failed, failure, generation, now_s):
                 self.try_again(failed.pod, now_s, is_refused=has_room)
 
     def not_made(self, scorer: Scorer, failure: Failure) -> None:

@@ -661,7 +661,7 @@ def test_who_is_kept_away_by_pods_that_permit_refuses_each_time_has_its_turn() -
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 1
-    counts = "is_refused=proposal is not None"
+    counts = "is_refused=has_room"
     kind = kind_of_failure(plan, "daemon.core.committer", counts, "is_refused=True")
     assert kind == "no rest"
 
