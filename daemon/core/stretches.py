@@ -2,35 +2,38 @@
 
 Each placement may keep away the next: it takes room on its node, and where pods elsewhere matter, it
 counts there. Pods that are the same to the checker and come to distinct nodes take no room from each
-other, and what keeps those apart that have a say beyond their node, plugins tell by domains
+other, and how many may come where others beyond their node matter, plugins tell by domains
 (`CrowdingFilter`). So all of a stretch that pass at its beginning pass in turn, too.
 """
 
+from collections import Counter
 from collections.abc import Hashable, Sequence
 
 from daemon.core.checker import Checker
 from daemon.core.dispatch import Placed
 from daemon.core.pod_classes import PodClass
-from shared.columns.schema import Rows
 from shared.columns.topology import NO_DOMAIN
 from shared.dra.device_index import takes_devices
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import Crowding
 from shared.framework.pod_info import PodInfo
 
 
 class Stretch:
     """Rows that pods of a class come to without keeping each other away."""
 
-    __slots__ = ("_crowded", "is_plain", "rows")
+    __slots__ = ("_are_nominated", "_crowded", "is_plain", "rows")
 
     def __init__(
         self, class_id: int, info: PodInfo, checker: Checker, view: ClusterView, first_row: int
     ) -> None:
         self.rows = {first_row}
+        self._are_nominated = len(view.nominations) > 0
+        """Pods that come on top, each where its own node is asked about alone."""
         self._crowded = _crowded_domains(class_id, info, checker, view)
-        """Domains by row, and those that somebody has come to; None: no other pod comes in."""
+        """Of each topology, and how many have come to its domains; None: no other pod comes in."""
         if not self._takes_domains(first_row):
             self._crowded = None
         self.is_plain = self._crowded == []
@@ -44,15 +47,16 @@ class Stretch:
         return True
 
     def _takes_domains(self, row: int) -> bool:
-        """Whether nobody is in the domains of the row; this one is then."""
-        for domain_of_row, taken in self._crowded or ():
+        """Whether nobody is kept away by who came to the domains of the row; this one has then."""
+        for (domain_of_row, room_in), counts in self._crowded or ():
             if not 0 <= row < len(domain_of_row):
                 return False  # Of a copy that is not ours.
             domain = domain_of_row.item(row)
-            if domain in taken:
+            count = counts[domain]
+            if count and (self._are_nominated or count >= room_in(domain)):
                 return False
             if domain != NO_DOMAIN:
-                taken.add(domain)
+                counts[domain] = count + 1
         return True
 
 
@@ -98,7 +102,7 @@ def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:
 
 def _crowded_domains(
     class_id: int, info: PodInfo, checker: Checker, view: ClusterView
-) -> list[tuple[Rows, set[int]]] | None:
+) -> list[tuple[Crowding, Counter[int]]] | None:
     profile = info.spec.scheduler_name
     try:
         with reading("class", class_id):
@@ -109,4 +113,4 @@ def _crowded_domains(
             crowded = checker.known(class_id, info, profile).crowded_domains(class_id)
     except ObjectError:
         return None  # And comes out where it is checked.
-    return None if crowded is None else [(domain_of_row, set()) for domain_of_row in crowded]
+    return None if crowded is None else [(each, Counter()) for each in crowded]

@@ -28,7 +28,7 @@ from shared.engine.row_states import RowStates
 from shared.engine.state_answers import StateAnswers
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
-from shared.framework.plugin_api import Delta, Reads
+from shared.framework.plugin_api import Crowding, Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates, plugin_error
 from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
@@ -190,13 +190,13 @@ class Evaluation:
             self._unheeded.add(class_id)
         return False
 
-    def crowded_domains(self, class_id: int) -> list[Rows] | None:
+    def crowded_domains(self, class_id: int) -> list[Crowding] | None:
         """As of `CrowdingFilter`, of all filters, for pods that come to distinct rows: none where pods
         elsewhere do not matter, or never keep others of the class away."""
         outcome, crowding = self.pod.outcome, self.pod.plan.crowding
         if crowding is None or not outcome.status.is_success:
             return None
-        found: list[Rows] = []
+        found: list[Crowding] = []
         for plugin in crowding:
             domains = plugin.crowded_domains(
                 outcome.states.get(plugin.NAME), class_id, self._cluster

@@ -17,7 +17,7 @@ state up to date (`UpdatableFilter`, `UpdatableScore`).
 """
 
 import enum
-from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
@@ -320,6 +320,14 @@ class ClassDiscerning(Protocol):
         or of the score; the answer holds as long as it lives."""
 
 
+class Crowding(NamedTuple):
+    domain_of_row: Rows
+    """In a topology; NO_DOMAIN: none."""
+    room_in: Callable[[int], int]
+    """So many pods may come to the nodes of a domain, as things are, before one is kept away; what is
+    less than one counts as one."""
+
+
 @runtime_checkable
 class CrowdingFilter(HasName, Protocol):
     """A filter of wide scope that can tell how far a pod keeps away the next one of its class. Without
@@ -327,10 +335,10 @@ class CrowdingFilter(HasName, Protocol):
 
     def crowded_domains(
         self, state: Any, class_id: int, cluster: ClusterView
-    ) -> Sequence[Rows] | None:
-        """For each topology in which they keep each other away, the domain of each row (NO_DOMAIN:
-        none): of two pods of the class on nodes that share no domain, the first never makes `filter`
-        refuse the second. It may make it let the second in. None: it may be refused anywhere."""
+    ) -> Sequence[Crowding] | None:
+        """For each topology in which they keep each other away: as long as no domain gets more pods of
+        the class than it has room for, none of them makes `filter` refuse another. It may make it let
+        another in. None: it may be refused anywhere."""
 
 
 @runtime_checkable

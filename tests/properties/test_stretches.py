@@ -76,7 +76,7 @@ SPECS = st.fixed_dictionaries(
     optional={
         "podAntiAffinity": st.lists(TERMS, min_size=1, max_size=2),
         "podAffinity": st.lists(TERMS, min_size=1, max_size=2),
-        "spread": st.lists(st.builds(spread, KEYS, SELECTORS, st.integers(1, 2)), max_size=2),
+        "spread": st.lists(st.builds(spread, KEYS, SELECTORS, st.integers(1, 4)), max_size=2),
     },
 )
 KINDS = st.builds(
@@ -124,6 +124,8 @@ CASES: list[tuple[str, dict[str, Any], bool, list[int]]] = [
     ("near others", spec_of(podAffinity=[term("region", DB)]), True, [6]),
     ("near others that are not there", spec_of(podAffinity=[term(ZONE, DB)]), False, [6]),
     ("spread by zone", spec_of(spread=[spread(ZONE)]), False, [3, 3]),
+    ("spread by zone, with room", spec_of(spread=[spread(ZONE, max_skew=2)]), False, [6]),
+    ("spread by zone, with room in some", spec_of(spread=[spread(ZONE, max_skew=2)]), True, [3, 3]),
     ("spread by host", spec_of(spread=[spread(HOST_NAME)]), False, [6]),
 ]  # fmt: skip
 
@@ -141,3 +143,13 @@ def test_as_many_are_asked_about_at_once_as_do_not_keep_each_other_away(
         cache.add_pod(pod_record(SlowPod("default", {"app": app}, {}, "n0"), app))
     known = attempts(cache, SlowPod("default", {"app": "web"}, spec), list(range(6)))
     assert lengths(cache, known) == wanted
+
+
+def test_one_that_is_nominated_takes_room_of_its_domain_when_its_own_node_is_asked_about() -> None:
+    cache = Cache()
+    for i in range(6):
+        cache.add_node(node_object(SlowNode(f"n{i}", {ZONE: "abc"[i % 3]})))
+    web = SlowPod("default", {"app": "web"}, spec_of(spread=[spread(ZONE, max_skew=2)]))
+    nominated = cache.classes.acquire(pod_record(web, "nominated"))
+    cache.view.nominations.put(Nomination("nominated", nominated.class_id, 9, 0))
+    assert lengths(cache, attempts(cache, web, [3, 0, 1, 2, 4, 5])) == [1, 3, 2]

@@ -20,6 +20,7 @@ from shared.columns.topology import NO_DOMAIN, pods_of_classes
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_SCORES,
+    Crowding,
     Delta,
     Dependence,
     GonePods,
@@ -269,13 +270,14 @@ class InterPodAffinity:
 
     def crowded_domains(
         self, state: FilterState, class_id: int, cluster: ClusterView
-    ) -> Sequence[Rows] | None:
+    ) -> Sequence[Crowding] | None:
         if state.lets_first_in:
             return None  # All others have to go to where the first one is.
         # What one says of another holds the other way round: both have the same terms.
         apart = state.shares.of(class_id, cluster.classes).anti_affinity
         counts = state.anti_affinity
-        return [counts.of_key(share.topology_key).topology.domain_of_row for share in apart]
+        topologies = [counts.of_key(share.topology_key).topology for share in apart]
+        return [Crowding(topology.domain_of_row, lambda _: 1) for topology in topologies]
 
     # Score -----------------------------------------------------------------------------------------
 

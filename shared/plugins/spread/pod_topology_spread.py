@@ -24,6 +24,7 @@ from shared.framework.plugin_api import (
     SKIP_FILTER,
     SKIP_SCORE,
     UNRATED,
+    Crowding,
     Delta,
     Dependence,
     GonePods,
@@ -163,11 +164,13 @@ class PodTopologySpread:
 
     def crowded_domains(
         self, state: HardState, class_id: int, cluster: ClusterView
-    ) -> Sequence[Rows]:
-        """A pod only raises the lowest count where it raises the count of its own domain."""
+    ) -> Sequence[Crowding]:
+        """A pod that raises the lowest count makes no domain fuller."""
         bits = state.matches.of(class_id, cluster.classes)
         return [
-            counts.topology.domain_of_row for i, counts in enumerate(state.counts) if bits & 1 << i
+            Crowding(counts.topology.domain_of_row, counts.room_in)
+            for i, counts in enumerate(state.counts)
+            if bits & 1 << i
         ]
 
     def _hard_state(

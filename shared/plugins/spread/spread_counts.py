@@ -85,9 +85,9 @@ class HardCounts:
             self._touched.clear()
             return np.flatnonzero(before != self.is_full).tolist()
         flipped: list[int] = []
-        room = self._lowest_that_counts() + self._max_skew - self._self_match
+        most = self._most()
         for domain in self._touched:
-            is_full = self.counts.item(domain) > room
+            is_full = self.counts.item(domain) > most
             if self.is_full.item(domain) is not is_full:
                 self.is_full[domain] = is_full
                 flipped.append(domain)
@@ -119,12 +119,17 @@ class HardCounts:
         is_full[domains == NO_DOMAIN] = False
         return is_full
 
-    def _lowest_that_counts(self) -> int:
-        return self._lowest if len(self._domains) >= self._min_domains else 0
+    def room_in(self, domain: int) -> int:
+        """So many pods that the selector matches until the domain is full."""
+        return self._most() - self.counts.item(domain) + 1
+
+    def _most(self) -> int:
+        """A domain with more is full."""
+        lowest = self._lowest if len(self._domains) >= self._min_domains else 0
+        return lowest + self._max_skew - self._self_match
 
     def _find_full(self) -> None:
-        room = self._lowest_that_counts() + self._max_skew - self._self_match
-        self.is_full = self.counts > room
+        self.is_full = self.counts > self._most()
         self.is_full[NO_DOMAIN] = False
 
 
