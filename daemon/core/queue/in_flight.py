@@ -24,6 +24,8 @@ from shared.framework.queueing_hints import Change
 from shared.limits import EVENT_COUNT_MAX, OWN_EVENT_COUNT_MAX
 
 POD_POPPED: Final = "PodPopped"
+KEPT_COUNT_MIN: Final = 64
+"""So many events are not worth a look for those that nobody needs any more."""
 
 
 class InFlight:
@@ -40,6 +42,8 @@ class InFlight:
         self._events: list[Change] = []
         self._events_start = 0
         """The number of the first event in the log."""
+        self._grows_to = 0
+        """With more events than that the log is trimmed."""
         self._last_of_kind: dict[ClusterEvent, int] = {}
         """The number of the last event of each kind."""
         self._verdicts: dict[tuple[int, int, frozenset[str], frozenset[str]], Strategy] = {}
@@ -55,6 +59,7 @@ class InFlight:
         """How many of each event are kept, those of single pods among them, with 0 of those that were
         in the log before; of pops, how many are under way (as scheduler_inflight_events in
         pkg/scheduler/backend/queue/active_queue.go, v1.36)."""
+        self._trim()
         counts = Counter({event.label: 0 for event in self._last_of_kind})
         counts[POD_POPPED] = len(self._pods)
         counts.update(change.event.label for change in self._events)
@@ -71,12 +76,10 @@ class InFlight:
 
     def remove(self, pod: QueuedPod) -> None:
         """Ends an attempt; the caller gives the pod its next place."""
-        uid = pod.record.uid
-        is_oldest = next(iter(self._pods)) == uid
-        del self._pods[uid]
+        del self._pods[pod.record.uid]
         pod.place = Place.GONE
         pod.own_events = ()
-        if is_oldest and self._events:
+        if not self._pods:
             self._trim()
 
     def record(self, change: Change) -> None:
@@ -87,10 +90,8 @@ class InFlight:
         self._events.append(change)
         if self._verdicts:
             self._verdicts.clear()
-        if len(self._events) > EVENT_COUNT_MAX:
-            dropped_count = EVENT_COUNT_MAX // 2
-            del self._events[:dropped_count]
-            self._events_start += dropped_count
+        if len(self._events) > self._grows_to:
+            self._trim()
 
     def record_own(self, pod: QueuedPod, change: Change) -> None:
         if len(pod.own_events) >= OWN_EVENT_COUNT_MAX:
@@ -149,17 +150,15 @@ class InFlight:
         }
 
     def _trim(self) -> None:
-        """Drops the events that no attempt will ask for."""
-        oldest = next(iter(self._pods.values()), None)
-        if oldest is None:
-            self._events_start += len(self._events)
-            self._events.clear()
-            return
-        unneeded_count = oldest.first_event - self._events_start
-        # A list drops its front in O(n): wait until that is half of it.
-        if unneeded_count * 2 > len(self._events):
-            del self._events[:unneeded_count]
-            self._events_start += unneeded_count
+        """Drops the events that no attempt will ask for; of a full log the older half."""
+        oldest, count = next(iter(self._pods.values()), None), len(self._events)
+        dropped_count = count if oldest is None else max(0, oldest.first_event - self._events_start)
+        if count > EVENT_COUNT_MAX:
+            dropped_count = max(dropped_count, EVENT_COUNT_MAX // 2)
+        del self._events[:dropped_count]
+        self._events_start += dropped_count
+        # A list drops its front in O(n): not again before it has twice as many.
+        self._grows_to = min(EVENT_COUNT_MAX, max(KEPT_COUNT_MIN, 2 * len(self._events)))
 
 
 _LOST: Final = -1
