@@ -318,10 +318,10 @@ def passing(
     uid = stretch[0][0].pod.record.uid
     own_uid = uid if cache.view.nominations.get(uid) is not None else ""
     asked = pod_class.class_id, pod_class.info, pod_class.profile
-    ok = checker.passing(*asked, rows, own_uid)
-    # A row that another node has taken since is not the node that the scorer meant.
-    ok &= nodes.incarnation[rows] <= generation
-    passed: list[bool] = ok.tolist()
+    passed: list[bool] = checker.passing(*asked, rows, own_uid).tolist()
+    for at, row in enumerate(proposed):
+        if nodes.incarnation.item(row) > generation:
+            passed[at] = False  # Another node has taken the row since: not the one that was meant.
     if not all(passed) and checker.known(*asked).is_wide:
         for at, (before, is_let_in) in enumerate(pairwise(passed), 1):
             if before and not is_let_in:

@@ -13,7 +13,6 @@ same nodes meanwhile. Its window (the credit when it has nothing in hand) is the
 by a fixed step with each answer that is accepted, as TCP does on a path that it shares with others.
 """
 
-import heapq
 from collections.abc import Container, Iterable, Iterator
 from typing import Final, NamedTuple
 
@@ -251,8 +250,7 @@ class ScorerFleet(Peers[Scorer]):
         effects: list[Effect] = []
         for scorer, share in self._shares(pods).items():
             for start in range(0, len(share), BATCH_PODS_MAX):
-                batch = share[start : start + BATCH_PODS_MAX]
-                work = self._work(scorer, batch)
+                work = self._work(scorer, share[start : start + BATCH_PODS_MAX])
                 effects.append(Tell(Channel.SCORERS, scorer.peer, work))
         return effects
 
@@ -291,19 +289,12 @@ class ScorerFleet(Peers[Scorer]):
 
     def _shares(self, pods: list[QueuedPod]) -> dict[Scorer, list[QueuedPod]]:
         left = {scorer: self._credit(scorer) for scorer in self.ready()}
-        by_credit = [(-credit, scorer.index, scorer) for scorer, credit in left.items()]
-        heapq.heapify(by_credit)
         shares: dict[Scorer, list[QueuedPod]] = {}
         for pod in pods:
             class_id = pod.pod_class.class_id
             scorer = self._by_class.get(class_id)
             if scorer is None or left.get(scorer, 0) <= 0:
-                # Entries age as credit is used; the first that is still true is the greatest.
-                while -by_credit[0][0] != left[by_credit[0][2]]:
-                    _, index, aged = by_credit[0]
-                    heapq.heapreplace(by_credit, (-left[aged], index, aged))
-                scorer = by_credit[0][2]
-                self._by_class[class_id] = scorer
+                scorer = self._by_class[class_id] = max(left, key=lambda s: (left[s], -s.index))
             left[scorer] -= 1
             shares.setdefault(scorer, []).append(pod)
         return shares

@@ -24,7 +24,7 @@ from shared.framework.pod_info import PodInfo
 class Stretch:
     """Rows that pods of a class come to without keeping each other away."""
 
-    __slots__ = ("_are_nominated", "_crowded", "is_plain", "rows")
+    __slots__ = ("_are_nominated", "_crowded", "rows")
 
     def __init__(
         self, class_id: int, info: PodInfo, checker: Checker, view: ClusterView, first_row: int
@@ -36,8 +36,6 @@ class Stretch:
         """Of each topology, and how many have come to its domains; None: no other pod comes in."""
         if not self._takes_domains(first_row):
             self._crowded = None
-        self.is_plain = self._crowded == []
-        """It is known that pods on other rows do not matter."""
 
     def takes(self, row: int) -> bool:
         """Whether a pod that comes to the row goes on with the stretch."""
@@ -83,11 +81,7 @@ def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: 
             return at
         if stretch is None:
             stretch = Stretch(first_class.class_id, first_class.info, checker, view, first_row)
-        if stretch.is_plain:  # Most are: spares a call.
-            if row in stretch.rows:
-                return at
-            stretch.rows.add(row)
-        elif not stretch.takes(row):
+        if not stretch.takes(row):
             return at
     return len(known)
 

@@ -198,9 +198,8 @@ class Evaluation:
             return None
         found: list[Crowding] = []
         for plugin in crowding:
-            domains = plugin.crowded_domains(
-                outcome.states.get(plugin.NAME), class_id, self._cluster
-            )
+            state = outcome.states.get(plugin.NAME)
+            domains = plugin.crowded_domains(state, class_id, self._cluster)
             if domains is None:
                 return None
             found += domains

@@ -324,8 +324,7 @@ class Crowding(NamedTuple):
     domain_of_row: Rows
     """In a topology; NO_DOMAIN: none."""
     room_in: Callable[[int], int]
-    """So many pods may come to the nodes of a domain, as things are, before one is kept away; what is
-    less than one counts as one."""
+    """So many pods may come to nodes of a domain before one is kept away; one may in any case."""
 
 
 @runtime_checkable

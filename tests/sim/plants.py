@@ -14,7 +14,7 @@ class Plant(NamedTuple):
 PLANTS = {
     "the owner does not check a placement again": Plant(
         "daemon.core.committer",
-        "    passed: list[bool] = ok.tolist()\n",
+        "    passed: list[bool] = checker.passing(*asked, rows, own_uid).tolist()\n",
         "    passed: list[bool] = [True] * len(stretch)\n",
         found_by=5,
     ),
@@ -62,8 +62,8 @@ PLANTS = {
     ),
     "a node that took another's row is taken for it": Plant(
         "daemon.core.committer",
-        "    ok &= nodes.incarnation[rows] <= generation\n",
-        "",
+        "        if nodes.incarnation.item(row) > generation:\n",
+        "        if False:\n",
         found_by=404,
     ),
     "a pod that was marked is confirmed in the short way": Plant(

@@ -24,8 +24,6 @@ from shared.framework.queueing_hints import Change
 from shared.limits import EVENT_COUNT_MAX, OWN_EVENT_COUNT_MAX
 
 POD_POPPED: Final = "PodPopped"
-KEPT_COUNT_MIN: Final = 64
-"""So many events are not worth a look for those that nobody needs any more."""
 
 
 class InFlight:
@@ -88,8 +86,7 @@ class InFlight:
             return
         self._last_of_kind[change.event] = self._events_start + len(self._events)
         self._events.append(change)
-        if self._verdicts:
-            self._verdicts.clear()
+        self._verdicts.clear()
         if len(self._events) > self._grows_to:
             self._trim()
 
@@ -157,8 +154,8 @@ class InFlight:
             dropped_count = max(dropped_count, EVENT_COUNT_MAX // 2)
         del self._events[:dropped_count]
         self._events_start += dropped_count
-        # A list drops its front in O(n): not again before it has twice as many.
-        self._grows_to = min(EVENT_COUNT_MAX, max(KEPT_COUNT_MIN, 2 * len(self._events)))
+        # A list drops its front in O(n): not again before it has about twice as many.
+        self._grows_to = min(EVENT_COUNT_MAX, 64 + 2 * len(self._events))
 
 
 _LOST: Final = -1

@@ -119,14 +119,12 @@ class PreparedPod(NamedTuple):
     def passing_of(self, indices: Sequence[int], rows: Rows) -> Bools:
         """Which rows pass these filters, shape (n,), without regard to nominated pods."""
         framework, info, cluster, outcome, _, _ = self
-        ok = np.ones(len(rows), np.bool_)
-        if not len(rows):
-            return ok
-        for index in indices:
+        ok: Bools | None = None
+        for index in indices if len(rows) else ():
             plugin = framework.filters[index]
             verdict = plugin.filter(outcome.states.get(plugin.NAME), info, cluster, rows)
-            ok &= verdict.codes == 0
-        return ok
+            ok = verdict.passes if ok is None else ok & verdict.passes
+        return np.ones(len(rows), np.bool_) if ok is None else ok
 
 
 def prepared(

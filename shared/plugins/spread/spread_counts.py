@@ -85,9 +85,8 @@ class HardCounts:
             self._touched.clear()
             return np.flatnonzero(before != self.is_full).tolist()
         flipped: list[int] = []
-        most = self._most()
         for domain in self._touched:
-            is_full = self.counts.item(domain) > most
+            is_full = self.room_in(domain) <= 0
             if self.is_full.item(domain) is not is_full:
                 self.is_full[domain] = is_full
                 flipped.append(domain)
