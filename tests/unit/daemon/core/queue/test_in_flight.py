@@ -84,6 +84,17 @@ def test_events_go_when_the_attempts_that_need_them_end() -> None:
     assert strategy(in_flight, "p8") is Strategy.SKIP
 
 
+def test_events_that_nobody_needs_any_more_go_before_they_are_many() -> None:
+    in_flight, change = InFlight(WAKEUPS), Change(NODE_ADD, None, NODE)
+    references = sys.getrefcount(change)
+    in_flight.start(queued("p0"))
+    for i in range(1000):
+        in_flight.start(queued(f"p{i + 1}"))
+        in_flight.record(change)
+        end(in_flight, f"p{i}")
+        assert sys.getrefcount(change) - references < 100
+
+
 def test_the_hint_sees_each_event_since_the_start_and_no_other() -> None:
     in_flight = InFlight(WAKEUPS)
     in_flight.start(queued("early"))
