@@ -331,7 +331,7 @@ class ClassScores:
         total = self._plain_sum[rows] + self._narrow_sum[rows]
         for column in self._wide:
             total += column.weighted(rows)
-        np.copyto(total, NOT_FEASIBLE, where=~self._feasible_mask[rows])
+        np.putmask(total, ~self._feasible_mask[rows], NOT_FEASIBLE)
         before = self.total[rows]
         self.total[rows] = total
         self.best.wrote(rows, before)
@@ -341,7 +341,7 @@ class ClassScores:
             total = np.add(self._plain_sum[part], self._narrow_sum[part], out=self.total[part])
             for column in self._wide:
                 total += column.weighted(part)
-            np.copyto(total, NOT_FEASIBLE, where=~self._feasible_mask[part])
+            np.putmask(total, ~self._feasible_mask[part], NOT_FEASIBLE)
         self.best.forget()
 
 
