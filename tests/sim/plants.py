@@ -88,7 +88,7 @@ PLANTS = {
         "shared.plugins.preemption.victim_selector",
         "for rank in range(int(counts[fits].max(initial=0))):",
         "for rank in range(0):",
-        found_by=33,
+        found_by=10,
     ),
     "who waits for room is not told of any": Plant(
         "daemon.core.cluster_changes",
@@ -107,7 +107,7 @@ PLANTS = {
         "daemon.core.bindings",
         "        self._unassigned += [*again, *binder.waiting]\n",
         "        self._unassigned += [*binder.waiting]\n",
-        found_by=25,
+        found_by=42,
     ),
     "an order that may have been carried out is given again as if new": Plant(
         "daemon.core.bindings",
