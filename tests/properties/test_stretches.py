@@ -146,7 +146,7 @@ def test_as_many_are_asked_about_at_once_as_do_not_keep_each_other_away(
 
 
 def test_one_that_is_nominated_takes_room_of_its_domain_when_its_own_node_is_asked_about() -> None:
-    cache = Cache()
+    cache = Cache(DEFAULT_GATES)
     for i in range(6):
         cache.add_node(node_object(SlowNode(f"n{i}", {ZONE: "abc"[i % 3]})))
     web = SlowPod("default", {"app": "web"}, spec_of(spread=[spread(ZONE, max_skew=2)]))
