@@ -33,11 +33,11 @@ class FakeApi(ApiClient):
         return self._answer("POST", path, body)
 
     async def post_now(self, path: str, body: bytes) -> float:
-        self._answer("POST", path, body)
+        await self.post(path, body)
         return 0.0
 
     async def post_sometime(self, path: str, body: bytes, *, timeout_s: float) -> None:
-        self._answer("POST", path, body)
+        await self.post(path, body, timeout_s=timeout_s)
 
     async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return self._answer("PUT", path, body)
