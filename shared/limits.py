@@ -47,6 +47,15 @@ each wake costs about 0.3 ms of cold caches, and there are six processes."""
 STATUS_PERIOD_S: Final = 10.0
 """How often the supervisor asks the owner how it is, for the service manager."""
 
+API_REQUEST_S: Final = 30.0
+"""A request to the API server that is not answered by then is given up, unless whoever sends it says
+otherwise."""
+
+BINDERS_AWAITED_S: Final = API_REQUEST_S + 1.0
+"""How long a new owner waits for what binders have under way for the last one: until that is answered
+or given up, and until one that hangs is killed."""
+
+assert BINDERS_AWAITED_S > SILENCE_S + LOOK_PERIOD_S, "who hangs is killed before the owner lists"
 assert DRAIN_S + CHILD_STOP_S < GRACE_S, "a drain must end before the machine's patience does"
 assert SILENCE_S >= 10 * LOOK_PERIOD_S, "a few turns that came late must not kill a child"
 assert SILENCE_S / 5 >= QUIET_S, "nor is anybody measured for having nothing to do"

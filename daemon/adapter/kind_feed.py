@@ -281,14 +281,16 @@ def _is_finished(item: ApiObject) -> bool:
     return isinstance(item, Pod) and item.status.phase in FINISHED_PHASES
 
 
+_LEAVING: Final = (
+    b'"deletionTimestamp":"',
+    *(f'"phase":"{phase}"'.encode() for phase in FINISHED_PHASES),
+)
+"""In the text of a pod that gives its room up."""
+
+
 def _stays(line: bytes) -> bool:
-    return (
-        line.startswith(b'{"type":"MODIFIED"')
-        and b'"nodeName":"' in line
-        and b'"deletionTimestamp":"' not in line
-        and b'"phase":"Succeeded"' not in line
-        and b'"phase":"Failed"' not in line
-    )
+    is_on_node = line.startswith(b'{"type":"MODIFIED"') and b'"nodeName":"' in line
+    return is_on_node and not any(sign in line for sign in _LEAVING)
 
 
 def _name_in(line: bytes) -> str:

@@ -43,11 +43,6 @@ from shared.messages.to_owner import (
 )
 from shared.transport.channels import Channel
 
-BINDERS_AWAITED_S: Final = 31.0
-"""At its start the owner waits for the binders to have nothing of an earlier owner in flight, so that
-the list of pods that follows shows every binding ever ordered; but not longer than this: a request of a
-binder is answered or given up after 30 s (`ApiClient`), and one that hangs is killed after 20 s."""
-
 _encode: Final = msgspec.msgpack.Encoder().encode
 
 

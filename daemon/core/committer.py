@@ -201,10 +201,8 @@ class Committer(Part):
     ) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
         at once, however often that happens: each time another pod was refused, whose count ends it."""
-        is_too_old, has_room = (
-            generation < scorer.refused_generation,
-            failure.preemption is not None,
-        )
+        is_too_old = generation < scorer.refused_generation
+        has_room = failure.preemption is not None
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
             if failed is None or is_too_old:

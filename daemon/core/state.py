@@ -22,7 +22,7 @@ Each part of the work has a file, and what is held is handed down, never up (`ho
 from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
-from daemon.core.adapter_links import BINDERS_AWAITED_S, AdapterLinks
+from daemon.core.adapter_links import AdapterLinks
 from daemon.core.administration import answer_of
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.binder_links import BinderLinks
@@ -41,6 +41,7 @@ from daemon.core.scorer_links import ScorerLinks
 from daemon.core.settings import Settings
 from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
+from shared.limits import BINDERS_AWAITED_S
 from shared.messages.admin import AdminRequest, StopRequest, TextAnswer
 from shared.messages.from_binder import FromBinder
 from shared.messages.from_scorer import FromScorer

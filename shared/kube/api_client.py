@@ -31,7 +31,7 @@ from shared.kube.api_errors import (
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_connection import Answer, HttpConnection, Sent, read_buffer
-from shared.limits import OBJECT_BYTES_MAX
+from shared.limits import API_REQUEST_S, OBJECT_BYTES_MAX
 from shared.rate_limit import RateLimit
 
 T = TypeVar("T")
@@ -93,7 +93,7 @@ class ApiClient:
         access: ClusterAccess,
         *,
         connections_max: int = CONNECTIONS_MAX,
-        timeout_s: float = 30.0,
+        timeout_s: float = API_REQUEST_S,
         connect_timeout_s: float = 10.0,
         may_write: _Gate = None,
         rate_limit: RateLimit | None = None,
@@ -215,11 +215,11 @@ class ApiClient:
             connection = self._row_with_room() if urgency is Urgency.NONE else None
             if connection is None:
                 connection = await self._acquire(deadline_s)
-                if urgency is Urgency.NONE:
-                    self._row = connection
             if gate is not None and not gate():
                 self._release(connection)
                 raise NotSent("not sent: another berth may hold the lease by now")
+            if urgency is Urgency.NONE:
+                self._row = connection
             sent = self._sent(method, connection, request, deadline_s, urgency)
             try:
                 answer = await sent

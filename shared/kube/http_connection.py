@@ -96,6 +96,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._socket: socket.socket | None = None
         """Of the transport, which closes it; None where nothing was ever held."""
         self._is_held = False
+        self._unread_below = 1
+        """The socket's low-water mark: fewer bytes wake nobody."""
         self._head = b""
         self._data: bytes | memoryview = b""
         """What is being parsed."""
@@ -140,13 +142,14 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     def _leave_unread(self, under_bytes: int) -> None:
         """The end of a connection is noticed all the same."""
+        if under_bytes == self._unread_below or self._transport is None:
+            return
         if self._socket is None:
-            if under_bytes == 1 or self._transport is None:
-                return
             raw_socket = self._transport.get_extra_info("socket")
             if raw_socket is None:
                 return
             self._socket = socket.socket(fileno=raw_socket.fileno())
+        self._unread_below = under_bytes
         with suppress(OSError):  # It was closed a moment ago.
             self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVLOWAT, under_bytes)
 

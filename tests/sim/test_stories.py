@@ -1,6 +1,6 @@
 """Short stories that the simulation once told of a fault, each with the fault planted again."""
 
-from typing import Any
+from typing import Any, Final
 
 from bench.sim.deadly import DEADLY, SCORER
 from bench.sim.draw import Action, create
@@ -13,6 +13,8 @@ from bench.sim.sim_plan import Plan, configurations
 from bench.sim.sim_run import play
 from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX
 from tests.sim.planting import planted
+
+BINDING_POSTS: Final = {"at": "request", "method": "POST", "path": "*/binding"}
 
 
 def node(name: str, cpu: str = "1", *, unschedulable: bool = False) -> Action:
@@ -80,12 +82,11 @@ def test_a_pod_is_bound_elsewhere_than_it_was_assumed() -> None:
 
 def test_a_pod_keeps_its_room_while_a_post_for_it_may_be_carried_out() -> None:
     """Its binder has lost the owner, and the next one is refused."""
-    posts = {"at": "request", "method": "POST", "path": "*/binding"}
     plan = story(
         node("n0"),
-        Action(2.0, "api_fault", {**posts, "do": "delay", "delay_s": 5.0}),
+        Action(2.0, "api_fault", {**BINDING_POSTS, "do": "delay", "delay_s": 5.0}),
         pod(2.1, "p0"),
-        Action(2.5, "api_fault", {**posts, "do": "refuse", "code": 422, "times": 1}),
+        Action(2.5, "api_fault", {**BINDING_POSTS, "do": "refuse", "code": 422, "times": 1}),
         Action(2.6, "break_link", {"process": "binder-1"}),
         pod(3.2, "p1"),
         Action(12.0, "put_node", node("n1").what),
@@ -99,7 +100,7 @@ def test_a_pod_keeps_its_room_while_a_post_for_it_may_be_carried_out() -> None:
 
 def test_a_pod_keeps_its_room_though_another_post_for_it_was_refused() -> None:
     """The first was not answered, and is carried out later."""
-    refused = {"at": "request", "do": "refuse", "code": 422, "method": "POST", "path": "*/binding"}
+    refused = {**BINDING_POSTS, "do": "refuse", "code": 422}
     plan = story(
         node("n0"),
         Action(2.0, "late_bindings", {"late_s": [5.0]}),
@@ -117,10 +118,9 @@ def test_a_pod_keeps_its_room_though_another_post_for_it_was_refused() -> None:
 
 def test_what_an_owner_had_ordered_is_over_before_the_next_one_lists() -> None:
     """The API server carries a binding out late, and a more important pod wants the same room."""
-    posts = {"at": "request", "method": "POST", "path": "*/binding"}
     plan = story(
         node("n0"),
-        Action(2.0, "api_fault", {**posts, "do": "delay", "delay_s": 25.0}),
+        Action(2.0, "api_fault", {**BINDING_POSTS, "do": "delay", "delay_s": 25.0}),
         pod(2.1, "p0"),
         Action(2.5, "kill", {"process": "owner", "sends": 0}),
         pod(3.2, "p1", 10),
