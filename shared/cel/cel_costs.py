@@ -34,14 +34,6 @@ _LETTERS: Final = 10
 _PATTERN_LETTERS: Final = 4
 """So many characters of a regular expression cost 1 for each unit that the text costs."""
 
-Cost = Callable[..., int]
-"""From what the function is called with, which may be of any types."""
-
-
-def fixed(*_: Any) -> int:
-    """Of everything that takes as long whatever it is called with."""
-    return 1
-
 
 def _units(letters: int) -> int:
     return -(-letters // _LETTERS)
@@ -57,7 +49,7 @@ _SIZED: Final = (str, bytes, list, dict)
 _WITH_PARTS: Final = (list, dict, Optional)
 
 
-def _whole(value: Any) -> int:
+def _whole(value: Any, *_: Any) -> int:
     """Of going through a value with all that is in it. What is shared counts each time; the count
     ends where it is too much for any evaluation."""
     cost, left = 0, [value]
@@ -65,26 +57,17 @@ def _whole(value: Any) -> int:
         each = left.pop()
         if isinstance(each, Optional):
             each = each.value
-        if isinstance(each, str | bytes):
-            cost += len(each) // _LETTERS
-        elif isinstance(each, list):
-            cost += 1
+        cost += len(each) // _LETTERS if isinstance(each, str | bytes) else 1
+        if isinstance(each, list):
             left += each
         elif isinstance(each, dict):
-            cost += 1
             left += each.keys()
             left += each.values()
-        else:
-            cost += 1
     return cost
 
 
 def _once(text: Any, *_: Any) -> int:
     return _units(_size(text))
-
-
-def _both(a: Any, b: Any) -> int:
-    return _units(_size(a) + _size(b))
 
 
 def _shorter(a: Any, b: Any) -> int:
@@ -95,18 +78,6 @@ def _equality(a: Any, b: Any) -> int:
     if type(a) is str and type(b) is str:
         return (min(len(a), len(b)) + _LETTERS - 1) // _LETTERS
     return min(_whole(a), _whole(b)) if isinstance(a, _WITH_PARTS) else _shorter(a, b)
-
-
-def _membership(_: Any, container: Any) -> int:
-    return _whole(container) if isinstance(container, list) else 1
-
-
-def _traversal(container: Any, *_: Any) -> int:
-    return _whole(container)
-
-
-def _search(text: Any, part: Any) -> int:
-    return _units(_size(text)) * _units(_size(part))
 
 
 def _matching(text: Any, pattern: Any, *_: Any) -> int:
@@ -126,32 +97,28 @@ def _replacing(text: Any, old: Any, new: Any, *_: Any) -> int:
     return _units(2 * max(size, size + count * (_size(new) - _size(old))))
 
 
-def _conversion(value: Any) -> int:
-    return _once(value) if isinstance(value, str | bytes) else 1
-
-
 def _sets(a: Any, b: Any) -> int:
     return 1 + _size(a) * _whole(b)
 
 
-def _equal_sets(a: Any, b: Any) -> int:
-    return 1 + _size(a) * _whole(b) + _size(b) * _whole(a)
-
-
-COSTS: Final[Mapping[str, Cost]] = {
-    "_==_": _equality, "_!=_": _equality, "@in": _membership,
-    "_+_": lambda a, b: _both(a, b) if isinstance(a, str | bytes | list) else 1,
-    "_<_": _shorter, "_<=_": _shorter, "_>_": _shorter, "_>=_": _shorter,
-    "startsWith": _once, "endsWith": _once, "string": _conversion, "bytes": _conversion,
-    "contains": _search, "matches": _matching, "find": _matching, "findAll": _matching,
-    "isSorted": _traversal, "sum": _traversal, "min": _traversal, "max": _traversal,
-    "indexOf": _traversal, "lastIndexOf": _traversal,
-    "lowerAscii": _once, "upperAscii": _once, "substring": _once, "trim": _once,
+COSTS: Final[Mapping[str, Callable[..., int]]] = {
+    "_==_": _equality, "_!=_": _equality,
+    "_+_": lambda a, b: _units(_size(a) + _size(b)),
+    "@in": lambda _, container: _whole(container) if isinstance(container, list) else 1,
+    "contains": lambda text, part: _units(_size(text)) * _units(_size(part)),
     "replace": _replacing, "split": lambda text, *_: _units(2 * _size(text)), "join": _joining,
-    "quantity": _once, "isQuantity": _once, "semver": _once, "isSemver": _once,
-    "sets.contains": _sets, "sets.intersects": _sets, "sets.equivalent": _equal_sets,
+    "sets.contains": _sets, "sets.intersects": _sets,
+    "sets.equivalent": lambda a, b: _sets(a, b) + _size(b) * _whole(a),
+    **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _shorter),
+    **dict.fromkeys(("matches", "find", "findAll"), _matching),
+    **dict.fromkeys(("isSorted", "sum", "min", "max", "indexOf", "lastIndexOf"), _whole),
+    **dict.fromkeys(
+        ("startsWith", "endsWith", "string", "bytes", "lowerAscii", "upperAscii", "substring", "trim",
+         "quantity", "isQuantity", "semver", "isSemver"), _once
+    ),
 }  # fmt: skip
-"""By name of the function; every other call costs 1."""
+"""By name of the function, from what it is called with, which may be of any types; every other call
+costs 1."""
 
 
 class Budget(Protocol):

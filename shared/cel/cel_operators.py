@@ -93,7 +93,9 @@ def _bounded(like: Any, value: Any) -> Any:
         if not 0 <= value <= UINT_MAX:
             raise CelError("unsigned integer overflow")
         return Uint(value)
-    return checked_int(value)
+    if not INT_MIN <= value <= INT_MAX:
+        raise CelError("integer overflow")
+    return value
 
 
 def contains(element: Any, container: Any) -> bool:
@@ -158,13 +160,6 @@ def compare(a: Any, b: Any) -> int:
     return int(a > b) - int(a < b)
 
 
-def checked_int(value: int) -> int:
-    """The value, unless it does not fit into 64 bits."""
-    if not INT_MIN <= value <= INT_MAX:
-        raise CelError("integer overflow")
-    return value
-
-
 # Conversions ----------------------------------------------------------------------------------------
 
 
@@ -176,34 +171,32 @@ _FLOAT: Final = re.compile(
 
 
 def _to_int(value: Any) -> int:
-    if isinstance(value, float):
-        return checked_int(int(value)) if math.isfinite(value) else checked_int(INT_MAX + 1)
-    if isinstance(value, int) and not isinstance(value, bool):
-        return checked_int(int(value))
-    if not isinstance(value, str):
+    if isinstance(value, str):
+        if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
+            raise CelError("type conversion error from 'string' to 'int'")
+        return int(value)
+    if not is_number(value):
         raise NoOverloadError
-    if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
-        raise CelError("type conversion error from 'string' to 'int'")
-    return int(value)
+    return _bounded(0, int(value) if math.isfinite(value) else INT_MAX + 1)
 
 
 def _to_uint(value: Any) -> Uint:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise NoOverloadError
     if isinstance(value, str):
         if _INTEGER.fullmatch(value) is None or value[0] in "+-" or int(value) > UINT_MAX:
             raise CelError("type conversion error from 'string' to 'uint'")
         return Uint(value)
+    if not is_number(value):
+        raise NoOverloadError
     if not 0 <= value <= UINT_MAX:  # Nor is NaN.
         raise CelError("unsigned integer overflow")
     return Uint(value)
 
 
 def _to_double(value: Any) -> float:
-    if isinstance(value, bool) or not isinstance(value, int | float | str):
-        raise NoOverloadError
-    if not isinstance(value, str):
+    if is_number(value):
         return float(value)
+    if not isinstance(value, str):
+        raise NoOverloadError
     found = _FLOAT.fullmatch(value)
     number = math.nan if found is None else float(value)
     if found is None or (math.isinf(number) and not found["named"]):

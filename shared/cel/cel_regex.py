@@ -23,8 +23,7 @@ _OPTIONS.log_errors = False
 
 @functools.lru_cache(maxsize=CEL_PATTERNS_MAX)
 def _regex(pattern: str) -> Any:
-    """RE2 is linear in the text; Python's own `re` would let `(a+)+$` stop the scheduler for minutes.
-    Bytes, because indices of characters would have to be counted out for each match."""
+    """RE2 is linear in the text; Python's own `re` would let `(a+)+$` stop the scheduler for minutes."""
     if any(token["letter"] == "C" for token in _NO_GO.finditer(pattern)):
         # A byte, perhaps in the middle of a character; Go's RE2 does not have it.
         raise CelError("error parsing regexp: invalid escape sequence: `\\C`")
@@ -46,7 +45,7 @@ def regex_work(text: Any, pattern: Any, *_: Any) -> int:
 
 
 def matches(text: str, pattern: str) -> bool:
-    """Whether a part of the text does."""
+    """Whether a part of the text does. As bytes: where it does need not be counted in characters."""
     return _regex(pattern).search(text.encode()) is not None
 
 
@@ -63,22 +62,9 @@ def find_all(text: str, pattern: str, limit: int = -1) -> list[str]:
 def _found(text: str, pattern: str) -> Iterator[str]:
     """Matches from left to right that do not overlap. One of nothing does not count where the one
     before it ends (FindAll in Go's regexp)."""
-    regex, content = _regex(pattern), text.encode()
-    at, last_end = 0, -1
-    while at <= len(content):
-        match = regex.search(content, at)
-        if match is None:
-            return
+    last_end = -1
+    for match in _regex(pattern).finditer(text):
         start, end = match.span()
         if end > start or start != last_end:
-            yield content[start:end].decode()
+            yield match[0]
         last_end = end
-        at = end if end > start else end + _character_bytes(content, end)
-
-
-def _character_bytes(content: bytes, at: int) -> int:
-    return (
-        1
-        if at >= len(content)
-        else 1 + (content[at] >= 0xC0) + (content[at] >= 0xE0) + (content[at] >= 0xF0)
-    )

@@ -17,9 +17,8 @@ import functools
 from collections.abc import Mapping
 from typing import Any, Final
 
-from shared.cel.cel_compile import compiled
+from shared.cel.cel_compile import Evaluate, compiled
 from shared.cel.cel_costs import COST_MAX, Budget, CancelledError, CelScope
-from shared.cel.cel_macros import Evaluate
 from shared.cel.cel_syntax import Call, Ident, ListNode, Literal, MapNode, Node, Select, parse
 from shared.cel.cel_values import DEVICE, CelCompileError, CelError, type_name
 from shared.limits import CEL_EXPRESSIONS_MAX
@@ -79,7 +78,7 @@ def compile_selector(source: str) -> Expression | CelCompileError:
     """The compiled expression, or why it is none (a value, so that it is remembered as well)."""
     try:
         node = parse(source)
-        evaluate = compiled(node, {DEVICE: False})
+        evaluate = compiled(node, frozenset({DEVICE}))
     except CelCompileError as error:
         return error
     except RecursionError:  # Within the limits of each chain and still too deep altogether.

@@ -13,38 +13,30 @@ _DIGITS: Final = re.compile("[0-9]*", re.ASCII)
 _ALPHANUM: Final = re.compile("[0-9A-Za-z-]*", re.ASCII)
 
 
-class SemverError(CelError):
-    """A text that is no version, in the words of the library that upstream reads it with."""
-
-
 def parse_semver(text: str) -> Semver:
-    """The version. Raises SemverError for a text that is not strictly one."""
+    """The version. Raises CelError for a text that is not strictly one."""
     if not text:
-        raise SemverError("Version string empty")
+        raise CelError("Version string empty")
     parts = text.split(".", 2)
     if len(parts) < 3:
-        raise SemverError("No Major.Minor.Patch elements found")
+        raise CelError("No Major.Minor.Patch elements found")
     major, minor = _semver_number(parts[0], "major"), _semver_number(parts[1], "minor")
     rest, plus, build = parts[2].partition("+")
     rest, dash, pre = rest.partition("-")
     patch = _semver_number(rest, "patch")
     identifiers = tuple(pre.split(".")) if dash else ()
     for each in identifiers:
-        _check_prerelease(each)
+        if not each:
+            raise CelError("Prerelease is empty")
+        if _DIGITS.fullmatch(each) is None:
+            _check_letters(_ALPHANUM, each, "prerelease")
+        else:
+            _uint64(each, "Numeric PreRelease version")
     for each in build.split(".") if plus else ():
         if not each:
-            raise SemverError("Build meta data is empty")
+            raise CelError("Build meta data is empty")
         _check_letters(_ALPHANUM, each, "build meta data")
     return Semver(major, minor, patch, identifiers)
-
-
-def _check_prerelease(text: str) -> None:
-    if not text:
-        raise SemverError("Prerelease is empty")
-    if _DIGITS.fullmatch(text) is None:
-        _check_letters(_ALPHANUM, text, "prerelease")
-    else:
-        _uint64(text, "Numeric PreRelease version")
 
 
 def _semver_number(text: str, name: str) -> int:
@@ -54,17 +46,17 @@ def _semver_number(text: str, name: str) -> int:
 
 def _check_letters(allowed: re.Pattern[str], text: str, what: str) -> None:
     if allowed.fullmatch(text) is None:
-        raise SemverError(f"Invalid character(s) found in {what} {_quoted(text)}")
+        raise CelError(f"Invalid character(s) found in {what} {_quoted(text)}")
 
 
 def _uint64(digits: str, what: str) -> int:
     """As strconv.ParseUint of Go reads it, but for leading zeros."""
     if digits[:1] == "0" and len(digits) > 1:
-        raise SemverError(f"{what} must not contain leading zeroes {_quoted(digits)}")
+        raise CelError(f"{what} must not contain leading zeroes {_quoted(digits)}")
     if not digits:
-        raise SemverError('strconv.ParseUint: parsing "": invalid syntax')
+        raise CelError('strconv.ParseUint: parsing "": invalid syntax')
     if len(digits) > _DIGITS_MAX or int(digits) > UINT_MAX:
-        raise SemverError(f'strconv.ParseUint: parsing "{digits}": value out of range')
+        raise CelError(f'strconv.ParseUint: parsing "{digits}": value out of range')
     return int(digits)
 
 
@@ -81,5 +73,5 @@ def normalized_semver(text: str) -> str:
             bare = part.lstrip("0")
             parts[i] = bare if bare[:1] in _DECIMALS else "0" + bare
     if len(parts) < 3 and ("+" in parts[-1] or "-" in parts[-1]):
-        raise SemverError("short version cannot contain PreRelease/Build meta data")
+        raise CelError("short version cannot contain PreRelease/Build meta data")
     return ".".join([*parts, "0", "0"][:3])

@@ -210,7 +210,7 @@ class _Parser:
                 if self._take("("):
                     if is_optional:
                         raise self._unexpected()
-                    node = Call(name, node, self._arguments(")"))
+                    node = Call(name, node, self._arguments())
                 else:
                     node = Select(node, name, is_optional)
             elif self._take("["):
@@ -228,25 +228,22 @@ class _Parser:
         self._next += 1
         return token.text
 
-    def _arguments(self, closing: str) -> tuple[Node, ...]:
-        found: list[Node] = []
-        if self._take(closing):
+    def _arguments(self) -> tuple[Node, ...]:
+        if self._take(")"):
             return ()
-        while True:
+        found = [self._expression()]
+        while self._take(","):
             found.append(self._expression())
-            if self._take(closing):
-                return tuple(found)
-            self._need(",")
+        self._need(")")
+        return tuple(found)
 
     def _primary(self, *, is_negative: bool) -> Node:
         token = self._peek()
         if token.kind in ("int", "float", "string"):
             self._next += 1
             return Literal(_literal(token, is_negative=is_negative))
-        if token.kind == "ident":
+        if self._take(".") or token.kind == "ident":  # A dot: of the root scope, the only one.
             return self._identifier()
-        if self._take("."):
-            return self._identifier()  # From the root scope, which is the only one.
         if self._take("("):
             node = self._expression()
             self._need(")")
@@ -266,7 +263,7 @@ class _Parser:
             raise CelCompileError(f"Syntax error: reserved identifier: {token.text}")
         name = self._name()
         if self._take("("):
-            return Call(name, None, self._arguments(")"))
+            return Call(name, None, self._arguments())
         return Ident(name)
 
     def _items(self, closing: str) -> Iterator[bool]:

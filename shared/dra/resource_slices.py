@@ -15,8 +15,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from shared.cel.cel_selector import Expression
-from shared.cel.cel_semver import SemverError, parse_semver
-from shared.cel.cel_values import CelQuantity, DefaultMap, device_object
+from shared.cel.cel_semver import parse_semver
+from shared.cel.cel_values import CelError, CelQuantity, DefaultMap, device_object
 from shared.dra.allocation_errors import AllocationError
 from shared.dra.search_work import Work
 from shared.feature_gates import (
@@ -280,7 +280,7 @@ def _cel_value(name: str, kind: str, value: Any) -> Any:
         return value
     try:
         return parse_semver(value)
-    except SemverError as error:
+    except CelError as error:
         raise AllocationError(f"attribute {name}: parse semantic version: {error}") from error
 
 
