@@ -14,9 +14,9 @@ import msgspec
 from bench.perf.object_template import JsonObject
 from daemon.core.cache import Cache
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
-from shared.dra.allocator import Solution, allocate, understand
+from shared.dra.allocator import allocate, understand
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, DeviceIndex, reaches
-from shared.dra.requests import allocation_of
+from shared.dra.requests import Solution, allocation_of
 from shared.dra.search_work import Work
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.resource_v1 import ResourceClaim
@@ -78,7 +78,7 @@ def _with_allocation(solution: Solution, node: str, rng: random.Random) -> Resou
         return str(uuid.UUID(int=rng.getrandbits(128), version=4))
 
     claim = solution.claim
-    allocation = allocation_of(claim, solution.chosen, solution.given, node, share_id)
+    allocation = allocation_of(solution, node, share_id)
     status = msgspec.structs.replace(claim.status, allocation=allocation)
     return msgspec.structs.replace(claim, status=status)
 

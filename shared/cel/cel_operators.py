@@ -177,7 +177,7 @@ def _to_int(value: Any) -> int:
         return int(value)
     if not is_number(value):
         raise NoOverloadError
-    return _bounded(0, int(value) if math.isfinite(value) else INT_MAX + 1)
+    return int(_bounded(0, int(value) if math.isfinite(value) else INT_MAX + 1))
 
 
 def _to_uint(value: Any) -> Uint:

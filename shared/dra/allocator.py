@@ -11,7 +11,7 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36.
 """
 
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from math import comb, log2
 from typing import Final, NamedTuple
 
@@ -28,6 +28,7 @@ from shared.dra.requests import (
     Alternative,
     Given,
     Selector,
+    Solution,
     alternatives_of,
     terms_of,
 )
@@ -42,24 +43,18 @@ from shared.selectors.tolerations import tolerates
 RESULTS_MAX: Final = 32
 """Devices of one claim (AllocationResultsMaxSize)."""
 INVALID_POOLS: Final = "invalid resource pools were encountered"
+Key = tuple[int, int, int]
+"""Numbers of a claim, of a request of it, and of an alternative of that."""
+Place = tuple[int, int]
+"""Numbers of a slice, and of a device of it."""
+FIRST_PLACE: Final = (0, 0)
 
 
 class ClaimToAllocate(NamedTuple):
     """A claim, its requests understood."""
 
     claim: ResourceClaim
-    text: str
-    """As messages name it."""
-    requests: tuple[tuple[Alternative, ...], ...]
-
-
-class Solution(NamedTuple):
-    """What one claim gets."""
-
-    claim: ResourceClaim
-    chosen: tuple[Alternative, ...]
-    """The alternative of each request."""
-    given: tuple[Given, ...]
+    requests: list[tuple[Alternative, ...]]
 
 
 class _TooManyResultsError(Exception):
@@ -79,18 +74,13 @@ class _Located(NamedTuple):
 
 
 def understand(
-    claims: Sequence[ResourceClaim],
-    classes: dict[str, DeviceClass],
-    gates: FeatureGates,
+    claims: Sequence[ResourceClaim], classes: dict[str, DeviceClass], gates: FeatureGates
 ) -> list[ClaimToAllocate]:
     """The claims, ready to be allocated on any node; AllocationError for what is wrong with them."""
     return [
         ClaimToAllocate(
             claim,
-            f"claim {claim.metadata.key}",
-            tuple(
-                alternatives_of(claim, r, classes, gates) for r in claim.spec.devices.requests or ()
-            ),
+            [alternatives_of(claim, r, classes, gates) for r in claim.spec.devices.requests or ()],
         )
         for claim in claims
     ]
@@ -120,13 +110,13 @@ def allocate(
         raise AllocationError("allocation max size exceeded") from error
     finally:
         work.step_count += search.step_count
-    if not found and any(pool.invalid for pool in pools):
+    if not found and any(pool.is_invalid for pool in pools):
         raise NodeAllocationError(INVALID_POOLS)
     if not found:
         return None
     solutions = search.solutions()
     for each in solutions:
-        terms_of(each.claim, each.given)  # Whatever cannot be handed on is wrong already.
+        terms_of(each)  # Whatever cannot be handed on is wrong already.
     return solutions
 
 
@@ -144,6 +134,7 @@ class _Search:
         self._work = work
         self._claims = claims
         self._pools = pools
+        self._slices = [(each, pool) for pool in pools for each in pool.slices]
         self._state = state
         self._reaches = reaches
         self.step_count = 0
@@ -152,7 +143,7 @@ class _Search:
         self._constraints: list[list[Constraint]] = []
         self._reached: dict[NodeMatch, bool] = {}
         """Of devices that say themselves which nodes they are for."""
-        self._all: dict[tuple[int, int, int], list[_Located]] = {}
+        self._all: dict[Key, list[_Located]] = {}
         self._chosen: dict[tuple[int, int], int] = {}
         self._has_counters = any(pool.counters for pool in pools)
         self._taken: dict[DeviceId, set[int]] = {}
@@ -167,70 +158,54 @@ class _Search:
 
     def run(self) -> bool:
         """Whether everything was allocated."""
-        for number, entry in enumerate(self._claims):
-            fewest = 0
-            for r, alternatives in enumerate(entry.requests):
-                fewest += min(
-                    self._prepared_count(number, r, a, each) for a, each in enumerate(alternatives)
-                )
+        for c, (claim, requests) in enumerate(self._claims):
+            text = f"claim {claim.metadata.key}"
+            fewest = sum(
+                min(self._prepared_count((c, r, a), each) for a, each in enumerate(alternatives))
+                for r, alternatives in enumerate(requests)
+            )
             if fewest > RESULTS_MAX:
                 raise AllocationError(
-                    f"{entry.text}: number of requested devices {fewest} exceeds the claim "
+                    f"{text}: number of requested devices {fewest} exceeds the claim "
                     f"limit of {RESULTS_MAX}"
                 )
-            constraints = entry.claim.spec.devices.constraints or ()
-            self._constraints.append(
-                [Constraint(c, entry.text, i) for i, c in enumerate(constraints)]
-            )
+            stated = claim.spec.devices.constraints or ()
+            self._constraints.append([Constraint(each, text, i) for i, each in enumerate(stated)])
         return self._claim(0)
 
     def solutions(self) -> list[Solution]:
         """What was found."""
         return [
             Solution(
-                entry.claim,
-                tuple(
-                    alternatives[self._chosen.get((c, r), 0)]
-                    for r, alternatives in enumerate(entry.requests)
-                ),
-                tuple(self._given[c]),
+                claim,
+                [each[self._chosen.get((c, r), 0)] for r, each in enumerate(requests)],
+                self._given[c],
             )
-            for c, entry in enumerate(self._claims)
+            for c, (claim, requests) in enumerate(self._claims)
         ]
 
     # Before the search ---------------------------------------------------------------------------
 
-    def _prepared_count(self, claim: int, request: int, number: int, asked: Alternative) -> int:
+    def _prepared_count(self, key: Key, asked: Alternative) -> int:
         """How many devices an alternative needs; for "all" this is where they are found."""
-        where = f"{self._claims[claim].text}, request {asked.name}"
         if asked.mode == EXACT_COUNT:
             return asked.device_count
         if asked.mode != ALL:
-            raise AllocationError(f"{where}: unsupported count mode {asked.mode}")
+            raise AllocationError(f"{asked.text}: unsupported count mode {asked.mode}")
         found: list[_Located] = []
         for pool in self._pools:
-            if pool.is_incomplete or pool.invalid:
-                what = "invalid" if pool.invalid else "being updated"
+            if pool.is_incomplete or pool.is_invalid:
+                what = "invalid" if pool.is_invalid else "being updated"
                 raise AllocationError(
-                    f"{where}: asks for all devices, but resource pool {shown(pool.pool_id)} is "
-                    f"currently {what}"
+                    f"{asked.text}: asks for all devices, but resource pool "
+                    f"{shown(pool.pool_id)} is currently {what}"
                 )
             for each in pool.slices:
-                self._need_readable(each)
+                each.need_readable()
                 located = (_Located(device, each, pool) for device in each.devices)
-                found += [
-                    at
-                    for at in located
-                    if self._is_selectable(claim, asked, at)
-                    and self._has_capacity(asked, at.device)
-                ]
-        self._all[claim, request, number] = found
+                found += [at for at in located if self._is_eligible(asked, at)]
+        self._all[key] = found
         return len(found)
-
-    @staticmethod
-    def _need_readable(each: SliceView) -> None:
-        if each.problem:
-            raise AllocationError(each.problem)
 
     # The search ----------------------------------------------------------------------------------
 
@@ -249,11 +224,11 @@ class _Search:
                 # as the limit is per claim, but the search goes back all the same.
                 return False
         if not alternatives[request][0].sub_request:
-            return self._device(claim, request, 0, 0, (0, 0, 0))
+            return self._device((claim, request, 0), 0, FIRST_PLACE)
         has_room = False
         for number in range(len(alternatives[request])):
             try:
-                is_found = self._device(claim, request, number, 0, (0, 0, 0))
+                is_found = self._device((claim, request, number), 0, FIRST_PLACE)
             except _TooManyResultsError:
                 continue
             has_room = True
@@ -264,14 +239,12 @@ class _Search:
             raise _TooManyResultsError
         return False
 
-    def _device(
-        self, claim: int, request: int, number: int, index: int, start: tuple[int, int, int]
-    ) -> bool:
+    def _device(self, key: Key, index: int, start: Place) -> bool:
         """Allocates the device of this index, looking from `start` on, and everything after it."""
+        claim, request, number = key
         asked = self._claims[claim].requests[request][number]
-        key = (claim, request, number)
         is_all = asked.mode == ALL
-        wanted = len(self._all[key]) if is_all else asked.device_count
+        wanted = self._count_of(key)
         if is_all and not wanted:
             return False  # "All" of nothing is not enough.
         if index >= wanted:
@@ -280,67 +253,47 @@ class _Search:
             raise _TooManyResultsError
         if not is_all:
             return self._first_fitting(key, asked, index, start)
-        undo = self._allocate(key, asked, self._all[key][index], is_needed=True)
         # The order does not matter: one that cannot be had is the end.
-        return undo is not None and self._go_on(undo, key, index, (0, 0, 0))
+        is_given = self._allocate(claim, asked, self._all[key][index], is_needed=True)
+        return is_given and self._go_on(key, index, FIRST_PLACE)
 
-    def _go_on(
-        self,
-        undo: Callable[[], None],
-        key: tuple[int, int, int],
-        index: int,
-        start: tuple[int, int, int],
-    ) -> bool:
+    def _go_on(self, key: Key, index: int, start: Place) -> bool:
         """Allocates the rest, or takes the latest device back."""
         is_found = False
         try:
-            is_found = self._device(*key, index + 1, start)
+            is_found = self._device(key, index + 1, start)
         finally:
             if not is_found:
-                undo()
+                self._take_back(key[0])
         return is_found
 
-    def _first_fitting(
-        self,
-        key: tuple[int, int, int],
-        asked: Alternative,
-        index: int,
-        start: tuple[int, int, int],
-    ) -> bool:
+    def _first_fitting(self, key: Key, asked: Alternative, index: int, start: Place) -> bool:
         for following, at in self._devices_from(start):
             self.step_count += 1
             if self.step_count > FREE_STEPS:
                 self._work.add(STEP_WORK)
                 if self.step_count == FREE_STEPS + 1 and self._is_hopeless():
                     raise _HopelessError
-            if not self._is_candidate(key[0], asked, at):
+            is_one = self._is_candidate(key[0], asked, at)
+            if not is_one or not self._allocate(key[0], asked, at, is_needed=False):
                 continue
-            undo = self._allocate(key, asked, at, is_needed=False)
-            if undo is None:
-                continue
-            if self._go_on(undo, key, index, following):
+            if self._go_on(key, index, following):
                 return True
             if self._are_too_few(key[0], asked, asked.device_count - index, following):
                 return False
         return False
 
-    def _devices_from(
-        self, start: tuple[int, int, int]
-    ) -> Iterator[tuple[tuple[int, int, int], _Located]]:
+    def _devices_from(self, start: Place) -> Iterator[tuple[Place, _Located]]:
         """Each device and where the next one is."""
-        for p in range(start[0], len(self._pools)):
-            pool = self._pools[p]
-            first_slice = start[1] if p == start[0] else 0
-            for s in range(first_slice, len(pool.slices)):
-                each = pool.slices[s]
-                self._need_readable(each)
-                first = start[2] if (p, s) == start[:2] else 0
-                for d in range(first, len(each.devices)):
-                    yield (p, s, d + 1), _Located(each.devices[d], each, pool)
+        first_slice, first = start
+        for s in range(first_slice, len(self._slices)):
+            each, pool = self._slices[s]
+            each.need_readable()
+            for d in range(first, len(each.devices)):
+                yield (s, d + 1), _Located(each.devices[d], each, pool)
+            first = 0
 
-    def _are_too_few(
-        self, claim: int, asked: Alternative, wanted: int, start: tuple[int, int, int]
-    ) -> bool:
+    def _are_too_few(self, claim: int, asked: Alternative, wanted: int, start: Place) -> bool:
         """Whether fewer devices are left than the request still wants, so that all ways to take some of
         them need not be tried. No, where more decides than each device by itself."""
         if self._constraints[claim] or self._has_counters:
@@ -359,7 +312,7 @@ class _Search:
         them need be tried: looked at once a search has become long. No, where trying may come to an
         error, which would be the attempt's."""
         matching, bits = Matching(), 0.0
-        if any(pool.invalid for pool in self._pools):
+        if any(pool.is_invalid for pool in self._pools):
             return False  # Devices may be there twice.
         for claim, entry in enumerate(self._claims):
             if not self._only_selectors_may_fail(claim):
@@ -390,7 +343,7 @@ class _Search:
         is_all = any(each.mode == ALL for alternatives in requests for each in alternatives)
         return most <= RESULTS_MAX and not (is_all and self._constraints[claim])
 
-    def _count_of(self, key: tuple[int, int, int]) -> int:
+    def _count_of(self, key: Key) -> int:
         """How many devices the alternative wants."""
         asked = self._claims[key[0]].requests[key[1]][key[2]]
         return len(self._all[key]) if asked.mode == ALL else asked.device_count
@@ -401,30 +354,26 @@ class _Search:
         found: list[tuple[int, dict[DeviceId, bool]]] = []
         for number, asked in enumerate(self._claims[claim].requests[request]):
             key = (claim, request, number)
-            located = self._all[key] if asked.mode == ALL else self._possible(claim, asked)
+            located = self._all[key] if asked.mode == ALL else self._possible(asked)
             is_admins = asked.admin_access
             devices = {d.identity: d.facts.is_shared or is_admins for d, _, _ in located}
             found.append((self._count_of(key), devices))
         return found
 
-    def _possible(self, claim: int, asked: Alternative) -> Iterator[_Located]:
+    def _possible(self, asked: Alternative) -> Iterator[_Located]:
         state = self._state
-        for _, at in self._devices_from((0, 0, 0)):
+        for _, at in self._devices_from(FIRST_PLACE):
             device, facts = at.device, at.device.facts
             if (
                 (asked.admin_access or not state.is_taken(device.identity))
-                and self._is_selectable(claim, asked, at)
+                and self._is_selectable(asked, at)
                 and capacity.fits(asked.capacity, facts.measured, state.used(device.identity), {})
                 and _are_tolerated(facts.taints, asked)
             ):
                 yield at
 
     def _is_candidate(self, claim: int, asked: Alternative, at: _Located) -> bool:
-        return (
-            not self._is_in_use(claim, asked, at.device)
-            and self._is_selectable(claim, asked, at)
-            and self._has_capacity(asked, at.device)
-        )
+        return not self._is_in_use(claim, asked, at.device) and self._is_eligible(asked, at)
 
     def _is_in_use(self, claim: int, asked: Alternative, device: DeviceView) -> bool:
         taken_by = self._taken.get(device.identity)
@@ -434,21 +383,19 @@ class _Search:
 
     # One device ----------------------------------------------------------------------------------
 
-    def _is_selectable(self, claim: int, asked: Alternative, at: _Located) -> bool:
+    def _is_eligible(self, asked: Alternative, at: _Located) -> bool:
+        return self._is_selectable(asked, at) and self._has_capacity(asked, at.device)
+
+    def _is_selectable(self, asked: Alternative, at: _Located) -> bool:
         """Whether class and request select the device, and the node can reach it."""
-        device, of_class, of_claim = at.device, asked.class_selectors, asked.selectors
-        if not device.facts.is_selectable:
-            return False
-        if of_class and not selected(of_class, device, asked.class_text, self._work):
-            return False
-        if of_claim and not selected(of_claim, device, self._claims[claim].text, self._work):
+        facts = at.device.facts
+        if not (facts.is_selectable and selected(asked.selectors, at.device, self._work)):
             return False
         if not at.slice.is_per_device:
             return True
-        match = device.facts.match
-        if match not in self._reached:
-            self._reached[match] = self._reaches(match)
-        return self._reached[match]
+        if facts.match not in self._reached:
+            self._reached[facts.match] = self._reaches(facts.match)
+        return self._reached[facts.match]
 
     def _has_capacity(self, asked: Alternative, device: DeviceView) -> bool:
         if not asked.capacity and not device.facts.measured:
@@ -460,33 +407,30 @@ class _Search:
             self._taking.get(device.identity, {}),
         )
 
-    def _allocate(
-        self, key: tuple[int, int, int], asked: Alternative, at: _Located, *, is_needed: bool
-    ) -> Callable[[], None] | None:
+    def _allocate(self, claim: int, asked: Alternative, at: _Located, *, is_needed: bool) -> bool:
         """Gives a device to the request that is a candidate at this moment, or, where it `is_needed`,
-        was one when the search began; returns how to take it back. None where it cannot be had. Counters
-        that were consumed for a device which is then refused for a taint or a constraint stay consumed,
-        as upstream."""
-        claim, device, facts = key[0], at.device, at.device.facts
+        was one when the search began. False where it cannot be had. Counters that were consumed for a
+        device which is then refused for a taint or a constraint stay consumed, as upstream."""
+        device, facts = at.device, at.device.facts
         is_admins = facts.is_shared and asked.admin_access
         if not facts.can_be_had:
-            return None
+            return False
         if is_needed and not is_admins and self._is_in_use(claim, asked, device):
-            return None
+            return False
         is_share_of_used = facts.is_shared and (
             self._state.is_capacity_used(device.identity) or device.identity in self._taking
         )
         if facts.counters and not is_share_of_used and not self._consume_counters(at):
-            return None
+            return False
         if not _are_tolerated(facts.taints, asked):
-            return None
+            return False
         if not self._join_constraints(claim, asked, device, is_needed=is_needed):
-            return None
+            return False
         taken_by = self._taken.setdefault(device.identity, set())
         if not facts.is_shared:
             taken_by.add(claim)
         if is_needed and not self._has_capacity(asked, device):
-            return None
+            return False
         consumed = None
         if facts.is_shared:
             consumed = {
@@ -494,40 +438,39 @@ class _Search:
                 for name, each in facts.measured.items()
             }
             _take(self._taking.setdefault(device.identity, {}), consumed, 1)
-        given = Given(asked, device, at.slice, consumed)
-        self._given[claim].append(given)
-        return lambda: self._take_back(claim, at, given)
+        self._given[claim].append(Given(asked, device, at.slice, consumed))
+        return True
 
-    def _take_back(self, claim: int, at: _Located, given: Given) -> None:
-        device, asked = at.device, given.alternative
+    def _take_back(self, claim: int) -> None:
+        """What the claim was given last."""
+        asked, device, _, consumed = self._given[claim].pop()
         for constraint in self._constraints[claim]:
-            constraint.remove(asked.request, asked.sub_request)
+            constraint.remove(asked)
         self._taken[device.identity].discard(claim)
-        if given.consumed is not None:
+        if consumed is not None:
             # Of a device of which nothing is taken the share that goes first takes all with it.
             taking = self._taking.get(device.identity, {})
-            _take(taking, given.consumed, -1)
-            if given.consumed and not any(taking.values()):
+            _take(taking, consumed, -1)
+            if consumed and not any(taking.values()):
                 self._taking.pop(device.identity, None)
         elif device.facts.counters:
-            self._return_counters(at)
-        self._given[claim].pop()
+            self._return_counters(device)
 
     def _join_constraints(
         self, claim: int, asked: Alternative, device: DeviceView, *, is_needed: bool
     ) -> bool:
         joined: list[Constraint] = []
         for constraint in self._constraints[claim]:
-            if constraint.add(asked.request, asked.sub_request, device):
+            if constraint.add(asked, device):
                 joined.append(constraint)
                 continue
             if is_needed:
                 raise AllocationError(
-                    f"{self._claims[claim].text}, request {asked.name}: cannot add device "
-                    f"{shown(device.identity)} because a claim constraint would not be satisfied"
+                    f"{asked.text}: cannot add device {shown(device.identity)} because a claim "
+                    f"constraint would not be satisfied"
                 )
             for each in joined:
-                each.remove(asked.request, asked.sub_request)
+                each.remove(asked)
             return False
         return True
 
@@ -535,7 +478,7 @@ class _Search:
 
     def _consume_counters(self, at: _Located) -> bool:
         """Takes the device's share of its pool's counters, if there is enough of each."""
-        name = at.pool.pool_id[1]
+        name = at.device.pool_name
         available = self._available.get(name)
         if available is None:
             available = self._available[name] = self._counters_left(at.pool)
@@ -548,13 +491,13 @@ class _Search:
         # Of the others no more is consumed than before, when it was not too much.
         for where, _ in counters:
             if where in available and available[where] < consumed[where]:
-                self._return_counters(at)
+                self._return_counters(at.device)
                 return False
         return True
 
-    def _return_counters(self, at: _Located) -> None:
-        consumed = self._consumed[at.pool.pool_id[1]]
-        for where, amount in at.device.facts.counters:
+    def _return_counters(self, device: DeviceView) -> None:
+        consumed = self._consumed[device.pool_name]
+        for where, amount in device.facts.counters:
             consumed[where] -= amount
 
     def _counters_left(self, pool: Pool) -> dict[CounterId, int]:
@@ -588,17 +531,16 @@ def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> No
         taking[name] = taking.get(name, 0) + sign * amount.nanos
 
 
-def selected(selectors: Sequence[Selector], device: DeviceView, owner: str, work: Work) -> bool:
+def selected(selectors: Sequence[Selector], device: DeviceView, work: Work) -> bool:
     """Whether all of the selectors take the device; AllocationError for one that cannot tell."""
-    for i, selector in enumerate(selectors):
+    for text, selector in selectors:
         if isinstance(selector, CelCompileError):
-            raise AllocationError(f"{owner}: selector #{i}: CEL compile error: {selector}")
+            raise AllocationError(f"{text}: CEL compile error: {selector}")
         try:
             if not device.facts.is_selected_by(selector, work):
                 return False
         except WorkError:
             raise
         except (CelError, AllocationError) as error:
-            text = f"{owner}: selector #{i}: CEL runtime error: {error}"
-            raise AllocationError(text) from error
+            raise AllocationError(f"{text}: CEL runtime error: {error}") from error
     return True

@@ -9,6 +9,7 @@ forget too.
 """
 
 from shared.dra.allocation_errors import AllocationError
+from shared.dra.requests import Alternative
 from shared.dra.resource_slices import DeviceView
 from shared.kube.api.resource_v1 import DeviceConstraint
 
@@ -31,9 +32,9 @@ class Constraint:
         each request is remembered, as upstream has it in v1.36."""
         self._count = 0
 
-    def add(self, request: str, sub_request: str, device: DeviceView) -> bool:
+    def add(self, asked: Alternative, device: DeviceView) -> bool:
         """Whether the device satisfies the constraint beside those that were added before."""
-        if not self._applies(request, sub_request):
+        if not self._applies(asked):
             return True
         value = device.facts.attributes.get(self._attribute)
         if value is None:
@@ -42,21 +43,16 @@ class Constraint:
             value[0] and (value == each) is self._are_same for each in self._values.values()
         ):
             return False
-        self._values["" if self._are_same else request] = value
+        self._values["" if self._are_same else asked.request] = value
         self._count += 1
         return True
 
-    def remove(self, request: str, sub_request: str) -> None:
+    def remove(self, asked: Alternative) -> None:
         """Takes back the last successful `add` for the request."""
-        if self._applies(request, sub_request):
+        if self._applies(asked):
             self._count -= 1
             if not self._are_same:
-                self._values.pop(request, None)
+                self._values.pop(asked.request, None)
 
-    def _applies(self, request: str, sub_request: str) -> bool:
-        named = self._requests
-        return (
-            not named
-            or request in named
-            or (bool(sub_request) and f"{request}/{sub_request}" in named)
-        )
+    def _applies(self, asked: Alternative) -> bool:
+        return not self._requests or asked.is_among(self._requests)

@@ -154,15 +154,7 @@ class DeviceIndex:
                 continue
             self.offers = object()
         if len(self._signature_ids) > max(SIGNATURES_MAX, 4 * len(self._by_node)):
-            self._number_anew()
-
-    def _number_anew(self) -> None:
-        """States of nodes that no node is in any more have no number."""
-        self._offers.clear()
-        self._offer_ids.clear()
-        self._signature_ids = {None: NO_SLICES_ID}
-        self._dirty.update(self._by_node)
-        self.offers = object()
+            self._start_over()  # States of nodes that no node is in any more have no number then.
 
     def _see_classes(self) -> None:
         if self._gates[DRA_EXTENDED_RESOURCE]:
@@ -301,15 +293,15 @@ class DeviceIndex:
                 for device in view.devices:
                     if view.is_per_device and not reaches(device.facts.match, self._nodes, row):
                         continue
-                    if selected(selectors, device, "class", work):
+                    if selected(selectors, device, work):
                         count += 1
                         allocated += self.state.is_allocated(device.identity)
         except AllocationError:
             return 0, 0
         return count, allocated
 
-    def _siblings(self, pool_id: PoolId) -> Sequence[SliceView]:
-        return list(self._by_pool.get(pool_id, {}).values())
+    def _siblings(self, pool_id: PoolId) -> Collection[SliceView]:
+        return self._by_pool.get(pool_id, {}).values()
 
     # Many nodes ----------------------------------------------------------------------------------
 
@@ -396,7 +388,7 @@ class DeviceIndex:
                     pool.pool_id[1] in self._shared_names,
                     pool.pool_id[0],
                     pool.is_incomplete,
-                    bool(pool.invalid),
+                    pool.is_invalid,
                     tuple(view.content for view in pool.slices),
                     tuple(view.content for view in pool.other_slices),
                     tuple(sorted((n, tuple(sorted(c.items()))) for n, c in pool.counters.items())),
@@ -460,13 +452,7 @@ def _is_counted_as(claim: ResourceClaim, other: ResourceClaim) -> bool:
 
 def reaches(match: NodeMatch, nodes: NodeTable, row: int) -> bool:
     """Whether a node is one of those that a slice or device is for (NodeMatches)."""
-    if match.node_name:
-        return nodes.name_of(row) == match.node_name
-    if match.all_nodes:
-        return True
-    if match.terms is None:
-        return False
-    return bool(match_any(match.terms, SelectedColumns(nodes, np.array([row])))[0])
+    return bool(_reached(match, nodes, np.array([row]))[0])
 
 
 def _reached(match: NodeMatch, nodes: NodeTable, rows: Rows) -> Bools:

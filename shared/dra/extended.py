@@ -14,13 +14,13 @@ extended/deviceclassresolver.go, v1.36.2.
 """
 
 import hashlib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 import msgspec
 
 from shared.dra.requests import EXACT_COUNT
-from shared.kube.api.core_v1 import Container, PodSpec
+from shared.kube.api.core_v1 import PodSpec
 from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
 from shared.kube.api.resource_v1 import (
     AllocationResult,
@@ -48,8 +48,8 @@ _encoder: Final = msgspec.json.Encoder(order="sorted")
 class ExtendedRequests(NamedTuple):
     """What has to be allocated for the extended resources of a pod."""
 
-    requests: tuple[DeviceRequest, ...]
-    mappings: tuple[ContainerExtendedResourceRequest, ...]
+    requests: list[DeviceRequest]
+    mappings: list[ContainerExtendedResourceRequest]
     """Which container finds its devices in which request; for the pod's status."""
 
 
@@ -72,85 +72,55 @@ def classes_by_resource(classes: Iterable[DeviceClass]) -> dict[str, DeviceClass
 
 def extended_requests(spec: PodSpec, backed: Mapping[str, DeviceClass]) -> ExtendedRequests:
     """Requests for the resources in `backed`, which devices have to provide."""
-    init_count = len(spec.init_containers or ())
-    containers = [*(spec.init_containers or ()), *spec.containers]
-    requests: list[DeviceRequest] = []
-    mappings: list[ContainerExtendedResourceRequest] = []
+    made = ExtendedRequests([], [])
     for resource in sorted(backed):
-        made, mapped = _of_resource(
-            containers, init_count, resource, backed[resource].metadata.name
+        _add_requests(made, spec, resource, backed[resource].metadata.name)
+    made.requests.sort(key=lambda request: request.name)
+    return made
+
+
+def _add_requests(made: ExtendedRequests, spec: PodSpec, resource: str, class_name: str) -> None:
+    containers = [*(spec.init_containers or ()), *spec.containers]
+    init_count = len(spec.init_containers or ())
+    names, wanted = {}, {}
+    for i, container in enumerate(containers):
+        asked = (container.resources.requests or {}) if container.resources is not None else {}
+        if count := _whole_units(asked.get(resource, 0)):
+            names[i] = f"container-{i}-request-{sorted(asked).index(resource)}"
+            wanted[i] = count
+    # Those that stay have devices of their own.
+    counts = {
+        i: count
+        for i, count in wanted.items()
+        if i >= init_count or containers[i].restart_policy == "Always"
+    }
+    uses = [(i, i) for i in counts]
+    more: dict[int, int] = {}
+    # Others, one after the other, use what later ones will have, and what they need beyond that.
+    for i in sorted(wanted.keys() - counts.keys()):
+        left = wanted[i]
+        for later in (each for each in counts if each > i):
+            if left > 0:
+                uses.append((i, later))
+                left -= counts[later]
+        if left > 0:
+            uses.append((i, i))
+            more[i] = left
+    if more:  # The largest request for more serves all of them.
+        largest = max(more, key=more.__getitem__)
+        counts[largest] = more[largest]
+        names |= dict.fromkeys(more, names[largest])
+    for i, count in counts.items():
+        exactly = ExactDeviceRequest(
+            device_class_name=class_name, allocation_mode=EXACT_COUNT, count=count
         )
-        requests += made
-        mappings += mapped
-    requests.sort(key=lambda request: request.name)
-    return ExtendedRequests(tuple(requests), tuple(mappings))
-
-
-def _of_resource(
-    containers: Sequence[Container], init_count: int, resource: str, class_name: str
-) -> tuple[list[DeviceRequest], list[ContainerExtendedResourceRequest]]:
-    lasting: list[DeviceRequest | None] = [None] * len(containers)
-    mappings: list[ContainerExtendedResourceRequest] = []
-    is_short = [
-        i < init_count and container.restart_policy != "Always"
-        for i, container in enumerate(containers)
-    ]
-    for i in (i for i, short in enumerate(is_short) if not short):
-        lasting[i], mapped = _of_container(i, containers[i], resource, class_name, ())
-        mappings += mapped
-    largest: DeviceRequest | None = None
-    short_names: set[str] = set()
-    short_mappings: list[ContainerExtendedResourceRequest] = []
-    for i in (i for i, short in enumerate(is_short) if short):
-        made, mapped = _of_container(i, containers[i], resource, class_name, lasting[i:])
-        short_mappings += mapped
-        if made is not None:
-            short_names.add(made.name)
-            largest = max(largest or made, made, key=_count)
-    found = [request for request in lasting if request is not None]
-    if largest is not None:
-        # They run one after the other, so the largest request serves all of them.
-        found.insert(0, largest)
-        for mapping in short_mappings:
-            if mapping.request_name in short_names:
-                mapping.request_name = largest.name
-    return found, mappings + short_mappings
-
-
-def _count(request: DeviceRequest) -> int:
-    return request.exactly.count if request.exactly is not None else 0
-
-
-def _of_container(
-    index: int,
-    container: Container,
-    resource: str,
-    class_name: str,
-    reusable: Iterable[DeviceRequest | None],
-) -> tuple[DeviceRequest | None, list[ContainerExtendedResourceRequest]]:
-    """The request for what the container needs beyond the requests that it may use again."""
-    asked = (container.resources.requests or {}) if container.resources is not None else {}
-    wanted = _whole_units(asked.get(resource, 0))
-    mappings: list[ContainerExtendedResourceRequest] = []
-    if wanted == 0:
-        return None, mappings
-    mapping = ContainerExtendedResourceRequest(
-        container_name=container.name, resource_name=resource
+        made.requests.append(DeviceRequest(name=names[i], exactly=exactly))
+    made.mappings.extend(
+        ContainerExtendedResourceRequest(
+            container_name=containers[i].name, resource_name=resource, request_name=names[whose]
+        )
+        for i, whose in uses
     )
-    total = 0
-    for request in reusable:
-        if request is None:
-            continue
-        total += _count(request)
-        mappings.append(msgspec.structs.replace(mapping, request_name=request.name))
-        if total >= wanted:
-            return None, mappings
-    name = f"container-{index}-request-{sorted(asked).index(resource)}"
-    mappings.append(msgspec.structs.replace(mapping, request_name=name))
-    exactly = ExactDeviceRequest(
-        device_class_name=class_name, allocation_mode=EXACT_COUNT, count=wanted - total
-    )
-    return DeviceRequest(name=name, exactly=exactly), mappings
 
 
 def _whole_units(amount: str | float) -> int:

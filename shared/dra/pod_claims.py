@@ -1,17 +1,20 @@
-"""The claims of a pod: which they are, and whether the pod may have them.
+"""The claims of a pod: which they are, whether the pod may have them, and whether they are ready.
 
 A pod names claims outright or through templates, of which it finds the names of the generated claims
-in its status. A claim that is missing or another pod's keeps the pod out; the texts are shown.
+in its status. A claim that is missing or another pod's keeps the pod out; the texts are shown. Some
+devices have to be prepared by their drivers before the pod is bound (isClaimReadyForBinding).
 
 Rules: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/claim.go and
 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 """
 
 from collections.abc import Callable
+from typing import NamedTuple
 
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import PodResourceClaim
-from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, ResourceClaim
+from shared.kube.api.meta_v1 import Condition
+from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, ResourceClaim, ResourceClaimStatus
 from shared.kube.pod_record import OwnFacts, PodTemplate
 
 FindClaim = Callable[[str], ResourceClaim | None]
@@ -79,3 +82,30 @@ def is_used_by_none_but(claim: ResourceClaim, uid: str) -> bool:
 def can_be_reserved(claim: ResourceClaim) -> bool:
     """Whether one more pod may use the claim."""
     return len(claim.status.reserved_for or ()) < RESERVED_FOR_MAX
+
+
+class Preparation(NamedTuple):
+    """How far drivers are with the devices of a claim."""
+
+    is_done: bool
+    """Of all that need it."""
+    failed: Condition | None = None
+    """By which a driver says that it gave up."""
+
+
+def preparation(status: ResourceClaimStatus) -> Preparation:
+    """What drivers say of the allocated devices that need preparing."""
+    said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
+    for result in (status.allocation.devices.results or ()) if status.allocation else ():
+        if not result.binding_conditions:
+            continue
+        device = said.get((result.driver, result.pool, result.device))
+        if device is None:
+            return Preparation(is_done=False)
+        is_true = {c.type: c for c in device.conditions or () if c.status == "True"}
+        for name in result.binding_failure_conditions or ():
+            if name in is_true:
+                return Preparation(is_done=False, failed=is_true[name])
+        if not is_true.keys() >= set(result.binding_conditions):
+            return Preparation(is_done=False)
+    return Preparation(is_done=True)

@@ -8,14 +8,15 @@ Rules: structured/internal/incubating/pools_incubating.go of
 staging/src/k8s.io/dynamic-resource-allocation, v1.36.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from typing import Final, NamedTuple
 
 from shared.dra.resource_slices import Counters, NodeMatch, PoolId, SliceView
 
 Reaches = Callable[[NodeMatch], bool]
 """Whether the node in question is one of those that can reach something."""
-
+Siblings = Callable[[PoolId], Collection[SliceView]]
+"""All slices of a pool, whomever they belong to."""
 
 NO_COUNTERS: Final[Counters] = {}
 """Never written."""
@@ -27,8 +28,8 @@ class Pool(NamedTuple):
     pool_id: PoolId
     is_incomplete: bool = False
     """Being replaced: nothing may be taken from it, and "all devices" is an error."""
-    invalid: str = ""
-    """Why nothing can be taken from it; empty if it is in order."""
+    is_invalid: bool = False
+    """Names in it are used twice or mean nothing: nothing can be taken from it."""
     slices: tuple[SliceView, ...] = ()
     """With devices for the node."""
     other_slices: tuple[SliceView, ...] = ()
@@ -36,44 +37,21 @@ class Pool(NamedTuple):
     counters: Counters = NO_COUNTERS
 
 
-def gather(
-    slices: Iterable[SliceView], siblings: Callable[[PoolId], Sequence[SliceView]], reaches: Reaches
-) -> list[Pool]:
-    """The pools of a node, in the order in which they are tried.
-
-    `slices` are those that may belong to the node, `siblings` all slices of a pool, whomever they
-    belong to.
-    """
+def gather(slices: Iterable[SliceView], siblings: Siblings, reaches: Reaches) -> list[Pool]:
+    """The pools of a node, in the order in which they are tried; `slices` are those that may belong to
+    the node."""
     by_pool: dict[PoolId, list[SliceView]] = {}
     for each in slices:
         if _belongs(each, reaches):
             _add(by_pool.setdefault(each.pool_id, []), each)
-    pools = []
-    for pool_id, found in by_pool.items():
-        # Counters that another node publishes; the caller need not have named them.
-        names = {each.name for each in found}
-        for each in siblings(pool_id):
-            if each.counter_sets and each.name not in names:
-                _add(found, each)
-        pools.append(_pool(pool_id, found, siblings))
-    return in_order(pool for pool in pools if pool is not None)
+    return in_order(_pools(by_pool, siblings))
 
 
-def out_of_reach(
-    pool_ids: Iterable[PoolId], siblings: Callable[[PoolId], Sequence[SliceView]]
-) -> list[Pool]:
+def out_of_reach(pool_ids: Iterable[PoolId], siblings: Siblings) -> list[Pool]:
     """Pools as a node sees them that can reach nothing of them but their counters, which every node
     sees: those that are being replaced or are invalid. The others make no difference to it."""
-    found = []
-    for pool_id in pool_ids:
-        counters: list[SliceView] = []
-        for each in siblings(pool_id):
-            if each.counter_sets:
-                _add(counters, each)
-        pool = _pool(pool_id, counters, siblings)
-        if pool is not None and (pool.is_incomplete or pool.invalid):
-            found.append(pool)
-    return found
+    seen = _pools({pool_id: [] for pool_id in pool_ids}, siblings)
+    return [pool for pool in seen if pool.is_incomplete or pool.is_invalid]
 
 
 def in_order(pools: Iterable[Pool]) -> list[Pool]:
@@ -99,23 +77,27 @@ def _add(found: list[SliceView], each: SliceView) -> None:
     found.append(each)
 
 
-def _pool(
-    pool_id: PoolId, found: list[SliceView], siblings: Callable[[PoolId], Sequence[SliceView]]
-) -> Pool | None:
-    """None for a pool of which the node's slices are out of date."""
-    found.sort(key=lambda each: each.name)
-    wanted = _told_count(found)
-    if len(found) == wanted:
-        return _checked(pool_id, found, ())
-    generation = found[0].generation
-    of_pool = siblings(pool_id)
-    if any(each.generation > generation for each in of_pool):
-        return None
-    current = [each for each in of_pool if each.generation == generation]
-    if len(current) != wanted:
-        return Pool(pool_id, is_incomplete=True)
-    names = {each.name for each in found}
-    return _checked(pool_id, found, [each for each in current if each.name not in names])
+def _pools(by_pool: dict[PoolId, list[SliceView]], siblings: Siblings) -> Iterator[Pool]:
+    """All but those of which the node's slices are out of date."""
+    for pool_id, found in by_pool.items():
+        of_pool, names = siblings(pool_id), {each.name for each in found}
+        for each in of_pool:
+            # Counters that another node publishes; the caller need not have named them.
+            if each.counter_sets and each.name not in names:
+                _add(found, each)
+        found.sort(key=lambda each: each.name)
+        wanted = _told_count(found)
+        if len(found) == wanted:
+            yield _checked(pool_id, found, ())
+            continue
+        generation = found[0].generation
+        if any(each.generation > generation for each in of_pool):
+            continue
+        current = [each for each in of_pool if each.generation == generation]
+        names = {each.name for each in found}
+        others = tuple(each for each in current if each.name not in names)
+        is_whole = len(current) == wanted
+        yield _checked(pool_id, found, others) if is_whole else Pool(pool_id, is_incomplete=True)
 
 
 def _told_count(found: Sequence[SliceView]) -> int:
@@ -125,37 +107,17 @@ def _told_count(found: Sequence[SliceView]) -> int:
     return next(own, found[0]).slice_count
 
 
-def _checked(pool_id: PoolId, found: list[SliceView], others: Iterable[SliceView]) -> Pool:
+def _checked(pool_id: PoolId, found: list[SliceView], others: tuple[SliceView, ...]) -> Pool:
     slices = tuple(each for each in found if not each.counter_sets)
-    others = tuple(others)
-    counters: Counters = {}
-    for each in found:
-        for name, amounts in each.counter_sets:
-            if name in counters:
-                return Pool(pool_id, invalid=f"duplicate counter set name {name}")
-            counters[name] = amounts
-    problem = _duplicate_device(slices) or _unknown_counter(counters, (*found, *others))
-    if problem:
-        return Pool(pool_id, invalid=problem)
+    counter_sets = [each for view in found for each in view.counter_sets]
+    counters: Counters = dict(counter_sets)
+    devices = [device.name for view in slices for device in view.devices]
+    are_known = all(
+        name in counters.get(counter_set, {})
+        for view in (*found, *others)
+        for device in view.devices
+        for (counter_set, name), _ in device.facts.counters
+    )
+    if len(counters) < len(counter_sets) or len(set(devices)) < len(devices) or not are_known:
+        return Pool(pool_id, is_invalid=True)
     return Pool(pool_id, slices=slices, other_slices=others, counters=counters)
-
-
-def _duplicate_device(slices: Iterable[SliceView]) -> str:
-    seen: set[str] = set()
-    for each in slices:
-        for device in each.devices:
-            if device.name in seen:
-                return f"duplicate device name {device.name}"
-            seen.add(device.name)
-    return ""
-
-
-def _unknown_counter(counters: Counters, slices: Iterable[SliceView]) -> str:
-    for each in slices:
-        for device in each.devices:
-            for (counter_set, name), _ in device.facts.counters:
-                if counter_set not in counters:
-                    return f"counter set {counter_set} not found"
-                if name not in counters[counter_set]:
-                    return f"counter {name} not found in counter set {counter_set}"
-    return ""

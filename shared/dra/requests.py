@@ -7,7 +7,7 @@ Rules: structured/internal/incubating/allocator_incubating.go of
 staging/src/k8s.io/dynamic-resource-allocation, v1.36 (`requestAccessor`, the end of `Allocate`).
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
 from shared.cel.cel_selector import Expression, compile_selector
@@ -38,23 +38,22 @@ from shared.kube.quantity import ExactQuantity, canonical, parse
 
 ALL: Final = "All"
 EXACT_COUNT: Final = "ExactCount"
-Selector = Expression | CelCompileError
+Selector = tuple[str, Expression | CelCompileError]
+"""As messages name it, and what it says."""
 
 
 class Alternative(NamedTuple):
     """One way to satisfy a request."""
 
+    text: str
+    """As messages name it."""
     request: str
     """Name of the request."""
-    name: str
-    """Of the subrequest, or of the request again."""
     sub_request: str
     """Of the subrequest; empty if the request has none."""
     device_class: DeviceClass
-    class_text: str
-    """As messages name it."""
-    class_selectors: tuple[Selector, ...]
     selectors: tuple[Selector, ...]
+    """Of the class, and its own."""
     mode: str
     device_count: int
     """Of mode ExactCount."""
@@ -66,6 +65,10 @@ class Alternative(NamedTuple):
     def full_name(self) -> str:
         """As an allocation names it."""
         return f"{self.request}/{self.sub_request}" if self.sub_request else self.request
+
+    def is_among(self, names: Collection[str]) -> bool:
+        """Whether these names of requests and subrequests mean it."""
+        return self.request in names or self.full_name in names
 
 
 def alternatives_of(
@@ -104,8 +107,8 @@ def _alternative(
     asked: ExactDeviceRequest | DeviceSubRequest,
     classes: dict[str, DeviceClass],
 ) -> Alternative:
-    name = sub_request or request
-    where = f"claim {claim.metadata.key}, request {name}"
+    text = f"claim {claim.metadata.key}"
+    where = f"{text}, request {sub_request or request}"
     if not asked.device_class_name:
         raise AllocationError(f"{where}: missing device class name (unsupported request type?)")
     device_class = classes.get(asked.device_class_name)
@@ -116,13 +119,11 @@ def _alternative(
         )
     capacity = (asked.capacity.requests or {}) if asked.capacity is not None else {}
     return Alternative(
+        text=where,
         request=request,
-        name=name,
         sub_request=sub_request,
         device_class=device_class,
-        class_text=f"class {device_class.metadata.name}",
-        class_selectors=class_selectors(device_class),
-        selectors=_selectors(asked.selectors, where),
+        selectors=class_selectors(device_class) + _selectors(asked.selectors, text, where),
         mode=asked.allocation_mode or EXACT_COUNT,
         device_count=asked.count,
         admin_access=isinstance(asked, ExactDeviceRequest) and bool(asked.admin_access),
@@ -133,17 +134,20 @@ def _alternative(
 
 def class_selectors(device_class: DeviceClass) -> tuple[Selector, ...]:
     """What makes a device one of the class."""
-    return _selectors(device_class.spec.selectors, "")
+    text = f"class {device_class.metadata.name}"
+    return _selectors(device_class.spec.selectors, text, text)
 
 
-def _selectors(selectors: list[DeviceSelector] | None, where: str) -> tuple[Selector, ...]:
+def _selectors(
+    selectors: list[DeviceSelector] | None, text: str, where: str
+) -> tuple[Selector, ...]:
     found = []
     for i, selector in enumerate(selectors or ()):
         if selector.cel is None:
             raise AllocationError(
                 f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)"
             )
-        found.append(compile_selector(selector.cel.expression))
+        found.append((f"{text}: selector #{i}", compile_selector(selector.cel.expression)))
     return tuple(found)
 
 
@@ -160,22 +164,27 @@ class Given(NamedTuple):
     """Of a shared device: what is taken of it."""
 
 
+class Solution(NamedTuple):
+    """What one claim gets."""
+
+    claim: ResourceClaim
+    chosen: list[Alternative]
+    """The alternative of each request."""
+    given: list[Given]
+
+
 def allocation_of(
-    claim: ResourceClaim,
-    chosen: Sequence[Alternative],
-    given: Sequence[Given],
-    node_name: str,
-    share_id: Callable[[int], str],
+    solution: Solution, node_name: str, share_id: Callable[[int], str]
 ) -> AllocationResult:
-    """The allocation of a claim; `chosen` has the alternative of each request. `share_id`: for
-    the number of a device, among those given, that is shared."""
+    """The allocation of a claim. `share_id`: for the number of a device, among those given, that is
+    shared."""
     results = [
         _result(each, share_id(number) if each.device.facts.is_shared else None)
-        for number, each in enumerate(given)
+        for number, each in enumerate(solution.given)
     ]
     return AllocationResult(
-        devices=DeviceAllocationResult(results=results, config=_config(claim, chosen) or None),
-        node_selector=_node_selector(terms_of(claim, given), node_name),
+        devices=DeviceAllocationResult(results=results, config=_config(solution) or None),
+        node_selector=_node_selector(terms_of(solution), node_name),
     )
 
 
@@ -199,32 +208,24 @@ def _result(each: Given, share_id: str | None) -> AllocatedDevice:
     )
 
 
-def _config(
-    claim: ResourceClaim, chosen: Sequence[Alternative]
-) -> list[DeviceAllocationConfiguration]:
+def _config(solution: Solution) -> list[DeviceAllocationConfiguration]:
     """Configuration of the classes, then that of the claim, each for the requests it is meant for."""
-    found: list[DeviceAllocationConfiguration] = []
-    of_class: dict[str, list[DeviceAllocationConfiguration]] = {}
-    for alternative in chosen:
-        name = alternative.device_class.metadata.name
-        if name in of_class:
-            for entry in of_class[name]:
-                entry.requests = [*(entry.requests or ()), alternative.full_name]
-            continue
-        of_class[name] = [
-            _configured("FromClass", config, [alternative.full_name])
-            for config in alternative.device_class.spec.config or ()
-        ]
-        found += of_class[name]
-    for config in claim.spec.devices.config or ():
+    by_class: dict[str, list[Alternative]] = {}
+    for alternative in solution.chosen:
+        by_class.setdefault(alternative.device_class.metadata.name, []).append(alternative)
+    found = [
+        _configured("FromClass", config, [each.full_name for each in chosen])
+        for chosen in by_class.values()
+        for config in chosen[0].device_class.spec.config or ()
+    ]
+    for config in solution.claim.spec.devices.config or ():
         names = config.requests or []
         if not names:
             found.append(_configured("FromClaim", config, []))
         found += [
             _configured("FromClaim", config, list(names))
-            for alternative in chosen
-            if alternative.request in names
-            or (alternative.sub_request and alternative.full_name in names)
+            for alternative in solution.chosen
+            if alternative.is_among(names)
         ]
     return found
 
@@ -237,11 +238,11 @@ def _configured(
     )
 
 
-def terms_of(claim: ResourceClaim, given: Sequence[Given]) -> list[NodeSelectorTerm] | None:
+def terms_of(solution: Solution) -> list[NodeSelectorTerm] | None:
     """What the devices ask of nodes where the claim can be used; None: it belongs to its node alone.
     AllocationError for a device whose terms are alternatives, which no single term can say."""
     found: list[NodeSelectorTerm] = []
-    for each in given:
+    for each in solution.given:
         device = each.device.facts.device
         where = device if each.slice.is_per_device else each.slice
         if where.node_name is not None or device.binds_to_node:
@@ -249,7 +250,7 @@ def terms_of(claim: ResourceClaim, given: Sequence[Given]) -> list[NodeSelectorT
         terms = (where.node_selector and where.node_selector.node_selector_terms) or []
         if len(terms) > 1:
             raise AllocationError(
-                f"create NodeSelector for claim {claim.metadata.name}: "
+                f"create NodeSelector for claim {solution.claim.metadata.name}: "
                 f"unsupported ResourceSlice.NodeSelector with {len(terms)} terms"
             )
         found += terms

@@ -8,7 +8,7 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, `getAttrib
 `DeviceMatches`; structured/internal/incubating/allocator_incubating.go, `lookupAttribute`; v1.36.
 """
 
-from collections.abc import MutableMapping
+from collections.abc import Mapping, MutableMapping
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -133,20 +133,27 @@ class DeviceFacts:
     @cached_property
     def cel(self) -> dict[str, Any]:
         """As selectors see it; AllocationError for an attribute that has no value for them."""
-        attributes = DefaultMap()
-        for name, stated in (self.device.attributes or {}).items():
-            domain, identifier = _split(name, self.driver)
-            attributes.setdefault(domain, {})[identifier] = _cel_value(
-                name, *_kind_and_value(stated)
-            )
-        capacity = DefaultMap()
-        for name, each in self.capacity.items():
-            domain, identifier = _split(name, self.driver)
-            is_kept_whole = each.value.nanos % NANOS_PER_UNIT == 0
-            capacity.setdefault(domain, {})[identifier] = CelQuantity(each.value, is_kept_whole)
+        attributes = {
+            name: _cel_value(name, *_kind_and_value(stated))
+            for name, stated in (self.device.attributes or {}).items()
+        }
+        capacity = {
+            name: CelQuantity(each.value, is_kept_whole=each.value.nanos % NANOS_PER_UNIT == 0)
+            for name, each in self.capacity.items()
+        }
         return device_object(
-            self.driver, attributes, capacity, allow_multiple_allocations=self._says_so
+            self.driver,
+            self._by_domain(attributes),
+            self._by_domain(capacity),
+            allow_multiple_allocations=self._says_so,
         )
+
+    def _by_domain(self, values: Mapping[str, Any]) -> DefaultMap:
+        found = DefaultMap()
+        for name, value in values.items():
+            domain, identifier = name.split("/", 1) if "/" in name else (self.driver, name)
+            found.setdefault(domain, {})[identifier] = value
+        return found
 
     def is_selected_by(self, selector: Expression, work: Work) -> bool:
         """Whether a CEL selector selects the device; CelError or AllocationError where it cannot be
@@ -168,6 +175,10 @@ class DeviceView(NamedTuple):
     @property
     def name(self) -> str:
         return self.identity[2]
+
+    @property
+    def pool_name(self) -> str:
+        return self.identity[1]
 
 
 class SliceFacts:
@@ -234,6 +245,11 @@ class SliceView:
         ]
         """None where not even these can be told apart."""
 
+    def need_readable(self) -> None:
+        """AllocationError for what is wrong with it."""
+        if self.problem:
+            raise AllocationError(self.problem)
+
 
 def _content(resource_slice: ResourceSlice) -> bytes:
     """The slice without its names: what decides whether an allocation succeeds."""
@@ -282,11 +298,6 @@ def _cel_value(name: str, kind: str, value: Any) -> Any:
         return parse_semver(value)
     except CelError as error:
         raise AllocationError(f"attribute {name}: parse semantic version: {error}") from error
-
-
-def _split(name: str, driver: str) -> tuple[str, str]:
-    domain, slash, identifier = name.partition("/")
-    return (domain, identifier) if slash else (driver, name)
 
 
 def _capacity(capacity: DeviceCapacity) -> Capacity:

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.clock import Clock
-from shared.dra.device_readiness import preparation
+from shared.dra.pod_claims import preparation
 from shared.kube.api.meta_v1 import ApiStruct, Condition
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import ApiClient

@@ -15,9 +15,10 @@ from shared.columns.resource_columns import requested_and_allocatable
 from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.dra.allocation_errors import AllocationError, NodeAllocationError
-from shared.dra.allocator import ClaimToAllocate, Solution, allocate, understand
+from shared.dra.allocator import ClaimToAllocate, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
 from shared.dra.extended import SPECIAL_CLAIM, ExtendedRequests, can_be_backed, extended_requests
+from shared.dra.requests import Solution
 from shared.dra.search_work import DEFAULT_TIMEOUT_S, StepsTried, Work, WorkError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -131,7 +132,7 @@ def extended_requests_of(pod: PodInfo, cluster: ClusterView, names: Names) -> Ex
 
 def _special_claim(pod: PodInfo, cluster: ClusterView, names: Names) -> ResourceClaim:
     """The scheduler's own claim for the extended resources that devices provide."""
-    requests = list(extended_requests_of(pod, cluster, names).requests)
+    requests = extended_requests_of(pod, cluster, names).requests
     return ResourceClaim(
         metadata=ObjectMeta(name=SPECIAL_CLAIM, namespace=pod.namespace),
         spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),

@@ -21,18 +21,18 @@ import numpy as np
 
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.dra.allocated import results_of
-from shared.dra.allocator import Solution
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, device_index
-from shared.dra.device_readiness import Preparation, preparation
 from shared.dra.extended import SPECIAL_CLAIM, special_claim_name
 from shared.dra.pod_claims import (
     ClaimError,
+    Preparation,
     can_be_reserved,
     claims_of,
     is_reserved_for,
     is_used_by_none_but,
+    preparation,
 )
-from shared.dra.requests import allocation_of
+from shared.dra.requests import Solution, allocation_of
 from shared.durations import parse_duration
 from shared.feature_gates import (
     DRA_DEVICE_BINDING_CONDITIONS,
@@ -391,7 +391,7 @@ class DynamicResources(DefaultNormalizeScore):
                 state = DeviceClaims([], scalars_of(pod))
                 (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
                 mappings = extended_requests_of(pod, cluster, names).mappings
-                generated = GeneratedClaim(claim.spec, list(mappings))
+                generated = GeneratedClaim(claim.spec, mappings)
             work.append(
                 ClaimWork(
                     namespace=claim.metadata.namespace,
@@ -498,9 +498,7 @@ def _score(claim: ResourceClaim, requests: Iterable[str]) -> int:
 def _allocated_claim(solution: Solution, node_name: str, record: PodRecord) -> ResourceClaim:
     claim = solution.claim
     owner = claim.metadata.uid or record.uid
-    allocation = allocation_of(
-        claim, solution.chosen, solution.given, node_name, partial(_share_id, owner)
-    )
+    allocation = allocation_of(solution, node_name, partial(_share_id, owner))
     status = msgspec.structs.replace(claim.status, allocation=allocation)
     meta = claim.metadata
     if meta.name == SPECIAL_CLAIM:

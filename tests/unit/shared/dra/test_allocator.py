@@ -15,7 +15,7 @@ from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
 from shared.dra.search_work import FREE_STEPS, Work, WorkError
 from shared.feature_gates import DEFAULT_GATES
-from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.api.resource_v1 import DeviceSelector, ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from tests.support.devices import (
     DRIVER,
@@ -299,6 +299,14 @@ def test_what_is_wrong_with_a_claim_is_an_error(fields: dict[str, Any], text: st
     assert text in str(raised.value)
 
 
+def test_a_selector_of_another_kind_is_told_with_its_class() -> None:
+    odd = make_class("odd")
+    odd.spec.selectors = [DeviceSelector()]
+    claim = make_claim(requests=[request(deviceClassName="odd")])
+    with pytest.raises(AllocationError, match="^class odd, selector #0: CEL expression empty"):
+        given([claim], [gpus("a")], classes=[odd])
+
+
 def test_a_slice_that_cannot_be_read_is_named() -> None:
     broken = make_slice(NODE, [device("a", capacity={"memory": "many"})], name="broken")
     with pytest.raises(AllocationError, match="resource slice broken: "):
@@ -469,7 +477,7 @@ def test_the_allocation_says_where_it_holds_and_with_which_configuration() -> No
     claims = understand([claim], {"gpu": device_class}, DEFAULT_GATES)
     solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
-    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, str)
+    found = allocation_of(solutions[0], NODE, str)
     assert found.node_selector is not None
     terms = found.node_selector.node_selector_terms or []
     assert [[(f.key, f.values) for f in t.match_fields or []] for t in terms] == [
@@ -492,7 +500,7 @@ def test_a_configuration_names_the_requests_it_is_for_however_many_there_are() -
     claims = understand([claim], {"gpu": device_class}, DEFAULT_GATES)
     solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
-    found = allocation_of(claim, solutions[0].chosen, solutions[0].given, NODE, str)
+    found = allocation_of(solutions[0], NODE, str)
     told = [
         (c.opaque["driver"] if c.opaque else "", c.requests) for c in found.devices.config or []
     ]

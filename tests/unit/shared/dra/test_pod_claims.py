@@ -5,8 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.dra.device_readiness import preparation
-from shared.dra.pod_claims import ClaimError, claims_of
+from shared.dra.pod_claims import ClaimError, claims_of, preparation
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodTemplate
 from tests.support.devices import allocated, make_claim

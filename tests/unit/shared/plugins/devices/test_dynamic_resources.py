@@ -426,7 +426,7 @@ Seen = list[list[tuple[object, ...]]]
 def shown(pools_of: Callable[[int], Iterable[Pool]], cache: Cache) -> Seen:
     return [
         [
-            (pool.pool_id, pool.is_incomplete, pool.invalid, [each.name for each in pool.slices])
+            (pool.pool_id, pool.is_incomplete, pool.is_invalid, [each.name for each in pool.slices])
             for pool in pools_of(row)
         ]
         for row in cache.nodes.present_rows().tolist()
