@@ -303,7 +303,7 @@ def test_a_selector_of_another_kind_is_told_with_its_class() -> None:
     odd = make_class("odd")
     odd.spec.selectors = [DeviceSelector()]
     claim = make_claim(requests=[request(deviceClassName="odd")])
-    with pytest.raises(AllocationError, match="^class odd, selector #0: CEL expression empty"):
+    with pytest.raises(AllocationError, match=r"^class odd, selector #0: CEL expression empty"):
         given([claim], [gpus("a")], classes=[odd])
 
 
