@@ -76,7 +76,8 @@ class SyncPeer(Generic[Out, In]):
         return message
 
     def send(self, message: Out, timeout_ms: int = 0) -> None:
-        """Waits so long for room (or for an owner); NotSentError if there is none."""
+        """Waits so long for room (or for an owner), NotSentError if there is none, and for the message
+        to leave: whoever only sends has no later call that would go on with it."""
         parts = self._outgoing.encode(message)
         end_s = time.monotonic() + timeout_ms / 1000
         while (stream := self._stream or self._connect()) is None or not stream.send(parts):
@@ -93,6 +94,9 @@ class SyncPeer(Generic[Out, In]):
             stream.receive(_MESSAGES_AT_ONCE)
             if stream.is_over:
                 self._leave(stream)
+        while stream.has_unsent and (left_s := end_s - time.monotonic()) > 0:
+            select.select([], [stream.fd], [], left_s)
+            stream.flush()
         self._flush(stream)
 
     def close(self) -> None:

@@ -309,11 +309,14 @@ class _Replay:
                 return line
             wait_s = min(2 * wait_s, ASK_AFTER_S_MAX)
             answer = self._processes.ask_queue()
+            held = _find(answer, record.uid)
+            if time.monotonic() > deadline_s:
+                place = "not in the queue" if held is None else held.place
+                raise PipelineError(f"{record.key} is still {place}; {answer.counters}")
             if not self._processes.has_heard_all(answer):
                 continue
             if answer.counters.get("proposals_rejected", 0) > self._rejected_max:
                 raise PipelineError(f"the owner refuses what the worker proposes for {record.key}")
-            held = _find(answer, record.uid)
             if held is None and not answer.binds_in_flight:
                 # Bound meanwhile? Then the line was written before the owner heard of it.
                 return self._next_line(record, 0.0)
@@ -322,8 +325,6 @@ class _Replay:
             if held.gated_by:
                 return held
             self._processes.check()
-            if time.monotonic() > deadline_s:
-                raise PipelineError(f"{record.key} is still {held.place}; {answer.counters}")
 
     def _next_line(self, record: PodRecord, timeout_s: float) -> Line | None:
         while True:
