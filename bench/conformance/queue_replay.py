@@ -41,7 +41,7 @@ from shared.kube.api.storage_v1 import (
 )
 from shared.kube.pod_record import decode_template, split_pod
 from shared.plugin_names import SCHEDULING_GATES
-from shared.plugins.gates.scheduling_gates import PrioritySort
+from shared.plugins.gates import PrioritySort
 from shared.plugins.in_tree import InTreeRegistry
 
 Json = dict[str, Any]

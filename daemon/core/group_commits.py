@@ -31,7 +31,7 @@ from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.status_patches import group_verdict
 from shared.errors import ObjectError
 from shared.messages.from_scorer import Failure, GroupRoom, PreemptionProposal, Proposals
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE, WAITING_FOR_OTHERS
+from shared.plugins.gates import UNSCHEDULABLE, WAITING_FOR_OTHERS
 
 WAITING_FOR_PREEMPTION: Final = f"{UNSCHEDULABLE}, pod group is waiting for preemption to complete"
 OTHER_FAILED: Final = "failed to schedule other pod from a pod group: "

@@ -18,14 +18,15 @@ from shared.feature_gates import (
 from shared.framework.out_of_tree import Args, Plugin
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.runtime.registry import Registry
-from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
-from shared.plugins.gates.gang_scheduling import (
+from shared.plugins.gates import (
+    DefaultBinder,
     GangScheduling,
     PodGroupPodsCount,
+    PrioritySort,
+    SchedulingGates,
     TopologyPlacementGenerator,
 )
-from shared.plugins.gates.scheduling_gates import PrioritySort, SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
 from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity, InterPodAffinityArgs
 from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs
@@ -37,13 +38,10 @@ from shared.plugins.node.node_filters import (
     TaintToleration,
 )
 from shared.plugins.preemption.default_preemption import DefaultPreemption, DefaultPreemptionArgs
-from shared.plugins.resources.node_resources_balanced_allocation import (
+from shared.plugins.resources.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
+from shared.plugins.resources.resource_score import (
     NodeResourcesBalancedAllocation,
-)
-from shared.plugins.resources.node_resources_fit import NodeResourcesFit
-from shared.plugins.resources.resource_args import (
     NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
 )
 from shared.plugins.spread.pod_topology_spread import PodTopologySpread
 from shared.plugins.spread.spread_constraints import PodTopologySpreadArgs

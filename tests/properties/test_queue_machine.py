@@ -30,7 +30,7 @@ from shared.framework.queueing_hints import ClusterEventWithHint
 from shared.kube.api.core_v1 import PodSchedulingGate, PodSpec
 from shared.kube.pod_record import PodRecord, PodTemplate
 from shared.plugin_names import SCHEDULING_GATES
-from shared.plugins.gates.scheduling_gates import PrioritySort
+from shared.plugins.gates import PrioritySort
 from tests.support.builders import make_node
 from tests.support.wakeups import wakeups_of
 from tests.unit.daemon.core.queue.builders import scheduling_gates

@@ -40,7 +40,7 @@ from shared.kube.quantity import (
 )
 from shared.messages.from_scorer import Failure, Placements, Proposals
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
+from shared.plugins.gates import UNSCHEDULABLE
 from workers.scorer.engine import Engine
 from workers.scorer.group_preemption import has_unconfirmed, make_room
 from workers.scorer.replica import Replica

@@ -8,13 +8,13 @@ Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scorin
 """
 
 import operator
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any, ClassVar, Final, NamedTuple
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Any, ClassVar, Final
 
 import numpy as np
 
 from shared.columns.answer_table import ClassValues
-from shared.columns.rows import RowIndex, row_index
+from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
 from shared.framework.cluster_view import ClusterView
@@ -45,6 +45,7 @@ from shared.plugin_names import INTER_POD_AFFINITY
 from shared.plugins.interpod.affinity_hints import EVENTS
 from shared.plugins.interpod.matched_term_counts import (
     NO_SHARES,
+    Key,
     MatchedTermCounts,
     Shares,
     by_range,
@@ -73,102 +74,82 @@ _CODES: Final = np.array(
 NAMESPACES: Final = "namespaces"
 
 
-class Incoming:
-    """The required terms of the pod to be placed, and whom they are held against."""
+AFFINITY, ANTI_AFFINITY, EXISTING, SCORED = range(4)
+"""What terms are counted for. Filter: pods that match all affinity terms of the incoming one, pods that
+one of its anti-affinity terms means, and such terms of pods on nodes that mean the incoming one."""
 
-    __slots__ = ("_apart_from", "_labels", "_namespace", "_namespace_labels", "affinity",
-                 "anti_affinity", "is_self_matching")  # fmt: skip
-
-    def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
-        self._namespace = pod.namespace
-        self._labels = pod.labels
-        self._namespace_labels = _namespace_labels(cluster, pod.namespace)
-        terms = pod.pod_terms
-        self.affinity, self.anti_affinity = _resolved(cluster, terms.affinity, terms.anti_affinity)
-        self._apart_from = index_of(self.anti_affinity)
-        self.is_self_matching = self._matches_all(pod)
-        """It would satisfy its own affinity: it may be the first of its kind."""
-
-    def _matches_all(self, other: PodInfo) -> bool:
-        return bool(self.affinity) and all(
-            term.matches(other.namespace, NO_LABELS, other.labels) for term in self.affinity
-        )
-
-    def shares(self, other: PodInfo) -> "FilterShares":
-        """What a pod of another class adds to each of the three counts."""
-        near = apart = existing = NO_SHARES
-        if self.affinity and self._matches_all(other):
-            near = summed((term.topology_key, 1) for term in self.affinity)
-        if self.anti_affinity:
-            apart = summed(
-                (term.topology_key, 1)
-                for term in self._apart_from.about(other.labels)
-                if term.matches(other.namespace, NO_LABELS, other.labels)
-            )
-        if other.has_pod_terms:
-            existing = summed(
-                (term.topology_key, 1)
-                for term in other.terms_about.anti_affinity.about(self._labels)
-                if term.matches(self._namespace, self._namespace_labels, self._labels)
-            )
-        if near or apart or existing:
-            return FilterShares(near, apart, existing)
-        return NO_FILTER_SHARES
+Parts = Iterator[tuple[Key, int]]
+"""The key and the weight of each term that a pod on a node, or the incoming one, has about the other."""
 
 
-class FilterShares(NamedTuple):
-    """Of one class, for Filter."""
+class TermState:
+    """Of PreScore; follows the cluster."""
 
-    affinity: Shares
-    anti_affinity: Shares
-    existing: Shares
+    __slots__ = ("counts", "shares")
 
-
-NO_FILTER_SHARES: Final = FilterShares(NO_SHARES, NO_SHARES, NO_SHARES)
-
-
-class FilterState:
-    """Of PreFilter; follows the cluster."""
-
-    __slots__ = ("affinity", "anti_affinity", "existing", "incoming", "shares")
-
-    def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
-        self.incoming = Incoming(pod, cluster)
-        self.shares = ClassValues(self.incoming.shares, NO_FILTER_SHARES)
-        self.affinity = MatchedTermCounts(cluster.topology)
-        """Pods that match all affinity terms of the incoming one."""
-        self.anti_affinity = MatchedTermCounts(cluster.topology)
-        self.existing = MatchedTermCounts(cluster.topology)
-        """Anti-affinity terms of pods on nodes that mean the incoming one."""
-        own = (*self.incoming.affinity, *self.incoming.anti_affinity)
+    def __init__(
+        self,
+        parts_of: Callable[[PodInfo], Parts],
+        own: tuple[PodTerm, ...],
+        pod: PodInfo,
+        cluster: ClusterView,
+    ) -> None:
+        """`parts_of` a pod of another class; `own`: terms of the incoming pod that are among them."""
+        self.shares = ClassValues[PodInfo, Shares](lambda each: summed(parts_of(each)), NO_SHARES)
         found = self.shares.learn(_classes_concerned(cluster, pod, own))
-        classes, node_rows = _pods_of(found, cluster)
-        for i, counts in enumerate(self.counts):
-            counts.count({class_id: s[i] for class_id, s in found.items()}, classes, node_rows)
-        for term in self.incoming.affinity:
-            self.affinity.of_key(term.topology_key)  # A node must have each of these labels.
+        classes, node_rows = pods_of_classes(cluster.pod_tables, list(found), with_terminating=True)
+        self.counts = MatchedTermCounts(cluster.topology)
+        self.counts.count(found, classes, node_rows.astype(np.intp))
 
-    @property
-    def counts(self) -> tuple[MatchedTermCounts, MatchedTermCounts, MatchedTermCounts]:
-        """In the order of FilterShares."""
-        return self.affinity, self.anti_affinity, self.existing
+    def add_pods(self, cluster: ClusterView, delta: Delta) -> None:
+        """Counts what came and went."""
+        for class_id, node_row, _, count in delta.pods:
+            shares = self.shares.of(class_id, cluster.classes)
+            if shares:
+                self.counts.add(shares, node_row, count)
+
+
+class FilterState(TermState):
+    """Of PreFilter."""
+
+    __slots__ = ("has_affinity", "has_own_terms", "is_self_matching")
+
+    def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
+        near, apart = _resolved(cluster, pod.pod_terms.affinity, pod.pod_terms.anti_affinity)
+        apart_index = index_of(apart)
+        namespace, labels = pod.namespace, pod.labels
+        namespace_labels = _namespace_labels(cluster, namespace)
+
+        def parts_of(other: PodInfo) -> Parts:
+            if _mean(near, other):
+                for term in near:
+                    yield (AFFINITY, term.topology_key), 1
+            for term in apart_index.about(other.labels) if apart else ():
+                if term.matches(other.namespace, NO_LABELS, other.labels):
+                    yield (ANTI_AFFINITY, term.topology_key), 1
+            if other.has_pod_terms:
+                for term in other.terms_about.anti_affinity.about(labels):
+                    if term.matches(namespace, namespace_labels, labels):
+                        yield (EXISTING, term.topology_key), 1
+
+        super().__init__(parts_of, (*near, *apart), pod, cluster)
+        self.has_affinity = bool(near)
+        self.has_own_terms = bool(near or apart)
+        self.is_self_matching = _mean(near, pod)
+        """It would satisfy its own affinity: it may be the first of its kind."""
+        for term in near:
+            self.counts.of_key(
+                (AFFINITY, term.topology_key)
+            )  # A node must have each of these labels.
 
     @property
     def may_reject(self) -> bool:
-        own = self.incoming.affinity or self.incoming.anti_affinity
-        return bool(own) or self.existing.entry_count > 0
+        return self.has_own_terms or self.counts.entry_count(EXISTING) > 0
 
     @property
     def lets_first_in(self) -> bool:
         """No pod anywhere matches, and the incoming one matches itself."""
-        return self.incoming.is_self_matching and self.affinity.entry_count == 0
-
-
-class ScoreState(NamedTuple):
-    """Of PreScore; follows the cluster."""
-
-    shares: ClassValues[PodInfo, Shares]
-    counts: MatchedTermCounts
+        return self.is_self_matching and self.counts.entry_count(AFFINITY) == 0
 
 
 class InterPodAffinityArgs(ArgsStruct):
@@ -217,53 +198,55 @@ class InterPodAffinity:
     def filter(
         self, state: FilterState, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
-        index = row_index(rows)
-        reasons = np.zeros(len(rows), np.int64)
-        for bit, counts in ((4, state.existing), (2, state.anti_affinity)):
-            if counts.entry_count:
-                # By key, as a weight is never negative here: more than none in any domain.
-                reasons[counts.sums(index, len(rows)) > 0] = bit
-        if state.incoming.affinity:
-            reasons[_misses_affinity(state, index, len(rows))] = 1
-        return Verdicts(_CODES[reasons], reasons, TEXTS)
+        return self.filter_without_pods(state, pod, cluster, rows, None)
 
     def filter_without_pods(
-        self, state: FilterState, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
+        self,
+        state: FilterState,
+        pod: PodInfo,
+        cluster: ClusterView,
+        rows: Rows,
+        gone: GonePods | None,
     ) -> Verdicts:
+        index = row_index(rows)
         reasons = np.zeros(len(rows), np.int64)
-        for bit, which in ((4, 2), (2, 1)):
-            by_key, _ = _left(state, which, cluster, rows, gone)
-            reasons[sum(by_key.values(), np.zeros(len(rows), np.int64)) > 0] = bit
-        if state.incoming.affinity:
-            by_key, entry_counts = _left(state, 0, cluster, rows, gone)
-            lacks_label = np.zeros(len(rows), np.bool_)
-            lacks_pods = np.zeros(len(rows), np.bool_)
-            for key, weights in by_key.items():
-                lacks_label |= ~state.affinity.has_label(key, rows)
+        lacks_label = np.zeros(len(rows), np.bool_)
+        lacks_pods = np.zeros(len(rows), np.bool_)
+        entry_count: Int64s | int = state.counts.entry_count(AFFINITY)
+        # The reason that counts most comes last.
+        for key in sorted(state.counts.by_key, reverse=True):
+            what, counts = key[0], state.counts.by_key[key]
+            if what != AFFINITY and not counts.entry_count:
+                continue
+            domains = counts.topology.domain_of_row[index]
+            weights = counts.by_domain[domains]
+            if gone is not None:
+                lost = _lost(state, key, cluster, gone)[index]
+                lost[domains == NO_DOMAIN] = 0
+                weights -= lost
+                if what == AFFINITY:
+                    entry_count = entry_count - lost  # Each term weighs 1 here.
+            if what == AFFINITY:
+                lacks_label |= domains == NO_DOMAIN
                 lacks_pods |= weights <= 0
-            is_first = np.bool_(state.incoming.is_self_matching) & (entry_counts == 0)
-            reasons[lacks_label | (lacks_pods & ~is_first)] = 1
+            else:
+                reasons[weights > 0] = 1 << what
+        if state.is_self_matching:
+            lacks_pods &= entry_count != 0
+        if state.has_affinity:
+            reasons[lacks_label | lacks_pods] = 1 << AFFINITY
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def update_filter(
         self, state: FilterState, pod: PodInfo, cluster: ClusterView, delta: Delta
     ) -> Rows | None:
-        if len(delta.node_rows) and not all(counts.is_current() for counts in state.counts):
+        if len(delta.node_rows) and not state.counts.is_current():
             return None
         might_reject, let_first_in = state.may_reject, state.lets_first_in
-        is_changed = False
-        for class_id, node_row, _, count in delta.pods:
-            shares = state.shares.of(class_id, cluster.classes)
-            if shares is not NO_FILTER_SHARES:
-                is_changed = True
-                for counts, share in zip(state.counts, shares, strict=True):
-                    if share:
-                        counts.add(share, node_row, count)
-        if not is_changed:
-            return None if state.shares.is_overgrown else NO_ROWS
+        state.add_pods(cluster, delta)
         if state.shares.is_overgrown or state.may_reject is not might_reject:
             return None
-        changed = [rows for counts in state.counts for rows in counts.settle(crosses_zero)]
+        changed = state.counts.settle(crosses_zero)
         if state.lets_first_in is not let_first_in:
             return cluster.nodes.present_rows()
         return np.concatenate(changed) if changed else NO_ROWS
@@ -274,10 +257,12 @@ class InterPodAffinity:
         if state.lets_first_in:
             return None  # All others have to go to where the first one is.
         # What one says of another holds the other way round: both have the same terms.
-        apart = state.shares.of(class_id, cluster.classes).anti_affinity
-        counts = state.anti_affinity
-        topologies = [counts.of_key(share.topology_key).topology for share in apart]
-        return [Crowding(topology.domain_of_row, lambda _: 1) for topology in topologies]
+        apart = [
+            state.counts.of_key(key).topology
+            for key, _, _ in state.shares.of(class_id, cluster.classes)
+            if key[0] == ANTI_AFFINITY
+        ]
+        return [Crowding(topology.domain_of_row, lambda _: 1) for topology in apart]
 
     # Score -----------------------------------------------------------------------------------------
 
@@ -287,9 +272,9 @@ class InterPodAffinity:
         if self._ignores_existing and not pod.pod_terms.preferred:
             return NEVER_SCORES
         state = self._score_state(pod, cluster)
-        return PreScoreResult(SUCCESS if state.counts.entry_count else SKIP, state=state)
+        return PreScoreResult(SUCCESS if state.counts.entry_count(SCORED) else SKIP, state=state)
 
-    def score(self, state: ScoreState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
+    def score(self, state: TermState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
         return state.counts.sums(row_index(rows), len(rows))
 
     def normalization(self, state: Any, raw: Int64s) -> tuple[int, int]:
@@ -301,7 +286,7 @@ class InterPodAffinity:
 
     def update_score(
         self,
-        state: ScoreState,
+        state: TermState,
         pod: PodInfo,
         cluster: ClusterView,
         delta: Delta,
@@ -311,87 +296,56 @@ class InterPodAffinity:
         counts = state.counts
         if len(delta.node_rows) and not counts.is_current():
             return None
-        might_reject = counts.entry_count > 0
-        is_changed = False
-        for class_id, node_row, _, count in delta.pods:
-            shares = state.shares.of(class_id, cluster.classes)
-            if shares:
-                is_changed = True
-                counts.add(shares, node_row, count)
-        if state.shares.is_overgrown or (counts.entry_count > 0) is not might_reject:
+        might_reject = counts.entry_count(SCORED) > 0
+        state.add_pods(cluster, delta)
+        if state.shares.is_overgrown or (counts.entry_count(SCORED) > 0) is not might_reject:
             return None
-        changed = counts.settle(operator.ne) if is_changed else None
+        changed = counts.settle(operator.ne)
         return np.concatenate(changed) if changed else NO_ROWS
 
-    def depends_on_class(
-        self, state: FilterState | ScoreState, class_id: int, cluster: ClusterView
-    ) -> bool:
+    def depends_on_class(self, state: TermState, class_id: int, cluster: ClusterView) -> bool:
         return state.shares.is_something(class_id, cluster.classes)
 
-    def _score_state(self, pod: PodInfo, cluster: ClusterView) -> ScoreState:
+    def _score_state(self, pod: PodInfo, cluster: ClusterView) -> TermState:
         (own,) = _resolved(cluster, pod.pod_terms.preferred)
         namespace, labels = pod.namespace, pod.labels
         namespace_labels = _namespace_labels(cluster, namespace)
         hard_weight, own_terms = self._hard_weight, index_of(own)
 
-        def parts(other: PodInfo) -> Iterator[tuple[str, int]]:
-            for term in own_terms.about(other.labels):
+        def parts_of(other: PodInfo) -> Parts:
+            for term in own_terms.about(other.labels) if own else ():
                 if term.matches(other.namespace, NO_LABELS, other.labels):
-                    yield term.topology_key, term.weight
+                    yield (SCORED, term.topology_key), term.weight
             if other.has_pod_terms:
                 terms = other.terms_about
                 for theirs in terms.affinity.about(labels) if hard_weight else ():
                     if theirs.matches(namespace, namespace_labels, labels):
-                        yield theirs.topology_key, hard_weight
+                        yield (SCORED, theirs.topology_key), hard_weight
                 for theirs in terms.preferred.about(labels):
                     if theirs.matches(namespace, namespace_labels, labels):
-                        yield theirs.topology_key, theirs.weight
+                        yield (SCORED, theirs.topology_key), theirs.weight
 
-        def all_parts(other: PodInfo) -> Shares:
-            return summed(parts(other)) if own or other.has_pod_terms else NO_SHARES
-
-        shares = ClassValues[PodInfo, Shares](all_parts, NO_SHARES)
-        found = shares.learn(_classes_concerned(cluster, pod, own))
-        counts = MatchedTermCounts(cluster.topology)
-        counts.count(found, *_pods_of(found, cluster))
-        return ScoreState(shares, counts)
+        return TermState(parts_of, own, pod, cluster)
 
 
 def _unreadable(pod: PodInfo) -> Status:
     return unresolvable(f"parsing pod: {as_one_error(list(pod.pod_terms.errors))}")
 
 
-def _left(
-    state: FilterState, which: int, cluster: ClusterView, rows: Rows, gone: GonePods
-) -> tuple[dict[str, Int64s], Int64s]:
-    """For each row as if its pods that are thought to be gone were gone: one of the three counts
-    (`which` as in FilterShares) by topology key, and how many entries it has."""
-    counts = state.counts[which]
-    by_key = counts.key_sums(rows)
-    entry_counts = np.full(len(rows), counts.entry_count, np.int64)
-    shares = [
-        (class_id, share)
+def _mean(terms: tuple[PodTerm, ...], pod: PodInfo) -> bool:
+    """Whether there are terms, which are resolved, and all of them mean the pod."""
+    return bool(terms) and all(t.matches(pod.namespace, NO_LABELS, pod.labels) for t in terms)
+
+
+def _lost(state: FilterState, key: Key, cluster: ClusterView, gone: GonePods) -> Int64s:
+    """What the pods of each row that are thought to be gone weigh, shape (capacity,)."""
+    worth = {
+        class_id: share.weight
         for class_id in set(gone.class_ids.tolist())
-        for share in state.shares.of(class_id, cluster.classes)[which]
-    ]
-    for key, before in by_key.items():
-        worth = {class_id: share.weight for class_id, share in shares if share.topology_key == key}
-        lost = gone.sums(cluster.nodes.capacity, worth)[rows]
-        lost[~counts.has_label(key, rows)] = 0
-        by_key[key] = before - lost
-        entry_counts -= lost  # Each term weighs 1 here.
-    return by_key, entry_counts
-
-
-def _misses_affinity(state: FilterState, index: RowIndex, count: int) -> Bools:
-    """Rows, shape (count,), where the incoming pod's affinity does not hold."""
-    lacks_label = np.zeros(count, np.bool_)
-    lacks_pods = np.zeros(count, np.bool_)
-    for counts in state.affinity.by_key.values():
-        domains = counts.topology.domain_of_row[index]
-        lacks_label |= domains == NO_DOMAIN
-        lacks_pods |= counts.by_domain[domains] <= 0
-    return lacks_label if state.lets_first_in else lacks_label | lacks_pods
+        for share in state.shares.of(class_id, cluster.classes)
+        if share.key == key
+    }
+    return gone.sums(cluster.nodes.capacity, worth)
 
 
 def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[PodTerm, ...]]:
@@ -419,9 +373,3 @@ def _classes_concerned(
         namespaces = None if term.takes_all_namespaces else term.namespaces
         found.update(index.selected(namespaces, term.selector))
     return found.items()
-
-
-def _pods_of(found: Mapping[int, object], cluster: ClusterView) -> tuple[Int64s, Rows]:
-    """Class and node row of each pod of these classes."""
-    classes, node_rows = pods_of_classes(cluster.pod_tables, list(found), with_terminating=True)
-    return classes, node_rows.astype(np.intp)

@@ -13,15 +13,18 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.rows import RowIndex
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, Topology, sum_by_domain
 from shared.framework.normalize import SCORE_MAX
 
+Key = tuple[int, str]
+"""What a term is counted for, and its topology key."""
+
 
 class Share(NamedTuple):
-    """What one pod of a class adds for one topology key."""
+    """What one pod of a class adds for one key."""
 
-    topology_key: str
+    key: Key
     weight: int
     term_count: int
     """Terms that the weight is the sum of; they count even where their weights cancel out."""
@@ -31,9 +34,9 @@ Shares = tuple[Share, ...]
 NO_SHARES: Final[Shares] = ()
 
 
-def summed(parts: Iterable[tuple[str, int]]) -> Shares:
-    """(topology key, weight) of each term, added up by key."""
-    sums: dict[str, tuple[int, int]] = {}
+def summed(parts: Iterable[tuple[Key, int]]) -> Shares:
+    """The key and the weight of each term, added up by key."""
+    sums: dict[Key, tuple[int, int]] = {}
     for key, weight in parts:
         before, count = sums.get(key, (0, 0))
         sums[key] = (before + weight, count + 1)
@@ -41,32 +44,32 @@ def summed(parts: Iterable[tuple[str, int]]) -> Shares:
 
 
 class KeyCounts:
-    """Weights by domain of one topology key."""
+    """Weights by domain of one key."""
 
-    __slots__ = ("by_domain", "topology", "touched")
+    __slots__ = ("by_domain", "entry_count", "topology", "touched")
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.by_domain: Int64s = topology.by_domain()
+        self.entry_count = 0
+        """(pod, term) pairs whose node has the term's label. 0: all weights are, too."""
         self.touched: dict[int, int] = {}
         """Domain -> what it held before the changes that nobody has looked at yet."""
 
 
 class MatchedTermCounts:
-    """Weights of all pods that matter, by topology key and domain."""
+    """Weights of all pods that matter, by key and domain."""
 
     def __init__(self, topology_of: Callable[[str], Topology]) -> None:
         self._topology_of = topology_of
-        self.by_key: dict[str, KeyCounts] = {}
-        self.entry_count = 0
-        """(pod, term) pairs whose node has the term's label. 0: all counts are, too."""
+        self.by_key: dict[Key, KeyCounts] = {}
 
     def count(self, shares: Mapping[int, Shares], classes: Int64s, node_rows: Rows) -> None:
         """Adds many pods. `classes` and `node_rows`: of each pod; all classes are in `shares`."""
-        by_key: dict[str, dict[int, Share]] = {}
+        by_key: dict[Key, dict[int, Share]] = {}
         for class_id, of_class in shares.items():
             for share in of_class:
-                by_key.setdefault(share.topology_key, {})[class_id] = share
+                by_key.setdefault(share.key, {})[class_id] = share
         if not by_key or not len(classes):
             return
         ids, inverse = np.unique(classes, return_inverse=True)
@@ -80,7 +83,7 @@ class MatchedTermCounts:
             slots = topology.domain_count + 1
             counts.by_domain += sum_by_domain(domains, slots, weights[inverse])
             counts.by_domain[NO_DOMAIN] = 0
-            self.entry_count += int(terms[inverse][domains != NO_DOMAIN].sum())
+            counts.entry_count += int(terms[inverse][domains != NO_DOMAIN].sum())
 
     def add(self, shares: Shares, node_row: int, count: int) -> None:
         """So many pods more (or fewer) with these shares on a node."""
@@ -92,14 +95,18 @@ class MatchedTermCounts:
             before = counts.by_domain.item(domain)
             counts.by_domain[domain] = before + weight * count
             counts.touched.setdefault(domain, before)
-            self.entry_count += term_count * count
+            counts.entry_count += term_count * count
 
-    def of_key(self, key: str) -> KeyCounts:
-        """The counts of a topology key, made now if nobody asked before."""
+    def of_key(self, key: Key) -> KeyCounts:
+        """The counts of a key, made now if nobody asked before."""
         found = self.by_key.get(key)
         if found is None:
-            found = self.by_key[key] = KeyCounts(self._topology_of(key))
+            found = self.by_key[key] = KeyCounts(self._topology_of(key[1]))
         return found
+
+    def entry_count(self, what: int) -> int:
+        """The entries of all keys of which this is the first half."""
+        return sum(counts.entry_count for key, counts in self.by_key.items() if key[0] == what)
 
     def settle(self, is_different: Callable[[int, int], bool]) -> list[Rows]:
         """The rows of all domains whose count is now so different that it matters."""
@@ -117,24 +124,12 @@ class MatchedTermCounts:
                 changed.append(counts.topology.rows_of_all(domains))
         return changed
 
-    def key_sums(self, rows: Rows) -> dict[str, Int64s]:
-        """Topology key -> the weight in the domain of each row, shape (n,)."""
-        return {
-            key: counts.by_domain[counts.topology.domain_of_row[rows]]
-            for key, counts in self.by_key.items()
-        }
-
-    def has_label(self, key: str, rows: Rows) -> Bools:
-        """Which rows have a domain of the key, shape (n,)."""
-        has_label: Bools = self.of_key(key).topology.domain_of_row[rows] != NO_DOMAIN
-        return has_label
-
     def is_current(self) -> bool:
         """Whether every topology is what it was."""
-        return all(self._topology_of(key) is counts.topology for key, counts in self.by_key.items())
+        return all(self._topology_of(key[1]) is each.topology for key, each in self.by_key.items())
 
     def sums(self, index: RowIndex, count: int) -> Int64s:
-        """The weights of all topology keys added up for each row, shape (count,)."""
+        """The weights of all keys added up for each row, shape (count,)."""
         total = np.zeros(count, np.int64)
         for counts in self.by_key.values():
             total += counts.by_domain[counts.topology.domain_of_row[index]]

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from functools import lru_cache, partial
 from typing import ClassVar, Final, NamedTuple
 
+import msgspec
 import numpy as np
 
 from shared.columns.resource_columns import (
@@ -27,7 +28,7 @@ from shared.dra.extended import IMPLICIT_PREFIX, can_be_backed
 from shared.feature_gates import DRA_EXTENDED_RESOURCE
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
-from shared.framework.normalize import score_table
+from shared.framework.normalize import UtilizationShapePoint, score_table, shape_problems
 from shared.framework.plugin_api import (
     ON_USAGE,
     Dependence,
@@ -38,6 +39,7 @@ from shared.framework.plugin_api import (
     RoomAsked,
     Scope,
 )
+from shared.framework.plugin_args import QUALIFIED_NAME, WEIGHT_MAX, ArgsStruct, out_of_range
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Verdicts
@@ -49,14 +51,67 @@ from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as kernel
 from shared.plugins.resources.kept_resources import KeptLeastAllocated
-from shared.plugins.resources.resource_args import NodeResourcesFitArgs, ScoringStrategy
-from shared.plugins.resources.resource_score import ResourceScore, ScoringRule
+from shared.plugins.resources.resource_score import ResourceScore, ResourceSpec, ScoringRule
 
 TOO_MANY_PODS: Final = "Too many pods"
 _UNRESOLVABLE: Final = np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 _UNSCHEDULABLE: Final = np.uint8(Code.UNSCHEDULABLE)
 _PLENTY: Final = 1 << 62
 """Stands for what is not this plugin's to count."""
+
+
+STRATEGIES: Final = ("LeastAllocated", "MostAllocated", "RequestedToCapacityRatio")
+
+
+class RequestedToCapacityRatioParam(ArgsStruct):
+    shape: list[UtilizationShapePoint] = msgspec.field(default_factory=list)
+
+    def problems(self) -> list[str]:
+        return shape_problems(self.shape, "shape")
+
+
+class ScoringStrategy(ArgsStruct):
+    type: str = ""
+    """Has to be stated where anything is."""
+    resources: list[ResourceSpec] = msgspec.field(default_factory=list)
+    """Empty: cpu and memory, each with weight 1."""
+    requested_to_capacity_ratio: RequestedToCapacityRatioParam | None = None
+
+    def problems(self) -> list[str]:
+        problems = []
+        if self.type not in STRATEGIES:
+            problems.append(f"type: {self.type!r} is not one of {', '.join(STRATEGIES)}")
+        for i, resource in enumerate(self.resources):
+            # 0 is not stated.
+            problems += out_of_range(f"resources[{i}].weight", resource.weight or 1, 1, WEIGHT_MAX)
+        has_ratio = self.requested_to_capacity_ratio is not None
+        if self.type == "RequestedToCapacityRatio" and not has_ratio:
+            problems.append("requestedToCapacityRatio: needed by this type")
+        if self.type != "RequestedToCapacityRatio" and has_ratio:
+            problems.append(
+                "requestedToCapacityRatio: only for type RequestedToCapacityRatio; remove it"
+            )
+        return problems
+
+
+class NodeResourcesFitArgs(ArgsStruct):
+    ignored_resources: list[str] = msgspec.field(default_factory=list)
+    """Extended resources that the filter does not look at."""
+    ignored_resource_groups: list[str] = msgspec.field(default_factory=list)
+    """The same by what stands before the slash of their names."""
+    scoring_strategy: ScoringStrategy | None = None
+
+    def problems(self) -> list[str]:
+        problems = [
+            f"ignoredResources[{i}]: {name!r} cannot be the name of a resource"
+            for i, name in enumerate(self.ignored_resources)
+            if QUALIFIED_NAME.fullmatch(name) is None
+        ]
+        return problems + [
+            f"ignoredResourceGroups[{i}]: {group!r} cannot stand before the slash of a name"
+            for i, group in enumerate(self.ignored_resource_groups)
+            if "/" in group or QUALIFIED_NAME.fullmatch(group) is None
+        ]
 
 
 class FitState(NamedTuple):

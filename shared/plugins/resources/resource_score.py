@@ -1,15 +1,16 @@
 """ResourceScore: how a plugin rates nodes by resources: which of them count for a pod, and what of each
 is used. Devices count as the extended resource that their class stands for, where the arguments name it.
 
-By which rule, NodeResourcesFit and NodeResourcesBalancedAllocation say.
+By which rule, NodeResourcesFit says, and NodeResourcesBalancedAllocation, which does nothing else.
 
-Rules: `resourceAllocationScorer` in
-pkg/scheduler/framework/plugins/noderesources/resource_allocation.go, v1.36.2.
+Rules: pkg/scheduler/framework/plugins/noderesources/{resource_allocation,balanced_allocation}.go,
+v1.36.2.
 """
 
 from collections.abc import Callable, Mapping, Sequence
 from typing import ClassVar, NamedTuple, TypeVar
 
+import msgspec
 import numpy as np
 
 from shared.columns.resource_columns import (
@@ -23,13 +24,21 @@ from shared.columns.schema import Int64s, Rows
 from shared.dra.device_index import count_devices, may_be_devices
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import ON_USAGE, Dependence
+from shared.framework.plugin_api import ON_USAGE, SKIP_SCORE, Dependence, PreScoreResult
+from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.kube.resource_names import CPU, MEMORY
-from shared.plugins.resources.kept_resources import KeptScores
-from shared.plugins.resources.resource_args import ResourceSpec
+from shared.plugin_names import NODE_RESOURCES_BALANCED_ALLOCATION
+from shared.plugins.resources import one_node, resource_arrays
+from shared.plugins.resources.kept_resources import KeptBalance, KeptScores
 
 N = TypeVar("N", int, Int64s)
+
+
+class ResourceSpec(ArgsStruct):
+    name: str = ""
+    weight: int = 0
+    """0: not stated, which counts as 1."""
 
 
 class ScoredRequests(NamedTuple):
@@ -124,3 +133,45 @@ class ResourceScore:
         if self.rates_change:
             return list(used), asked.amounts
         return [u + amount for u, amount in zip(used, asked.amounts, strict=True)], asked.weights
+
+
+class NodeResourcesBalancedAllocationArgs(ArgsStruct):
+    resources: list[ResourceSpec] = msgspec.field(default_factory=list)
+    """Empty: cpu and memory. Weights must be 1."""
+
+    def problems(self) -> list[str]:
+        problems = []
+        seen: set[str] = set()
+        for i, resource in enumerate(self.resources):
+            if resource.name in seen:
+                problems.append(f"resources[{i}].name: {resource.name!r} stands there twice")
+            seen.add(resource.name)
+            if resource.weight not in (0, 1):
+                problems.append(f"resources[{i}].weight: {resource.weight} must be 1")
+        return problems
+
+
+class NodeResourcesBalancedAllocation(ResourceScore):
+    """How evenly a pod uses up a node's resources. Since v1.36 the change that it makes is rated:
+    50 + (50 + after - before) / 2. Skips pods that ask for none of its resources: they would all go to
+    the same node."""
+
+    NAME: ClassVar[str] = NODE_RESOURCES_BALANCED_ALLOCATION
+    rates_change: ClassVar[bool] = True
+
+    def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
+        kept = KeptBalance if len(args.resources) in (0, 2) else None
+        rule = ScoringRule(resource_arrays.balance_change, one_node.balance_change, kept)
+        super().__init__(args.resources, rule)
+
+    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
+        if self.amounts_asked(pod) is None:
+            return SKIP_SCORE
+        return PreScoreResult(state=self._asked(pod))
+
+    def amounts_asked(self, pod: PodInfo) -> Sequence[int] | None:
+        amounts = super().amounts_asked(pod)
+        return amounts if amounts and any(amounts) else None
+
+    def requests_of(self, pod: PodInfo) -> Mapping[str, int]:
+        return pod.requests.amounts

@@ -12,7 +12,7 @@ import pytest
 
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged
-from shared.plugins.gates.gang_scheduling import UNSCHEDULABLE
+from shared.plugins.gates import UNSCHEDULABLE
 from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node
 from tests.unit.daemon.core.test_faults_of_one_pod import BAD, failing

@@ -7,10 +7,8 @@ import pytest
 from shared.errors import ConfigurationError
 from shared.framework.plugin_args import parse_args
 from shared.plugins.node.node_affinity import NodeAffinityArgs
-from shared.plugins.resources.resource_args import (
-    NodeResourcesBalancedAllocationArgs,
-    NodeResourcesFitArgs,
-)
+from shared.plugins.resources.node_resources_fit import NodeResourcesFitArgs
+from shared.plugins.resources.resource_score import NodeResourcesBalancedAllocationArgs
 
 FIT = ("NodeResourcesFit", NodeResourcesFitArgs)
 BALANCED = ("NodeResourcesBalancedAllocation", NodeResourcesBalancedAllocationArgs)

@@ -9,8 +9,7 @@ from shared.feature_gates import (
 )
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.status import Code
-from shared.plugins.binding.default_binder import DefaultBinder
-from shared.plugins.gates.scheduling_gates import PrioritySort, SchedulingGates
+from shared.plugins.gates import DefaultBinder, PrioritySort, SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
 from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.node.node_filters import (
@@ -21,10 +20,10 @@ from shared.plugins.node.node_filters import (
     TaintToleration,
     required_features,
 )
-from shared.plugins.resources.node_resources_balanced_allocation import (
+from shared.plugins.resources.resource_score import (
     NodeResourcesBalancedAllocation,
+    NodeResourcesBalancedAllocationArgs,
 )
-from shared.plugins.resources.resource_args import NodeResourcesBalancedAllocationArgs
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filtered, pod_info, pod_with, rated, rows_of
 

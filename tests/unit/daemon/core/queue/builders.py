@@ -12,7 +12,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView, Registrations
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugin_names import SCHEDULING_GATES
-from shared.plugins.gates.scheduling_gates import PrioritySort
+from shared.plugins.gates import PrioritySort
 from tests.support.builders import make_pod
 from tests.support.wakeups import default_registrations, wakeups_of
 

@@ -26,8 +26,7 @@ from shared.plugins.devices.dynamic_resources import (
     DynamicResources,
     DynamicResourcesArgs,
 )
-from shared.plugins.resources.node_resources_fit import NodeResourcesFit
-from shared.plugins.resources.resource_args import NodeResourcesFitArgs
+from shared.plugins.resources.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import filtered, pod_info, rows_of
 from tests.support.devices import (

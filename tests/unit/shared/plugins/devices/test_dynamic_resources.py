@@ -32,15 +32,15 @@ from shared.plugins.devices.dynamic_resources import (
     DynamicResources,
     DynamicResourcesArgs,
 )
-from shared.plugins.resources.node_resources_balanced_allocation import (
-    NodeResourcesBalancedAllocation,
-)
-from shared.plugins.resources.node_resources_fit import NodeResourcesFit
-from shared.plugins.resources.resource_args import (
-    NodeResourcesBalancedAllocationArgs,
+from shared.plugins.resources.node_resources_fit import (
+    NodeResourcesFit,
     NodeResourcesFitArgs,
-    ResourceSpec,
     ScoringStrategy,
+)
+from shared.plugins.resources.resource_score import (
+    NodeResourcesBalancedAllocation,
+    NodeResourcesBalancedAllocationArgs,
+    ResourceSpec,
 )
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filtered, pod_info, rated, rows_of

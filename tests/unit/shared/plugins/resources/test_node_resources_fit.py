@@ -9,8 +9,7 @@ from shared.framework.plugin_api import GroupFits
 from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
-from shared.plugins.resources.node_resources_fit import NodeResourcesFit
-from shared.plugins.resources.resource_args import NodeResourcesFitArgs
+from shared.plugins.resources.node_resources_fit import NodeResourcesFit, NodeResourcesFitArgs
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, filtered, pod_with, rated, rows_of
 

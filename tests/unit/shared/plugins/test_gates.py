@@ -10,7 +10,7 @@ from shared.columns.schema import Rows
 from shared.framework.plugin_api import GroupFits
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import lets_in, needed
-from shared.plugins.gates.gang_scheduling import PodGroupPodsCount
+from shared.plugins.gates import PodGroupPodsCount
 from tests.support.builders import make_node
 from tests.support.cluster import cluster_of, pod_with
 

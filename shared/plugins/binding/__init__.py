@@ -1,1 +1,0 @@
-"""DefaultBinder: that a pod is bound by its `binding` subresource."""
