@@ -18,10 +18,19 @@ def differences(line: dict[str, Any]) -> list[str]:
         "canonical": quantity.canonical(parsed),
         "value": quantity.value(text),
         "milli_value": quantity.milli_value(text),
-        "stored": quantity.canonical(quantity.rounded_up_to_milli(parsed)),
+        "stored": as_stored(parsed),
     }
     return [
         f"{text!r}.{field}: expected {line[field]!r}, got {value!r}"
         for field, value in got.items()
         if field in line and value != line[field]
     ]
+
+
+def as_stored(parsed: quantity.ExactQuantity) -> str:
+    """What the API server writes back for a stated request or allocatable, which it rounds up."""
+    size, rest = divmod(abs(parsed.nanos), quantity.NANOS_PER_MILLI)
+    nanos = (size + (rest > 0)) * quantity.NANOS_PER_MILLI
+    return quantity.canonical(
+        quantity.ExactQuantity(nanos if parsed.nanos > 0 else -nanos, parsed.format)
+    )

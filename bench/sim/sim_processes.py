@@ -34,8 +34,7 @@ from shared.errors import OperationalError
 from shared.feature_gates import FeatureGates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import access_at
-from shared.kube.custom_resources import custom_kind
-from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
+from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, custom_kind
 from shared.messages.from_scorer import ScorerHello
 from shared.messages.to_owner import KindUnavailable
 from shared.plugins.in_tree import InTreeRegistry

@@ -23,9 +23,8 @@ from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
 from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.framework.object_store import ObjectStore
-from shared.kube.custom_resources import CustomObject
 from shared.kube.pod_record import PodRecord
-from shared.kube.resources import ALL_KINDS
+from shared.kube.resources import ALL_KINDS, CustomObject
 from workers.scorer.replica import Replica
 
 Json = dict[str, Any]

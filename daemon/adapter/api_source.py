@@ -15,10 +15,9 @@ from shared.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.custom_resources import custom_kind
 from shared.kube.foreign_groups import kinds_with
 from shared.kube.http_stream import StreamClient
-from shared.kube.resources import ResourceKind
+from shared.kube.resources import ResourceKind, custom_kind
 from shared.limits import LIST_BYTES_MAX
 from shared.messages.measured import measured_by
 from shared.messages.to_owner import AdapterMeasured

@@ -18,11 +18,12 @@ from typing import Final, assert_never
 import msgspec
 
 from daemon.adapter.recent_events import RecentEvents, ToldNodes
-from shared.errors import ObjectError, OperationalError
+from shared.errors import ObjectError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
 from shared.kube.api.core_v1 import FINISHED_PHASES, ApiObject, Node, Pod
-from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject, WatchFailure
+from shared.kube.api_errors import ApiError
+from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject
 from shared.kube.pod_record import split_pod
 from shared.kube.resources import ResourceKind
 from shared.messages.to_owner import (
@@ -49,10 +50,6 @@ _encoder: Final = msgspec.msgpack.Encoder()
 _decoder_of: Final = cache(KindDecoder)
 
 
-class DamagedStreamError(OperationalError):
-    """A watch line that is not JSON: which object changed is lost, so only a new list helps."""
-
-
 class KindFeed:
     """Turns what the server says about one kind into messages, in order."""
 
@@ -64,7 +61,6 @@ class KindFeed:
     ) -> None:
         """`emit` takes a message and roughly its bytes; `in_hand`: for who is to say what it reads."""
         self._kind = kind
-        self._is_of_nodes = kind.struct_type is Node
         self._emit = emit
         self._in_hand = in_hand
         self._decoder = _decoder_of(kind)
@@ -136,10 +132,13 @@ class KindFeed:
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
     def page(self, body: bytes) -> str:
-        """One page of the list, or `UnreadableListError`; its continue token, empty on the last page."""
-        page = self._decoder.page(body)
-        size_bytes = len(body) // max(1, len(page.items))
-        for item in page.items:
+        """One page of the list; its continue token, empty on the last one."""
+        items, page = self._decoder.page(body)
+        size_bytes = len(body) // max(1, len(items))
+        for item in items:
+            if isinstance(item, RejectedObject):
+                self._reject(item.where, item.problem)
+                continue
             if not self._is_named(item) or _is_finished(item):
                 continue
             if self._in_hand is None:
@@ -149,8 +148,6 @@ class KindFeed:
             content = f"{self._kind.plural} {meta.key} {meta.resource_version}".encode()
             if not self._in_hand.do(content, partial(self._tell, item, size_bytes)):
                 self._reject(meta.key, WHY)
-        for rejected in page.rejected:
-            self._reject(rejected.where, rejected.problem)
         self._listed_version = page.resource_version
         return page.continue_token
 
@@ -161,8 +158,7 @@ class KindFeed:
 
     def line(self, line: bytes) -> None:
         """One line of a watch. Raises the `ApiError` with which the server ends the watch, or
-        `DamagedStreamError`.
-        """
+        `UnreadableAnswerError`."""
         if self._in_hand is None:
             self._line(line)
         elif not self._in_hand.do(line, partial(self._line, line)):
@@ -182,12 +178,10 @@ class KindFeed:
                 if event.ends_initial_events and self._is_listing:
                     self._finish(event.resource_version)
                 self._advance(event.resource_version)
-            case WatchFailure():
-                raise event.error
+            case ApiError():
+                raise event
             case RejectedObject():
                 self._reject(event.where, event.problem)
-                if event.is_unreadable:
-                    raise DamagedStreamError(f"{self._kind.plural}: {event.problem}")
                 self._advance(event.resource_version)
             case _:
                 assert_never(event)
@@ -231,16 +225,13 @@ class KindFeed:
         except ObjectError as error:
             self._reject(error.where, error.problem)
             return
-        if self._is_of_nodes and self._is_told_node(message):
+        if isinstance(message, NodeChanged) and self._told_nodes.is_known(message.node):
             return
+        if isinstance(message, NodeDeleted):
+            self._told_nodes.has_gone(message.name)
         self._emit(message, size_bytes)
         if isinstance(message, PodChanged | PodDeleted):
             self._keep(message)
-
-    def _is_told_node(self, message: AdapterMessage) -> bool:
-        if isinstance(message, NodeDeleted):
-            self._told_nodes.has_gone(message.name)
-        return isinstance(message, NodeChanged) and self._told_nodes.is_known(message.node)
 
     def _advance(self, version: str) -> None:
         # While initial events arrive, their versions are those of the objects and say nothing about

@@ -3,7 +3,7 @@
     +-> list (pages) --> watch --server ends it--> watch again from the last version
     |     |                |---- connection lost, 5xx, 429: wait, watch again from the last version
     |     |                '---- 410 in any form, damaged stream: wait, list anew --+
-    |     |-- continue token expired: list anew, then without pages                 |
+    |     |-- continue token expired: wait, list anew, later without pages          |
     |     |-- as a watch that sends the list, if the server knows how: else pages   |
     |     |-- not served: the older version that has it, if there is one             |
     |     |-- neither, or forbidden: report once, try again rarely (optional)       |
@@ -29,19 +29,19 @@ Rules: staging/src/k8s.io/client-go/tools/cache/reflector.go, v1.36.
 
 import asyncio
 import random
-from collections.abc import Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Final
 from urllib.parse import urlencode
 
 import msgspec
 
-from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.outbox import MessageSink
 from daemon.adapter.recording import Recorder
 from daemon.adapter.unavailable_kinds import UnavailableKinds
-from daemon.adapter.watch_backoff import Backoff
 from shared.errors import OperationalError
 from shared.kube.api.meta_v1 import NamedObject
+from shared.kube.api_client import JSON
 from shared.kube.api_errors import (
     ApiError,
     BadRequest,
@@ -52,11 +52,10 @@ from shared.kube.api_errors import (
     TransportError,
     read_answer,
 )
-from shared.kube.custom_resources import is_custom
-from shared.kube.decode import UnreadableListError
+from shared.kube.decode import RawPage, UnreadableAnswerError
 from shared.kube.http_stream import HttpStream, LineSplitter, StreamClient
 from shared.kube.list_pages import list_pages
-from shared.kube.resources import ResourceKind
+from shared.kube.resources import ResourceKind, is_custom
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("adapter")
@@ -66,6 +65,10 @@ _named_decoder: Final = msgspec.json.Decoder(NamedObject)
 METADATA_ONLY: Final = "application/json;as=PartialObjectMetadataList;g=meta.k8s.io;v=v1"
 WAITING_PAGE_SIZE: Final = 5_000
 """Pods without a node, of which a list is to bring metadata alone."""
+
+FIRST_S: Final = 0.8
+MAX_S: Final = 30.0
+"""As client-go's reflector: 0.8 s to 30 s, doubled each time, reset by progress."""
 
 _EXPIRED_TOKENS_MAX: Final = 2
 """Lists whose continue token may expire under way before one is made without pages."""
@@ -177,7 +180,7 @@ class KindWatch:
         self._is_doubtful = True
         plural, told = self._kind.plural, str(error)
         match error:
-            case DamagedStreamError() | UnreadableListError() | Expired():
+            case UnreadableAnswerError() | Expired():
                 # Whatever the watch was based on is gone.
                 self._feed.resource_version = ""
                 log.warning("relist", kind=plural, error=told)
@@ -225,16 +228,9 @@ class KindWatch:
 
     async def _tell_again(self) -> None:
         waiting = {}
-        pages = list_pages(
-            self._client,
-            f"{self._kind.api_path}/{self._kind.path_name}",
-            WAITING_PAGE_SIZE,
-            self._settings.page_timeout_s,
-            field_selector=f"{self._kind.field_selector},spec.nodeName=",
-            accept=METADATA_ONLY,
-        )
+        selector = f"{self._kind.field_selector},spec.nodeName="
         try:
-            async for page in pages:
+            async for page in self._pages(WAITING_PAGE_SIZE, selector, METADATA_ONLY):
                 for item in page.items or ():
                     meta = read_answer(_named_decoder, item).metadata
                     waiting[meta.uid] = meta.resource_version
@@ -245,31 +241,24 @@ class KindWatch:
             await self._sink.room()
 
     async def _list(self) -> None:
-        token = ""
-        while True:
-            try:
-                body = await self._client.get(
-                    self._list_path(token), timeout_s=self._settings.page_timeout_s
-                )
-            except Expired:
-                if not token:
-                    raise
-                # The list took longer than the server remembers (etcd compacts every 5 minutes).
-                self._expired_token_count += 1
-                log.info("list_expired", kind=self._kind.plural)
-                token = ""
-                continue
-            self.heard_s = asyncio.get_running_loop().time()
-            if not token:
-                # Only now, so that an owner is not told of lists that cannot be had.
-                self._start_list()
-            self._record("page", body)
-            former, token = token, self._feed.page(body)
-            await self._sink.room()
-            if not token:
-                break
-            if token == former:
-                raise UnreadableListError(self._kind.plural, "a page is followed by itself")
+        page_size = self._settings.page_size
+        if self._expired_token_count >= _EXPIRED_TOKENS_MAX:
+            page_size = 0
+        is_started = False
+        try:
+            async for page in self._pages(page_size, self._kind.field_selector):
+                self.heard_s = asyncio.get_running_loop().time()
+                if not is_started:
+                    # Only now, so that an owner is not told of lists that cannot be had.
+                    self._start_list()
+                is_started = True
+                self._record("page", page.body)
+                self._feed.page(page.body)
+                await self._sink.room()
+        except Expired:
+            # The list took longer than the server remembers (etcd compacts every 5 minutes).
+            self._expired_token_count += is_started
+            raise
         self._expired_token_count = 0
         self._is_doubtful = False
         self._record("listed", b"")
@@ -278,17 +267,21 @@ class KindWatch:
     def _start_list(self) -> None:
         self._is_reported_unavailable = False
         if self._version_index:
-            log.info("older_version_listed", kind=self._kind.plural, path=self._path({}))
+            log.info("older_version_listed", kind=self._kind.plural, path=self._folder)
         self._record("list", b"")
         self._feed.list_started()
 
-    def _list_path(self, token: str) -> str:
-        query: dict[str, str | int] = {}
-        if self._expired_token_count < _EXPIRED_TOKENS_MAX:
-            query["limit"] = self._settings.page_size
-        if token:
-            query["continue"] = token
-        return self._path(query)
+    def _pages(
+        self, page_size: int, field_selector: str, accept: str = JSON
+    ) -> AsyncIterator[RawPage]:
+        return list_pages(
+            self._client,
+            self._folder,
+            page_size,
+            self._settings.page_timeout_s,
+            field_selector=field_selector,
+            accept=accept,
+        )
 
     # A watch --------------------------------------------------------------------------------------
 
@@ -397,13 +390,14 @@ class KindWatch:
         else:
             query["sendInitialEvents"] = "true"
             query["resourceVersionMatch"] = "NotOlderThan"
-        return self._path(query)
-
-    def _path(self, query: dict[str, str | int]) -> str:
         if self._kind.field_selector:
             query["fieldSelector"] = self._kind.field_selector
-        path = f"{self._kind.api_paths[self._version_index]}/{self._kind.path_name}"
-        return f"{path}?{urlencode(query)}" if query else path
+        return f"{self._folder}?{urlencode(query)}"
+
+    @property
+    def _folder(self) -> str:
+        """The kind's path."""
+        return f"{self._kind.api_paths[self._version_index]}/{self._kind.path_name}"
 
     def _record(self, what: str, content: bytes) -> None:
         if self._recorder is not None:
@@ -446,3 +440,23 @@ class _IdleTimer:
             self._stream.close()
         else:
             self._handle = self._loop.call_at(due_s, self._check)
+
+
+class Backoff:
+    """How long to wait after a failure: doubling, with a bound, and never twice the same. Deterministic
+    for a given random generator."""
+
+    def __init__(self, rng: random.Random) -> None:
+        self._rng = rng
+        self._failure_count = 0
+
+    def next_s(self) -> float:
+        """The delay before the next try: between half and all of the current step."""
+        # Past 2^30 the bound has long been reached; the exponent stays small.
+        step_s = min(MAX_S, FIRST_S * 2.0 ** min(self._failure_count, 30))
+        self._failure_count += 1
+        return step_s * self._rng.uniform(0.5, 1.0)
+
+    def reset(self) -> None:
+        """There was progress: the next failure is a first one again."""
+        self._failure_count = 0

@@ -6,8 +6,7 @@ from typing import Final
 
 from shared.errors import OperationalError
 from shared.kube.connection_problems import remedy_of
-from shared.kube.custom_resources import is_custom
-from shared.kube.resources import ResourceKind
+from shared.kube.resources import ResourceKind, is_custom
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("adapter")

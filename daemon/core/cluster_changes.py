@@ -34,11 +34,10 @@ from shared.framework.cluster_event import (
 )
 from shared.framework.queueing_hints import ChangedObject, PodView
 from shared.kube.api.core_v1 import Node
-from shared.kube.custom_resources import is_custom
 from shared.kube.decode import decode_object
 from shared.kube.pod_group_rules import quorum
 from shared.kube.pod_record import PodRecord, scheduler_name_of
-from shared.kube.resources import ALL_KINDS, POD_GROUPS
+from shared.kube.resources import ALL_KINDS, POD_GROUPS, is_custom
 from shared.limits import RESOURCES_MAX
 from shared.plugin_names import GANG_SCHEDULING
 

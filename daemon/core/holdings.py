@@ -30,8 +30,7 @@ from daemon.core.waiting_pods import WaitingPods
 from shared.extenders.extender_config import EXTENDER
 from shared.framework.queueing_hints import ANY_EVENT, ClusterEventWithHint
 from shared.framework.runtime.framework import Framework
-from shared.kube.custom_resources import custom_kind
-from shared.kube.resources import ALL_KINDS
+from shared.kube.resources import ALL_KINDS, custom_kind
 from shared.plugin_names import DEFAULT_PREEMPTION
 
 

@@ -89,24 +89,19 @@ class Elector:
 
     async def _stand(self) -> None:
         while True:
-            pause_s = await self._turn()
+            try:
+                pause_s = await self._try()
+                self._problem_logged = ""
+            except OperationalError as error:
+                self._election.note_failed()
+                # Each problem once: a server that is away for an hour is one line.
+                if str(error) != self._problem_logged:
+                    self._problem_logged = str(error)
+                    log.warning("lease_not_had", lease=self._lease.where, problem=str(error))
+                pause_s = self._pause_s()
+            self._follow_up()
+            await self._tell()
             await asyncio.sleep(pause_s)
-
-    async def _turn(self) -> float:
-        """One attempt to take or renew the lease; the seconds until the next."""
-        try:
-            pause_s = await self._try()
-            self._problem_logged = ""
-        except OperationalError as error:
-            self._election.note_failed()
-            # Each problem once: a server that is away for an hour is one line.
-            if str(error) != self._problem_logged:
-                self._problem_logged = str(error)
-                log.warning("lease_not_had", lease=self._lease.where, problem=str(error))
-            pause_s = self._pause_s()
-        self._follow_up()
-        await self._tell()
-        return pause_s
 
     async def _release(self) -> None:
         """Gives the lease up, so that another takes over at once. Nothing may be in flight any more."""
@@ -127,6 +122,7 @@ class Elector:
     # One attempt ----------------------------------------------------------------------------------
 
     async def _try(self) -> float:
+        """To take or renew the lease; the seconds until the next attempt."""
         while True:
             wall = micro_time(self._clock.wall_s())
             match self._election.next_step(self._clock.boot_s(), wall):

@@ -21,7 +21,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.adapter.kind_feed import DamagedStreamError, KindFeed
+from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.recording import read_recording, tell_feed
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
@@ -38,9 +38,9 @@ from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
 from shared.kube.api_errors import ApiError
-from shared.kube.custom_resources import custom_kind, is_custom_name
-from shared.kube.decode import UnreadableListError
+from shared.kube.decode import UnreadableAnswerError
 from shared.kube.foreign_groups import kinds_with
+from shared.kube.resources import custom_kind, is_custom_name
 from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions
 
@@ -129,7 +129,7 @@ def moments(recording: Path, pod_groups: str = "") -> Iterator[tuple[float, list
             if entry.kind not in kinds and not is_custom_name(entry.kind):
                 continue  # Of a berth that watches more than this one.
             # What a failure led to (waiting, listing anew) comes next in the recording.
-            with suppress(ApiError, DamagedStreamError, UnreadableListError):
+            with suppress(ApiError, UnreadableAnswerError):
                 tell_feed(feed_of(entry.kind), entry)
         if messages:
             yield at_s, messages.copy()

@@ -37,7 +37,7 @@ class Resource(enum.StrEnum):
 
 
 EventResource = str
-"""A `Resource`, or the name of one that berth does not know (`shared/kube/custom_resources.py`)."""
+"""A `Resource`, or the name of one that berth does not know (`shared/kube/resources.py`)."""
 
 
 class Action(enum.StrEnum):

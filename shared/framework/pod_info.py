@@ -17,8 +17,6 @@ from shared.kube.pod_resources import (
     fit_filter_requests,
     fit_score_requests,
     host_ports,
-    is_plain,
-    plain_score_requests,
     pod_requests,
 )
 from shared.kube.pod_volumes import ClaimUse, claim_uses
@@ -86,9 +84,7 @@ class PodInfo:
 
     @_OfKin
     def fit_score_requests(self) -> dict[str, int]:
-        if is_plain(self.template):
-            return plain_score_requests(self.requests)
-        return fit_score_requests(self.template)
+        return fit_score_requests(self.template, self.requests)
 
     @_OfKin
     def host_ports(self) -> frozenset[tuple[str, str, int]]:

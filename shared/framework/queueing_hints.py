@@ -17,8 +17,8 @@ from shared.errors import ConfigurationError
 from shared.framework.cluster_event import Action, ClusterEvent, EventResource, Resource, actions_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.kube.custom_resources import is_custom_name
 from shared.kube.pod_record import PodRecord
+from shared.kube.resources import is_custom_name
 
 
 class PodView(NamedTuple):

@@ -15,7 +15,7 @@ import enum
 import re
 import socket
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
 from functools import partial
 from typing import Any, Final, TypeVar
 
@@ -102,8 +102,8 @@ class ApiClient:
         problems: ConnectionProblems | None = None,
     ) -> None:
         """`may_write` is asked right before any request but GET leaves; None: always. Requests wait
-        their turn by `rate_limit`, streams do not. `body_bytes_max`: of an answer. `observer` is told
-        of each that was sent, `problems` of what keeps them from being answered."""
+        their turn by `rate_limit`. `body_bytes_max`: of an answer. `observer` is told of each that was
+        sent, `problems` of what keeps them from being answered."""
         assert connections_max > 0, "a client needs a connection"
         self._access = access
         self._connections_max = connections_max
@@ -184,11 +184,15 @@ class ApiClient:
         timeout_s: float | None = None,
         may_write: _Gate = None,
         urgency: Urgency = Urgency.WHOLE,
+        connected: Callable[[float], Awaitable[HttpConnection]] | None = None,
     ) -> Coroutine[Any, Any, Answer]:
-        """`may_write`: in place of the client's."""
+        """`may_write`: in place of the client's. `connected`: in place of a pooled connection."""
         message = partial(self._message, method, path, body, content_type, accept)
         gate = None if method == "GET" else may_write or self._may_write
-        return self._told(method, path, self._answered(method, message, timeout_s, gate, urgency))
+        exchange = self._answered(
+            method, message, timeout_s, gate, urgency, connected or self._acquire
+        )
+        return self._told(method, path, exchange)
 
     async def _answered(
         self,
@@ -197,6 +201,7 @@ class ApiClient:
         timeout_s: float | None,
         gate: _Gate,
         urgency: Urgency,
+        connected: Callable[[float], Awaitable[HttpConnection]],
     ) -> Answer:
         loop = asyncio.get_running_loop()
         if self._rate_limit is not None:
@@ -214,7 +219,7 @@ class ApiClient:
             used_serial = credentials.serial
             connection = self._row_with_room() if urgency is Urgency.NONE else None
             if connection is None:
-                connection = await self._acquire(deadline_s)
+                connection = await connected(deadline_s)
             if gate is not None and not gate():
                 self._release(connection)
                 raise NotSent("not sent: another berth may hold the lease by now")
@@ -294,7 +299,7 @@ class ApiClient:
         connection: HttpConnection,
         message: bytes,
         deadline_s: float,
-        urgency: Urgency = Urgency.WHOLE,
+        urgency: Urgency,
     ) -> asyncio.Future[Answer]:
         """Sends it, and sees to it that it ends in time. As `HttpConnection.send`."""
         is_held = urgency is not Urgency.WHOLE and self._may_hold(connection)
@@ -382,7 +387,10 @@ class ApiClient:
             ) from None
 
     def _release(self, connection: HttpConnection) -> None:
-        if connection.is_usable:
+        if connection in self._streaming:
+            if connection.is_usable:  # What came is no stream.
+                connection.abort()
+        elif connection.is_usable:
             self._idle.append(connection)
             if self._waiters:
                 self._wake_waiter()

@@ -1,9 +1,7 @@
 """Bytes of a list page or a watch line to typed objects; what cannot be understood is reported.
 
-The fast way decodes a whole page, or a whole watch line, in one go into the structs of
-`shared.kube.api`. Only when that fails is the page taken apart, so that one malformed object
-costs itself and not the list: it comes back as a `RejectedObject` that says which object and which
-field. Callers may rely on no other exception than `UnreadableListError`.
+A malformed object costs itself and not the list: it comes back as a `RejectedObject` that says which
+object and which field. Callers may rely on no other exception than `UnreadableAnswerError`.
 """
 
 from collections.abc import Callable
@@ -14,17 +12,18 @@ import msgspec
 from shared.errors import UNDECODABLE, ObjectError
 from shared.faults import reading
 from shared.kube.api.core_v1 import ApiObject
-from shared.kube.api.meta_v1 import NamedObject
+from shared.kube.api.meta_v1 import NamedObject, ObjectMeta
 from shared.kube.api_errors import ApiError, ApiStatus, error_from_status
-from shared.kube.custom_resources import CustomObject, is_custom
-from shared.kube.resources import ALL_KINDS, ResourceKind
+from shared.kube.resources import ALL_KINDS, CustomObject, ResourceKind, is_custom
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
 """Annotation of the bookmark that closes the list part of a watch with sendInitialEvents."""
+_UNNAMED: Final = "an object of a watch"
 
 
-class UnreadableListError(ObjectError):
-    """A list page that is no list at all; nothing of it can be used."""
+class UnreadableAnswerError(ObjectError):
+    """A list page or a line of a watch that is none at all: which objects it was about is lost, so only
+    a new list helps."""
 
 
 class RejectedObject(msgspec.Struct, frozen=True):
@@ -34,16 +33,6 @@ class RejectedObject(msgspec.Struct, frozen=True):
     """What is wrong, and at which field."""
     resource_version: str
     """Empty if it cannot be told."""
-    is_unreadable: bool = False
-    """Not JSON at all: nobody can say which object this line was about."""
-
-
-class ListPage(msgspec.Struct):
-    items: list[ApiObject]
-    rejected: list[RejectedObject]
-    resource_version: str
-    continue_token: str
-    """Empty on the last page."""
 
 
 class ObjectEvent(msgspec.Struct):
@@ -58,24 +47,22 @@ class Bookmark(msgspec.Struct, frozen=True):
     ends_initial_events: bool
 
 
-class WatchFailure(msgspec.Struct, frozen=True):
-    """The server ends the watch with an error inside the stream."""
-
-    error: ApiError
+WatchEvent = ObjectEvent | Bookmark | ApiError | RejectedObject
+"""An `ApiError` is that with which the server ends the watch."""
 
 
-WatchEvent = ObjectEvent | Bookmark | WatchFailure | RejectedObject
-
-
-class _ListMeta(msgspec.Struct, rename="camel"):
+class ListMeta(msgspec.Struct, rename="camel"):
     resource_version: str = ""
     continue_token: str = msgspec.field(default="", name="continue")
+    """Empty on the last page."""
 
 
 class RawPage(msgspec.Struct):
     items: list[msgspec.Raw] | None
     """Windows on the answer."""
-    metadata: _ListMeta
+    metadata: ListMeta
+    body: bytes = b""
+    """The answer, for whoever is to keep it."""
 
 
 class _RawEvent(msgspec.Struct):
@@ -83,35 +70,10 @@ class _RawEvent(msgspec.Struct):
     object: msgspec.Raw
 
 
-class _BookmarkMeta(msgspec.Struct, rename="camel"):
-    resource_version: str
-    annotations: dict[str, str] | None = None
-
-
-class _BookmarkObject(msgspec.Struct):
-    metadata: _BookmarkMeta
-
-
 raw_page_decoder: Final = msgspec.json.Decoder(RawPage)
 raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
-_bookmark_decoder: Final = msgspec.json.Decoder(_BookmarkObject)
+_bookmark_decoder: Final = msgspec.json.Decoder(NamedObject)
 _status_decoder: Final = msgspec.json.Decoder(ApiStatus)
-
-
-class _NamedMeta(msgspec.Struct, rename="camel"):
-    name: str
-    uid: str
-    namespace: str = ""
-    resource_version: str = ""
-
-
-class _Named(msgspec.Struct):
-    """The part of an object that says which it is; what else may be there is not looked at."""
-
-    metadata: _NamedMeta
-
-
-_name_decoder: Final = msgspec.json.Decoder(_Named)
 
 
 class KindDecoder:
@@ -122,48 +84,21 @@ class KindDecoder:
         self._keeps_content = kind.struct_type is CustomObject
         struct_type = NamedObject if self._keeps_content else kind.struct_type
         self._object_decoder: msgspec.json.Decoder[ApiObject] = msgspec.json.Decoder(struct_type)
-        self._page_decoder: msgspec.json.Decoder[Any] = msgspec.json.Decoder(
-            msgspec.defstruct(
-                "Page",
-                [
-                    ("items", list[struct_type] | None),  # type: ignore[valid-type]  # Made at run time.
-                    ("metadata", _ListMeta),
-                ],
-            )
-        )
         self._event_decoder: msgspec.json.Decoder[ObjectEvent] = msgspec.json.Decoder(
             msgspec.defstruct("Event", [("object", struct_type)], bases=(ObjectEvent,))
         )
 
-    def page(self, body: bytes) -> ListPage:
-        """The objects of one list page; raises `UnreadableListError` when it is not a list."""
-        if self._keeps_content:
-            return self._page_one_by_one(body)
-        try:
-            page = self._page_decoder.decode(body)
-        except UNDECODABLE:
-            return self._page_one_by_one(body)
-        meta = page.metadata
-        return ListPage(page.items or [], [], meta.resource_version, meta.continue_token)
-
-    def _page_one_by_one(self, body: bytes) -> ListPage:
+    def page(self, body: bytes) -> tuple[list[ApiObject | RejectedObject], ListMeta]:
+        """The objects of one list page; raises `UnreadableAnswerError` when it is not a list."""
         try:
             page = raw_page_decoder.decode(body)
         except UNDECODABLE as error:
-            raise UnreadableListError(f"list of {self._kind.plural}", str(error)) from error
-        items: list[ApiObject] = []
-        rejected: list[RejectedObject] = []
-        for index, raw in enumerate(page.items or ()):
-            decoded = self._one(raw, unnamed=f"item {index} of a list page")
-            if isinstance(decoded, RejectedObject):
-                rejected.append(decoded)
-            else:
-                items.append(decoded)
-        meta = page.metadata
-        return ListPage(items, rejected, meta.resource_version, meta.continue_token)
+            raise UnreadableAnswerError(f"list of {self._kind.plural}", str(error)) from error
+        raws = enumerate(page.items or ())
+        return [self._one(raw, f"item {at} of a list page") for at, raw in raws], page.metadata
 
     def line(self, line: bytes) -> WatchEvent:
-        """One line of a watch. Never raises: what cannot be read is `RejectedObject`."""
+        """One line of a watch; raises `UnreadableAnswerError` when it is none."""
         if self._keeps_content:
             return self._unusual_line(line)
         try:
@@ -176,40 +111,35 @@ class KindDecoder:
         try:
             event = raw_event_decoder.decode(line)
         except UNDECODABLE as error:
-            return RejectedObject(f"a watch line of {len(line)} bytes", str(error), "", True)
+            where = f"{self._kind.plural}: a watch line of {len(line)} bytes"
+            raise UnreadableAnswerError(where, str(error)) from error
         match event.type:
             case "BOOKMARK":
                 return _bookmark(event.object)
             case "ERROR":
                 return _failure(event.object)
             case "ADDED" | "MODIFIED" | "DELETED":
-                decoded = self._one(event.object, unnamed="an object of a watch")
-                if isinstance(decoded, RejectedObject) and event.type == "DELETED":
-                    decoded = self._named_only(event.object) or decoded
+                decoded = self._one(event.object, _UNNAMED, is_gone=event.type == "DELETED")
                 if isinstance(decoded, RejectedObject):
                     return decoded
                 return ObjectEvent(event.type, decoded)
             case _:
-                where, version = _identity(event.object, "an object of a watch")
-                return RejectedObject(where, f"unknown watch event type {event.type!r}", version)
+                problem = f"unknown watch event type {event.type!r}"
+                return _rejected(_identity(event.object), _UNNAMED, problem)
 
-    def _named_only(self, raw: msgspec.Raw) -> ApiObject | None:
-        """An object that is gone, without what cannot be read of it: it was let in as it was before."""
-        try:
-            meta = _name_decoder.decode(raw).metadata
-        except UNDECODABLE:
-            return None
-        gone = self._kind.struct_type()
-        for field in meta.__struct_fields__:
-            setattr(gone.metadata, field, getattr(meta, field))
-        return gone
-
-    def _one(self, raw: msgspec.Raw, unnamed: str) -> ApiObject | RejectedObject:
+    def _one(
+        self, raw: msgspec.Raw, unnamed: str, *, is_gone: bool = False
+    ) -> ApiObject | RejectedObject:
         try:
             item = self._object_decoder.decode(raw)
         except UNDECODABLE as error:
-            where, version = _identity(raw, unnamed)
-            return RejectedObject(where, str(error), version)
+            meta = _identity(raw)
+            if is_gone and meta.name and meta.uid:
+                # Without what cannot be read of it: it was let in as it was before.
+                gone = self._kind.struct_type()
+                gone.metadata = meta
+                return gone
+            return _rejected(meta, unnamed, str(error))
         if self._keeps_content and isinstance(item, NamedObject):
             return CustomObject(metadata=item.metadata, content=bytes(raw))
         return item
@@ -220,30 +150,37 @@ def _bookmark(raw: msgspec.Raw) -> Bookmark | RejectedObject:
         meta = _bookmark_decoder.decode(raw).metadata
     except UNDECODABLE as error:
         return RejectedObject("a bookmark", str(error), "")
+    if not meta.resource_version:
+        return RejectedObject("a bookmark", "metadata.resourceVersion: missing", "")
     annotations = meta.annotations or {}
     return Bookmark(meta.resource_version, annotations.get(INITIAL_EVENTS_END) == "true")
 
 
-def _failure(raw: msgspec.Raw) -> WatchFailure:
+def _failure(raw: msgspec.Raw) -> ApiError:
     try:
         status = _status_decoder.decode(raw)
     except UNDECODABLE as error:
         status = ApiStatus(code=500, message=f"an ERROR event that is no Status ({error})")
-    return WatchFailure(error_from_status(status, 500, None))
+    return error_from_status(status, 500, None)
 
 
-def _identity(raw: msgspec.Raw, unnamed: str) -> tuple[str, str]:
-    """`namespace/name` and resource version of an object that does not decode."""
+def _identity(raw: msgspec.Raw) -> ObjectMeta:
+    """Which object it is that does not decode, as far as can be told."""
     try:
         decoded = msgspec.json.decode(raw)
     except UNDECODABLE:
-        return unnamed, ""
+        decoded = None
     meta = decoded.get("metadata") if isinstance(decoded, dict) else None
-    if not isinstance(meta, dict):
-        return unnamed, ""
-    name, namespace, version = meta.get("name"), meta.get("namespace"), meta.get("resourceVersion")
-    where = "/".join(str(part) for part in (namespace, name) if part)
-    return where or unnamed, version if isinstance(version, str) else ""
+    stated = meta if isinstance(meta, dict) else {}
+    fields = ("name", "namespace", "uid", "resourceVersion")
+    name, namespace, uid, version = (
+        text if isinstance(text := stated.get(field), str) else "" for field in fields
+    )
+    return ObjectMeta(name=name, namespace=namespace, uid=uid, resource_version=version)
+
+
+def _rejected(meta: ObjectMeta, unnamed: str, problem: str) -> RejectedObject:
+    return RejectedObject(meta.key or unnamed, problem, meta.resource_version)
 
 
 # What travels between our processes --------------------------------------------------------------

@@ -4,13 +4,8 @@ import asyncio
 from collections.abc import Callable
 from typing import Final
 
-from shared.kube.api_client import JSON, ApiClient
-from shared.kube.api_errors import (
-    ProtocolViolation,
-    TransportError,
-    Unauthorized,
-    error_from_answer,
-)
+from shared.kube.api_client import ApiClient
+from shared.kube.api_errors import ProtocolViolation, TransportError
 from shared.kube.http_connection import HttpConnection
 from shared.limits import OBJECT_BYTES_MAX, STREAM_BUFFER_BYTES_MAX
 
@@ -91,32 +86,16 @@ class StreamClient(ApiClient):
     async def open_stream(self, path: str) -> HttpStream:
         """GET an answer without an end, on a connection of its own; close the stream when done. The
         client's patience bounds the wait for the head of the answer, not the stream."""
-        return await self._told("GET", path, self._opened(path))
+        streams = []
 
-    async def _opened(self, path: str) -> HttpStream:
-        loop = asyncio.get_running_loop()
-        deadline_s = loop.time() + self._timeout_s
-        credentials = self._access.credentials
-        if credentials.is_due():
-            await credentials.prepare()
-        message = self._message("GET", path, b"", JSON, JSON, loop.time())
-        used_serial = credentials.serial
-        connection = await self._connect(deadline_s)
-        stream = HttpStream(connection)
-        try:
-            answer = await self._sent("GET", connection, message, deadline_s)
-        except asyncio.CancelledError:
-            connection.abort()
-            raise
-        if 200 <= answer.status < 300:
+        async def connected(deadline_s: float) -> HttpConnection:
+            connection = await self._connect(deadline_s)
             self._streaming.add(connection)
-            return stream
-        connection.abort()
-        error = error_from_answer(answer.status, answer.body, answer.retry_after_s)
-        if isinstance(error, Unauthorized):
-            # The next attempt has what there is by then.
-            await credentials.renew(used_serial, loop.time())
-        raise error
+            streams.append(HttpStream(connection))
+            return connection
+
+        await self.request("GET", path, connected=connected)
+        return streams[-1]
 
 
 class LineSplitter:

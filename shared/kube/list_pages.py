@@ -1,11 +1,11 @@
 """A whole list, page by page: a large cluster would be one answer of gigabytes."""
 
 from collections.abc import AsyncIterator
-from urllib.parse import quote
+from urllib.parse import urlencode
 
+from shared.errors import UNDECODABLE
 from shared.kube.api_client import JSON, ApiClient
-from shared.kube.api_errors import ProtocolViolation, read_answer
-from shared.kube.decode import RawPage, raw_page_decoder
+from shared.kube.decode import RawPage, UnreadableAnswerError, raw_page_decoder
 
 
 async def list_pages(
@@ -17,19 +17,21 @@ async def list_pages(
     field_selector: str = "",
     accept: str = JSON,
 ) -> AsyncIterator[RawPage]:
-    """All of a list; ApiError or TransportError where it cannot be had whole."""
-    place, token = "", ""
-    query = f"limit={page_size}"
-    if field_selector:
-        query += f"&fieldSelector={quote(field_selector)}"
+    """All of a list, on one page if `page_size` is 0; ApiError, TransportError or UnreadableAnswerError
+    where it cannot be had whole."""
+    token = ""
     while True:
-        where = f"{path}?{query}{place}"
-        answer = await api.request("GET", where, accept=accept, timeout_s=timeout_s)
-        page = read_answer(raw_page_decoder, answer.body)
+        query = {"limit": page_size, "fieldSelector": field_selector, "continue": token}
+        where = f"{path}?{urlencode({name: value for name, value in query.items() if value})}"
+        body = (await api.request("GET", where, accept=accept, timeout_s=timeout_s)).body
+        try:
+            page = raw_page_decoder.decode(body)
+        except UNDECODABLE as error:
+            raise UnreadableAnswerError(f"list of {path}", str(error)) from error
+        page.body = body
         yield page
         former, token = token, page.metadata.continue_token
         if not token:
             return
         if token == former:
-            raise ProtocolViolation(f"{path}: a page is followed by itself")
-        place = f"&continue={quote(token)}"
+            raise UnreadableAnswerError(f"list of {path}", "a page is followed by itself")

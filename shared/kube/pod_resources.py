@@ -73,23 +73,17 @@ def fit_filter_requests(template: PodTemplate) -> PodRequests:
     return _requests(template, None)
 
 
-def fit_score_requests(template: PodTemplate) -> dict[str, int]:
+def fit_score_requests(template: PodTemplate, requests: PodRequests) -> dict[str, int]:
     """What NodeResourcesFit's score (all strategies) adds for a pod that is to be scheduled: cpu in
-    milli units, all others in whole ones."""
-    if is_plain(template):
-        _, total = _plain_totals(template)
-    else:
-        total = _total(template, None, _DEFAULT_NANOS, {})
+    milli units, all others in whole ones. `requests`: what it takes away from its node."""
+    if _is_plain(template):
+        defaulted = {CPU: requests.nonzero_milli_cpu, MEMORY: requests.nonzero_memory_bytes}
+        return {**requests.amounts, **defaulted}
+    total = _total(template, None, _DEFAULT_NANOS, {})
     amounts = {name: quantity.value_of_nanos(amount) for name, amount in total.items()}
     if CPU in total:
         amounts[CPU] = quantity.milli_value_of_nanos(total[CPU])
     return amounts
-
-
-def plain_score_requests(requests: PodRequests) -> dict[str, int]:
-    """The same of a plain pod (`is_plain`), whose requests have been added up before."""
-    defaulted = {CPU: requests.nonzero_milli_cpu, MEMORY: requests.nonzero_memory_bytes}
-    return {**requests.amounts, **defaulted}
 
 
 def exact_requests(template: PodTemplate) -> Nanos:
@@ -139,7 +133,7 @@ def host_ports(template: PodTemplate) -> frozenset[tuple[str, str, int]]:
 
 
 def _requests(template: PodTemplate, status: PodStatus | None) -> PodRequests:
-    if is_plain(template):
+    if _is_plain(template):
         total, nonzero = _plain_totals(template)
     else:
         pod_level = _pod_level(template, status)
@@ -162,7 +156,7 @@ def _requests(template: PodTemplate, status: PodStatus | None) -> PodRequests:
     )
 
 
-def is_plain(template: PodTemplate) -> bool:
+def _is_plain(template: PodTemplate) -> bool:
     """Only containers ask for something, and they run all at once: as for nearly every pod."""
     spec = template.spec
     has_more = spec.init_containers or spec.overhead or spec.resources or template.status

@@ -8,8 +8,10 @@ tunnel, also for an API server without TLS.
 import asyncio
 import base64
 import ipaddress
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from typing import Final
 from urllib.parse import unquote
 
 from shared import shown
@@ -18,6 +20,7 @@ from shared.kube.api_errors import ConnectFailed
 from shared.kube.cluster_access import ClusterAccess, split_url
 from shared.limits import PROXY_HEAD_BYTES_MAX
 
+_SUCCESS: Final = re.compile(r"HTTP/1\.\S*\s+2")
 _Address = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
@@ -33,18 +36,29 @@ class Proxy:
 
         Raises `ConnectFailed` when the proxy refuses, `OSError` when it cannot be reached.
         """
-        loop = asyncio.get_running_loop()
-        transport, waiting = await loop.create_connection(_TunnelHead, self.host, self.port)
+        head = asyncio.StreamReader(PROXY_HEAD_BYTES_MAX)
+        transport, _ = await asyncio.get_running_loop().create_connection(
+            lambda: asyncio.StreamReaderProtocol(head), self.host, self.port
+        )
         target = f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
         lines = [f"CONNECT {target} HTTP/1.1", f"Host: {target}", "User-Agent: berth"]
         if self.authorization:
             lines.append(f"Proxy-Authorization: {self.authorization}")
         try:
             transport.write("\r\n".join([*lines, "", ""]).encode())
-            _check(self, await waiting.answered)
+            answer = await head.readuntil(b"\r\n\r\n")
+        except (asyncio.IncompleteReadError, asyncio.LimitOverrunError) as error:
+            transport.abort()
+            raise ConnectFailed(
+                f"the proxy closed the connection, or has no end ({error})"
+            ) from error
         except BaseException:
             transport.abort()
             raise
+        status_line = answer.partition(b"\r\n")[0].decode("latin-1")
+        if _SUCCESS.match(status_line) is None:
+            transport.abort()
+            raise ConnectFailed(f"proxy {self.host}:{self.port} refused: {status_line!r}")
         return transport
 
 
@@ -125,31 +139,3 @@ def _address(text: str) -> _Address | None:
         return ipaddress.ip_address(text)
     except ValueError:
         return None
-
-
-# The tunnel ---------------------------------------------------------------------------------------
-
-
-class _TunnelHead(asyncio.Protocol):
-    """Waits for the proxy's answer. Nothing comes after it until we have spoken."""
-
-    def __init__(self) -> None:
-        self.answered: asyncio.Future[bytes] = asyncio.get_running_loop().create_future()
-        self._received = b""
-
-    def data_received(self, data: bytes) -> None:
-        self._received += data
-        head, end, _ = self._received.partition(b"\r\n\r\n")
-        if (end or len(self._received) > PROXY_HEAD_BYTES_MAX) and not self.answered.done():
-            self.answered.set_result(head)
-
-    def connection_lost(self, exc: Exception | None) -> None:
-        if not self.answered.done():
-            self.answered.set_exception(ConnectFailed(f"the proxy closed the connection ({exc})"))
-
-
-def _check(proxy: Proxy, head: bytes) -> None:
-    status_line = head.partition(b"\r\n")[0].decode("latin-1")
-    parts = status_line.split(maxsplit=2)
-    if len(parts) < 2 or not parts[0].startswith("HTTP/1.") or not parts[1].startswith("2"):
-        raise ConnectFailed(f"proxy {proxy.host}:{proxy.port} refused: {status_line!r}")

@@ -245,12 +245,6 @@ def _big_negative_value(amount: int, divisor: int) -> int:
     return quotient + (abs(wrapped) % divisor != 0)
 
 
-def rounded_up_to_milli(quantity: ExactQuantity) -> ExactQuantity:
-    """What the API server stores for a stated request or allocatable."""
-    millis = _divide_up(quantity.nanos, NANOS_PER_MILLI)
-    return ExactQuantity(millis * NANOS_PER_MILLI, quantity.format)
-
-
 def canonical(quantity: ExactQuantity) -> str:
     """The text that the API server writes back for this quantity."""
     if quantity.nanos == 0:

@@ -1,11 +1,19 @@
 """The kinds of objects that berth watches, once: names, paths, types.
 
 Everything that speaks of a kind (watches, decoding, `ObjectChanged.kind`, logs) names it by its
-plural as it stands here; those that plugins name are in `custom_resources.py`.
+plural as it stands here.
+
+Resources that berth does not know, of whose changes a plugin wants to hear, are named by their plural,
+version and group, as in `foos.v1.example.com`; with a dot at the end, in the group without a name. Their
+objects are listed, watched and kept as those of all other kinds, under that name, but as the text that
+the API server wrote: whoever asks has it decoded, and nobody else (addAllEventHandlers in
+pkg/scheduler/eventhandlers.go, and ParseResourceArg in
+staging/src/k8s.io/apimachinery/pkg/runtime/schema/group_version.go, v1.36.2).
 """
 
+import re
 from collections.abc import Mapping
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +28,7 @@ from shared.kube.api.core_v1 import (
     Service,
 )
 from shared.kube.api.core_v1_parts import PersistentVolume
+from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
@@ -40,7 +49,7 @@ class ResourceKind(msgspec.Struct, frozen=True):
     """Path of the group and version, e.g. "/apis/apps/v1"."""
     struct_type: type[ApiObject]
     is_namespaced: bool | None
-    """None: nobody knows (`custom_resources.py`)."""
+    """None: nobody knows, of a resource that only a plugin names."""
     without_it: str = ""
     """What follows where the server does not serve the kind, or not to us: berth decides as if there
     were no such objects, and says this (`KindUnavailable`). Empty: nothing is scheduled without it."""
@@ -137,3 +146,39 @@ ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
 )
 
 KINDS_BY_PLURAL: Final[Mapping[str, ResourceKind]] = {kind.plural: kind for kind in ALL_KINDS}
+
+# What plugins name ---------------------------------------------------------------------------------
+
+_LABEL: Final = r"[a-z0-9]([-a-z0-9]*[a-z0-9])?"
+_NAME: Final = re.compile(rf"{_LABEL}\.{_LABEL}\.({_LABEL}(\.{_LABEL})*)?")
+
+
+class CustomObject(NamedObject):
+    content: bytes = b""
+    """All of it, as JSON."""
+
+    def decoded(self, kind: Any = Any) -> Any:
+        """The object, as it is or as the struct that is asked for."""
+        return msgspec.json.decode(self.content, type=kind)
+
+
+def is_custom(plural: str) -> bool:
+    """The plurals of the kinds that are known have no dot."""
+    return "." in plural
+
+
+def is_custom_name(name: str) -> bool:
+    """Whether it can be the name of a resource."""
+    return _NAME.fullmatch(name) is not None
+
+
+def custom_kind(name: str) -> ResourceKind:
+    """How it is reached."""
+    _, version, group = name.split(".", 2)
+    return ResourceKind(
+        name,
+        f"/apis/{group}/{version}" if group else f"/api/{version}",
+        CustomObject,
+        None,
+        without_it="pods wait that only a change of one of them would help",
+    )

@@ -16,7 +16,7 @@ from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Verdicts, single_reason
-from shared.kube.custom_resources import CustomObject
+from shared.kube.resources import CustomObject
 from tests.support.live import LiveBerth, SharedBerth, configuration, enabled, profile, tell
 
 pytestmark = pytest.mark.integration

@@ -196,10 +196,8 @@ def test_an_object_becomes_unreadable_and_goes() -> None:
         ),
     )
     assert play(plan).failure is None
-    found = "                    decoded = self._named_only(event.object) or decoded\n"
-    assert (
-        kind_of_failure(plan, "shared.kube.decode", found, "                    pass\n") == "kept"
-    )
+    found = "            if is_gone and meta.name and meta.uid:\n"
+    assert kind_of_failure(plan, "shared.kube.decode", found, "            if False:\n") == "kept"
 
 
 def test_who_matters_least_has_to_go() -> None:

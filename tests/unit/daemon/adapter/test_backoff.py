@@ -2,7 +2,7 @@
 
 import random
 
-from daemon.adapter.watch_backoff import FIRST_S, MAX_S, Backoff
+from daemon.adapter.kind_watch import FIRST_S, MAX_S, Backoff
 
 
 def test_delays_double_up_to_a_bound_with_jitter() -> None:

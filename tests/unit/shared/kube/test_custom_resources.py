@@ -8,9 +8,8 @@ import pytest
 
 from daemon.adapter.api_source import watched_kinds
 from daemon.adapter.kind_feed import KindFeed
-from shared.kube.custom_resources import CustomObject, custom_kind, is_custom, is_custom_name
 from shared.kube.decode import decode_object
-from shared.kube.resources import ALL_KINDS
+from shared.kube.resources import ALL_KINDS, CustomObject, custom_kind, is_custom, is_custom_name
 from shared.messages.to_owner import (
     AdapterMessage,
     ObjectChanged,

@@ -7,15 +7,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.kube.api.core_v1 import Node, Pod
-from shared.kube.api_errors import Expired, ServerError
+from shared.kube.api.core_v1 import ApiObject, Node, Pod
+from shared.kube.api_errors import ApiError, Expired, ServerError
 from shared.kube.decode import (
     Bookmark,
     KindDecoder,
     ObjectEvent,
     RejectedObject,
-    UnreadableListError,
-    WatchFailure,
+    UnreadableAnswerError,
 )
 from shared.kube.resources import ALL_KINDS, NODES, PODS
 
@@ -37,23 +36,28 @@ def pod(name: str, **fields: Any) -> dict[str, Any]:
     return {"metadata": meta, **fields}
 
 
+def names_of(items: list[ApiObject | RejectedObject]) -> list[str]:
+    return [
+        item.where if isinstance(item, RejectedObject) else item.metadata.name for item in items
+    ]
+
+
 def test_a_page_is_decoded_with_its_continue_token() -> None:
-    page = PODS_DECODER.page(page_of(pod("a"), pod("b"), **{"continue": "next"}))
-    assert [item.metadata.name for item in page.items] == ["a", "b"]
-    assert (page.resource_version, page.continue_token, page.rejected) == ("9", "next", [])
+    items, meta = PODS_DECODER.page(page_of(pod("a"), pod("b"), **{"continue": "next"}))
+    assert names_of(items) == ["a", "b"]
+    assert (meta.resource_version, meta.continue_token) == ("9", "next")
 
 
 def test_an_empty_list_may_be_null() -> None:
-    assert PODS_DECODER.page(b'{"metadata":{"resourceVersion":"3"},"items":null}').items == []
+    assert PODS_DECODER.page(b'{"metadata":{"resourceVersion":"3"},"items":null}')[0] == []
 
 
 def test_one_malformed_object_costs_itself_only() -> None:
     bad = pod("bad", spec={"priority": "high"})
-    page = PODS_DECODER.page(page_of(pod("a"), bad, pod("b")))
-    assert [item.metadata.name for item in page.items] == ["a", "b"]
-    assert page.rejected == [
-        RejectedObject("ns/bad", "Expected `int | null`, got `str` - at `$.spec.priority`", "5")
-    ]
+    first, rejected, last = PODS_DECODER.page(page_of(pod("a"), bad, pod("b")))[0]
+    assert names_of([first, last]) == ["a", "b"]
+    problem = "Expected `int | null`, got `str` - at `$.spec.priority`"
+    assert rejected == RejectedObject("ns/bad", problem, "5")
 
 
 @pytest.mark.parametrize(
@@ -62,12 +66,14 @@ def test_one_malformed_object_costs_itself_only() -> None:
         ("text", "item 0 of a list page"),
         (None, "item 0 of a list page"),
         ({"metadata": 7}, "item 0 of a list page"),
-        ({"metadata": {"name": ["x"]}}, "['x']"),
+        ({"metadata": {"name": ["x"]}}, "item 0 of a list page"),
+        ({"metadata": {"name": ["x"], "namespace": "ns"}}, "ns/"),
         ({"metadata": {"name": "x", "labels": 3}}, "x"),
     ],
 )
 def test_objects_are_named_as_far_as_can_be_told(item: Any, where: str) -> None:
-    (rejected,) = PODS_DECODER.page(page_of(item)).rejected
+    ((rejected,), _) = PODS_DECODER.page(page_of(item))
+    assert isinstance(rejected, RejectedObject)
     assert rejected.where == where
 
 
@@ -75,7 +81,7 @@ def test_objects_are_named_as_far_as_can_be_told(item: Any, where: str) -> None:
     "body", [b"", b"{", b"null", b"[]", b'{"items":[]}', b'{"items":{},"metadata":{}}', b"\xff"]
 )
 def test_what_is_no_list_is_an_error(body: bytes) -> None:
-    with pytest.raises(UnreadableListError, match="list of pods"):
+    with pytest.raises(UnreadableAnswerError, match="list of pods"):
         PODS_DECODER.page(body)
 
 
@@ -99,6 +105,11 @@ def test_a_bookmark_is_no_object_of_its_kind() -> None:
     assert PODS_DECODER.line(line_of("BOOKMARK", bare)) == Bookmark("249", False)
 
 
+def test_a_bookmark_without_a_version_says_nothing() -> None:
+    event = PODS_DECODER.line(line_of("BOOKMARK", {"metadata": {}}))
+    assert isinstance(event, RejectedObject)
+
+
 def test_the_bookmark_that_ends_the_initial_events() -> None:
     meta = {"resourceVersion": "7", "annotations": {"k8s.io/initial-events-end": "true"}}
     assert PODS_DECODER.line(line_of("BOOKMARK", {"metadata": meta})) == Bookmark("7", True)
@@ -107,14 +118,12 @@ def test_the_bookmark_that_ends_the_initial_events() -> None:
 def test_an_error_in_the_stream_is_typed_by_its_reason() -> None:
     status = {"kind": "Status", "status": "Failure", "message": "too old", "reason": "Expired"}
     event = PODS_DECODER.line(line_of("ERROR", {**status, "code": 410}))
-    assert isinstance(event, WatchFailure)
-    assert isinstance(event.error, Expired)
+    assert isinstance(event, Expired)
 
 
 def test_an_error_that_is_no_status_is_an_error_all_the_same() -> None:
     event = PODS_DECODER.line(line_of("ERROR", {"code": "x"}))
-    assert isinstance(event, WatchFailure)
-    assert isinstance(event.error, ServerError)
+    assert isinstance(event, ServerError)
 
 
 def test_a_malformed_object_in_a_watch_is_named_and_keeps_its_version() -> None:
@@ -143,23 +152,22 @@ def test_an_unknown_event_type_is_reported() -> None:
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"x", b'{"type":"ADDED"}', b"\xff\xfe"])
 def test_a_line_that_cannot_be_read_says_so(line: bytes) -> None:
-    event = PODS_DECODER.line(line)
-    assert isinstance(event, RejectedObject)
-    assert event.is_unreadable
+    with pytest.raises(UnreadableAnswerError, match="pods: a watch line of"):
+        PODS_DECODER.line(line)
 
 
 def test_text_that_is_not_utf8_costs_its_object_only() -> None:
     body = page_of(pod("a"), pod("b")).replace(b'"uid-a"', b'"\xff"')
-    page = PODS_DECODER.page(body)
-    assert [item.metadata.name for item in page.items] == ["b"]
-    assert len(page.rejected) == 1
+    (rejected, kept), _ = PODS_DECODER.page(body)
+    assert isinstance(rejected, RejectedObject)
+    assert names_of([kept]) == ["b"]
 
 
 @pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.plural)
 def test_every_kind_decodes_a_bare_object(kind: Any) -> None:
     decoder = KindDecoder(kind)
-    page = decoder.page(page_of({"metadata": {"name": "x", "creationTimestamp": None}}))
-    assert [type(item) for item in page.items] == [kind.struct_type]
+    items, _ = decoder.page(page_of({"metadata": {"name": "x", "creationTimestamp": None}}))
+    assert [type(item) for item in items] == [kind.struct_type]
     event = decoder.line(line_of("ADDED", {"metadata": {"name": "x"}}))
     assert isinstance(event, ObjectEvent)
     assert isinstance(event.object, kind.struct_type)
@@ -168,9 +176,9 @@ def test_every_kind_decodes_a_bare_object(kind: Any) -> None:
 def test_what_is_nested_without_end_is_refused_like_anything_else() -> None:
     deep = b"[" * 100_000 + b"]" * 100_000
     body = b'{"metadata":{"name":"x","unknown":' + deep + b"}}"
-    event = PODS_DECODER.line(b'{"type":"ADDED","object":' + body + b"}")
-    assert isinstance(event, RejectedObject)
-    with pytest.raises(UnreadableListError):
+    with pytest.raises(UnreadableAnswerError):
+        PODS_DECODER.line(b'{"type":"ADDED","object":' + body + b"}")
+    with pytest.raises(UnreadableAnswerError):
         PODS_DECODER.page(b'{"metadata":{},"items":[' + body + b"]}")
 
 
@@ -190,21 +198,27 @@ json_values = st.recursive(
 )
 
 
+def event_or_reason(line: bytes) -> Any:
+    try:
+        return PODS_DECODER.line(line)
+    except UnreadableAnswerError as error:
+        return error
+
+
 @given(json_values)
 def test_whatever_is_sent_is_an_event_or_a_reason(value: Any) -> None:
     body = json.dumps(value).encode()
     for event_type in ("ADDED", "BOOKMARK", "ERROR", "ELSE"):
         event = PODS_DECODER.line(line_of(event_type, value))
-        assert isinstance(event, ObjectEvent | Bookmark | WatchFailure | RejectedObject)
-    assert PODS_DECODER.line(body) is not None
-    page = PODS_DECODER.page(page_of(value, pod("good")))
-    assert page.items[-1].metadata.name == "good"
-    assert len(page.items) + len(page.rejected) == 2
+        assert isinstance(event, ObjectEvent | Bookmark | ApiError | RejectedObject)
+    assert event_or_reason(body)
+    _, good = PODS_DECODER.page(page_of(value, pod("good")))[0]
+    assert names_of([good]) == ["good"]
 
 
 @given(st.binary(max_size=50))
 def test_any_bytes_are_an_event_or_a_reason(line: bytes) -> None:
-    assert PODS_DECODER.line(line) is not None
+    assert event_or_reason(line)
 
 
 def test_plugins_of_others_find_fields_that_no_plugin_of_ours_reads() -> None:
@@ -213,13 +227,13 @@ def test_plugins_of_others_find_fields_that_no_plugin_of_ours_reads() -> None:
         "os": {"name": "linux"},
         "terminationGracePeriodSeconds": 5,
     }
-    (found,) = KindDecoder(PODS).page(page_of(pod("p", spec=spec))).items
+    ((found,), _) = KindDecoder(PODS).page(page_of(pod("p", spec=spec)))
     assert isinstance(found, Pod)
     assert found.spec.priority_class_name == "gold"
     assert found.spec.os is not None
     assert found.spec.os.name == "linux"
     assert found.spec.termination_grace_period_seconds == 5
     node = {"metadata": {"name": "n"}, "status": {"capacity": {"cpu": "4"}}}
-    (found_node,) = KindDecoder(NODES).page(page_of(node)).items
+    ((found_node,), _) = KindDecoder(NODES).page(page_of(node))
     assert isinstance(found_node, Node)
     assert found_node.status.capacity == {"cpu": "4"}

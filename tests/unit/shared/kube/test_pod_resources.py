@@ -167,7 +167,7 @@ def test_overhead_is_added_to_everything() -> None:
     assert requests.amounts["cpu"] == 1250
     assert requests.amounts["memory"] == 2**20
     assert requests.nonzero_memory_bytes == DEFAULT_MEMORY_BYTES + 2**20
-    assert fit_score_requests(template)["cpu"] == 1250
+    assert fit_score_requests(template, pod_requests(template))["cpu"] == 1250
 
 
 def test_pod_level_requests_replace_the_sum_except_in_the_fit_score() -> None:
@@ -175,7 +175,7 @@ def test_pod_level_requests_replace_the_sum_except_in_the_fit_score() -> None:
     assert pod_requests(template).amounts["cpu"] == 3000
     assert pod_requests(template).of("example.com/gpu") == 0
     assert fit_filter_requests(template).amounts["cpu"] == 3000
-    assert fit_score_requests(template)["cpu"] == 1000
+    assert fit_score_requests(template, pod_requests(template))["cpu"] == 1000
 
 
 def test_with_pod_level_requests_only_what_nobody_states_has_a_default() -> None:
@@ -207,7 +207,7 @@ def test_an_infeasible_resize_leaves_the_wish_out() -> None:
     assert pod_requests(template).amounts["cpu"] == 2000
     # A pod that is to be scheduled is judged by what it wants.
     assert fit_filter_requests(template).amounts["cpu"] == 4000
-    assert fit_score_requests(template)["cpu"] == 4000
+    assert fit_score_requests(template, pod_requests(template))["cpu"] == 4000
 
 
 def test_allocated_resources_alone_do_not_count() -> None:
