@@ -348,15 +348,18 @@ class _Replay:
     def _evict(self, uid: str) -> None:
         """Does to a victim what the scenario says."""
         victim = self._processes.shown_pod(uid)
-        if victim is None or self._scenario.preemption_mode == "none":
-            return
-        if self._scenario.preemption_mode == "evict":
-            deletion = PodDeleted(victim)
-            if deletion not in self._to_tell:
-                self._to_tell.append(deletion)
+        if victim is None:
             return
         going = msgspec.structs.replace(victim, deleted=_time(0), is_preempted=True)
-        self._to_tell.append(PodChanged(going))
+        becomes: dict[str, list[AdapterMessage]] = {
+            # The owner takes it for one that goes, unless it hears of it anew.
+            "none": [PodDeleted(victim), PodChanged(victim)],
+            "nominate": [PodChanged(going)],
+            "evict": [PodDeleted(victim)],
+        }
+        changes = becomes[self._scenario.preemption_mode]
+        if changes[0] not in self._to_tell:
+            self._to_tell += changes
 
     def _nominate(self, line: Nominated) -> None:
         """A nomination of another pod is ended by a preemptor."""
@@ -395,10 +398,9 @@ class _Replay:
             pending.record = msgspec.structs.replace(
                 pending.record, nominated_node_name=held.nominated_node
             )
-        if self._scenario.preemption_mode == "evict":
-            # Those that were going away already are not ordered to go, and are gone nevertheless.
-            for uid in held.awaited_victims:
-                self._evict(uid)
+        # Those that were going away already are not ordered to go, and are victims nevertheless.
+        for uid in held.awaited_victims:
+            self._evict(uid)
         if line.reason != "Unschedulable":
             return {"result": "error", "message": line.message}
         decision: Json = {"result": "unschedulable", **self._after_filters(line.message, held)}

@@ -253,8 +253,10 @@ def main(argv: Sequence[str] | None = None) -> int:
     parser.add_argument("--first", type=int, default=0, metavar="N", help="begin at this one")
     options = parser.parse_args(argv)
     if options.generate is not None:
-        if options.generate < 1 or options.first < 0 or options.paths:
-            parser.error("--generate takes at least 1, and neither files nor a negative --first")
+        if options.generate < 1 or options.first < 0 or options.paths or options.pipeline:
+            parser.error(
+                "--generate takes at least 1, and neither files nor --pipeline nor a negative --first"
+            )
         return run_generated(options.seed, options.first, options.generate)
     if not options.paths:
         parser.error("FILE_OR_FOLDER or --generate is missing")

@@ -7,7 +7,7 @@ import gzip
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Literal
 
 import msgspec
 
@@ -122,7 +122,7 @@ class Scenario(msgspec.Struct, forbid_unknown_fields=True):
     """`namespace/name` in the order of attempts; None: each pending pod once, in order."""
     changes: list[Change] = []
     """What happens to the cluster between attempts."""
-    preemption_mode: str = "nominate"
+    preemption_mode: Literal["none", "nominate", "evict"] = "nominate"
     feature_gates: dict[str, bool] = {}
     answers: list[dict[str, Any]] = []
     """What the configuration's extenders answer, each in turn."""

@@ -29,7 +29,7 @@ FAMILIES = {
     "gate-storage-scoring": 60,
     "gate-taint-comparison": 60,
     "corner": 72,
-    "found": 28,
+    "found": 30,
     "dra": 100,
     "dra-advanced": 100,
     "mixed": 100,
