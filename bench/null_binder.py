@@ -15,7 +15,7 @@ from typing import Any, Final, assert_never
 import msgspec
 
 from bench.sync_peer import SyncPeer, sync_binder_peer
-from shared.child_plan import child_start
+from shared.child_plan import child_start, watch_for_end
 from shared.clock import Clock, SystemClock
 from shared.config import load_configuration
 from shared.errors import OperationalError
@@ -43,8 +43,7 @@ from shared.messages.to_binder import (
 )
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.log import EventLog
-from shared.transport.connection import Connected
-from shared.transport.parent import watch_for_end
+from shared.transport.channels import Connected
 from workers.binder.bind_call import NotBound, Outcome
 from workers.binder.extender_bind import ExtenderBinder
 

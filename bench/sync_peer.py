@@ -15,9 +15,8 @@ from shared.messages.codec import Codec
 from shared.messages.from_binder import FROM_BINDER, FromBinder
 from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, AdapterBatch, ToAdapter
-from shared.transport.channels import Channel
-from shared.transport.connection import RECONNECT_MS, Connected, note_dropped
-from shared.transport.local_stream import LocalStream, connected_stream
+from shared.transport.channels import RECONNECT_MS, Channel, Connected
+from shared.transport.local_stream import LocalStream, connected_stream, note_dropped
 from shared.transport.sockets import Poller
 
 In = TypeVar("In")

@@ -268,10 +268,10 @@ def _run(parsed: argparse.Namespace) -> int:
 
 
 def _status(parsed: argparse.Namespace) -> int:
-    from daemon.commands.show_status import read_status, status_json, status_lines
+    from daemon.commands.show_status import read_status, status_for_programs, status_lines
 
     status = read_status(parsed.runtime_dir)
-    show([status_json(status)] if parsed.json else status_lines(status))
+    show([as_json(status_for_programs(status))] if parsed.json else status_lines(status))
     return exit_codes.OK
 
 

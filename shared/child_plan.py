@@ -7,10 +7,18 @@ child takes what concerns it (`ChildStart`). So each option is declared, and che
 Binders find in it what the configuration comes to for them (`BindingPlan`), made by who knows all
 plugins: so a binder reads no configuration and makes no in-tree plugin. It knows these by name, and of
 what they do it has its own part.
+
+A process is told to stop by a signal, or by its lifeline: the supervisor keeps the writing end of a
+pipe, and each child has the reading end (option `--lifeline-fd`). Nothing is ever written. When the
+supervisor ends, however it does, the kernel closes its end, the other becomes readable, and the child
+stops. No polling, and no race with a process id that is used again, as with `os.getppid`. No child has
+the writing end, which would keep its siblings alive.
 """
 
 import argparse
 import asyncio
+import os
+import signal
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -24,7 +32,6 @@ from shared.errors import ConfigurationError, OperationalError
 from shared.runtime_options import LeaderElection, RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.lease_gate import GATE_NAME, LeaseGate
-from shared.transport.parent import STOP_SIGNALS, Lifeline, add_options
 
 if TYPE_CHECKING:
     from shared.kube.cluster_access import ClusterAccess  # The owner speaks to no API server.
@@ -34,6 +41,8 @@ PLAN_NAME: Final = "children.msgpack"
 PLAN_VERSION: Final = 9
 """Greater with each change of what is in the file: a child of an installation that was replaced under a
 running berth says so, instead of taking a default for what is missing."""
+
+STOP_SIGNALS: Final = (signal.SIGTERM, signal.SIGINT)
 
 log = EventLog("child")
 
@@ -50,7 +59,6 @@ class ProfileBinding(msgspec.Struct, frozen=True, kw_only=True):
 
 class BindingPlan(msgspec.Struct, frozen=True, kw_only=True):
     qps: float = 0.0
-    """With `burst` as in `clientConnection`, of all binders together."""
     burst: int = 0
     profiles: Mapping[str, ProfileBinding] = {}
     """By schedulerName; the others bind by DefaultBinder alone."""
@@ -67,9 +75,7 @@ class ChildPlan(msgspec.Struct, frozen=True, kw_only=True):
     """With what the configuration says of the same things; `config` is the copy that was checked."""
     binding: BindingPlan = BindingPlan()
     election: LeaderElection | None = None
-    """None: nobody is elected."""
     identity: str = ""
-    """Of this berth in elections."""
     breaks_ties_by_name: bool = False
     """Scorers take the first by name of nodes that are equally good, for comparisons with recorded
     decisions; False: by the seed."""
@@ -144,7 +150,6 @@ class ChildStart(NamedTuple):
     lifeline_fd: int | None
     heartbeat_fd: int | None
     careful: frozenset[int] | None
-    """See `InHand`; None: nothing needs to be said."""
 
     @property
     def options(self) -> RuntimeOptions:
@@ -170,13 +175,53 @@ class ChildStart(NamedTuple):
         """For event loops: `stop` when told to, `orphaned` (or `stop`) when the supervisor is gone."""
         for number in STOP_SIGNALS:
             loop.add_signal_handler(number, stop)
-        if self.lifeline_fd is not None:
-            Lifeline(self.lifeline_fd).call_when_cut(loop, orphaned or stop)
+        lifeline_fd = self.lifeline_fd
+
+        def cut(fd: int) -> None:
+            loop.remove_reader(fd)
+            (orphaned or stop)()
+
+        if lifeline_fd is not None:
+            loop.add_reader(lifeline_fd, cut, lifeline_fd)
 
     def gate(self, clock: Clock) -> LeaseGate | None:
         """Says until when this berth may write; None where nobody is elected."""
         path = self.runtime_dir / GATE_NAME
         return LeaseGate(path, clock) if self.plan.is_candidate else None
+
+
+def add_options(parser: argparse.ArgumentParser) -> None:
+    """What the supervisor gives each child."""
+    parser.add_argument("--lifeline-fd", type=int, help="pipe that ends with the supervisor")
+    parser.add_argument("--heartbeat-fd", type=int, help="see shared/transport/heartbeat.py")
+    parser.add_argument(
+        "--careful",
+        type=_numbers,
+        metavar="N,N,...",
+        help="say which object is in hand, and go without these (shared/in_hand.py)",
+    )
+
+
+def _numbers(text: str) -> frozenset[int]:
+    return frozenset(int(number) for number in text.split(",") if number)
+
+
+def watch_for_end(
+    lifeline_fd: int | None, watch_fd: Callable[[int], Callable[[], bool]]
+) -> Callable[[], bool]:
+    """Has a poll wake up when the process is to end (by a signal, or since the supervisor is gone), and
+    returns what says so after each wait. From the main thread. `watch_fd` returns what says whether the
+    descriptor was readable at the last."""
+    signals: list[int] = []
+    fd, wakeup_fd = os.pipe2(os.O_NONBLOCK | os.O_CLOEXEC)
+    signal.set_wakeup_fd(wakeup_fd)
+    for each in STOP_SIGNALS:
+        signal.signal(each, lambda number, _: signals.append(number))
+    watch_fd(fd)
+    if lifeline_fd is None:
+        return lambda: bool(signals)
+    is_cut = watch_fd(lifeline_fd)
+    return lambda: bool(signals) or is_cut()
 
 
 def child_start(role: str, arguments: list[str], *, is_one_of_many: bool = False) -> ChildStart:

@@ -72,14 +72,12 @@ class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
     """At least one; names are distinct. `percentage_of_nodes_to_score` is the profile's own, or
     else that of the file."""
     parallelism: int = 16
-    """The most scoring workers that may run; kube-scheduler's goroutines per pod."""
     pod_initial_backoff_s: float = POD_INITIAL_BACKOFF_S
     """After the first failed attempt; doubles with each further one."""
     pod_max_backoff_s: float = POD_MAX_BACKOFF_S
     client_connection: ClientConnection = ClientConnection()
     leader_election: LeaderElection = LeaderElection()
     extenders: tuple[ExtenderConfig, ...] = ()
-    """In the order in which they are called."""
     notes: tuple[str, ...] = ()
     """Settings that were accepted and have no effect, each with the reason."""
 
@@ -278,7 +276,6 @@ def _profile(field: Field, fallback_name: str, percentage: int | None) -> Profil
 
 
 _WEIGHED: Final = (MULTI_POINT, "score", "placementScore")
-"""Where a weight counts."""
 
 
 def _plugins(field: Field) -> dict[str, PluginSet]:

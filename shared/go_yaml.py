@@ -95,7 +95,6 @@ class _Constructor(SafeConstructor):
         return made
 
     def scalar(self, node: yaml.Node) -> Any:
-        """A scalar of one of the kinds that a plain one may be."""
         wanted, given = node.tag.removeprefix(_TAG), _plain(node.value)
         if wanted == "float" and type(given) is int:
             return given

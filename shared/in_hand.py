@@ -20,8 +20,6 @@ WHY: Final = (
 
 
 class InHand:
-    """For a process that is careful."""
-
     def __init__(self, say: Callable[[int], None], left_out: Collection[int] = ()) -> None:
         """`say` is told what is in hand now; 0: nothing."""
         self._say = say
@@ -58,5 +56,5 @@ def number_of(content: bytes) -> int:
 
 
 def option_of(left_out: Collection[int]) -> list[str]:
-    """The option with which a process is careful (`shared/transport/parent.py`)."""
+    """The option with which a process is careful (`shared/child_plan.py`)."""
     return ["--careful", ",".join(map(str, left_out))]

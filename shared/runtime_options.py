@@ -18,7 +18,6 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
 
     bind_address: str = "0.0.0.0"  # noqa: S104 - kube-scheduler's; others than probes need an identity.
     secure_port: int = 10259
-    """0: nothing is served."""
     cert_dir: str = ""
     """Holds kube-scheduler.crt and kube-scheduler.key, which are made there if they are missing.
     Empty: they are made anew in the runtime directory at each start."""
@@ -32,12 +31,10 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Clients with a certificate of these authorities are whom it names. Empty: the cluster's
     authority is looked up, see `authentication_skip_lookup`."""
     endpoints_token_file: str = ""
-    """Whoever has the bearer token that it holds may read everything; nobody else is asked about."""
     authentication_kubeconfig: str = ""
     """Of the API server that is asked who has a token (TokenReview). Empty: the pod's service account,
     if there is one; else nobody is known."""
     authentication_skip_lookup: bool = False
-    """Do not look the cluster's client authority up (kube-system/extension-apiserver-authentication)."""
     authentication_tolerate_lookup_failure: bool = True
     authentication_token_webhook_cache_ttl_s: float = 10.0
     authorization_kubeconfig: str = ""
@@ -77,9 +74,7 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """URL of the API server; overrides that of the kubeconfig file. Alone: of one that asks for no
     credentials, such as `berth simulate`."""
     kubeconfig: str = ""
-    """Path of a kubeconfig file: server, certificates and credentials."""
     runtime_dir: str = ""
-    """Sockets, lock and process list, private to one berth. Empty: as `default_runtime_dir` says."""
     binders: int = 1
     """Binding processes. A pod takes one of them 0.13 to 0.17 ms of CPU with its event (`berth demo`),
     so one is enough for some 5,000 bindings/s, more than an API server takes."""
@@ -90,7 +85,6 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Nothing is scheduled and nothing written: the lease gate is never opened, whoever leads."""
     log_level: str = "info"
     config: str = ""
-    """Path of a KubeSchedulerConfiguration; empty: kube-scheduler's defaults."""
     workers: int = 1
     """Scoring processes. With one, decisions are those of kube-scheduler; more relax the freshness
     of scores, never of feasibility."""
@@ -103,23 +97,19 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     gang_reservation_s: float = 0.0
     """How long a gang waits before room is held for it, and for how long that is at most; 0: never."""
     seed: int = 0
-    """Breaks ties between equal scores: same events, same seed, one worker, same decisions."""
     assume_ttl_s: float = 0.0
     """Seconds after which an assumed pod that was bound but never seen bound is given up; 0: never,
     as in kube-scheduler since v1.27: then only the API server's word counts."""
     annotate_decisions: bool = False
     """Write on each bound pod, as an annotation, how its placement came about."""
     record: str = ""
-    """A folder for all that the API server tells; empty: it is not kept."""
     record_mib_max: int = 2048
     """What the recording may take of the disk."""
     compatible_sampling: bool = False
     """Score the nodes that kube-scheduler with `parallelism: 1` would, and choose among equals as it
     does, so that placements can be compared one by one. Slower, and with one worker only."""
     drain_s: float = DRAIN_S
-    """Seconds that bindings in flight get to finish after SIGTERM."""
     as_default_scheduler: bool = False
-    """Schedule under the name `default-scheduler`, which is kube-scheduler's."""
     overrides: Mapping[str, str | float | bool] = {}
     """Fields of the configuration that the command line sets, by their path, such as
     `leaderElection.leaseDuration`: see `daemon/commands/run_flags.py`."""
@@ -127,14 +117,10 @@ class RuntimeOptions(msgspec.Struct, frozen=True, kw_only=True):
     """Flags that were given and have no effect, each with the reason."""
     endpoints: EndpointOptions = EndpointOptions()
     pod_max_in_unschedulable_pods_s: float = 300.0
-    """After so long without an event that might help it, a pod is tried once more."""
     workers_address: str = ""
     """tcp://IP:PORT where workers of other hosts connect (PORT + 1 too); empty: there are none."""
     workers_key_file: str = ""
-    """The owner's secret key, as `berth keys` writes it."""
     workers_allowed_file: str = ""
-    """Public keys of the workers that may connect, one a line."""
     logging_format: str = ""
-    """`text` or `json`; empty: text for people, JSON where nobody looks."""
     exit_with_parent: bool = False
     """Stop as on SIGTERM when standard input ends: whoever started berth is gone."""

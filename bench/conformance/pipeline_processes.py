@@ -5,6 +5,7 @@ Whoever uses this is the watch adapter (`feed`), hears what a binder would tell 
 wait ends with the message that it waits for, or with `PipelineError` after a time limit.
 """
 
+import asyncio
 import os
 import select
 import shutil
@@ -47,7 +48,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.runtime_options import RuntimeOptions
-from shared.transport.owner_link import AdminClient, NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 A = TypeVar("A", bound=AdminAnswer)
 
@@ -93,7 +94,8 @@ class PipelineProcesses:
         self._sent_batches = 0
         self._epoch = NO_EPOCH
         self._adapter = sync_adapter_peer(self._folder, f"replay-{os.getpid()}")
-        self._admin = AdminClient(self._folder)
+        self._admin = OwnerLink(self._folder)
+        self._runner = asyncio.Runner()
         try:
             self._start()
             self._sync()
@@ -150,8 +152,8 @@ class PipelineProcesses:
     def close(self) -> None:
         """Ends the processes. Twice is harmless."""
         self._processes.close()
+        self._runner.close()
         self._adapter.close()
-        self._admin.close()
         shutil.rmtree(self._folder, ignore_errors=True)
 
     # Inside --------------------------------------------------------------------------------------
@@ -187,7 +189,7 @@ class PipelineProcesses:
         deadline_s = time.monotonic() + ANSWER_S_MAX
         while True:
             try:
-                return self._admin.ask(request, kind, ASK_AGAIN_S)
+                return self._runner.run(self._admin.ask(request, kind, ASK_AGAIN_S))
             except NoAnswerError as error:
                 self.check()
                 if time.monotonic() > deadline_s:

@@ -182,7 +182,6 @@ class _Run:
 
     async def close(self) -> None:
         """Stops what this run has started."""
-        self._owner.close()
         await self._client.close()
         if self._berth is not None:
             self._berth.stop()

@@ -19,7 +19,7 @@ from bench.demo.demo_figures import (
     verdict,
 )
 from bench.demo.demo_run import Outcome
-from daemon.overview.page_parts import Cell, folded, headline, page, section, table
+from daemon.overview.documents import Cell, folded, headline, page, section, table
 from daemon.overview.pending import called
 from daemon.overview.plots import Line, heat_map, line_plot, share_bar
 

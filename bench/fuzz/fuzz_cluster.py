@@ -22,7 +22,7 @@ from shared.errors import OperationalError
 from shared.kube.http_stream import LineSplitter
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS
-from shared.messages.frames import Buffer
+from shared.messages.codec import Buffer
 from shared.messages.from_binder import (
     BinderHeartbeat,
     BinderHello,

@@ -40,8 +40,7 @@ from shared.feature_gates import FeatureGates
 from shared.limits import PROCESSES_MAX
 from shared.messages import admin, from_scorer, to_binder, to_scorer
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST
-from shared.messages.codec import Codec, Drain
-from shared.messages.frames import Buffer, seal, unseal
+from shared.messages.codec import Buffer, Codec, Drain, seal, unseal
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.from_scorer import FROM_SCORER
 from shared.messages.to_binder import TO_BINDER

@@ -23,7 +23,7 @@ from shared.child_plan import ChildPlan
 from shared.messages.admin import StatusAnswer
 from shared.messages.to_owner import NO_EPOCH, AdapterBatch, ToAdapter
 from shared.runtime_options import RuntimeOptions
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 from shared.transport.owner_link import OwnerLink
 from shared.transport.runtime_dir import prepare_runtime_dir
 
@@ -194,7 +194,6 @@ class DecisionProcesses:
 
     async def stop(self) -> None:
         """SIGTERM to all, SIGKILL to who does not go."""
-        self._owner.close()
         for child in self._children.values():
             if child.poll() is None:
                 child.send_signal(signal.SIGTERM)

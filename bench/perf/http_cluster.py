@@ -253,7 +253,6 @@ class HttpCluster:
         return entries
 
     async def close(self) -> None:
-        self._owner.close()
         if self._berth is not None:
             await asyncio.to_thread(self._berth.stop)
         try:

@@ -31,7 +31,7 @@ from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import Launched
 from daemon.supervisor.process_list import ProcessList
 from daemon.supervisor.silence import Use
-from daemon.supervisor.supervise import Outside, Supervisor
+from daemon.supervisor.supervise import Supervisor
 from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
@@ -261,15 +261,16 @@ class Berth:
             name = f"{process.name}-{self._lives}"
             return process.open_end(self.links, Channel.ADMIN, name)
 
-        outside = Outside(
-            clock=machine.clock,
-            launch=self._launch,
-            owner=OwnerLink(NOWHERE, open_end),  # type: ignore[arg-type] # As good as one.
-            tell_list=self._take_list,
-        )
-
         async def main() -> int:
-            supervisor = Supervisor(self._options, self._specs(), outside, self._specs)
+            supervisor = Supervisor(
+                self._options,
+                self._specs(),
+                machine.clock,
+                self._launch,
+                OwnerLink(NOWHERE, open_end),  # type: ignore[arg-type] # As good as one.
+                self._take_list,
+                self._specs,
+            )
             code = await supervisor.run()
             raise SimulatedFailure("gave up", f"{process.name} ended with {code}")
 

@@ -18,17 +18,15 @@ from bench.sim.schedule import Latency, Process, Simulation
 from bench.sim.virtual_loop import VirtualLoop
 from shared.errors import FrameError
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST
-from shared.messages.codec import Codec
-from shared.messages.frames import Buffer
+from shared.messages.codec import Buffer, Codec
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.from_scorer import FROM_SCORER
 from shared.messages.to_binder import TO_BINDER
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, SnapshotDelta, SnapshotFull
-from shared.transport.channels import Channel
-from shared.transport.connection import Connected
+from shared.transport.channels import Channel, Connected
 from shared.transport.heard import PeerGone, Said
-from shared.transport.scorer_sockets import FromOwner, SnapshotDamaged
+from shared.transport.scorer_sockets import FromOwner
 
 LINK_S_MEDIAN: Final = 0.000_1
 RECONNECT_S_MAX: Final = 0.5
@@ -380,8 +378,8 @@ class ScorerEnd(PeerEnd):
             parts = [parts[0], bytes(part ^ 255 for part in parts[1]), *parts[2:]]
         try:
             self._snapshots.append(FromOwner(*SNAPSHOTS.decode(parts)))
-        except FrameError as error:
-            self._snapshots.append(FromOwner(SnapshotDamaged(str(error)), ()))
+        except FrameError:
+            self._snapshots.append(FromOwner(Connected(), ()))
         self.process.wake()
 
     def arrive(self, parts: list[Buffer]) -> None:

@@ -44,7 +44,7 @@ from shared.transport.heartbeat import Heartbeat
 from shared.transport.lease_gate import LeaseGate
 from shared.transport.owner_sockets import OwnerSockets
 from shared.transport.scorer_sockets import ScorerSockets
-from workers.binder.binder_assembly import BinderLife, Surroundings
+from workers.binder.binder_assembly import BinderLife
 from workers.scorer.extended_pods import ExtenderAnswer, Question
 from workers.scorer.extender_calls import ExtenderCaller, ExtenderDesk
 from workers.scorer.scorer_loop import ScorerLoop
@@ -404,17 +404,19 @@ def start_binder(machine: Machine, life: Life) -> AsyncProcess:
 
     async def main() -> int:
         gate = None if machine.election is None else LeaseGate(machine.gate_path, clock)
-        access = access_at(ADDRESS)
-        around = Surroundings(access, clock, "simulated", gate, entry_points=PLUGINS)
         built = [machine.registry.build(profile) for profile in life.config.profiles]
         name = f"{process.name}-{life.number}"
         binder = BinderLife(
             life.place,
             process.open_end(machine.links, Channel.BINDERS, name),
-            around,
+            access_at(ADDRESS),
+            clock,
+            "simulated",
             binding_plan(life.config, built),
             machine.binder_count,
             MAX_IN_FLIGHT,
+            gate,
+            entry_points=PLUGINS,
         )
         process.binder = binder
         process.add_signal_handler(signal.SIGTERM, binder.drain)

@@ -387,11 +387,7 @@ class _Soak:
         await self._compare_in_the_end()
 
     async def _owner_counters(self) -> dict[str, int]:
-        owner = OwnerLink(self._runtime_dir)
-        try:
-            status = await owner_status(owner)
-        finally:
-            owner.close()
+        status = await owner_status(OwnerLink(self._runtime_dir))
         if status is None:
             self._problems.append("the owner does not answer at the end")
             return {}

@@ -23,8 +23,7 @@ from shared.messages.to_owner import (
 )
 from shared.telemetry.log import EventLog
 from shared.transport.async_peer import AsyncPeer
-from shared.transport.channels import Channel
-from shared.transport.connection import Connected
+from shared.transport.channels import Channel, Connected
 
 log: Final = EventLog("adapter")
 

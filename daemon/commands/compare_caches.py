@@ -31,7 +31,6 @@ log: Final = EventLog("compare")
 
 LOOKS: Final = 3
 PAUSE_S: Final = 1.0
-"""Between two looks: longer than a watch lags while the API server is well."""
 OWNER_TIMEOUT_S: Final = 60.0
 PAGE_SIZE: Final = 2000
 LISTED_MAX: Final = 100
@@ -80,7 +79,6 @@ async def _compare(client: ApiClient, owner: OwnerLink) -> CacheComparison:
             persisting &= found
         return CacheComparison(sorted(persisting), len(shown.nodes), len(shown.pods))
     finally:
-        owner.close()
         await client.close()
 
 
@@ -133,9 +131,6 @@ def log_findings(comparison: CacheComparison) -> None:
         pods=comparison.pod_count,
         differences=len(comparison.differences),
     )
-
-
-# What the API server shows ------------------------------------------------------------------------
 
 
 _decoder: Final = msgspec.json.Decoder(BriefPod)

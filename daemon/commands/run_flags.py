@@ -119,10 +119,7 @@ _OPTIONS: Final[dict[str, tuple[str, str]]] = {
         " $KUBECONFIG, ~/.kube/config",
     ),
     "config": ("FILE", "KubeSchedulerConfiguration v1"),
-    "feature_gates": (
-        "GATES",
-        "Kubernetes feature gates, as Name=true,Name=false; may be given several times",
-    ),
+    "feature_gates": ("GATES", "feature gates: Name=true,Name=false; may be given several times"),
     "pod_groups": (
         "WHOSE",
         "read these pod groups as gangs, in place of those of Kubernetes:"
@@ -138,36 +135,18 @@ _OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "binders": ("N", "binding processes"),
     "max_in_flight": ("N", "bindings under way at once in each binder"),
     "seed": ("N", "breaks ties between equal scores"),
-    "assume_ttl_s": (
-        "S",
-        "give an assumed pod up when nobody confirmed its binding for so long (default: never)",
-    ),
+    "assume_ttl_s": ("S", "give up an assumed pod not confirmed for so long (default: never)"),
     "drain_s": ("S", "for bindings in flight after SIGTERM"),
-    "pod_max_in_unschedulable_pods_s": (
-        "D",
-        "a pod that nothing wakes is tried once more after so long",
-    ),
+    "pod_max_in_unschedulable_pods_s": ("D", "a pod that nothing wakes is tried again after that"),
     "compatible_sampling": (
         "BOOL",
         "score the nodes that kube-scheduler with parallelism: 1 would, and choose among equals as "
         "it does: for comparisons pod by pod",
     ),
-    "annotate_decisions": (
-        "BOOL",
-        "write on each bound pod how its placement came about (berth.dev/decision)",
-    ),
-    "as_default_scheduler": (
-        "BOOL",
-        "schedule under the name default-scheduler without kube-scheduler's lease",
-    ),
-    "exit_with_parent": (
-        "BOOL",
-        "drain and stop when standard input ends (for programs that start berth)",
-    ),
-    "record": (
-        "DIR",
-        "keep all that the API server tells there, for berth replay; pods are in it whole",
-    ),
+    "annotate_decisions": ("BOOL", "note on each bound pod how it came there (berth.dev/decision)"),
+    "as_default_scheduler": ("BOOL", "be the default-scheduler without kube-scheduler's lease"),
+    "exit_with_parent": ("BOOL", "drain and stop when standard input ends (for who starts berth)"),
+    "record": ("DIR", "keep all that the API server tells there, for berth replay; pods are whole"),
     "record_mib_max": ("N", "the recording takes no more of the disk"),
     "observe": (
         "BOOL",
@@ -192,10 +171,7 @@ _OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "authorization_always_allow_paths": ("PATHS", "open to everybody, separated by commas"),
     "authorization_webhook_cache_authorized_ttl_s": ("D", "such a permission holds so long"),
     "authorization_webhook_cache_unauthorized_ttl_s": ("D", "such a refusal holds so long"),
-    "workers_address": (
-        "tcp://IP:PORT",
-        "where scoring workers of other hosts connect (berth worker); PORT+1 is used too",
-    ),
+    "workers_address": ("tcp://IP:PORT", "where workers of other hosts connect; PORT+1 is used"),
     "workers_key_file": ("FILE", "secret key of this berth (berth keys); needed as above"),
     "workers_allowed_file": ("FILE", "public keys of the workers that may connect, one a line"),
     "logging_format": ("FORMAT", "text or json (default: text on a terminal, else JSON)"),

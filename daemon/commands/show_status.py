@@ -14,7 +14,7 @@ import msgspec
 
 from daemon.commands.text_table import table
 from daemon.core.owner_counts import Count
-from daemon.overview.berth_status import BerthStatus, Looks, problem_text
+from daemon.overview.overview import BerthStatus, Looks, problem_text
 from daemon.supervisor.process_list import ProcessUse, read_list
 from shared.clock import SystemClock
 from shared.messages.admin import (
@@ -24,11 +24,10 @@ from shared.messages.admin import (
     StatusRequest,
     TextAnswer,
 )
-from shared.transport.owner_link import AdminClient, NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 OWNER_TIMEOUT_S: Final = 5.0
 SAMPLE_S: Final = 1.0
-"""Between the two looks."""
 
 DUMP_TIMEOUT_S: Final = 60.0
 
@@ -45,8 +44,8 @@ def read_status(runtime_dir: str, sample_s: float = SAMPLE_S) -> BerthStatus:
 def _ask(runtime_dir: str) -> tuple[StatusAnswer | None, str]:
     """The owner's answer, or why there is none."""
     try:
-        with AdminClient(Path(runtime_dir)) as client:
-            return client.ask(StatusRequest(), StatusAnswer, OWNER_TIMEOUT_S), ""
+        owner = OwnerLink(Path(runtime_dir))
+        return owner.ask_now(StatusRequest(), StatusAnswer, OWNER_TIMEOUT_S), ""
     except NoAnswerError as error:
         return None, str(error)
 
@@ -54,14 +53,13 @@ def _ask(runtime_dir: str) -> tuple[StatusAnswer | None, str]:
 def ask_for_text(runtime_dir: str, *, is_compare: bool) -> list[str]:
     """The owner's dump, or its contradictions; NotRunningError if no berth runs there."""
     read_list(Path(runtime_dir))
-    with AdminClient(Path(runtime_dir)) as client:
-        question = CompareRequest() if is_compare else DumpRequest()
-        return client.ask(question, TextAnswer, DUMP_TIMEOUT_S).lines
+    question = CompareRequest() if is_compare else DumpRequest()
+    return OwnerLink(Path(runtime_dir)).ask_now(question, TextAnswer, DUMP_TIMEOUT_S).lines
 
 
-def status_json(status: BerthStatus) -> str:
-    """One JSON object."""
-    whole = {
+def status_for_programs(status: BerthStatus) -> dict[str, object]:
+    """What is told as JSON."""
+    return {
         "state": status.state,
         "processes": status.processes,
         "cpu_percent": {one.name: one.cpu_percent for one in status.processes},
@@ -70,7 +68,6 @@ def status_json(status: BerthStatus) -> str:
         "owner_problem": status.owner_problem,
         "api_word_ages_s": status.api_word_ages_s,
     }
-    return msgspec.json.format(msgspec.json.encode(whole), indent=2).decode()
 
 
 def status_lines(status: BerthStatus) -> list[str]:

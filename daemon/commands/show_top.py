@@ -41,11 +41,8 @@ class Watch:
         self._overviews = Overviews(self._runtime_dir, SystemClock())
 
     def look(self) -> Overview:
-        return asyncio.run(self._looked())
-
-    async def _looked(self) -> Overview:
-        with OwnerLink(self._runtime_dir) as owner:
-            return await self._overviews.look(owner, OWNER_TIMEOUT_S)
+        owner = OwnerLink(self._runtime_dir)
+        return asyncio.run(self._overviews.look(owner, OWNER_TIMEOUT_S))
 
 
 def look_once(runtime_dir: str) -> list[str]:
@@ -74,9 +71,6 @@ def watch_on(runtime_dir: str, stream: TextIO = sys.stdout) -> None:
     finally:
         stream.write(_OLD_SCREEN)
         stream.flush()
-
-
-# A screen --------------------------------------------------------------------------------------------
 
 
 def top_lines(overview: Overview, width: int) -> list[str]:

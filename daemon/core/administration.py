@@ -37,7 +37,7 @@ from shared.messages.admin import (
     StatusRequest,
     TextAnswer,
 )
-from shared.messages.measured import LabelledCount
+from shared.telemetry.tally import LabelledCount
 
 FOREIGN_NODES_MAX: Final = 10
 """Nodes with the most foreign pods that are told: one line, and few series."""

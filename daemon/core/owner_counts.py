@@ -9,9 +9,8 @@ import math
 from functools import partial
 from typing import Final, NamedTuple
 
-from shared.messages.measured import Measured
 from shared.telemetry.metrics import METRICS, Kind, MetricFamily, doubling, half_more
-from shared.telemetry.tally import Tally
+from shared.telemetry.tally import Measured, Tally
 
 
 class Metric(NamedTuple):

@@ -69,7 +69,6 @@ async def _run(start: ChildStart, options: EndpointOptions) -> int:
         await server.close()
         for client in filter(None, (authentication, authorization)):
             await client.close()
-        source.close()
 
 
 def _access(

@@ -50,8 +50,6 @@ ANONYMOUS: Final = User(username="system:anonymous", groups=("system:unauthentic
 
 
 class TokenAccess:
-    """Whoever has the token may; health is everybody's."""
-
     def __init__(self, token: Callable[[], str]) -> None:
         self._token = token
 
@@ -130,7 +128,6 @@ class DelegatedAccess:
 
 
 Access = TokenAccess | DelegatedAccess | None
-"""None: everybody may read everything."""
 
 
 def bearer_token(headers: Mapping[str, str]) -> str:
@@ -160,8 +157,6 @@ def _is_within(path: str, pattern: str) -> bool:
 
 
 class _Answer(msgspec.Struct):
-    """The status of both kinds of review."""
-
     authenticated: bool = False
     user: User = User()
     allowed: bool = False

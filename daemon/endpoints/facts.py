@@ -17,7 +17,7 @@ from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
 from shared.clock import SystemClock
 from shared.errors import UNDECODABLE
-from shared.kube.connection_problems import Problem, concerns_text
+from shared.kube.connection_problems import concerns_text
 from shared.messages.admin import (
     UNKNOWN_STATUS,
     MetricsAnswer,
@@ -125,7 +125,6 @@ class FactSource:
         return None if written is None else msgspec.json.decode(written, type=dict[str, str])
 
     def started_s(self) -> float:
-        """When this berth was started, in seconds since 1970."""
         return next((one.create_time_s for one in self._processes().processes), self.now_s())
 
     def now_s(self) -> float:
@@ -142,9 +141,6 @@ class FactSource:
         except FileNotFoundError:
             return None
 
-    def close(self) -> None:
-        self._owner.close()
-
     def _processes(self) -> ProcessList:
         """Empty where they cannot be known."""
         try:
@@ -154,14 +150,10 @@ class FactSource:
 
 
 def _api_problem(listed: ProcessList) -> str:
-    """Of the adapter's connections, where it keeps what is scheduled from being seen."""
     for entry in listed.processes:
         for problem in entry.problems if entry.name == ADAPTER else ():
-            if not problem.is_over and _is_essential(problem):
+            # Nothing can be scheduled without news of pods and nodes.
+            is_essential = any(one.endswith((" nodes", " pods")) for one in problem.concerns)
+            if is_essential and not problem.is_over:
                 return f"{concerns_text(problem)}: {problem.error}"
     return ""
-
-
-def _is_essential(problem: Problem) -> bool:
-    """Whether nothing can be scheduled while it lasts, for want of news of pods or nodes."""
-    return any(concern.endswith((" nodes", " pods")) for concern in problem.concerns)

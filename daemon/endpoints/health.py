@@ -14,8 +14,6 @@ from shared.messages.admin import StatusAnswer
 
 LEASE_TOLERANCE_S: Final = 20.0
 """kube-scheduler's: a leader whose lease ran out so long ago and that has not noticed hangs."""
-
-
 ADAPTER_SILENCE_S: Final = 10.0
 """It says each 4 s (`QUIET_S`) how it is."""
 WORD_AGE_MAX_S: Final = 660.0
@@ -67,8 +65,6 @@ class CheckResults:
 
 
 class Told(NamedTuple):
-    """An answer: HTTP status and text."""
-
     status: int
     text: str
 
@@ -77,7 +73,9 @@ def checks_for(path: str, facts: Facts) -> list[Check]:
     """The checks of /livez, /healthz or /readyz, in order."""
     election = []
     if facts.lease_lapsed_s is not None:
-        election = [Check("leaderElection", _lease_problem(facts.lease_lapsed_s))]
+        told = f"the lease ran out {facts.lease_lapsed_s:.0f} s ago and was not given up"
+        is_well = facts.lease_lapsed_s <= LEASE_TOLERANCE_S
+        election = [Check("leaderElection", "" if is_well else told)]
     match path:
         case "/livez":
             # An API server that is away is no reason to be started anew.
@@ -91,7 +89,8 @@ def checks_for(path: str, facts: Facts) -> list[Check]:
 def _readiness(facts: Facts) -> list[Check]:
     is_leaving, status = facts.state in ("draining", "stopping"), facts.status
     silent = facts.owner_problem
-    synced = silent or ("" if status.synced else _listing(status.awaited_kinds))
+    which = f": {', '.join(status.awaited_kinds)}" if status.awaited_kinds else ""
+    synced = silent or ("" if status.synced else f"the cluster is being listed{which}")
     return [
         Check("shutdown", "berth is shutting down" if is_leaving else ""),
         Check("informer-sync", synced),
@@ -101,11 +100,6 @@ def _readiness(facts: Facts) -> list[Check]:
         Check("scorers", silent or ("" if status.scorers_ready else "no scorer is ready")),
         Check("binders", silent or ("" if status.binders_ready else "no binder is ready")),
     ]
-
-
-def _listing(awaited_kinds: Sequence[str]) -> str:
-    which = f": {', '.join(awaited_kinds)}" if awaited_kinds else ""
-    return f"the cluster is being listed{which}"
 
 
 def _api_problem(facts: Facts) -> str:
@@ -120,12 +114,6 @@ def _newest_word(facts: Facts) -> str:
     if isinf(facts.api_word_age_s):
         return "the API server was not heard yet"
     return f"newest word from the API server {facts.api_word_age_s:.1f} s ago"
-
-
-def _lease_problem(lapsed_s: float) -> str:
-    if lapsed_s <= LEASE_TOLERANCE_S:
-        return ""
-    return f"the lease ran out {lapsed_s:.0f} s ago and was not given up"
 
 
 def all_checks_answer(

@@ -17,15 +17,13 @@ from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from shared.messages.admin import MetricsAnswer, PodResources, StatusAnswer
-from shared.messages.measured import HistogramState, LabelledCount
 from shared.telemetry.metrics import Kind
+from shared.telemetry.tally import HistogramState, LabelledCount
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _ATTEMPT_RESULTS: Final = (Count.SCHEDULED, Count.UNSCHEDULABLE, Count.ERRORS)
 """Told by profile, as the histogram of attempts has them."""
-
-
 _WORD_AGE: Final = (
     "berth_api_server_word_age_seconds",
     Kind.GAUGE,
@@ -34,8 +32,6 @@ _WORD_AGE: Final = (
 
 
 class _Text:
-    """Families in the order in which they first came up."""
-
     def __init__(self) -> None:
         self._families: dict[str, list[str]] = {}
 

@@ -11,7 +11,6 @@ from daemon.endpoints.metrics_text import CONTENT_TYPE, check_results_text
 from daemon.endpoints.zpages import JSON, Page, flagz, statusz
 from daemon.overview.documents import live_document
 
-UI: Final = "/ui"
 GUARDED_PATHS: Final = (
     "/metrics",
     "/metrics/resources",
@@ -19,12 +18,11 @@ GUARDED_PATHS: Final = (
     "/configz",
     "/statusz",
     "/flagz",
-    UI,
-    f"{UI}/overview",
-    f"{UI}/pod",
-    f"{UI}/explain",
+    "/ui",
+    "/ui/overview",
+    "/ui/pod",
+    "/ui/explain",
 )
-"""For whom the access lets in."""
 HTML: Final = "text/html; charset=utf-8"
 _NO_SNIFFING: Final = ("X-Content-Type-Options", "nosniff")
 
@@ -32,9 +30,7 @@ _NO_SNIFFING: Final = ("X-Content-Type-Options", "nosniff")
 class Request(NamedTuple):
     method: str
     target: str
-    """Path and query."""
     headers: Mapping[str, str]
-    """Names in lower case."""
     certificate: Mapping[str, object] | None = None
     """The client's, as `ssl` tells it; None: it showed none."""
 
@@ -60,57 +56,45 @@ class Pages:
         if self._access is not None:
             refusal = await self._access.refusal(path, request.headers, request.certificate)
         if refusal is not None:
-            if path == UI and "text/html" in request.headers.get("accept", ""):
+            if path == "/ui" and "text/html" in request.headers.get("accept", ""):
                 # Without a word of the cluster: it asks for a token, which browsers do not have.
                 return live_page(refusal.status, refusal.headers)
             return refusal
         root, slash, name = path[1:].partition("/")
         if f"/{root}" in HEALTH_PATHS:
             return await self._health(f"/{root}", name if slash else None, parts.query)
-        if path not in GUARDED_PATHS:
-            return NOT_FOUND
-        if path.startswith(UI):
-            return await self._ui(path, parts.query)
-        return await self._guarded(path, request.headers.get("accept", ""))
+        return await self._guarded(path, parts.query, request.headers.get("accept", ""))
 
-    async def _ui(self, path: str, query: str) -> Page:
-        if path == UI:
-            return live_page(200)
-        key = parse_qs(query).get("key", [""])[0]
-        told: bytes | None
-        if path == f"{UI}/overview":
-            told = await self._source.overview()
-        elif path == f"{UI}/pod":
-            told = await self._source.pod(key)
-        else:
-            told = await self._source.explain(key)
-        if told is None:
-            return Page(503, b"no answer\n")
-        return Page(200, told, JSON, (_NO_SNIFFING,))
-
-    async def _guarded(self, path: str, accept: str) -> Page:
-        source = self._source
+    async def _guarded(self, path: str, query: str, accept: str) -> Page:
+        source, key = self._source, parse_qs(query).get("key", [""])[0]
         match path:
             case "/metrics":
-                return Page(200, (await source.metrics()).encode(), CONTENT_TYPE)
+                return _answer(await source.metrics(), CONTENT_TYPE)
             case "/metrics/resources":
-                text = await source.pod_resources()
-                if text is None:
-                    return Page(503, b"the owner gave no answer\n")
-                return Page(200, text.encode(), CONTENT_TYPE)
+                return _answer(await source.pod_resources(), CONTENT_TYPE)
             case "/metrics/slis":
-                text = check_results_text(self._check_results, source.started_s())
-                return Page(200, text.encode(), CONTENT_TYPE)
+                return _answer(
+                    check_results_text(self._check_results, source.started_s()), CONTENT_TYPE
+                )
             case "/statusz":
-                started_s, now_s = source.started_s(), source.now_s()
                 paths = sorted((*HEALTH_PATHS, *(p for p in GUARDED_PATHS if p.count("/") == 1)))
-                return statusz(accept, started_s, now_s, paths)
+                return statusz(accept, source.started_s(), source.now_s(), paths)
             case "/flagz":
                 flags = source.flags()
                 return NOT_FOUND if flags is None else flagz(accept, flags)
-            case _:
+            case "/configz":
                 configz = source.configz()
                 return NOT_FOUND if configz is None else Page(200, configz, JSON)
+            case "/ui":
+                return live_page(200)
+            case "/ui/overview":
+                return _answer(await source.overview(), JSON, (_NO_SNIFFING,))
+            case "/ui/pod":
+                return _answer(await source.pod(key), JSON, (_NO_SNIFFING,))
+            case "/ui/explain":
+                return _answer(await source.explain(key), JSON, (_NO_SNIFFING,))
+            case _:
+                return NOT_FOUND
 
     async def _health(self, root: str, name: str | None, query: str) -> Page:
         """Of all checks, or of the one of that name."""
@@ -123,6 +107,14 @@ class Pages:
             self._check_results.note(root, checks, excluded)
             answer = all_checks_answer(root, checks, excluded, is_verbose="verbose" in asked)
         return Page(answer.status, answer.text.encode(), headers=(_NO_SNIFFING,))
+
+
+def _answer(
+    told: str | bytes | None, content_type: str, headers: tuple[tuple[str, str], ...] = ()
+) -> Page:
+    if told is None:
+        return Page(503, b"no answer\n")
+    return Page(200, told.encode() if isinstance(told, str) else told, content_type, headers)
 
 
 def live_page(status: int, headers: tuple[tuple[str, str], ...] = ()) -> Page:

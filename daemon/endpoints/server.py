@@ -49,7 +49,6 @@ class EndpointServer:
     async def start(
         self, host: str, port: int, tls: ssl.SSLContext | None, *, shares_port: bool = False
     ) -> int:
-        """Listens; the port (0 lets the system choose). OSError if the address cannot be had."""
         self._server = await asyncio.start_server(
             self._serve,
             host,
@@ -92,7 +91,6 @@ class EndpointServer:
         return True
 
     async def _serve_one(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> bool:
-        """Whether another request may follow."""
         try:
             async with asyncio.timeout(IDLE_S_MAX):
                 head = await reader.readuntil(b"\r\n\r\n")

@@ -46,7 +46,6 @@ class _ConfigMap(msgspec.Struct):
 
 
 PairFiles = tuple[str, str]
-"""A certificate and its key."""
 
 
 def pair_files(options: EndpointOptions, runtime_dir: Path) -> PairFiles:
@@ -101,7 +100,6 @@ class ServedTls:
         await self.look_up_clients()
 
     async def look_up_clients(self) -> None:
-        """Whose certificates clients may show; `OperationalError` only where that is asked for."""
         try:
             authorities = await self._authorities()
             if authorities and authorities != self._trusted:

@@ -1,5 +1,5 @@
 """A running berth as people look at it: in a browser, on a terminal, in a report.
 
-One source of figures (`berth_status.py`, `overview.py`) for `berth status`, `berth top` and the live
-page, and one hand (`documents.py`, `page_parts.py`, `plots.py`) for every page that berth makes.
+One source of figures (`overview.py`) for `berth status`, `berth top` and the live page, and one hand
+(`documents.py`, `plots.py`) for every page that berth makes.
 """

@@ -32,9 +32,7 @@ class ZoneMap(msgspec.Struct, frozen=True):
     zone: str
     node_count: int
     totals: list[Total]
-    """By resource."""
     cells: list[str]
-    """The first node of each."""
     shares: list[list[int]]
     """By resource, of each cell: percent of what may be allocated."""
 
@@ -50,7 +48,6 @@ class NodeMap(msgspec.Struct, frozen=True):
 class _Node(NamedTuple):
     name: str
     loads: list[Total]
-    """By resource."""
 
 
 def node_map(pages: Sequence[NodeLoads]) -> NodeMap:
@@ -88,7 +85,10 @@ def _zone(zone: str, nodes: list[_Node], per_cell: int) -> ZoneMap:
         node_count=len(nodes),
         totals=_sums(node.loads for node in nodes),
         cells=[cell[0].name for cell in cells],
-        shares=[[_percent(total) for total in totals] for totals in zip(*of_cells, strict=True)],
+        shares=[
+            [round(100 * t.requested / t.allocatable) if t.allocatable else UNKNOWN for t in totals]
+            for totals in zip(*of_cells, strict=True)
+        ],
     )
 
 
@@ -97,7 +97,3 @@ def _sums(loads: Iterable[list[Total]]) -> list[Total]:
         Total(sum(one.requested for one in totals), sum(one.allocatable for one in totals))
         for totals in zip(*loads, strict=True)
     ]
-
-
-def _percent(total: Total) -> int:
-    return round(100 * total.requested / total.allocatable) if total.allocatable else UNKNOWN

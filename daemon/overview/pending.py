@@ -23,9 +23,7 @@ class PendingReason(msgspec.Struct, frozen=True):
     text: str
     pod_count: int
     detail: str
-    """How much of what is short they ask for; empty of other reasons."""
     example: str
-    """`namespace/name` of one of them."""
 
 
 def put_together(groups: Iterable[PendingGroup]) -> list[PendingReason]:
@@ -39,17 +37,16 @@ def put_together(groups: Iterable[PendingGroup]) -> list[PendingReason]:
         known = msgspec.structs.replace(one, place=place)
         by_reason[key] = known if before is None else before.with_more(known)
     ordered = sorted(by_reason.values(), key=lambda one: (-one.pod_count, one.reason))
-    return [_line(one) for one in ordered[:REASONS_MAX]]
-
-
-def _line(group: PendingGroup) -> PendingReason:
-    return PendingReason(
-        group.place,
-        reason_text(group.place, group.reason),
-        group.pod_count,
-        asked_text(group.reason, group.least, group.most),
-        group.example,
-    )
+    return [
+        PendingReason(
+            one.place,
+            reason_text(one.place, one.reason),
+            one.pod_count,
+            asked_text(one.reason, one.least, one.most),
+            one.example,
+        )
+        for one in ordered[:REASONS_MAX]
+    ]
 
 
 def reason_text(place: str, reason: str) -> str:

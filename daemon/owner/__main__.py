@@ -6,7 +6,7 @@ import time
 from daemon.owner.owner_assembly import make_state
 from daemon.owner.owner_loop import OwnerLoop
 from shared import exit_codes
-from shared.child_plan import ChildStart, child_start, exit_code_of, reading_files
+from shared.child_plan import ChildStart, child_start, exit_code_of, reading_files, watch_for_end
 from shared.clock import SystemClock
 from shared.config import load_configuration
 from shared.feature_gates import parse_feature_gates
@@ -15,7 +15,6 @@ from shared.plugins.in_tree import InTreeRegistry
 from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import watch_for_end
 from shared.transport.remote import WorkersEntrance
 
 log = EventLog("owner")

@@ -9,10 +9,9 @@ import signal
 import msgspec
 
 from daemon.supervisor.children import ChildSpec
-from daemon.supervisor.deadly_objects import Deadly
 from daemon.supervisor.launcher import Launch, Launched
 from daemon.supervisor.process_list import ProcessEntry
-from daemon.supervisor.restart_policy import Exit, exit_text
+from daemon.supervisor.restart_policy import Deadly, Exit, exit_text
 from daemon.supervisor.silence import Silence
 from shared import exit_codes
 from shared.in_hand import option_of

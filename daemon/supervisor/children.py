@@ -18,11 +18,9 @@ class ChildSpec(NamedTuple):
     arguments: tuple[str, ...]
     is_optional: bool = False
     """Scheduling goes on without it, so it is started again for ever and never given up with all."""
-    reads_configuration: bool = False
-    """A reload starts it anew."""
     goes_by: tuple[object, ...] = ()
-    """What it takes from the plan, where it does not read the configuration; a reload that changes that
-    starts it anew as well."""
+    """What it takes from the plan: a reload that changes this starts it anew. With `object()`, which
+    equals no other: every reload does."""
     silence_max_s: float = SILENCE_S
     can_be_careful: bool = False
     """Says after a death what it has in hand, and goes without what it died of (`shared/in_hand.py`)."""
@@ -48,7 +46,7 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
             OWNER,
             "daemon.owner.__main__",
             started(),
-            reads_configuration=True,
+            goes_by=(object(),),
             silence_max_s=OWNER_SILENCE_S,
             can_be_careful=True,
         ),
@@ -71,7 +69,7 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
         ("binder", "workers.binder.__main__", options.binders),
     ):
         specs += [
-            ChildSpec(f"{name}-{index}", module, started(index), reads_configuration=True)
+            ChildSpec(f"{name}-{index}", module, started(index), goes_by=(object(),))
             for index in range(count)
         ]
     if election is not None and not options.observe:

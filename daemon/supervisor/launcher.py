@@ -61,8 +61,6 @@ or descriptor left."""
 
 
 class SystemProcess:
-    """A process of the system, watched by its pidfd."""
-
     def __init__(self, pid: int) -> None:
         self.pid = pid
         try:

@@ -23,7 +23,6 @@ from shared.runtime_options import LeaderElection, RuntimeOptions
 CONFIG_NAME: Final = "config.yaml"
 CONFIGZ_NAME: Final = "configz.json"
 FLAGZ_NAME: Final = "flagz.json"
-"""For `/flagz`."""
 
 
 class Plan(NamedTuple):

@@ -32,8 +32,6 @@ class NotRunningError(OperationalError):
 
 
 class ProcessEntry(msgspec.Struct, frozen=True):
-    """One process that the supervisor started, or the supervisor itself."""
-
     name: str
     pid: int
     """0: not running at this moment (its restart is due)."""
@@ -43,7 +41,6 @@ class ProcessEntry(msgspec.Struct, frozen=True):
     last_exit: str = ""
     """How its predecessor ended."""
     problems: list[Problem] = []
-    """Of its connections to the API server, as it knows them."""
 
 
 class ProcessList(msgspec.Struct, frozen=True):
@@ -53,9 +50,7 @@ class ProcessList(msgspec.Struct, frozen=True):
     """starting, running, reloading, draining or stopping."""
     processes: list[ProcessEntry]
     reload_count: int = 0
-    """Reloads that were asked for so far."""
     reload_problems: list[str] = []
-    """Why the last one was refused; empty: it was not."""
 
 
 class ProcessUse(ProcessEntry, frozen=True, kw_only=True):
@@ -73,8 +68,6 @@ class ProcessUse(ProcessEntry, frozen=True, kw_only=True):
 
 
 class SupervisorLock(RuntimeDirLock):
-    """Held by the one live supervisor of a runtime directory."""
-
     def __init__(self, runtime_dir: Path) -> None:
         super().__init__(runtime_dir, _LOCK_NAME, AlreadyRunningError, "a berth is running there")
 

@@ -1,4 +1,4 @@
-"""When to start a dead child again, and when to give up. Pure.
+"""When to start a dead child again and without which objects, and when to give up. Pure.
 
 A child that had run well and dies once is started again at once: pods wait for it. One that keeps
 dying gets longer and longer pauses, so that it does not eat the machine and its log lines can still
@@ -6,22 +6,24 @@ be read, and after `ATTEMPTS_MAX` quick deaths in a row berth as a whole gives u
 wrong that a restart does not mend, and whoever runs berth (systemd, Kubernetes) has to see it. Deaths of
 an object do not count there, for a restart or two mend each of them; nor do lives that found a file
 which is being rewritten: all others go on meanwhile.
+
+A child that died with an object in hand may have died of something else (it was killed, the machine has
+no memory); one that dies twice with the same one has died of it, for it takes them one by one
+(`shared/in_hand.py`). It goes without that object for an hour; started later, it tries again, and
+one death more is enough then.
 """
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 from shared import exit_codes
+from shared.limits import DEADLY_OBJECTS_MAX
 
 STABLE_S: Final = 30.0
 """A child that ran for so long had started well (a start takes 2 s, 20 on an overloaded machine); what
 it died of is a new story."""
-
 FIRST_DELAY_S: Final = 0.5
-"""Before the second restart in a row; the first comes at once. Doubles with each further one."""
-
 DELAY_S_MAX: Final = 10.0
-
 ATTEMPTS_MAX: Final = 8
 """Quick deaths in a row: 0 + 0.5 + 1 + 2 + 4 + 8 + 10 s of pauses, about 25 s in all."""
 
@@ -33,26 +35,23 @@ class Exit(NamedTuple):
     """Exit code; -N: killed by signal N."""
     ran_s: float
     is_of_an_object: bool = False
-    """Known by now (`deadly.py`): the next life is another, and soon goes without it."""
+    """Known by now (`Deadly`): the next life is another, and soon goes without it."""
     was_killed: bool = False
     """By somebody else, and not as it was silent."""
-
-
-class Restart(NamedTuple):
-    after_s: float
 
 
 class GiveUp(NamedTuple):
     reason: str
 
 
-def next_step(exits: Sequence[Exit], *, is_optional: bool = False) -> Restart | GiveUp:
-    """What to do after the last of these deaths, oldest first. An optional child is never given up."""
+def next_step(exits: Sequence[Exit], *, is_optional: bool = False) -> float | GiveUp:
+    """After the last of these deaths, oldest first: the pause in seconds before it is started again. An
+    optional child is never given up."""
     assert exits, "nobody died"
     last = exits[-1]
     if last.code == exit_codes.LEASE_LOST:
         # No death at all: it ended in order, to begin anew as one that stands by.
-        return Restart(after_s=0.0)
+        return 0.0
     if last.code == exit_codes.UNUSABLE and not is_optional:
         return GiveUp("its arguments or configuration cannot be used (see its own log line)")
     quick, in_vain = 0, 0
@@ -67,10 +66,40 @@ def next_step(exits: Sequence[Exit], *, is_optional: bool = False) -> Restart | 
             f" with {exit_text(last.code)}"
         )
     if quick <= 1:
-        return Restart(after_s=0.0)
-    return Restart(after_s=min(FIRST_DELAY_S * 2.0 ** min(quick - 2, 16), DELAY_S_MAX))
+        return 0.0
+    return min(FIRST_DELAY_S * 2.0 ** min(quick - 2, 16), DELAY_S_MAX)
 
 
 def exit_text(code: int) -> str:
     """An exit code in words."""
     return f"signal {-code}" if code < 0 else f"exit code {code}"
+
+
+DEATHS_MAX: Final = 2
+LEFT_OUT_S: Final = 3600.0
+
+
+class Deadly:
+    """Of one place in the table of children."""
+
+    def __init__(self) -> None:
+        self._deaths: dict[int, tuple[int, float]] = {}
+        """By the object's number, the last death last: how many, and when the last was."""
+
+    def add(self, in_hand: int, now_s: float) -> bool:
+        """The child died with this in hand (0: with nothing); whether that helps its successor."""
+        if not in_hand:
+            return False
+        times, _ = self._deaths.pop(in_hand, (0, 0.0))
+        self._deaths[in_hand] = times + 1, now_s
+        if len(self._deaths) <= DEADLY_OBJECTS_MAX:
+            return True
+        del self._deaths[next(iter(self._deaths))]
+        return False
+
+    def left_out(self, now_s: float) -> list[int]:
+        return [
+            number
+            for number, (times, last_s) in self._deaths.items()
+            if times >= DEATHS_MAX and now_s - last_s < LEFT_OUT_S
+        ]

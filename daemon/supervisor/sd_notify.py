@@ -18,21 +18,9 @@ class ServiceNotifier:
         self.watchdog_s = int(watchdog_us) / 1e6 if watchdog_us.isdecimal() else 0.0
         """systemd kills a service that is silent for so long; 0: it does not watch."""
 
-    def ready(self, status: str) -> None:
-        self._send(f"READY=1\nSTATUS={status}")
-
-    def alive(self, status: str) -> None:
-        self._send(f"WATCHDOG=1\nSTATUS={status}")
-
-    def reloading(self, status: str, now_us: int) -> None:
-        """`now_us` of CLOCK_MONOTONIC, by which systemd tells this reload from the last one. To be
-        followed by `ready`."""
-        self._send(f"RELOADING=1\nMONOTONIC_USEC={now_us}\nSTATUS={status}")
-
-    def stopping(self, status: str) -> None:
-        self._send(f"STOPPING=1\nSTATUS={status}")
-
-    def _send(self, message: str) -> None:
+    def tell(self, state: str, status: str) -> None:
+        """`state`: the assignments of the protocol; `status`: for people."""
+        message = f"{state}\nSTATUS={status}"
         if not self._address:
             return
         with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:

@@ -21,7 +21,7 @@ import sys
 from collections.abc import Callable, Coroutine, Sequence
 from functools import partial
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final
 
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import LEADER, OWNER, ChildSpec
@@ -45,7 +45,6 @@ log = EventLog("supervisor")
 
 STARTING_PERIOD_S: Final = 0.1
 """Until berth is ready somebody waits for it."""
-
 SIGNAL_ECHO_S: Final = 1.0
 """Two signals within this time are one."""
 
@@ -103,23 +102,16 @@ async def supervise(
 ) -> int:
     """Starts these children and looks after them; for `run` and for tests."""
     runtime_dir = Path(options.runtime_dir)
-    outside = Outside(
-        clock=SystemClock(),
-        launch=system_launch(lifeline_fd),
-        owner=OwnerLink(runtime_dir),
-        tell_list=partial(write_list, runtime_dir),
+    supervisor = Supervisor(
+        options,
+        specs,
+        SystemClock(),
+        system_launch(lifeline_fd),
+        OwnerLink(runtime_dir),
+        partial(write_list, runtime_dir),
+        respecify,
     )
-    return await Supervisor(options, specs, outside, respecify).run()
-
-
-class Outside(NamedTuple):
-    """What a supervisor uses of the system that it runs on."""
-
-    clock: Clock
-    launch: Launch
-    owner: OwnerLink
-    tell_list: Callable[[ProcessList], None]
-    """OSError where those who want to know cannot be told."""
+    return await supervisor.run()
 
 
 class Supervisor:
@@ -127,24 +119,29 @@ class Supervisor:
         self,
         options: RuntimeOptions,
         specs: Sequence[ChildSpec],
-        outside: Outside,
+        clock: Clock,
+        launch: Launch,
+        owner: OwnerLink,
+        tell_list: Callable[[ProcessList], None],
         respecify: Respecify | None = None,
     ) -> None:
+        """`tell_list`: OSError where those who want to know cannot be told."""
         self._options = options
         self._respecify = respecify
         self._epoch = 0
         """Of the owner that answered last."""
         self._reload_turn = asyncio.Lock()
-        self._clock = outside.clock
-        self._outside = outside
-        self._children = [Child(spec, outside.launch) for spec in specs]
+        self._clock = clock
+        self._launch = launch
+        self._tell_list = tell_list
+        self._children = [Child(spec, launch) for spec in specs]
         self._own_entry = entry_of("supervisor", os.getpid())
         self._state = State.STARTING
         self._exit_code = exit_codes.OK
         self._stop_asked = asyncio.Event()
         self._is_killing = False
         self._child_ended = asyncio.Event()
-        self._owner = outside.owner
+        self._owner = owner
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
         self._stop_signal_s = 0.0
@@ -160,7 +157,8 @@ class Supervisor:
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, self._on_stop_signal, number)
         loop.add_signal_handler(signal.SIGHUP, self._on_work_signal, self._reload)
-        loop.add_signal_handler(signal.SIGUSR2, self._on_work_signal, self._dump)
+        dumping = partial(dump, self._owner, Path(self._options.runtime_dir))
+        loop.add_signal_handler(signal.SIGUSR2, self._on_work_signal, dumping)
         if self._options.exit_with_parent:
             loop.add_reader(sys.stdin.fileno(), self._on_input)
         try:
@@ -181,7 +179,6 @@ class Supervisor:
         finally:
             for child in self._children:
                 child.send_signal(signal.SIGKILL)
-            self._owner.close()
             for number in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR2):
                 loop.remove_signal_handler(number)
         log.info("stopped", exit_code=self._exit_code)
@@ -234,10 +231,10 @@ class Supervisor:
                 if last.code == exit_codes.UNUSABLE:
                     self._exit_code = exit_codes.UNUSABLE
                 self._stop_asked.set()
-            case restart:
-                log.warning("child_died", **fields, restart_after_s=restart.after_s)
+            case after_s:
+                log.warning("child_died", **fields, restart_after_s=after_s)
                 loop = asyncio.get_running_loop()
-                child.restart = loop.call_later(restart.after_s, self._start, child)
+                child.restart = loop.call_later(after_s, self._start, child)
 
     def _running(self) -> list[Child]:
         return [child for child in self._children if child.process is not None]
@@ -246,7 +243,7 @@ class Supervisor:
         entries = [self._own_entry, *(child.entry() for child in self._children)]
         try:
             listed = ProcessList(self._state, entries, self._reload_count, self._reload_problems)
-            self._outside.tell_list(listed)
+            self._tell_list(listed)
         except OSError as error:
             # A full disk blinds `berth status`; it must not stop the scheduling.
             log.warning("process_list_not_written", reason=str(error))
@@ -298,7 +295,7 @@ class Supervisor:
         if self._state in (State.STARTING, State.RELOADING) and is_ready and not is_old:
             self._state = State.RUNNING
             self._write_list()
-            self._notifier.ready(summary)
+            self._notifier.tell("READY=1", summary)
             log.info(
                 "ready",
                 nodes=answer.node_count,
@@ -307,7 +304,7 @@ class Supervisor:
             )
         if self._state is not State.RELOADING:
             self._epoch = answer.epoch
-        self._notifier.alive(summary)
+        self._notifier.tell("WATCHDOG=1", summary)
 
     # Signals --------------------------------------------------------------------------------------
 
@@ -345,32 +342,29 @@ class Supervisor:
         self._tasks.add(task)
         task.add_done_callback(self._tasks.discard)
 
-    async def _dump(self) -> None:
-        await dump(self._owner, Path(self._options.runtime_dir))
-
     # Reload ---------------------------------------------------------------------------------------
 
     async def _reload(self) -> None:
-        """Checks the configuration; if it is good, drains, then starts anew whoever reads it."""
         async with self._reload_turn:
             if self._state is not State.RUNNING or self._respecify is None:
                 log.warning("reload_refused", state=self._state, remedy="try again when it runs")
                 self._tell_reload([f"berth is {self._state}; try again when it runs"])
                 return
-            self._notifier.reloading("reloading", int(self._clock.monotonic_s() * 1e6))
+            # With the time by which systemd tells this reload from the last one.
+            now_us = int(self._clock.monotonic_s() * 1e6)
+            self._notifier.tell(f"RELOADING=1\nMONOTONIC_USEC={now_us}", "reloading")
             try:
                 specs = self._respecify()
             except (ConfigurationError, OSError) as error:
                 problems = error.problems if isinstance(error, ConfigurationError) else [str(error)]
                 for problem in problems:
                     log.error("reload_refused", problem=problem, remedy="the old one stays in use")
-                self._notifier.ready("running; the new configuration was refused")
+                self._notifier.tell("READY=1", "running; the new configuration was refused")
                 self._tell_reload(problems)
                 return
             log.info("reloading")
-            await (
-                self._ask_owner()
-            )  # For its epoch: who answers later with the same is the old one.
+            # For its epoch: who answers later with the same is the old one.
+            await self._ask_owner()
             await self._enter_reload(specs)
         await self._until_ready()
 
@@ -385,8 +379,7 @@ class Supervisor:
         self._tell_reload([])
         for child in self._children:
             child.new_spec = wanted.pop(child.name, None)
-            is_same = child.new_spec == child.spec
-            child.is_replaced = child.spec.reads_configuration or not is_same
+            child.is_replaced = child.new_spec != child.spec
         # From here on some end by themselves: the owner tells them when nothing is in flight.
         await self._drain_owner()
         if self._stop_asked.is_set():
@@ -404,7 +397,7 @@ class Supervisor:
                     child.restart.cancel()
                 self._succeed(child, 0, 0)
         for spec in wanted.values():
-            self._children.append(Child(spec, self._outside.launch))
+            self._children.append(Child(spec, self._launch))
             self._start(self._children[-1])
         self._write_list()
 
@@ -492,5 +485,5 @@ class Supervisor:
 
     def _enter(self, state: State) -> None:
         self._state = state
-        self._notifier.stopping(state)
+        self._notifier.tell("STOPPING=1", state)
         self._write_list()

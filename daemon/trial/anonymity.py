@@ -89,7 +89,10 @@ class Anonymiser:
             parts = {name: map(str.strip, text.split(",")) for name, text in kept.items()}
             return {name: ",".join(map(self.text, each)) for name, each in parts.items()}
         if isinstance(value, dict):
-            named: Callable[[str], str] = self.text if _is_map(key, value) else str
+            # Whether the names in it are somebody's choice, as those of labels are. A selector may be
+            # such a map (of pods, of services), or have fields.
+            is_map = key in _MAPS and not _FIELDS_OF_SELECTORS & value.keys()
+            named: Callable[[str], str] = self.text if is_map else str
             return {named(k): self.value(v, k) for k, v in value.items() if k not in _LEFT_OUT}
         if isinstance(value, list):
             return [self.value(each, key) for each in value]
@@ -106,12 +109,6 @@ class Anonymiser:
         return RecordedInput(
             entry.at_s, entry.kind, entry.input, orjson.dumps(self.value(parsed)).decode()
         )
-
-
-def _is_map(key: str, value: dict[str, Any]) -> bool:
-    """Whether the names in it are somebody's choice, as those of labels are. A selector may be such a
-    map (of pods, of services), or have fields."""
-    return key in _MAPS and not _FIELDS_OF_SELECTORS & value.keys()
 
 
 def write_anonymised(recording: Path, out: Path) -> int:

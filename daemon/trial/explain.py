@@ -16,7 +16,7 @@ import msgspec
 from daemon.cli import add_output, as_json, show
 from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
-from daemon.trial.subject import Subject, running_subject
+from daemon.trial.trial import Subject, running_subject
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
 from shared import exit_codes
 from shared.errors import OperationalError
@@ -25,7 +25,7 @@ from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages.admin import PodAnswer, PodRequest, QueueFacts
 from shared.messages.to_owner import PodChanged
-from shared.transport.owner_link import AdminClient
+from shared.transport.owner_link import OwnerLink
 
 OWNER_TIMEOUT_S: Final = 5.0
 EVENTS_SHOWN_MAX: Final = 8
@@ -34,13 +34,11 @@ EVENTS_SHOWN_MAX: Final = 8
 class Explanation(msgspec.Struct, frozen=True):
     pod: str
     node: str
-    """Empty: it has none."""
     profile: str
     queue: QueueFacts | None
     """None: the owner has nothing to do with it (any more), or was not asked."""
     diagnosis: Diagnosis
     is_of_then: bool = False
-    """On the cluster right before the pod was bound."""
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -60,8 +58,8 @@ def explain(runtime_dir: str, key: str, node: str = "") -> Explanation:
     """Of a pod (`namespace/name`) of the berth that runs there; OperationalError if there is none."""
     key = key if "/" in key else f"default/{key}"
     subject = running_subject(runtime_dir)
-    with AdminClient(Path(runtime_dir)) as client:
-        answer = client.ask(PodRequest(key), PodAnswer, OWNER_TIMEOUT_S)
+    owner = OwnerLink(Path(runtime_dir))
+    answer = owner.ask_now(PodRequest(key), PodAnswer, OWNER_TIMEOUT_S)
     return explain_in(subject, key, node, answer.facts)
 
 
@@ -92,9 +90,6 @@ def _pod(subject: Subject, key: str) -> PodRecord:
         if isinstance(message, PodChanged) and message.pod.key == key:
             return message.pod
     raise OperationalError(f"there is no pod {key}, or it has ended")
-
-
-# For people ------------------------------------------------------------------------------------------
 
 
 def explanation_lines(explanation: Explanation) -> list[str]:

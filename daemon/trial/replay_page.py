@@ -4,7 +4,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.overview.page_parts import Cell, folded, headline, page, section, table
+from daemon.overview.documents import Cell, folded, headline, page, section, table
 from daemon.overview.pending import PendingReason
 from daemon.overview.plots import Line, heat_map, line_plot, share_bar
 from daemon.trial.rerun import DayDetail, DayOutcome

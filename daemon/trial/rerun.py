@@ -65,7 +65,6 @@ class Rerun:
         """`trial` decides."""
         self._trial = trial
         self._came_s: dict[str, float] = {}
-        """By uid: pods that came pending."""
         self._sizes: Counter[tuple[str, bytes]] = Counter()
         """Namespace and template -> pods that came with them."""
         self.now_s = 0.0
@@ -112,7 +111,6 @@ class Rerun:
         return {each.key: each.node_name for uid, each in placed.items() if uid not in evicted}
 
     def outcome(self) -> tuple[DayOutcome, DayDetail]:
-        """So far."""
         placed, came_s = self._trial.placed, self._came_s
         # How long those that found a node were pending.
         waits_s = [each.at_s - came_s.get(uid, each.at_s) for uid, each in placed.items()]

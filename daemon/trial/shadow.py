@@ -36,7 +36,6 @@ class Example(msgspec.Struct, frozen=True):
     berths_node: str
     score_difference: int
     reason: str
-    """What berth has against the node."""
 
 
 class Shadow:

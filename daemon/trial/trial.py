@@ -11,16 +11,23 @@ Time is passed in, and is whatever the caller says.
 """
 
 from collections.abc import Iterable, Sequence
+from pathlib import Path
 from typing import Final, NamedTuple
 
 import msgspec
 from msgspec.structs import replace
 
+from daemon.adapter.api_source import watched_kinds
+from daemon.adapter.listing import list_cluster
+from daemon.commands.check_config import check
 from daemon.core.events import Effect, Event, Publish, Tell
 from daemon.owner.owner_assembly import make_state
+from daemon.supervisor.process_list import read_list
+from shared.child_plan import PLAN_NAME, read_plan
 from shared.config import SchedulerConfiguration
 from shared.feature_gates import parse_feature_gates
 from shared.framework.cluster_view import ClusterView
+from shared.kube.find_access import find_access
 from shared.messages.admin import AdminAnswer, AdminRequest
 from shared.messages.from_binder import (
     BinderHeartbeat,
@@ -29,7 +36,7 @@ from shared.messages.from_binder import (
     BindReport,
     VictimDone,
 )
-from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
+from shared.messages.from_scorer import ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import BindPods, PreemptPods, ReportPods, StatusPatch
 from shared.messages.to_owner import AdapterBatch, AdapterHello, AdapterMessage, PodDeleted
 from shared.messages.to_scorer import SchedulePods, SnapshotFull
@@ -85,7 +92,6 @@ class Trial:
         self.placed: dict[str, Placed] = {}
         """By uid: those that found a node here, whatever became of them."""
         self.evicted: dict[str, Eviction] = {}
-        """By uid."""
         self.verdicts: dict[str, StatusPatch] = {}
         """By uid: what was last said of those that did not."""
         self._replica = Replica(0, gates)
@@ -126,16 +132,12 @@ class Trial:
         return now_s
 
     def ask(self, request: AdminRequest, now_s: float) -> AdminAnswer:
-        """What the owner answers to a question."""
         effects = self.state.handle([Said(_PEER, request)], now_s)
         told = (effect.message for effect in effects if isinstance(effect, Tell))
         (answer,) = (message for message in told if isinstance(message, AdminAnswer))
         return answer
 
-    # The other processes -------------------------------------------------------------------------
-
     def _settle(self, events: Sequence[Event], now_s: float) -> None:
-        """Until nobody has anything to say any more."""
         alive: list[Event] = [Said(_PEER, BinderHeartbeat(0))]
         if self._decides:
             alive.append(Said(_PEER, ScorerHeartbeat(self._replica.generation)))
@@ -155,7 +157,8 @@ class Trial:
             case Publish(delta, buffers):
                 self._replica.apply_delta(delta, list(buffers))
             case Tell(_, _, SchedulePods() as work):
-                yield Said(_PEER, self._proposals(work))
+                self._proposal_sequence += 1
+                yield Said(_PEER, self._cycle.run(work, self._proposal_sequence))
             case Tell(_, _, BindPods(orders=orders)):
                 for order in orders:
                     key = f"{order.namespace}/{order.name}"
@@ -183,6 +186,24 @@ class Trial:
         yield Said(_PEER, BindReport(_EPOCH, [], [], done))
         yield Said(_PEER, AdapterBatch(_EPOCH, gone))
 
-    def _proposals(self, work: SchedulePods) -> Proposals:
-        self._proposal_sequence += 1
-        return self._cycle.run(work, self._proposal_sequence)
+
+class Subject(NamedTuple):
+    config: SchedulerConfiguration
+    options: RuntimeOptions
+    messages: list[AdapterMessage]
+
+    def trial(self, *, decides: bool, config: SchedulerConfiguration | None = None) -> Trial:
+        """The cluster in a trial of its own; with another configuration, if one is given."""
+        trial = Trial(config or self.config, self.options, decides=decides)
+        trial.tell(self.messages, 0.0)
+        return trial
+
+
+def running_subject(runtime_dir: str) -> Subject:
+    """What the berth that runs there sees; NotRunningError if none does. The objects are listed from the
+    API server: the berth has its own work to do."""
+    read_list(Path(runtime_dir))
+    options = read_plan(Path(runtime_dir) / PLAN_NAME).options
+    access = find_access(server=options.server, kubeconfig=options.kubeconfig)
+    config = check(options.config, options.feature_gates).configuration
+    return Subject(config, options, list_cluster(access, watched_kinds(options)))

@@ -117,9 +117,6 @@ def _rejections(cluster: ClusterView, rows: Rows, said: dict[str, Verdicts]) -> 
     return sorted(found, key=lambda one: (-one.node_count, one.plugin))
 
 
-# The nearest misses ----------------------------------------------------------------------------------
-
-
 def _nearest(
     info: PodInfo, cluster: ClusterView, rows: Rows, said: dict[str, Verdicts]
 ) -> list[NodeReason]:
@@ -172,9 +169,6 @@ def amount_text(resource: int, amount: int) -> str:
             if amount >= bytes_:
                 return f"{amount / bytes_:.4g}{unit}"
     return f"{amount}"
-
-
-# Scores ----------------------------------------------------------------------------------------------
 
 
 def _scores(

@@ -19,12 +19,11 @@ from daemon.commands.check_config import check
 from daemon.commands.run_flags import add_options
 from daemon.commands.text_table import table
 from daemon.trial.manifests import nodes_of, pods_of
-from daemon.trial.subject import Subject, running_subject
-from daemon.trial.trial import Eviction, Trial
+from daemon.trial.trial import Eviction, Subject, Trial, running_subject
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
-from shared.kube.pod_record import PodRecord, decode_template
+from shared.kube.pod_record import decode_template
 from shared.messages.to_owner import AdapterMessage, NodeChanged, PodChanged, PodDeleted
 
 HORIZON_S: Final = 120.0
@@ -130,9 +129,6 @@ def _outcomes(trial: Trial) -> dict[str, tuple[str, str]]:
     return found
 
 
-# Drains ----------------------------------------------------------------------------------------------
-
-
 def _drained(trial: Trial, names: Iterable[str]) -> tuple[list[AdapterMessage], list[str]]:
     """The nodes cordoned and their pods deleted and made again, as their controllers would."""
     messages: list[AdapterMessage] = []
@@ -146,29 +142,19 @@ def _drained(trial: Trial, names: Iterable[str]) -> tuple[list[AdapterMessage], 
         messages.append(NodeChanged(replace(node, spec=replace(node.spec, unschedulable=True))))
         for pod in list(info.pods.values()):
             record = pod.record
-            if _stays(trial, record):
+            template = decode_template(record.template)
+            controller = template.controller
+            is_daemon = controller is not None and controller.kind == DAEMON_SET
+            if is_daemon or template.spec.scheduler_name not in trial.frameworks:
                 left_alone.append(record.key)
                 continue
             messages.append(PodDeleted(record))
-            again.append(PodChanged(_made_again(record)))
+            made = replace(
+                record, uid=f"{record.uid}-again", node_name="", started="", deleted="",
+                nominated_node_name="", is_preempted=False,
+            )  # fmt: skip
+            again.append(PodChanged(made))
     return [*messages, *again], sorted(left_alone)
-
-
-def _stays(trial: Trial, record: PodRecord) -> bool:
-    template = decode_template(record.template)
-    controller = template.controller
-    is_daemon = controller is not None and controller.kind == DAEMON_SET
-    return is_daemon or template.spec.scheduler_name not in trial.frameworks
-
-
-def _made_again(record: PodRecord) -> PodRecord:
-    return replace(
-        record, uid=f"{record.uid}-again", node_name="", started="", deleted="", nominated_node_name="",
-        is_preempted=False,
-    )  # fmt: skip
-
-
-# For people ------------------------------------------------------------------------------------------
 
 
 def lines_of(found: WhatIfCommand) -> list[str]:

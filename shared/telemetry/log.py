@@ -28,12 +28,9 @@ from shared.limits import LINES_BURST, LINES_PER_S, LOGGED_EVENTS_MAX
 from shared.rate_limit import RateLimit
 
 LEVELS: Final = ("debug", "info", "warning", "error")
-"""As `--log-level` takes them."""
 
 FORMAT_VARIABLE: Final = "BERTH_LOGGING_FORMAT"
 """`text` or `json`, for all processes of one berth; empty: what stderr is decides."""
-
-
 _ROOT: Final = "berth"
 _FIELDS: Final = "berth_fields"
 _JOURNAL_PRIORITIES: Final = (7, 7, 6, 4, 3)
@@ -63,7 +60,6 @@ class EventLog:
         self._write(logging.ERROR, event, fields)
 
     def exception(self, event: str, /, **fields: Any) -> None:
-        """An error with the traceback of the exception that is being handled."""
         self._write(logging.ERROR, event, fields, has_traceback=True)
 
     def is_on(self, level: int) -> bool:
@@ -121,11 +117,13 @@ class BurstFilter(logging.Filter):
         return True
 
 
-class JsonFormatter(logging.Formatter):
+class _Formatter(logging.Formatter):
     def __init__(self, process: str) -> None:
         super().__init__()
         self._process = process
 
+
+class JsonFormatter(_Formatter):
     def format(self, record: logging.LogRecord) -> str:
         line: dict[str, Any] = {
             "time": _utc(record),
@@ -149,12 +147,8 @@ class JournalFormatter(JsonFormatter):
         return f"<{_JOURNAL_PRIORITIES[min(record.levelno // 10, 4)]}>{super().format(record)}"
 
 
-class TextFormatter(logging.Formatter):
+class TextFormatter(_Formatter):
     """For a terminal: time, level, process, event, key=value."""
-
-    def __init__(self, process: str) -> None:
-        super().__init__()
-        self._process = process
 
     def format(self, record: logging.LogRecord) -> str:
         parts = [

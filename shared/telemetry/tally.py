@@ -9,7 +9,9 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from typing import Final
 
-from shared.limits import LABEL_CHARACTERS_MAX, METRIC_SERIES_MAX
+import msgspec
+
+from shared.limits import COUNT_MAX, LABEL_CHARACTERS_MAX, METRIC_SERIES_MAX
 from shared.telemetry.metrics import METRICS, MetricFamily
 
 
@@ -21,7 +23,6 @@ class Histogram:
     def __init__(self, bounds: Sequence[float]) -> None:
         self.bounds = bounds
         self.counts = [0] * (len(bounds) + 1)
-        """Of each bucket alone; the last is for what is above all bounds."""
         self.sum = 0.0
 
 
@@ -41,7 +42,6 @@ class Tally:
         self.counts: Counter[tuple[str, Labels]] = Counter()
         self.histograms: dict[tuple[str, Labels], Histogram] = {}
         self._series: Counter[str] = Counter()
-        """How many there are of each metric."""
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:
         """`name` is no histogram."""
@@ -58,7 +58,6 @@ class Tally:
         found.sum += measured * times
 
     def add_histogram(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
-        """What another process observed. `counts` are as long as the bounds, and one."""
         into = self._histogram(name, labels)
         into.counts = [mine + other for mine, other in zip(into.counts, counts, strict=True)]
         into.sum += total
@@ -95,3 +94,41 @@ def request_observer(tally: Tally, host: str) -> Callable[[str, str, float], Non
         tally.observe("request_s", (method, host), seconds)
 
     return observe
+
+
+class LabelledCount(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    labels: list[str]
+    count: int
+
+
+class HistogramState(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    labels: list[str]
+    counts: list[int]
+    """Of each bucket alone; the last is for what is above all bounds."""
+    sum: float
+
+
+class Measured(msgspec.Struct, array_like=True, frozen=True):
+    """Additions to the owner's counts."""
+
+    counts: list[LabelledCount]
+    histograms: list[HistogramState]
+
+
+NOTHING: Final = Measured([], [])
+
+
+def measured_by(tally: Tally) -> Measured:
+    """All that is in it, as far as a message can say it."""
+    return Measured(
+        [
+            LabelledCount(name, list(labels), min(count, COUNT_MAX))
+            for (name, labels), count in tally.counts.items()
+        ],
+        [
+            HistogramState(name, list(labels), [min(n, COUNT_MAX) for n in one.counts], one.sum)
+            for (name, labels), one in tally.histograms.items()
+        ],
+    )

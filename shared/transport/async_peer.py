@@ -11,17 +11,16 @@ from pathlib import Path
 from typing import Final, Generic, TypeVar
 
 from shared.errors import FrameError, ProtocolVersionError
-from shared.messages.codec import Codec
-from shared.messages.frames import Buffer
-from shared.transport.channels import LIMITS, Channel
-from shared.transport.connection import (
+from shared.messages.codec import Buffer, Codec
+from shared.transport.channels import (
+    LIMITS,
     RECONNECT_MS,
     RECONNECT_MS_MAX,
+    Channel,
     Closing,
     Connected,
-    note_dropped,
 )
-from shared.transport.local_stream import LocalStream, connected_stream
+from shared.transport.local_stream import LocalStream, connected_stream, note_dropped
 
 In = TypeVar("In")
 Out = TypeVar("Out")
@@ -50,25 +49,17 @@ class AsyncPeer(Closing, Generic[Out, In]):
         self._incoming = incoming
         self._received: deque[In | Connected | ProtocolVersionError] = deque()
         self._received_max = LIMITS[channel].high_water
-        self._reader: asyncio.Future[None] | None = None
-        self._writers: deque[asyncio.Future[None]] = deque()
+        self._has_come = asyncio.Event()
+        self._has_left = asyncio.Event()
+        """What was queued, or who would have taken it."""
         self._stream: LocalStream | None = None
         self._connecting = self._loop.call_soon(self._connect, RECONNECT_MS / 1000)
 
-    @property
-    def is_connected(self) -> bool:
-        return self._stream is not None
-
     async def recv(self) -> In | Connected:
-        """The next message, in order; one task at a time may wait. ProtocolVersionError if the owner is
-        of another version."""
+        """The next message, in order. ProtocolVersionError if the owner is of another version."""
         while not self._received:
-            assert self._reader is None, "two tasks receive from one peer"
-            self._reader = self._loop.create_future()
-            try:
-                await self._reader
-            finally:
-                self._reader = None
+            self._has_come.clear()
+            await self._has_come.wait()
         one = self._received.popleft()
         if len(self._received) == self._received_max - 1 and self._stream is not None:
             self._loop.add_reader(self._stream.fd, self._take)  # We had stopped reading.
@@ -78,7 +69,6 @@ class AsyncPeer(Closing, Generic[Out, In]):
         return one
 
     def send_nowait(self, message: Out) -> bool:
-        """False: not sent; the owner is away, or its queue is full."""
         return self._send_parts(self._outgoing.encode(message))
 
     async def send(self, message: Out) -> bool:
@@ -87,9 +77,10 @@ class AsyncPeer(Closing, Generic[Out, In]):
         parts = self._outgoing.encode(message)
         stream = self._stream
         while stream is not None and self._stream is stream:
-            if not self._writers and self._send_parts(parts):
+            if self._send_parts(parts):
                 return True
-            await self._wait_writable()
+            self._has_left.clear()
+            await self._has_left.wait()
         return False
 
     def close(self) -> None:
@@ -107,15 +98,14 @@ class AsyncPeer(Closing, Generic[Out, In]):
         self._stream = stream
         self._loop.add_reader(stream.fd, self._take)
         self._received.append(Connected())
-        self._wake_reader()
+        self._has_come.set()
 
     def _leave(self, stream: LocalStream, linger_s: float = 0.0) -> None:
         self._stream = None
         self._loop.remove_reader(stream.fd)
         self._loop.remove_writer(stream.fd)
         stream.close(linger_s)
-        while self._writers:
-            _wake(self._writers.popleft())
+        self._has_left.set()
 
     def _send_parts(self, parts: Sequence[Buffer]) -> bool:
         stream = self._stream
@@ -125,28 +115,16 @@ class AsyncPeer(Closing, Generic[Out, In]):
             self._loop.add_writer(stream.fd, self._flush)
         return True
 
-    async def _wait_writable(self) -> None:
-        """Or lost: a stream that is gone can be read."""
-        writer = self._loop.create_future()
-        self._writers.append(writer)
-        try:
-            await writer
-        finally:
-            if writer in self._writers:
-                self._writers.remove(writer)
-
     def _flush(self) -> None:
         stream = self._stream
         assert stream is not None, "it is watched while it is there"
         stream.flush()
         if not stream.has_unsent:
             self._loop.remove_writer(stream.fd)
-        while self._writers:
-            _wake(self._writers.popleft())
+        self._has_left.set()
 
     def _take(self) -> None:
-        """Takes what has come, and wakes up who waits for it. The owner of a new connection says nothing
-        before it is greeted."""
+        """The owner of a new connection says nothing before it is greeted."""
         stream, received = self._stream, self._received
         if stream is None:
             return
@@ -163,13 +141,4 @@ class AsyncPeer(Closing, Generic[Out, In]):
         elif stream.is_over:
             self._leave(stream)
             self._connecting = self._loop.call_soon(self._connect, RECONNECT_MS / 1000)
-        self._wake_reader()
-
-    def _wake_reader(self) -> None:
-        if self._reader is not None and self._received:
-            _wake(self._reader)
-
-
-def _wake(waiter: asyncio.Future[None]) -> None:
-    if not waiter.done():
-        waiter.set_result(None)
+        self._has_come.set()

@@ -1,4 +1,5 @@
-"""The table of channels: who binds, which sockets, which messages, what happens under pressure.
+"""The table of channels: who binds, which sockets, which messages, what happens under pressure; and what
+all connections have in common.
 
 The owner binds them all; everybody else connects, so any process may start before any other and be
 restarted alone. Work and snapshots are ZeroMQ's, also on tcp for workers of other hosts (`remote.py`);
@@ -22,7 +23,7 @@ drops what the kernel still holds). Epochs, `Hello` and looking first sort both 
 
 import enum
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, Self
 
 
 class Channel(enum.StrEnum):
@@ -78,3 +79,24 @@ copy for that worker takes."""
 SUBSCRIBER_TOPIC: Final = b"scorer:"
 """A scorer also subscribes to this plus its identity, which tells the owner that the subscription
 is in force. Nothing is published under it."""
+
+RECONNECT_MS: Final = 10
+"""Pods wait for whoever died to be found again, and a try costs microseconds."""
+RECONNECT_MS_MAX: Final = 1000
+
+
+class Connected(NamedTuple):
+    """There is a (new) connection to the owner: greet it. What was sent before may be lost."""
+
+
+class Closing:
+    """`with` closes it at the end."""
+
+    def close(self) -> None:
+        raise NotImplementedError
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()

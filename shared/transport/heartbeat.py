@@ -27,8 +27,6 @@ _NOTE_START: Final = 64
 PAGE_BYTES: Final = 16_384
 NOTE_BYTES_MAX: Final = PAGE_BYTES - _NOTE_START
 """8 problems (`shared/kube/connection_problems.py`) of 400 characters and 40 concerns take 12 kB."""
-
-
 _EARLY_S: Final = 0.01
 """A timer that fires a moment too early has fired."""
 

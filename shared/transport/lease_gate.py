@@ -44,8 +44,6 @@ class LeaseGate:
             os.close(fd)
         self._word = memoryview(self._map).cast("Q")
 
-    # For those who ask ----------------------------------------------------------------------------
-
     def open_term(self) -> int:
         """The term in which this berth may act now; 0: it may not."""
         word = self._word[0]
@@ -57,8 +55,6 @@ class LeaseGate:
         0 if it is open, or was closed in order."""
         until_ms = self._word[0] >> _TERM_BITS
         return max(0.0, self._clock.boot_s() - until_ms / 1000) if until_ms else 0.0
-
-    # For the one that holds the lease -------------------------------------------------------------
 
     @property
     def until_s(self) -> float:

@@ -5,10 +5,9 @@ import socket
 from pathlib import Path
 from typing import Final
 
-from shared.messages.frames import Buffer
+from shared.messages.codec import Buffer
 from shared.transport.channels import Channel
-from shared.transport.connection import note_dropped
-from shared.transport.local_stream import LocalStream, Parts
+from shared.transport.local_stream import LocalStream, Parts, note_dropped
 from shared.transport.sockets import Poller
 
 _BACKLOG: Final = 128
@@ -34,13 +33,7 @@ class LocalEntrance:
         except OSError:
             self._listener.close()
             raise
-        self._fds = {self._listener.fileno()}
-        """Of the listener and of all streams."""
         poller.watch_fd(self._listener.fileno())
-
-    def is_due(self, ready: dict[object, int]) -> bool:
-        """Whether `take` has anything to do."""
-        return self.has_more or not self._fds.isdisjoint(ready)
 
     def take(self, ready: dict[object, int], count_max: int) -> list[tuple[bytes, Parts]]:
         """Who said what, in order for each; the rest with the next `take`."""
@@ -91,7 +84,6 @@ class LocalEntrance:
                 note_dropped(f"channel {self._channel}: nobody is let in: {error.strerror}")
                 return
             self._streams[stream.fd] = stream
-            self._fds.add(stream.fd)
             self._poller.watch_fd(stream.fd)
 
     def _let_in(self, stream: LocalStream, name: bytes) -> None:
@@ -107,5 +99,4 @@ class LocalEntrance:
         if self._by_name.get(stream.name) is stream:
             del self._by_name[stream.name]
         del self._streams[stream.fd]
-        self._fds.discard(stream.fd)
         stream.close()

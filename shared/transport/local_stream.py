@@ -3,7 +3,7 @@
 For the channels that never leave the host. ZeroMQ has a thread at each end that a message goes through,
 and one that comes alone wakes both from cold. Here it is one system call to send and one to receive.
 
-A message is its length, its header (`shared/messages/frames.py`) and its body. Who connects says first
+A message is its length, its header (`shared/messages/codec.py`) and its body. Who connects says first
 who it is. Nothing here waits.
 """
 
@@ -16,21 +16,23 @@ from pathlib import Path
 from typing import Final
 
 from shared.limits import MESSAGE_BYTES_MAX
-from shared.messages.frames import SINGLE_HEADER_BYTES, Buffer
+from shared.messages.codec import SINGLE_HEADER_BYTES, Buffer
+from shared.telemetry.log import EventLog
 from shared.transport.channels import LIMITS, Channel
-from shared.transport.connection import note_dropped
 
 READ_BYTES: Final = 65_536
 """In one system call; most messages are a hundredth of it."""
 _LENGTH: Final = struct.Struct("<I")
 
 Parts = tuple[bytes, bytes]
-"""Header and body."""
+
+
+def note_dropped(problem: object) -> None:
+    """A message could not be used. A peer gone wild fills no disk: the log has a bound."""
+    EventLog("transport").warning("message_dropped", problem=str(problem))
 
 
 class LocalStream:
-    """One end of a connection."""
-
     def __init__(self, connected: socket.socket, channel: Channel) -> None:
         connected.setblocking(False)
         self._socket = connected

@@ -18,33 +18,22 @@ import zmq
 from shared.errors import FrameError, ProtocolVersionError
 from shared.limits import HELD_MESSAGES_MAX, HELD_PEERS_MAX
 from shared.messages.admin import ADMIN_ANSWER, ADMIN_REQUEST, AdminAnswer
-from shared.messages.codec import Codec
-from shared.messages.frames import Buffer, seal
+from shared.messages.codec import Buffer, Codec, seal
 from shared.messages.from_binder import FROM_BINDER
 from shared.messages.from_scorer import FROM_SCORER
 from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, ToAdapter
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
-from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
-from shared.transport.connection import Closing, note_dropped
+from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel, Closing
 from shared.transport.heard import PeerGone, Said
 from shared.transport.local_entrance import LocalEntrance
+from shared.transport.local_stream import note_dropped
 from shared.transport.remote import Gatekeeper, WorkersEntrance
 from shared.transport.runtime_dir import AddressInUseError, OwnerLock
-from shared.transport.sockets import (
-    Poller,
-    RawSocket,
-    frames_now,
-    messages_now,
-    new_socket,
-    receive_now,
-    send_now,
-)
+from shared.transport.sockets import Poller, RawSocket, messages_now, new_socket, send_now
 
 LINGER_MS: Final = 500
 """At the end, a last Drain or answer may still leave; one that does not read does not hold us."""
-
-
 _SUBSCRIBE: Final = 1
 
 FromOwner = ToAdapter | ToScorer | ToBinder | AdminAnswer
@@ -78,8 +67,6 @@ class OwnerSockets(Closing):
             self.close()
             raise
         self._ready: dict[object, int] = {}
-        self._has_more = False
-        """Messages that came are still to be taken."""
 
     def admit_workers(self, entrance: WorkersEntrance) -> None:
         """Lets workers of other hosts in from now on; AddressInUseError if the ports are taken.
@@ -109,23 +96,23 @@ class OwnerSockets(Closing):
         May return early with nothing (a message was damaged or held back, a descriptor is ready).
         """
         received: list[Said | PeerGone] = []
-        ready = self._ready = self._poller.wait(0 if self._has_more else timeout_ms)
-        self._has_more = False
+        has_more = any(entrance.has_more for entrance in self._entrances.values())
+        ready = self._ready = self._poller.wait(0 if has_more else timeout_ms)
         if self._gatekeeper is not None and self._gatekeeper.socket in ready:
             self._gatekeeper.answer()
         for channel in _ORDER:
-            entrance = self._entrances.get(channel)
-            if entrance is not None:
-                if entrance.is_due(ready):
-                    for peer, parts in entrance.take(ready, LIMITS[channel].drained_per_poll):
-                        self._take(channel, peer, parts, received)
-                    self._has_more |= entrance.has_more
-            elif self._sockets[channel] not in ready:
-                continue
-            elif channel is Channel.SNAPSHOTS:
-                self._take_subscriptions(self._sockets[channel], received)
-            else:
-                self._take_messages(channel, self._sockets[channel], received)
+            count_max = LIMITS[channel].drained_per_poll
+            if channel in self._entrances:
+                for peer, parts in self._entrances[channel].take(ready, count_max):
+                    self._take(channel, peer, parts, received)
+            elif (socket := self._sockets[channel]) in ready:
+                for frames in messages_now(socket, count_max):
+                    first, *rest = [frame.bytes for frame in frames]
+                    if channel is Channel.SNAPSHOTS:
+                        self._take_notice(first, received)
+                    else:
+                        key_name = "" if self._gatekeeper is None else _key_name_of(frames[-1])
+                        self._take(channel, first, rest, received, key_name)
         return received
 
     def send(
@@ -146,14 +133,14 @@ class OwnerSockets(Closing):
         if entrance is not None:
             return entrance.send(peer, parts)
         self._poller.used.add(self._sockets[channel])
-        return send_now(self._sockets[channel], [peer, *parts], handed_over=True)
+        return send_now(self._sockets[channel], [peer, *parts])
 
     def publish(self, message: Published, buffers: Sequence[Buffer] = ()) -> None:
         """To all scorers, buffers as with `send`. One that is too slow loses it and notices by the
         sequence."""
-        parts = SNAPSHOTS.encode(message, buffers)
-        self._poller.used.add(self._sockets[Channel.SNAPSHOTS])
-        sent = send_now(self._sockets[Channel.SNAPSHOTS], parts, handed_over=True)
+        socket = self._sockets[Channel.SNAPSHOTS]
+        self._poller.used.add(socket)
+        sent = send_now(socket, SNAPSHOTS.encode(message, buffers))
         assert sent, "XPUB drops, it does not block"
 
     def close(self) -> None:
@@ -169,15 +156,6 @@ class OwnerSockets(Closing):
         self._context.term()
         self._poller.close()
         self._lock.close()
-
-    def _take_messages(
-        self, channel: Channel, socket: RawSocket, received: list[Said | PeerGone]
-    ) -> None:
-        is_signed = channel is Channel.SCORERS and self._gatekeeper is not None
-        receive = _receive_signed_now if is_signed else receive_now
-        for parts in messages_now(socket, LIMITS[channel].drained_per_poll, receive):
-            key_name = bytes(parts.pop()).decode() if is_signed else ""
-            self._take(channel, bytes(parts[0]), parts[1:], received, key_name)
 
     def _take(
         self,
@@ -211,18 +189,17 @@ class OwnerSockets(Closing):
             told = f"channel {Channel.SCORERS}: {one.peer!r} talks on without a subscription"
             note_dropped(told)
 
-    def _take_subscriptions(self, socket: RawSocket, received: list[Said | PeerGone]) -> None:
-        for parts in messages_now(socket, LIMITS[Channel.SNAPSHOTS].drained_per_poll):
-            notice = bytes(parts[0])
-            if not notice[1:].startswith(SUBSCRIBER_TOPIC):
-                continue
-            peer = notice[1 + len(SUBSCRIBER_TOPIC) :]
-            if notice[0] == _SUBSCRIBE:
-                self._subscribers.add(peer)
-                received.extend(self._held.pop(peer, ()))
-            elif peer in self._subscribers:
-                self._subscribers.discard(peer)
-                received.append(PeerGone(Channel.SCORERS, peer))
+    def _take_notice(self, notice: bytes, received: list[Said | PeerGone]) -> None:
+        """Of a subscription, or of its end."""
+        if not notice[1:].startswith(SUBSCRIBER_TOPIC):
+            return
+        peer = notice[1 + len(SUBSCRIBER_TOPIC) :]
+        if notice[0] == _SUBSCRIBE:
+            self._subscribers.add(peer)
+            received.extend(self._held.pop(peer, ()))
+        elif peer in self._subscribers:
+            self._subscribers.discard(peer)
+            received.append(PeerGone(Channel.SCORERS, peer))
 
 
 _ORDER: Final = (
@@ -261,14 +238,9 @@ def _binding(channel: Channel, address: str) -> Iterator[str]:
         raise AddressInUseError(told) from error
 
 
-def _receive_signed_now(socket: RawSocket) -> list[Buffer]:
-    """As `receive_now`, with one more at the end: the name under which the gatekeeper let the sender in;
-    empty for one of this host, of whom no key is asked."""
-    frames = frames_now(socket)
-    if not frames:
-        return []
+def _key_name_of(frame: zmq.Frame) -> str:
+    """Under which the gatekeeper let the sender in; empty for one of this host, who needs no key."""
     try:
-        name = str(frames[-1].get("User-Id"))
+        return str(frame.get("User-Id"))
     except zmq.ZMQError:
-        name = ""  # libzmq: no such property.
-    return [*[frame.bytes for frame in frames], name.encode()]
+        return ""  # libzmq: no such property.

@@ -7,7 +7,6 @@ events, administration) are never reachable from another host.
 """
 
 import ipaddress
-import logging
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -15,6 +14,7 @@ import zmq
 
 from shared.errors import ConfigurationError
 from shared.limits import PORT_MAX, SUBSCRIPTION_BYTES_MAX, WORD_BYTES_MAX
+from shared.telemetry.log import EventLog
 from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, Channel
 from shared.transport.keys import (
     KEY_BYTES,
@@ -84,8 +84,7 @@ class Gatekeeper:
 
     def __init__(self, context: "zmq.Context[RawSocket]", allowed_path: Path) -> None:
         self._allowed_path = allowed_path
-        self._logger = logging.getLogger("berth.transport")
-        self.refused_count = 0
+        self._log = EventLog("transport")
         self.socket = context.socket(zmq.REP)
         self.socket.setsockopt(zmq.LINGER, 0)
         self.socket.bind(ZAP_ADDRESS)
@@ -102,39 +101,31 @@ class Gatekeeper:
         request_id = question[1] if len(question) > 1 else b""
         name = self._name_of(question)
         if name is None:
-            self.refused_count += 1
             return [ZAP_VERSION, request_id, b"400", b"this key is not allowed", b"", b""]
-        self._logger.info("worker's key accepted: %s, from %s", name, _text(question[3]))
         return [ZAP_VERSION, request_id, b"200", b"OK", name.encode(), b""]
 
     def _name_of(self, question: list[bytes]) -> str | None:
         if len(question) != _FRAME_COUNT or question[5] != b"CURVE":
             return None
-        key = question[6]
+        address, key = question[3].decode("ascii", "replace"), question[6]
         assert len(key) == KEY_BYTES, "libzmq has read the key"
         try:
             name = read_public_keys(self._allowed_path).get(key)
         except ConfigurationError as error:
-            self._logger.error("no worker is let in: %s", error)
+            self._log.error("no_worker_let_in", problem=str(error))
             return None
-        if name is None and self.refused_count & (self.refused_count + 1) == 0:
-            # The 1st, 2nd, 4th, 8th, ...: who tries for ever must not fill the disk.
-            told = "worker from %s refused: its key %s is not in %s (%d so far)"
-            count = self.refused_count + 1
-            self._logger.warning(told, _text(question[3]), key.hex(), self._allowed_path, count)
+        if name is None:
+            allowed = str(self._allowed_path)
+            self._log.warning("worker_refused", address=address, key=key.hex(), not_in=allowed)
+        else:
+            self._log.info("worker_let_in", address=address, name=name)
         return name
 
     def close(self) -> None:
         self.socket.close(0)
 
 
-def _text(raw: bytes) -> str:
-    return raw.decode("ascii", "replace")
-
-
 class RemoteOwner:
-    """A worker's way to the owner."""
-
     def __init__(self, address: str, server_key_file: str, key_file: str) -> None:
         """ConfigurationError if the address or a file cannot be used."""
         host, port = split_address(address)

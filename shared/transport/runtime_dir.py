@@ -13,8 +13,7 @@ from pathlib import Path
 from typing import Final
 
 from shared.errors import ConfigurationError, OperationalError
-from shared.transport.channels import Channel
-from shared.transport.connection import Closing
+from shared.transport.channels import Channel, Closing
 
 _PRIVATE_MODE: Final = 0o700
 _PATH_BYTES_MAX: Final = 107
@@ -70,8 +69,6 @@ class RuntimeDirLock(Closing):
 
 
 class OwnerLock(RuntimeDirLock):
-    """Held by the one live owner of a runtime directory."""
-
     def __init__(self, runtime_dir: Path) -> None:
         super().__init__(runtime_dir, "owner.lock", AddressInUseError, "an owner is alive there")
 

@@ -3,12 +3,13 @@
 Synchronous, for one thread. Deltas are handed out before work, so that a worker is as fresh as it
 can be when it looks at what it was given.
 
-A loss is always told, never silent: damaged frames of the snapshot channel come out as
-`SnapshotDamaged` (treat it as a gap), a new connection to the owner as `Connected` (say Hello;
-after the first one it means that the owner may be another, or that messages were lost), and damaged
-work too. Dropped frames show in the sequence numbers.
+A loss is always told, never silent: a new connection to the owner comes out as `Connected` (say Hello;
+after the first one it means that the owner may be another, or that messages were lost), and a damaged
+message too. Dropped frames show in the sequence numbers.
 """
 
+import struct
+import sys
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -16,47 +17,42 @@ from typing import Final, NamedTuple
 import zmq
 
 from shared.errors import FrameError, OperationalError, ProtocolVersionError
-from shared.messages.codec import Codec
-from shared.messages.frames import MAGIC, Buffer
+from shared.messages.codec import MAGIC, Buffer, Codec
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
 from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
-from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel
-from shared.transport.connection import Closing, Connected, note_dropped
+from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel, Closing, Connected
+from shared.transport.local_stream import note_dropped
 from shared.transport.remote import RemoteOwner
 from shared.transport.sockets import (
     COPY_BYTES_MAX,
-    ConnectionWatch,
     Poller,
     RawSocket,
-    frames_now,
     messages_now,
     new_socket,
     send_now,
 )
 
 LINGER_MS: Final = 500
+_EVENT: Final = struct.Struct("=Hi")
+_FAILURES: Final = (
+    zmq.EVENT_HANDSHAKE_FAILED_AUTH
+    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
+    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
+)
 
 
 class RefusedError(OperationalError):
     """The owner does not want this worker."""
 
 
-class SnapshotDamaged(NamedTuple):
-    """A frame of the snapshot channel could not be used: the copy has a hole from here on."""
-
-    problem: str
-
-
 class FromOwner(NamedTuple):
-    message: ToScorer | Published | Connected | SnapshotDamaged
+    message: ToScorer | Published | Connected
     buffers: Sequence[Buffer]
     """Large ones are windows on the received message: valid as long as they are referenced, and not
     necessarily aligned (`numpy.frombuffer` copes)."""
 
 
 class ScorerSockets(Closing):
-    """Connects to the owner, whenever there is one."""
-
     def __init__(self, way: Path | RemoteOwner, identity: str) -> None:
         """`way`: on the owner's host, the runtime directory. `identity` names this life of this worker:
         a restarted worker must have another one."""
@@ -68,8 +64,16 @@ class ScorerSockets(Closing):
         self._snapshots.setsockopt(zmq.SUBSCRIBE, SUBSCRIBER_TOPIC + name)
         self._work = new_socket(self._context, zmq.DEALER, Channel.SCORERS, LINGER_MS)
         self._work.setsockopt(zmq.ROUTING_ID, name)
-        self._connection = ConnectionWatch(self._work)
+        # ZeroMQ reconnects by itself and says nothing; but a new connection means a new owner, or that
+        # messages were lost. A socket in the process tells, which is polled beside the first.
+        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | _FAILURES
+        self._monitor: RawSocket = self._work.get_monitor_socket(events)
+        self.is_connected = False
         self._is_newly_connected = False
+        self._is_refused = False
+        """The owner does not take our key. ZeroMQ does not try again."""
+        self.failed_count = 0
+        """Connections that ended before they began: mostly, the key is that of another owner."""
         self.address = _address(way, Channel.SCORERS)
         for socket, channel in (
             (self._snapshots, Channel.SNAPSHOTS),
@@ -80,17 +84,8 @@ class ScorerSockets(Closing):
             socket.connect(_address(way, channel))
         self._ready: dict[object, int] = {}
         self._poller = Poller()
-        for socket in (self._snapshots, self._work, self._connection.monitor):
+        for socket in (self._snapshots, self._work, self._monitor):
             self._poller.add_socket(socket)
-
-    @property
-    def is_connected(self) -> bool:
-        return self._connection.is_connected
-
-    @property
-    def failed_count(self) -> int:
-        """Handshakes that failed so far; see `ConnectionWatch`."""
-        return self._connection.failed_count
 
     def watch_fd(self, fd: int) -> Callable[[], bool]:
         """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
@@ -106,12 +101,12 @@ class ScorerSockets(Closing):
         """
         ready = self._ready = self._poller.wait(timeout_ms)
         received: list[FromOwner] = []
-        if self._connection.monitor in ready:
-            self._is_newly_connected |= self._connection.refresh()
+        if self._monitor in ready:
+            self._hear_of_connection()
         if self._is_newly_connected:
             self._is_newly_connected = False
             received.append(FromOwner(Connected(), ()))
-        if self._connection.is_refused:
+        if self._is_refused:
             problem = f"the owner at {self.address} does not allow this worker's key"
             raise RefusedError(f"{problem}; append its .pub file to --workers-allowed-file there")
         if self._snapshots in ready:
@@ -126,16 +121,16 @@ class ScorerSockets(Closing):
         Waits up to `timeout_ms` (-1: for ever) for room in the queue, but not for an owner.
         """
         parts = FROM_SCORER.encode(message)
-        self._poller.used |= {self._work, self._connection.monitor}
+        self._poller.used |= {self._work, self._monitor}
         if send_now(self._work, parts):
             return True
         room_or_news: list[tuple[RawSocket | int, int]] = [
             (self._work, zmq.POLLOUT),
-            (self._connection.monitor, zmq.POLLIN),
+            (self._monitor, zmq.POLLIN),
         ]
         while timeout_ms:
-            self._is_newly_connected |= self._connection.refresh()
-            if not self._connection.is_connected:
+            self._hear_of_connection()
+            if not self.is_connected:
                 return False
             ready: set[object] = {one for one, _ in zmq.zmq_poll(room_or_news, timeout_ms)}
             if self._work in ready or not ready:
@@ -143,11 +138,24 @@ class ScorerSockets(Closing):
         return False
 
     def close(self) -> None:
-        self._connection.close()
+        self._work.disable_monitor()
+        self._monitor.close(0)
         self._snapshots.close()
         self._work.close()
         self._context.term()
         self._poller.close()
+
+    def _hear_of_connection(self) -> None:
+        for frames in messages_now(self._monitor, sys.maxsize):
+            event, _ = _EVENT.unpack_from(frames[0].bytes)
+            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
+                self.is_connected = self._is_newly_connected = True
+            elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
+                self._is_refused = True
+            elif event != zmq.EVENT_DISCONNECTED:
+                self.failed_count += 1
+            else:
+                self.is_connected = False
 
     def _take(
         self,
@@ -156,25 +164,18 @@ class ScorerSockets(Closing):
         codec: Codec[ToScorer] | Codec[Published],
         received: list[FromOwner],
     ) -> None:
-        for parts in messages_now(socket, LIMITS[channel].drained_per_poll, _receive_large_now):
+        for frames in messages_now(socket, LIMITS[channel].drained_per_poll):
+            # Large ones are windows on what ZeroMQ received, without a copy.
+            parts = [f.buffer if len(f) > COPY_BYTES_MAX else f.bytes for f in frames]
             try:
                 received.append(FromOwner(*codec.decode(parts)))
             except ProtocolVersionError:
                 raise
             except FrameError as error:
                 note_dropped(error)
-                # Of the work it may have been pods, or the snapshot that we wait for: who greets
-                # again is told all of it again.
-                is_work = channel is Channel.SCORERS
-                told = Connected() if is_work else SnapshotDamaged(str(error))
-                received.append(FromOwner(told, ()))
+                # It may have been pods, or a part of the copy: who greets again is told all again.
+                received.append(FromOwner(Connected(), ()))
 
 
 def _address(way: Path | RemoteOwner, channel: Channel) -> str:
     return way.address(channel) if isinstance(way, RemoteOwner) else channel.address(way)
-
-
-def _receive_large_now(socket: RawSocket) -> list[Buffer]:
-    """As `receive_now`, but large frames are windows on what ZeroMQ received, without a copy."""
-    frames = frames_now(socket)
-    return [f.buffer if len(f) > COPY_BYTES_MAX else f.bytes for f in frames]

@@ -2,38 +2,23 @@
 
 Nothing here waits but a `Poller`: a send that cannot be queued now says so, a receive that finds
 nothing too.
-
-ZeroMQ reconnects by itself and says nothing. But a new connection means a new owner (or a break in
-which messages were lost), so whoever talks to the owner must greet again. A socket's monitor tells
-(`ConnectionWatch`); it is an in-process socket of its own that has to be polled beside the first.
 """
 
 import select
-import struct
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import zmq
 
 from shared.limits import MESSAGE_BYTES_MAX
-from shared.messages.frames import Buffer
-from shared.transport.channels import LIMITS, Channel
-from shared.transport.connection import RECONNECT_MS, RECONNECT_MS_MAX
+from shared.messages.codec import Buffer
+from shared.transport.channels import LIMITS, RECONNECT_MS, RECONNECT_MS_MAX, Channel
 
 RawSocket = zmq.Socket[bytes]
 
 COPY_BYTES_MAX: Final = 65_536
 """Frames above this are handed over without a copy; below, a copy is cheaper than the bookkeeping
 (a zero-copy frame costs about 3 us, copying 64 kB about as much)."""
-
-_EVENT: Final = struct.Struct("=Hi")
-_FAILURES: Final = (
-    zmq.EVENT_HANDSHAKE_FAILED_AUTH
-    | zmq.EVENT_HANDSHAKE_FAILED_PROTOCOL
-    | zmq.EVENT_HANDSHAKE_FAILED_NO_DETAIL
-)
-
-_NO_FRAMES: Final[list[zmq.Frame]] = []
 
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
@@ -62,16 +47,13 @@ def new_socket(
     return socket
 
 
-def send_now(socket: RawSocket, parts: Sequence[Buffer], *, handed_over: bool = False) -> bool:
-    """Queues a whole message or nothing. False: the queue is full, or there is no such peer.
-
-    `handed_over`: the buffers will not change any more, large ones are sent without a copy.
-    """
-    copy = not handed_over
+def send_now(socket: RawSocket, parts: Sequence[Buffer]) -> bool:
+    """Queues a whole message or nothing. False: the queue is full, or there is no such peer. The buffers
+    may not change any more: large ones are sent without a copy."""
     try:
         for part in parts[:-1]:
-            socket.send(part, _AT_ONCE_AND_MORE, copy)
-        socket.send(parts[-1], _AT_ONCE, copy)
+            socket.send(part, _AT_ONCE_AND_MORE, copy=False)
+        socket.send(parts[-1], _AT_ONCE, copy=False)
     except zmq.Again:
         return False
     except zmq.ZMQError as error:
@@ -81,36 +63,15 @@ def send_now(socket: RawSocket, parts: Sequence[Buffer], *, handed_over: bool = 
     return True
 
 
-def receive_now(socket: RawSocket) -> list[Buffer]:
-    """The frames of the next message; an empty list if there is none."""
-    return [frame.bytes for frame in frames_now(socket)]
-
-
-def messages_now(
-    socket: RawSocket, limit: int, receive: Callable[[RawSocket], list[Buffer]] = receive_now
-) -> Iterator[list[Buffer]]:
-    """What has come, up to `limit` messages. Asks whether there is more before it tries: to find
-    nothing costs several times as much."""
-    for _ in range(limit):
-        parts = receive(socket)
-        if not parts:
-            return
-        yield parts
-        if not can_now(socket, zmq.POLLIN):
-            return
-
-
-def frames_now(socket: RawSocket) -> list[zmq.Frame]:
-    """The next message as ZeroMQ received it; empty if there is none."""
-    try:
-        frame = socket.recv(_AT_ONCE, copy=False)
-    except zmq.Again:
-        return _NO_FRAMES
-    frames = [frame]
-    while frame.more:
-        frame = socket.recv(_AT_ONCE, copy=False)
-        frames.append(frame)
-    return frames
+def messages_now(socket: RawSocket, limit: int) -> Iterator[list[zmq.Frame]]:
+    """What has come, up to `limit` messages, as ZeroMQ received them. Asks whether there is more before
+    it tries: to find nothing costs several times as much."""
+    while limit and can_now(socket, zmq.POLLIN):
+        frames = [socket.recv(_AT_ONCE, copy=False)]
+        while frames[-1].more:
+            frames.append(socket.recv(_AT_ONCE, copy=False))
+        yield frames
+        limit -= 1
 
 
 def can_now(socket: RawSocket, flag: int) -> bool:
@@ -139,11 +100,9 @@ class Poller:
         self._epoll.register(fd, select.EPOLLIN)
 
     def watch_fd(self, fd: int) -> None:
-        """Until it is closed."""
         self._epoll.register(fd, select.EPOLLIN)
 
     def await_room(self, fd: int, *, is_full: bool) -> None:
-        """Whether one that is watched is also waited for to be writable."""
         self._epoll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
 
     def wait(self, timeout_ms: int) -> dict[object, int]:
@@ -167,39 +126,3 @@ class Poller:
 
     def close(self) -> None:
         self._epoll.close()
-
-
-class ConnectionWatch:
-    """Follows one DEALER's connection to the owner."""
-
-    def __init__(self, socket: RawSocket) -> None:
-        self._socket = socket
-        events = zmq.EVENT_HANDSHAKE_SUCCEEDED | zmq.EVENT_DISCONNECTED | _FAILURES
-        self.monitor: RawSocket = socket.get_monitor_socket(events)
-        self.is_connected = False
-        self.is_refused = False
-        """The owner does not take our key. ZeroMQ does not try again."""
-        self.failed_count = 0
-        """Connections that ended before they began: mostly, the key is that of another owner."""
-        self.connection_count = 0
-        """How many connections there have been; a change means that the owner may be another."""
-
-    def refresh(self) -> bool:
-        """Reads what the monitor has to say. True: there is a new connection since the last call."""
-        before = self.connection_count
-        while can_now(self.monitor, zmq.POLLIN):
-            event, _ = _EVENT.unpack_from(receive_now(self.monitor)[0])
-            if event == zmq.EVENT_HANDSHAKE_SUCCEEDED:
-                self.is_connected = True
-                self.connection_count += 1
-            elif event == zmq.EVENT_HANDSHAKE_FAILED_AUTH:
-                self.is_refused = True
-            elif event != zmq.EVENT_DISCONNECTED:
-                self.failed_count += 1
-            else:
-                self.is_connected = False
-        return self.connection_count != before
-
-    def close(self) -> None:
-        self._socket.disable_monitor()
-        self.monitor.close(0)

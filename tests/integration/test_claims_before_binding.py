@@ -20,7 +20,7 @@ from shared.messages.to_binder import BindPods, PreemptPods, ReleaseClaim
 from tests.support.binder_stage import EPOCH, Stage, World
 from tests.support.binding_work import with_work
 from tests.support.waiting import HANG_S
-from workers.binder.claim_lines import FINALIZER
+from workers.binder.claim_free import FINALIZER
 
 pytestmark = pytest.mark.integration
 

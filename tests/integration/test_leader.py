@@ -21,7 +21,7 @@ from bench.watched.watched_processes import WatchedProcess, start_api_server
 from daemon.commands.show_status import read_status
 from daemon.leader.election import Election, Follow, Write
 from daemon.leader.lease_object import LeaseObject
-from daemon.overview.berth_status import BerthStatus
+from daemon.overview.overview import BerthStatus
 from daemon.supervisor.process_list import NotRunningError
 from shared.clock import SystemClock
 from shared.kube.api_client import ApiClient

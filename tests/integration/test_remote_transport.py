@@ -14,12 +14,15 @@ import pytest
 import zmq
 
 from shared.errors import ConfigurationError, ProtocolVersionError
-from shared.messages.codec import Drain
-from shared.messages.frames import MAGIC, PROTOCOL_VERSION, seal
+from shared.messages.codec import MAGIC, PROTOCOL_VERSION, Drain, seal
 from shared.messages.from_scorer import ScorerHello
 from shared.messages.to_scorer import SnapshotDelta
-from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, SUBSCRIBER_TOPIC, Channel
-from shared.transport.connection import Connected
+from shared.transport.channels import (
+    REMOTE_SNAPSHOTS_HIGH_WATER,
+    SUBSCRIBER_TOPIC,
+    Channel,
+    Connected,
+)
 from shared.transport.heard import PeerGone, Said
 from shared.transport.keys import write_keys
 from shared.transport.owner_sockets import OwnerSockets

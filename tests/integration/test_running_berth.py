@@ -14,10 +14,10 @@ import pytest
 
 from daemon.commands.compare_caches import compare
 from daemon.commands.show_status import status_lines
-from daemon.overview.berth_status import BerthStatus
+from daemon.overview.overview import BerthStatus
 from daemon.trial.explain import explain
 from daemon.trial.replay import in_the_shadow
-from daemon.trial.subject import running_subject
+from daemon.trial.trial import running_subject
 from daemon.trial.what_if_command import what_if
 from shared.config import SchedulerConfiguration
 from shared.messages.to_owner import PodChanged

@@ -17,8 +17,9 @@ import msgspec
 import psutil
 import pytest
 
+from daemon.cli import as_json
 from daemon.commands.reload import reload
-from daemon.commands.show_status import read_status, status_json, status_lines
+from daemon.commands.show_status import read_status, status_for_programs, status_lines
 from daemon.supervisor.process_list import NotRunningError, read_list
 from daemon.supervisor.supervise import SIGNAL_ECHO_S
 from shared import exit_codes
@@ -355,7 +356,7 @@ def test_status_shows_processes_queue_and_counters(start: Start) -> None:
     lines = status_lines(msgspec.structs.replace(status, owner=heard, processes=[adapter]))
     assert "API server  newest word 2.5 s ago; of nodes 30 s ago" in lines
     assert "problem     adapter: watch pods: 401 (last 0 s ago); check the token" in lines
-    told = json.loads(status_json(status))
+    told = json.loads(as_json(status_for_programs(status)))
     assert told["owner"]["queue"]["active"] == 5
     assert told["processes"][1]["name"] == "owner"
 

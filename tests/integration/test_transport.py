@@ -19,10 +19,10 @@ import zmq
 
 from daemon.adapter.outbox import MessageSink
 from daemon.adapter.process import Adapter, EventsLostError, adapter_peer
-from shared.errors import ConfigurationError, ProtocolVersionError
+from shared.errors import ProtocolVersionError
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.meta_v1 import ObjectMeta
-from shared.messages import frames
+from shared.messages import codec
 from shared.messages.admin import ADMIN_REQUEST, StatusRequest, TextAnswer
 from shared.messages.codec import Codec, Drain, M
 from shared.messages.from_binder import FROM_BINDER, BinderHello, BindReport, FromBinder
@@ -39,16 +39,14 @@ from shared.messages.to_owner import (
 )
 from shared.messages.to_scorer import SNAPSHOTS, SnapshotDelta, SnapshotFull
 from shared.transport.async_peer import AsyncPeer
-from shared.transport.channels import LIMITS, Channel
-from shared.transport.connection import Connected
+from shared.transport.channels import LIMITS, Channel, Connected
 from shared.transport.heard import PeerGone, Said
 from shared.transport.local_stream import connected_stream
-from shared.transport.owner_link import AdminClient, NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import Lifeline
 from shared.transport.runtime_dir import AddressInUseError
-from shared.transport.scorer_sockets import FromOwner, ScorerSockets, SnapshotDamaged
-from shared.transport.sockets import Poller, RawSocket, can_now, receive_now
+from shared.transport.scorer_sockets import FromOwner, ScorerSockets
+from shared.transport.sockets import Poller, RawSocket, can_now, messages_now
 from tests.support.waiting import HANG_S
 
 pytestmark = pytest.mark.integration
@@ -118,12 +116,12 @@ def dropped(caplog: pytest.LogCaptureFixture) -> list[str]:
 class OfOtherVersion(Codec[M]):
     """Of a berth whose messages look otherwise."""
 
-    def encode(self, message: M, buffers: Sequence[frames.Buffer] = ()) -> list[frames.Buffer]:
-        with patch.object(frames, "PROTOCOL_VERSION", 1):
+    def encode(self, message: M, buffers: Sequence[codec.Buffer] = ()) -> list[codec.Buffer]:
+        with patch.object(codec, "PROTOCOL_VERSION", 1):
             return super().encode(message, buffers)
 
-    def decode(self, parts: Sequence[frames.Buffer]) -> tuple[M, Sequence[frames.Buffer]]:
-        with patch.object(frames, "PROTOCOL_VERSION", 1):
+    def decode(self, parts: Sequence[codec.Buffer]) -> tuple[M, Sequence[codec.Buffer]]:
+        with patch.object(codec, "PROTOCOL_VERSION", 1):
             return super().decode(parts)
 
 
@@ -146,7 +144,8 @@ def test_what_came_before_a_socket_was_used_for_something_else_is_not_missed() -
         poller.used.add(here)
         assert poller.wait(0) == {here: select.EPOLLIN}
         assert poller.wait(0) == {here: select.EPOLLIN}, "it was not taken"
-        assert receive_now(here)[1] == b"hello"
+        (frames,) = messages_now(here, 2)
+        assert frames[1].bytes == b"hello"
         assert poller.wait(0) == {}
     poller.close()
     context.term()
@@ -246,7 +245,7 @@ class TestScorers:
                 greeting = hello(scorer)
                 assert one(owner).message == greeting
 
-    def test_damaged_snapshots_are_a_hole_and_damaged_work_is_a_reason_to_greet_again(
+    def test_damaged_snapshots_and_damaged_work_are_a_reason_to_greet_again(
         self, runtime_dir: Path, caplog: pytest.LogCaptureFixture
     ) -> None:
         context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
@@ -258,10 +257,9 @@ class TestScorers:
                 publisher.recv()
                 good = SNAPSHOTS.encode(delta(1))
                 publisher.send_multipart([good[0], bytes(good[1]) + b"x"])
-                got = [m.message for m in scorer_receive(scorer, 2)]
-                assert Connected() in got
-                (lost,) = [message for message in got if isinstance(message, SnapshotDamaged)]
-                assert "instead of" in lost.problem
+                assert [m.message for m in scorer_receive(scorer, 2)] == [Connected()] * 2
+                (lost,) = dropped(caplog)
+                assert "instead of" in lost
                 scorer.send(ScorerHello(0, "x"))
                 router.send_multipart([router.recv_multipart()[0], b"", b""])
                 assert scorer_receive(scorer, 1)[0].message == Connected()
@@ -387,12 +385,12 @@ class TestOwner:
 
     def test_watched_descriptors_wake_the_poll(self, owner: OwnerSockets) -> None:
         reading, writing = os.pipe()
-        lifeline = Lifeline(reading)
-        owner.watch_fd(lifeline.fd)
+        is_cut = owner.watch_fd(reading)
         assert owner.poll(0) == []
+        assert not is_cut()
         os.close(writing)
         assert owner.poll(WAIT_MS) == []
-        assert lifeline.is_cut()
+        assert is_cut()
         os.close(reading)
 
 
@@ -406,39 +404,39 @@ class TestAdmin:
 
         thread = threading.Thread(target=answer_two)
         answers = []
-        with AdminClient(runtime_dir) as first, AdminClient(runtime_dir) as second:
-            asking = threading.Thread(
-                target=lambda: answers.append(first.ask(StatusRequest(), TextAnswer, HANG_S))
-            )
-            thread.start()
-            asking.start()
-            answers.append(second.ask(StatusRequest(), TextAnswer, HANG_S))
-            asking.join()
-            thread.join()
+        first, second = OwnerLink(runtime_dir), OwnerLink(runtime_dir)
+        asking = threading.Thread(
+            target=lambda: answers.append(first.ask_now(StatusRequest(), TextAnswer, HANG_S))
+        )
+        thread.start()
+        asking.start()
+        answers.append(second.ask_now(StatusRequest(), TextAnswer, HANG_S))
+        asking.join()
+        thread.join()
         texts = [answer.lines[0] for answer in answers]
         assert len(set(texts)) == 2
         assert all(text.startswith("admin-") for text in texts)
 
     def test_without_an_owner_the_question_fails_with_the_address(self, runtime_dir: Path) -> None:
-        with AdminClient(runtime_dir) as client, pytest.raises(NoAnswerError, match=r"admin\.sock"):
-            client.ask(StatusRequest(), TextAnswer, timeout_s=0.05)
+        with pytest.raises(NoAnswerError, match=r"admin\.sock"):
+            OwnerLink(runtime_dir).ask_now(StatusRequest(), TextAnswer, timeout_s=0.05)
 
     def test_a_late_answer_is_not_taken_for_the_next_one(
         self, runtime_dir: Path, owner: OwnerSockets
     ) -> None:
-        with AdminClient(runtime_dir) as client:
-            with pytest.raises(NoAnswerError, match="no answer"):
-                client.ask(StatusRequest(), TextAnswer, timeout_s=0.2)
-            late = one(owner)
-            owner.send(Channel.ADMIN, late.peer, TextAnswer(["late"]))
+        link = OwnerLink(runtime_dir)
+        with pytest.raises(NoAnswerError, match="no answer"):
+            link.ask_now(StatusRequest(), TextAnswer, timeout_s=0.2)
+        late = one(owner)
+        owner.send(Channel.ADMIN, late.peer, TextAnswer(["late"]))
 
-            def answer() -> None:
-                owner.send(Channel.ADMIN, one(owner).peer, TextAnswer(["right"]))
+        def answer() -> None:
+            owner.send(Channel.ADMIN, one(owner).peer, TextAnswer(["right"]))
 
-            thread = threading.Thread(target=answer)
-            thread.start()
-            assert client.ask(StatusRequest(), TextAnswer, HANG_S) == TextAnswer(["right"])
-            thread.join()
+        thread = threading.Thread(target=answer)
+        thread.start()
+        assert link.ask_now(StatusRequest(), TextAnswer, HANG_S) == TextAnswer(["right"])
+        thread.join()
 
 
 class TestAsyncPeer:
@@ -677,11 +675,13 @@ class TestLifeline:
     def test_a_child_notices_that_its_supervisor_was_killed(self) -> None:
         child = (
             "import asyncio, sys\n"
-            "from shared.transport.parent import Lifeline\n"
+            "from shared.child_plan import ChildPlan, ChildStart\n"
+            "from shared.runtime_options import RuntimeOptions\n"
             "async def main():\n"
             "    cut = asyncio.Event()\n"
-            "    line = Lifeline(int(sys.argv[1]))\n"
-            "    line.call_when_cut(asyncio.get_running_loop(), cut.set)\n"
+            "    plan = ChildPlan(options=RuntimeOptions())\n"
+            "    start = ChildStart(plan, 0, int(sys.argv[1]), None, None)\n"
+            "    start.call_at_end(asyncio.get_running_loop(), cut.set)\n"
             "    print('watching', flush=True)\n"
             "    await cut.wait()\n"
             "    print('cut', flush=True)\n"
@@ -706,7 +706,3 @@ class TestLifeline:
             process.send_signal(signal.SIGKILL)
             process.wait()
             assert process.stdout.readline() == b"cut\n"
-
-    def test_a_descriptor_that_is_not_open_is_refused_by_name(self) -> None:
-        with pytest.raises(ConfigurationError, match="--lifeline-fd 999"):
-            Lifeline(999)

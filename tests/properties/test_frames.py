@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.errors import FrameError
-from shared.messages.frames import PACKED_BYTES_MAX, seal, unseal
+from shared.messages.codec import PACKED_BYTES_MAX, seal, unseal
 
 bodies = st.binary(max_size=200)
 buffers = st.binary(max_size=100) | st.just(bytes(PACKED_BYTES_MAX))

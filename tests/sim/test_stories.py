@@ -157,7 +157,7 @@ def test_the_owner_dies_while_it_drains_for_a_reload() -> None:
         Action(2.0, "api_fault", fault),
         pod(2.1, "p0"),
         Action(2.2, "reload", {"berth": 0, "configuration": 0}),
-        Action(3.5, "kill", {"process": "owner", "sends": 0}),
+        Action(4.0, "kill", {"process": "owner", "sends": 0}),
         pod(5.0, "p1"),
     )
     outcome = play(plan)

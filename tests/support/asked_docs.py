@@ -23,7 +23,7 @@ from daemon.overview.overview import Overview
 from daemon.trial import replay
 from daemon.trial.explain import explain_in, explanation_lines
 from daemon.trial.manifests import nodes_of, pods_of
-from daemon.trial.subject import Subject
+from daemon.trial.trial import Subject
 from daemon.trial.what_if_command import lines_of, what_if
 from shared.config import parse_configuration
 from shared.messages.to_owner import AdapterMessage, PodChanged

@@ -12,8 +12,8 @@ import signal
 import sys
 from pathlib import Path
 
+from shared.child_plan import add_options
 from shared.transport.heartbeat import Heartbeat
-from shared.transport.parent import Lifeline, add_options
 
 BEAT_S = 0.02
 
@@ -31,15 +31,13 @@ def main(arguments: list[str]) -> int:
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
     else:
         signal.signal(signal.SIGTERM, lambda *_: sys.exit(0))
-    lifeline = Lifeline(parsed.lifeline_fd)
     heartbeat = Heartbeat(parsed.heartbeat_fd)
     if parsed.takes and parsed.takes not in (parsed.careful or ()):
         heartbeat.beat(0 if parsed.careful is None else parsed.takes)
         os._exit(1)
-    while not lifeline.is_cut():
+    # Signals interrupt it; the supervisor's death makes it readable.
+    while not _is_readable(parsed.lifeline_fd):
         heartbeat.beat()
-        # Signals interrupt it; the supervisor's death makes it readable.
-        _wait_readable(lifeline.fd)
     return 0
 
 
@@ -55,10 +53,11 @@ def _found() -> dict[str, object]:
     }
 
 
-def _wait_readable(fd: int) -> None:
+def _is_readable(fd: int) -> bool:
+    """Waits a moment for it."""
     import select
 
-    select.select([fd], [], [], BEAT_S)
+    return bool(select.select([fd], [], [], BEAT_S)[0])
 
 
 if __name__ == "__main__":

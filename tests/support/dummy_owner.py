@@ -9,6 +9,7 @@ import sys
 import time
 from pathlib import Path
 
+from shared.child_plan import add_options, watch_for_end
 from shared.messages.admin import (
     AdminAnswer,
     AdminRequest,
@@ -21,7 +22,6 @@ from shared.transport.channels import Channel
 from shared.transport.heard import Said
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.parent import add_options, watch_for_end
 from tests.support.owner_answers import status_answer
 
 POLL_MS = 20

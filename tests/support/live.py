@@ -25,6 +25,7 @@ tells before its answer counts, so `calls` has all that led to what was waited f
 after is waited for (`wait_call`).
 """
 
+import asyncio
 import json
 import os
 import shutil
@@ -57,7 +58,7 @@ from shared.messages.admin import (
     TextAnswer,
 )
 from shared.runtime_options import RuntimeOptions
-from shared.transport.owner_link import AdminClient, NoAnswerError
+from shared.transport.owner_link import NoAnswerError, OwnerLink
 from tests.support import binding_file
 from tests.support.live_cluster import EVENTS as EVENTS
 from tests.support.live_cluster import Json as Json
@@ -185,7 +186,8 @@ class LiveBerth(LiveCluster):
         binding = _binding(options, environment) if config else BindingPlan()
         plan = ChildPlan(options=options, binding=binding, breaks_ties_by_name=True)
         self._processes = UnsupervisedProcesses(self._folder, plan, environment)
-        self._admin = AdminClient(runtime_dir)
+        self._admin = OwnerLink(runtime_dir)
+        self._runner = asyncio.Runner()
         try:
             before(self)
             self._made.clear()
@@ -315,7 +317,7 @@ class LiveBerth(LiveCluster):
         while time.monotonic() < end_s:
             seen_count = self._news_count
             try:
-                said = self._admin.ask(question, kind, patience_s)
+                said = self._runner.run(self._admin.ask(question, kind, patience_s))
             except NoAnswerError:
                 patience_s *= 2
                 self.check(lambda: what)
@@ -339,8 +341,8 @@ class LiveBerth(LiveCluster):
     def close(self) -> None:
         """Ends everything. Twice is harmless."""
         self._processes.close()
+        self._runner.close()
         if self._reader.is_alive():
-            self._admin.close()
             os.write(self._calls_fd, b"\n")  # An empty line ends the reader.
             self._reader.join()
             os.close(self._calls_fd)

@@ -16,7 +16,7 @@ from shared.messages.to_owner import (
     SyncStarted,
     ToAdapter,
 )
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 
 _SIZE_BYTES = 512
 

@@ -2,7 +2,7 @@
 
 from daemon.core.counters import Counters
 from shared.messages.admin import MetricsAnswer, QueueLengths, StatusAnswer
-from shared.messages.measured import LabelledCount
+from shared.telemetry.tally import LabelledCount
 
 
 def status_answer(

@@ -6,8 +6,7 @@ import orjson
 
 from bench.demo.workload import openb_workload
 from daemon.adapter.kind_feed import KindFeed
-from daemon.trial.subject import Subject
-from daemon.trial.trial import Trial
+from daemon.trial.trial import Subject, Trial
 from shared.config import SchedulerConfiguration
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord

@@ -34,7 +34,7 @@ def main() -> int:
                     name,
                     module,
                     (*arguments, "--lifeline-fd", str(lifeline_read)),
-                    reads_configuration=name != "adapter",
+                    goes_by=(object(),) if name != "adapter" else (),
                     can_be_careful=name == "adapter",
                     silence_max_s=silence_max_s[0] if silence_max_s else SILENCE_S,
                 )

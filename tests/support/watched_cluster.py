@@ -9,12 +9,10 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from daemon.overview.berth_status import BerthStatus, Looks
-from daemon.overview.overview import PERIOD_S, Overviews
+from daemon.overview.overview import PERIOD_S, BerthStatus, Looks, Overviews
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from daemon.trial.explain import explain_in
-from daemon.trial.subject import Subject
-from daemon.trial.trial import Trial
+from daemon.trial.trial import Subject, Trial
 from shared.clock import SystemClock
 from shared.messages.admin import (
     AdminAnswer,

@@ -19,30 +19,30 @@ from shared.telemetry.log import EventLog
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Channel
 from shared.transport.heartbeat import Heartbeat
-from workers.binder.binder_assembly import BinderLife, Surroundings
+from workers.binder.binder_assembly import BinderLife
 
 
 async def _run(start: ChildStart) -> int:
-    """The process's life; returns its exit status."""
     options = start.options
     loop = asyncio.get_running_loop()
     heartbeat = Heartbeat(start.heartbeat_fd)
     heartbeat.keep(loop)
     clock = SystemClock()
     problems = ConnectionProblems(EventLog("binder"), clock.wall_s, heartbeat.write_note)
-    gate = start.gate(clock)
-    around = Surroundings(start.access(), clock, socket.gethostname(), gate, problems)
     name = f"binder-{start.number}-{secrets.token_hex(4)}"
     with AsyncPeer(start.runtime_dir, Channel.BINDERS, name, FROM_BINDER, TO_BINDER) as peer:
         life = BinderLife(
             start.number,
             peer,
-            around,
+            start.access(),
+            clock,
+            socket.gethostname(),
             start.plan.binding,
             options.binders,
             options.max_in_flight,
+            start.gate(clock),
+            problems,
         )
-
         start.call_at_end(loop, life.drain, life.stop_now)
         await life.run()
     return 1 if life.is_orphaned else 0

@@ -31,8 +31,6 @@ _encoder: Final = msgspec.json.Encoder()
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
-    """The pod that an event is about."""
-
     kind: str
     namespace: str
     name: str
@@ -51,7 +49,6 @@ class Event(NamedTuple):
     action: str
     note: str
     related: Regarding | None = None
-    """Another object that has to do with it."""
 
 
 class Series(ApiStruct):

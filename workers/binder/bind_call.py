@@ -43,8 +43,6 @@ LATE_PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, total_s=60.0)
 
 
 class Bound(NamedTuple):
-    """The pod is bound to the node that was ordered."""
-
     held_s: float = 0.0
     """Since when nobody had looked at the answer, which is no part of what the binding took."""
 
@@ -57,15 +55,12 @@ class NotBound(NamedTuple):
     was_announced: bool = False
     """The pod's status was to say where it is going."""
     claims_left: tuple[str, ...] = ()
-    """As in `BindFailed`."""
 
 
 Outcome = Bound | NotBound
 BOUND: Final = Bound()
 Look = Callable[[BindPod], Awaitable[Outcome | None]]
 """As `DefaultBinder.look`."""
-SeeLate = Callable[[BindPod, NotBound], Awaitable[Outcome]]
-"""As `DefaultBinder.see_late`."""
 
 DECISION_ANNOTATION: Final = "berth.dev/decision"
 
@@ -119,8 +114,6 @@ def decision_text(order: BindPod, decision: Decision) -> str:
 
 
 class DefaultBinder:
-    """Binds pods by the pods/binding subresource."""
-
     NAME = "DefaultBinder"
 
     def __init__(self, api: ApiClient, clock: Clock) -> None:

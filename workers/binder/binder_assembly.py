@@ -11,7 +11,7 @@ deletions of victims and the lease have none. Each binder of the pool gets its p
 
 from collections.abc import Iterable
 from importlib.metadata import EntryPoint
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 from shared.child_plan import BindingPlan
 from shared.clock import Clock
@@ -28,8 +28,7 @@ from workers.binder.bind_call import DefaultBinder
 from workers.binder.binder_loop import RECORDER_DRAIN_S, BinderLoop
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins, PodBinder, PreBinder
 from workers.binder.claim_bind import ClaimBinder
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines
+from workers.binder.claim_free import ClaimFreer, ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import FencedClient, Fences
 from workers.binder.recorder import EventRecorder, RecorderSettings
@@ -93,19 +92,6 @@ def plugins_by_profile(
     return found
 
 
-class Surroundings(NamedTuple):
-    """What a binder finds where it runs."""
-
-    access: ClusterAccess
-    clock: Clock
-    host_name: str
-    gate: LeaseGate | None = None
-    """With leader election."""
-    problems: ConnectionProblems | None = None
-    entry_points: Iterable[EntryPoint] | None = None
-    """Of plugins; None: those of the installed packages."""
-
-
 class BinderLife(BinderLoop):
     """Everything that a binder consists of, from its connections to its end."""
 
@@ -113,31 +99,36 @@ class BinderLife(BinderLoop):
         self,
         binder_index: int,
         peer: AsyncPeer[FromBinder, ToBinder],
-        around: Surroundings,
+        access: ClusterAccess,
+        clock: Clock,
+        host_name: str,
         plan: BindingPlan,
         pool_size: int,
         in_flight_max: int,
+        gate: LeaseGate | None,
+        problems: ConnectionProblems | None = None,
+        entry_points: Iterable[EntryPoint] | None = None,
     ) -> None:
-        """`pool_size`: binders, this one among them. ConfigurationError names what is wrong."""
-        fences, tally, settings = Fences(around.gate), Tally(), RecorderSettings()
+        """`pool_size`: binders, this one among them. `gate`: with leader election. `entry_points`: of
+        plugins; None: those of the installed packages. ConfigurationError names what is wrong."""
+        fences, tally, settings = Fences(gate), Tally(), RecorderSettings()
         binding_rate, record_rate = limits_of(plan.qps, plan.burst, pool_size)
 
         def client(connections_max: int, rate_limit: RateLimit | None = None) -> FencedClient:
             return FencedClient(
-                around.access,
+                access,
                 fences,
                 connections_max=connections_max,
                 rate_limit=rate_limit,
-                observer=request_observer(tally, around.access.host_header),
-                problems=around.problems,
+                observer=request_observer(tally, access.host_header),
+                problems=problems,
             )
 
         # Void requests of before may be under way beside.
         bind_api = client(2 * in_flight_max, binding_rate)
         record_api = client(settings.writes_max)
         self._clients = (bind_api, record_api)
-        clock = around.clock
-        recorder = EventRecorder(record_api, settings, clock, around.host_name, record_rate)
+        recorder = EventRecorder(record_api, settings, clock, host_name, record_rate)
         lines = ClaimLines()
         default = DefaultBinder(bind_api, clock=clock)
         pre_binders = (
@@ -145,7 +136,7 @@ class BinderLife(BinderLoop):
             ClaimBinder(bind_api, recorder.pod_waits_for_devices, lines, clock, tally=tally),
         )
         by_profile = plugins_by_profile(
-            plan, around.problems, bind_api, default, pre_binders, around.entry_points
+            plan, problems, bind_api, default, pre_binders, entry_points
         )
         plain = BindingPlugins((default,), pre_binders)
         cycle = BindingCycle(plain, default.see_late, by_profile, spawn=fences.spawn)
@@ -161,7 +152,6 @@ class BinderLife(BinderLoop):
         super().drain()
 
     async def run(self) -> None:
-        """Until the binder has drained, or was told to stop at once."""
         await super().run()
         if not self.is_orphaned:
             await self._recorder.drain(RECORDER_DRAIN_S)

@@ -22,7 +22,7 @@ Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not
 """
 
 import asyncio
-from collections import Counter, deque
+from collections import deque
 from contextlib import suppress
 from logging import DEBUG
 from typing import Any, Final, assert_never
@@ -41,7 +41,6 @@ from shared.messages.from_binder import (
     FromBinder,
     VictimDone,
 )
-from shared.messages.measured import measured_by
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
@@ -52,9 +51,9 @@ from shared.messages.to_binder import (
     Welcome,
 )
 from shared.telemetry.log import EventLog
-from shared.telemetry.tally import Tally
+from shared.telemetry.tally import Tally, measured_by
 from shared.transport.async_peer import AsyncPeer
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 from shared.transport.heartbeat import until_beat_s
 from workers.binder.bind_call import Bound, NotBound, Outcome
 from workers.binder.binding_cycle import BindingCycle
@@ -105,14 +104,11 @@ class BinderLoop:
         self._evictor = evictor
         self._fences = fences
         self._tally = tally or Tally()
-        self._passed: Counter[tuple[str, str, str]] = Counter()
-        """(extension point, status, profile) -> pods since the last heartbeat that needed nothing."""
         self._loop = asyncio.get_running_loop()
         self._log = EventLog("binder")
         self._epoch: int | None = None
         """Of the owner on this connection; None until it has welcomed us."""
         self._last_epoch: int | None = None
-        """Of the last owner that has."""
         self._is_ready = False
         """BinderReady has been sent: bindings may begin."""
         self._is_clear = False
@@ -125,13 +121,10 @@ class BinderLoop:
         """Those of `_in_flight` that are not binding yet, but wait for volumes, for plugins, or for what
         is in flight of the same pod."""
         self._preparing: dict[str, asyncio.Task[Any]] = {}
-        """The same by uid of the pod, but for those in `_preempted`."""
+        """The same by uid of the pod, but for those in `_preempted`, which were told to give up."""
         self._preempted: set[asyncio.Task[Any]] = set()
-        """Those of `_waiting` that were told to give up."""
         self._report: BindReport | None = None
-        """Outcomes that are not sent yet."""
         self._finished_at_s = 0.0
-        """When those of the report finished, summed up."""
         self._flush = SoonestCall(self._loop, self._flush_reports)
         """Of what came up; after 0 s, with all of this turn."""
         self._recorder_ticked_s = clock.monotonic_s()
@@ -334,9 +327,11 @@ class BinderLoop:
         begun_s = self._clock.monotonic_s()
         is_announced = False
         must_wait = self._cycle.must_wait(order)
-        self._passed["PreBindPreFlight", "Success" if must_wait else "Skip", order.profile] += 1
-        self._passed["PreBind", "Success", order.profile] += not must_wait
-        if must_wait:
+        labels = ("PreBindPreFlight", "Success" if must_wait else "Skip", order.profile)
+        self._tally.observe("extension_point_s", labels, 0.0)
+        if not must_wait:
+            self._tally.observe("extension_point_s", ("PreBind", "Success", order.profile), 0.0)
+        else:
             task = _this_task()
             self._waiting.add(task)
             self._preparing[order.uid] = task
@@ -386,7 +381,6 @@ class BinderLoop:
             await asyncio.wait((self._recorder.writing(order.uid),))
 
     def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> float:
-        """Returns the time now."""
         labels = (point, "Success" if is_success else "Error", order.profile)
         now_s = self._clock.monotonic_s()
         self._tally.observe("extension_point_s", labels, now_s - begun_s)
@@ -442,7 +436,6 @@ class BinderLoop:
     # What the owner is told -----------------------------------------------------------------------
 
     def _flush_reports(self) -> None:
-        """Sends what came up since the last time; keeps what cannot be sent yet."""
         self._flush.cancel()
         if self._report is not None and self._peer.send_nowait(self._aged(self._report)):
             self._report = None
@@ -476,37 +469,27 @@ class BinderLoop:
                         await self._stirred.wait()
                     await asyncio.sleep(TICK_S)
             if self._fences.has_lapsed():
-                self._on_lapse()
+                # The owner ends; its successor learns from the API server what became of the bindings
+                # under way, so nobody is told of them, and connections that hang are cut.
+                left = {"dropped_orders": len(self._orders), "in_flight": len(self._in_flight)}
+                self._log.warning("lease_lost", **left)
+                self._abandon()
             if self._epoch is None:
                 self._peer.send_nowait(BinderHello(self._index))
             else:
                 self._tell_ready()
-                self._beat()
+                if self._peer.send_nowait(BinderHeartbeat(self._index, measured_by(self._tally))):
+                    self._tally.clear()
             now_s = self._clock.monotonic_s()
             if now_s - self._recorder_ticked_s >= RECORDER_TICK_S:
                 self._recorder_ticked_s = now_s
                 self._recorder.tick()
-
-    def _on_lapse(self) -> None:
-        """The lease is lost. The owner ends; its successor learns from the API server what became of
-        the bindings under way, so nobody is told of them, and connections that hang are cut."""
-        self._log.warning(
-            "lease_lost", dropped_orders=len(self._orders), in_flight=len(self._in_flight)
-        )
-        self._abandon()
 
     def _abandon(self) -> None:
         self._orders.clear()
         for task in self._in_flight:
             task.cancel()
         self._evictor.cancel()
-
-    def _beat(self) -> None:
-        for labels, count in self._passed.items():
-            self._tally.observe("extension_point_s", labels, 0.0, count)
-        self._passed.clear()
-        if self._peer.send_nowait(BinderHeartbeat(self._index, measured_by(self._tally))):
-            self._tally.clear()
 
     def _end_if_drained(self) -> None:
         if not self._is_draining or self._drained.done():

@@ -10,15 +10,14 @@ pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
 import asyncio
-from collections.abc import Callable, Coroutine, Iterator, Mapping, Sequence
+from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
 from typing import Any, Final, NamedTuple, Protocol
 
 from shared.framework.binding_api import ALLOWED, Allowed, PostBindPlugin, Refused, Skipped
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.telemetry.log import EventLog
-from workers.binder.bind_call import Bound, NotBound, Outcome, SeeLate
-from workers.binder.claim_lines import Unknown
+from workers.binder.bind_call import Bound, NotBound, Outcome
 
 PREEMPTED: Final = "preempted by DefaultPreemption"
 PLUGIN_TIMEOUT_S: Final = 600.0
@@ -26,7 +25,11 @@ PLUGIN_TIMEOUT_S: Final = 600.0
 
 log = EventLog("binder")
 
-Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]]
+
+class Unknown(NamedTuple):
+    """Nobody knows what was done: the order has to be given again."""
+
+    message: str
 
 
 class PreBinder(Protocol):
@@ -51,15 +54,13 @@ class BindingPlugins(NamedTuple):
 
 
 class BindingCycle:
-    """All profiles."""
-
     def __init__(
         self,
         default: BindingPlugins,
-        see_late: SeeLate,
+        see_late: Callable[[BindPod, NotBound], Awaitable[Outcome]],
         by_profile: Mapping[str, BindingPlugins] | None = None,
         plugin_timeout_s: float = PLUGIN_TIMEOUT_S,
-        spawn: Spawn = asyncio.create_task,
+        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Task[Any]] = asyncio.create_task,
     ) -> None:
         """`default` is for profiles that `by_profile` does not name. `spawn` starts what runs side by
         side."""
@@ -70,7 +71,6 @@ class BindingCycle:
         self._plugin_timeout_s = plugin_timeout_s
 
     def must_wait(self, order: BindPod) -> bool:
-        """Whether something has to be done, or waited for, before the pod can be bound."""
         return any(_has_work(plugin, order) for plugin in self._plugins(order).pre_binds)
 
     async def prepare(self, order: BindPod) -> Allowed | NotBound:

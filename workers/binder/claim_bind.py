@@ -42,13 +42,13 @@ from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.tally import Tally
 from workers.binder.api_bodies import pod_patch
 from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_path, resource_claim_path
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import (
+from workers.binder.binding_cycle import Unknown
+from workers.binder.claim_free import (
     FINALIZER,
+    ClaimFreer,
     ClaimLine,
     ClaimLines,
     Json,
-    Unknown,
     Wish,
     answered_claim,
 )
@@ -148,8 +148,6 @@ class ClaimBinder(ClaimFreer):
             for wish in batch:
                 wish.answer = answer
 
-    # Writing -------------------------------------------------------------------------------------
-
     async def _bind(self, line: ClaimLine, batch: Sequence[Wish]) -> list[Wish]:
         """One round of reading and writing; the wishes that are fulfilled. Those that cannot be are
         ended."""
@@ -189,7 +187,6 @@ class ClaimBinder(ClaimFreer):
         return agreed
 
     def _agreed(self, claim: Json, batch: Sequence[Wish]) -> tuple[list[Wish], Json]:
-        """The wishes that can be fulfilled together, and the claim's status then."""
         status: Json = dict(claim.get("status") or {})
         users = list(status.get("reservedFor") or [])
         reserved = {user.get("uid") for user in users}

@@ -8,13 +8,30 @@ pod, whose next attempt finds it so.
 Rules: Unreserve, PostFilter and deleteClaim in pkg/scheduler/framework/plugins/dynamicresources/
 {dynamicresources,extendeddynamicresources}.go, v1.36.2. One departure: an attempt that fails also
 deallocates what it had allocated itself, in place of keeping the pod to that node until its next one.
+
+Whoever writes to a claim does so in its line, one at a time. Pods that share a claim are bound at the
+same moment, and each write carries the version that was read: side by side nearly all would come too
+late, read again, and come too late again. Who is first in line writes for all that wait there
+(`claim_bind.py`).
 """
 
 import asyncio
-from typing import Final
+from collections.abc import Awaitable, Callable
+from typing import Any, Final
+from weakref import WeakValueDictionary
 
+import msgspec
+
+from shared.framework.binding_api import Allowed, Refused
+from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api_client import ApiClient
-from shared.kube.api_errors import ApiError, NotFound, TransportError
+from shared.kube.api_errors import (
+    ApiError,
+    NotFound,
+    ProtocolViolation,
+    TransportError,
+    read_answer,
+)
 from shared.kube.binding_work import ClaimWork, claim_work
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
@@ -27,15 +44,58 @@ from workers.binder.api_paths import (
     resource_claim_path,
     seen_pod,
 )
-from workers.binder.claim_lines import FINALIZER, ClaimLine, ClaimLines, Json, answered_claim
+from workers.binder.binding_cycle import Unknown
+
+FINALIZER: Final = "resource.kubernetes.io/delete-protection"
+
+Json = dict[str, Any]
+
+_claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)
+_encoder: Final = msgspec.json.Encoder()
+
+
+async def answered_claim(ask: Callable[..., Awaitable[bytes]], path: str, *claims: Json) -> Json:
+    """A claim as it came: a PUT must not lose fields that are not known here. `ask`: the client's `get`,
+    or its `post` or `put` of one that is made or changed, if it is still the one that was read. Raises
+    what a request does, and `ProtocolViolation` where it is no claim."""
+    answer = await ask(path, *map(_encoder.encode, claims), timeout_s=REQUEST_TIMEOUT_S)
+    if not read_answer(_claim_decoder, answer).metadata.uid:
+        raise ProtocolViolation("what came is no resource claim")
+    claim: Json = msgspec.json.decode(answer)
+    return claim
+
+
+class Wish(msgspec.Struct, eq=False):
+    """What one order needs of one claim."""
+
+    order: BindPod
+    work: ClaimWork
+    answer: Allowed | Refused | Unknown | None = None
+    """None: it waits."""
+
+
+class ClaimLine(asyncio.Lock):
+    """Of one claim. To be entered by whoever writes, one at a time, in the order in which they came."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.wishes: list[Wish] = []
+        self.step = ""
+        """What whoever has the turn is doing to the claim, in kube-scheduler's words."""
+
+    def message(self, wish: Wish, error: Exception) -> str:
+        """That the step failed."""
+        problem = error.message if isinstance(error, ApiError) else error
+        return f"{self.step} {wish.work.namespace}/{wish.work.name}: {problem}"
+
+
+ClaimLines = WeakValueDictionary[str, ClaimLine]
 
 FREE_S_MAX: Final = 30.0
 PAUSE_S: Final = 0.25
 
 
 class ClaimFreer:
-    """Frees claims, any number at a time."""
-
     def __init__(self, api: ApiClient, lines: ClaimLines) -> None:
         """`lines`: those of everybody in this process who writes to claims."""
         self._api = api
@@ -116,25 +176,20 @@ class ClaimFreer:
         others = [user for user in users if user.get("uid") != told.pod_uid]
         if others and (is_kept_if_shared or len(others) == len(users)):
             return
-        void = ("reservedFor", *(_OF_ALLOCATION if is_deallocated and not others else ()))
+        of_allocation = ("allocation", "devices") if is_deallocated and not others else ()
+        void = ("reservedFor", *of_allocation)
         freed = {k: v for k, v in status.items() if k not in void}
         if others:
             freed["reservedFor"] = others
         if freed != status:
             claim["status"] = freed
             claim = await answered_claim(self._api.put, f"{path}/status", claim)
-        if told.is_generated and not others:
-            # Deallocated before: that is what wakes pods which wait for the devices.
-            await self._delete(path, claim)
-
-    async def _delete(self, path: str, claim: Json) -> None:
+        if not told.is_generated or others:
+            return
+        # Deallocated before: that is what wakes pods which wait for the devices.
         finalizers = claim["metadata"].get("finalizers") or []
         if FINALIZER in finalizers:
             claim["metadata"]["finalizers"] = [f for f in finalizers if f != FINALIZER]
             claim = await answered_claim(self._api.put, path, claim)
         options = delete_options(claim["metadata"]["uid"])
         await self._api.delete(path, options, timeout_s=REQUEST_TIMEOUT_S)
-
-
-_OF_ALLOCATION: Final = ("allocation", "devices")
-"""What a claim's status says of its allocation."""

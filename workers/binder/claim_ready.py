@@ -16,7 +16,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.dra.pod_claims import preparation
-from shared.kube.api.meta_v1 import ApiStruct, Condition
+from shared.kube.api.meta_v1 import ApiStruct
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimStatus
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
@@ -46,8 +46,6 @@ class WaitEnd(NamedTuple):
 
 
 class DeviceWait:
-    """Waits for the devices of any number of pods at a time."""
-
     def __init__(self, api: ApiClient, clock: Clock, tally: Tally) -> None:
         self._api = api
         self._clock = clock
@@ -80,7 +78,9 @@ class DeviceWait:
             work, seen = unready
             failed = preparation(seen).failed
             if failed is not None:
-                return WaitEnd("failure", _binding_failed(work, failed), work)
+                message = json.dumps(failed.message, ensure_ascii=False)
+                note = f"claim={work.name}, reason={failed.reason}, message={message}"
+                return WaitEnd("failure", f"device binding failed: {note}", work)
             if self._is_late(work, seen.allocation):
                 return WaitEnd("timeout", f"device binding timeout: claim={work.name}", work)
             left_s = deadline_s - self._clock.monotonic_s()
@@ -107,9 +107,3 @@ class DeviceWait:
         if not stamp:
             return False
         return seconds_since_1970(stamp) + work.ready_timeout_s < self._clock.wall_s()
-
-
-def _binding_failed(work: ClaimWork, condition: Condition) -> str:
-    message = json.dumps(condition.message, ensure_ascii=False)
-    note = f"claim={work.name}, reason={condition.reason}, message={message}"
-    return f"device binding failed: {note}"

@@ -41,7 +41,6 @@ class Evictor:
         freer: ClaimFreer,
         fences: Fences,
     ) -> None:
-        """`fences`: those of the client."""
         self._freer = freer
         self._fences = fences
         self._api = api
@@ -59,7 +58,6 @@ class Evictor:
             self._start(self._release(claim))
 
     def cancel(self) -> None:
-        """Ends without finishing anything."""
         for task in self._tasks:
             task.cancel()
 

@@ -50,16 +50,12 @@ class Fence(msgspec.Struct, eq=False):
 
 
 class Fences:
-    """All tasks that act on orders. Belongs to one event loop."""
-
     def __init__(self, gate: LeaseGate | None = None) -> None:
         """Without leader election (no gate) the lease is always there."""
         self._gate = gate
         self._term = 0
         """Of the orders that this binder has; 0: none yet."""
         self._fences: dict[asyncio.Task[Any], Fence] = {}
-
-    # The lease ------------------------------------------------------------------------------------
 
     def take(self, term: int) -> bool:
         """Orders came that were decided in `term`. False: they are void.
@@ -84,10 +80,7 @@ class Fences:
         self._term = 0
         return True
 
-    # Tasks ----------------------------------------------------------------------------------------
-
     def guard(self, task: asyncio.Task[Any], fence: Fence) -> None:
-        """From now on until `forget`, at its end."""
         self._fences[task] = fence
 
     def forget(self, task: asyncio.Task[Any]) -> Fence:
@@ -103,7 +96,6 @@ class Fences:
         return task
 
     def void_all(self) -> None:
-        """Nothing that was ordered until now is to be done any more."""
         for task, fence in self._fences.items():
             if not fence.is_void:
                 fence.is_void = True
@@ -129,8 +121,6 @@ class FencedClient(ApiClient):
         fences: Fences,
         **settings: Any,
     ) -> None:
-        """`settings`: as for `ApiClient`."""
-
         super().__init__(access, may_write=fences.may_write, **settings)
         self._fences = fences
 

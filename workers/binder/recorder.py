@@ -181,7 +181,6 @@ class EventRecorder:
         return len(self._events) + len(self._patches)
 
     def set_binding(self, is_binding: bool) -> None:
-        """Whether bindings are queued or under way."""
         now_s = self._clock.monotonic_s()
         self._quiet_at_s = inf if is_binding else now_s + self._settings.quiet_s
         if self._quiet_at_s < self._next_trickle_s:
@@ -234,7 +233,7 @@ class EventRecorder:
         self._pump()
 
     def tick(self) -> None:
-        """To be called about once a minute: writes what series have counted, forgets quiet ones."""
+        """About once a minute: writes what series have counted, forgets quiet ones."""
         now_s = self._clock.wall_s()
         for key, entry in list(self._series.items()):
             # A clock that was set back ends a series too, else none is refreshed until it catches up.
@@ -247,7 +246,6 @@ class EventRecorder:
         self._pump()
 
     async def drain(self, timeout_s: float) -> None:
-        """Writes all that waits, as far as `timeout_s` goes, without regard to bindings."""
         self._emptied = self._loop.create_future()
         self._pump()
         try:
@@ -263,7 +261,6 @@ class EventRecorder:
             self.close()
 
     def close(self) -> None:
-        """Stops at once; what waits is lost."""
         self._wakeup.cancel()
         self._events.clear()
         self._patches.clear()
@@ -343,7 +340,6 @@ class EventRecorder:
     # Writing --------------------------------------------------------------------------------------
 
     def _pump(self) -> None:
-        """Starts what may be written now."""
         while write := self._next_write():
             self._start(write)
         emptied = self._emptied
@@ -376,7 +372,11 @@ class EventRecorder:
 
     def _next_write(self) -> Coroutine[Any, Any, None] | None:
         """What may be written now. None: nothing; if anything waits, `_pump` is called when it may."""
-        if not self._has_place():
+        if self._patches:
+            has_place = len(self._tasks) - self._events_under_way < self._settings.writes_max
+        else:
+            has_place = bool(self._events) and self._events_under_way < EVENTS_MAX
+        if not has_place:
             return None
         now_s = self._clock.monotonic_s()
         next_s = self._may_write_at_s(now_s)
@@ -396,12 +396,6 @@ class EventRecorder:
             self._grouped_s = now_s
         self._events_under_way += 1
         return self._write_event(entry)
-
-    def _has_place(self) -> bool:
-        """For the next that waits, if anything does."""
-        if self._patches:
-            return len(self._tasks) - self._events_under_way < self._settings.writes_max
-        return bool(self._events) and self._events_under_way < EVENTS_MAX
 
     def _next_patch(self, uid: str) -> Coroutine[Any, Any, None]:
         patch, tries = self._patches.pop(uid)
@@ -448,12 +442,6 @@ class EventRecorder:
                     self._written.popitem(last=False)
 
     async def _write_event(self, entry: _EventEntry) -> None:
-        try:
-            await self._try_event(entry)
-        finally:
-            self._events_under_way -= 1
-
-    async def _try_event(self, entry: _EventEntry) -> None:
         count = entry.count
         try:
             await self._send_event(entry, count)
@@ -474,6 +462,8 @@ class EventRecorder:
             entry.written_s = self._clock.wall_s()
             if count == 1 and entry.count > 1:
                 self._wait_to_write(entry)  # It became a series while it was written.
+        finally:
+            self._events_under_way -= 1
 
     async def _send_event(self, entry: _EventEntry, count: int) -> None:
         event = entry.event

@@ -38,7 +38,6 @@ class Retries:
         self._spread = spread
         self._deadline_s = clock.monotonic_s() + patience.total_s
         self.count = 0
-        """Pauses that were made."""
 
     async def pause(self, error: Exception | None = None) -> bool:
         """Waits before the next try; False if there is to be none."""

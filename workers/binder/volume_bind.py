@@ -97,8 +97,6 @@ class VolumeBinder:
                 return Refused(f"binding volumes: {problem}") if problem else ALLOWED
             await asyncio.sleep(POLL_S)
 
-    # Writing -------------------------------------------------------------------------------------
-
     async def _take(self, take: TakeVolume) -> None:
         claim = {
             "apiVersion": "v1",
@@ -134,8 +132,6 @@ class VolumeBinder:
             is_same = claim.metadata.uid == make.claim_uid
             if not is_same or (claim.metadata.annotations or {}).get(SELECTED_NODE) != node_name:
                 raise
-
-    # Waiting -------------------------------------------------------------------------------------
 
     async def _look(self, order: BindPod, work: VolumeWork) -> str | None:
         """What went wrong for good; empty: all is done. None: not yet."""
@@ -206,7 +202,6 @@ def _is_bound(claim: _Claim) -> bool:
 
 
 def _is_within_reach(volume: PersistentVolume, node: ObjectMeta) -> bool:
-    """Whether pods on a node with these labels can use the volume."""
     affinity = volume.spec.node_affinity
     if affinity is None or affinity.required is None or in_tree_plugin(volume.spec) is not None:
         return True

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from shared import exit_codes
-from shared.child_plan import ChildPlan, ChildStart, child_start, exit_code_of
+from shared.child_plan import ChildPlan, ChildStart, child_start, exit_code_of, watch_for_end
 from shared.clock import SystemClock
 from shared.collector import Collector
 from shared.config import SchedulerConfiguration, load_configuration, scoring_digest
@@ -19,7 +19,6 @@ from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import EventLog, start_logging
 from shared.transport.heartbeat import Heartbeat
-from shared.transport.parent import watch_for_end
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
 from workers.scorer.extender_calls import ExtenderCaller

@@ -25,7 +25,6 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
-from shared.messages.measured import measured_by
 from shared.messages.to_scorer import (
     GreetAgain,
     PodsOnNodes,
@@ -36,10 +35,10 @@ from shared.messages.to_scorer import (
     SnapshotFull,
 )
 from shared.telemetry.log import EventLog
-from shared.telemetry.tally import Tally
-from shared.transport.connection import Connected
+from shared.telemetry.tally import Tally, measured_by
+from shared.transport.channels import Connected
 from shared.transport.heartbeat import Heartbeat, until_beat_s
-from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets, SnapshotDamaged
+from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets
 from workers.scorer.extended_pods import ExtendedCycle, ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.replica import Replica
@@ -216,10 +215,6 @@ class ScorerLoop:
                 self._say_hello()
             case ScorerRefused():
                 raise RefusedError(message.problem)
-            case SnapshotDamaged():
-                log.warning("snapshot_frame_damaged", problem=message.problem)
-                self.replica.mark_broken()
-                self._ask_for_resync(message.problem)
             case Drain():
                 # A scorer of another host waits for the next owner: nobody there started this one.
                 self._is_draining = not self._hello.configuration

@@ -7,7 +7,7 @@ from bench.null_binder import NullBinder
 from shared.messages.codec import Drain
 from shared.messages.from_binder import BinderHello, BinderReady, BindReport
 from shared.messages.to_binder import BindPod, BindPods, ReportPods, StatusPatch, Welcome
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 
 EPOCH = 7
 ORDER = BindPod(3, "p", "default", "a", "uid-a", "n1", False)

@@ -26,7 +26,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 from tests.support.memory_adapter import MemoryLink, MemorySource
 from tests.support.waiting import HANG_S
 

@@ -17,7 +17,6 @@ from shared.messages.from_binder import (
     BindReport,
 )
 from shared.messages.from_scorer import ScorerHeartbeat
-from shared.messages.measured import NOTHING
 from shared.messages.to_owner import (
     AdapterBatch,
     AdapterHello,
@@ -27,6 +26,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import GreetAgain
+from shared.telemetry.tally import NOTHING
 from shared.transport.channels import Channel
 from shared.transport.heard import PeerGone, Said
 from tests.support.builders import make_node, make_pod

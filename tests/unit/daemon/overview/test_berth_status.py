@@ -1,6 +1,6 @@
 """What people are told of how a berth is."""
 
-from daemon.overview.berth_status import problem_text
+from daemon.overview.overview import problem_text
 from shared.kube.connection_problems import Problem
 
 

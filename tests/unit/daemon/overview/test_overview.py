@@ -10,10 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from daemon.overview.berth_status import STALE_S, Looks
 from daemon.overview.documents import document, live_document
 from daemon.overview.node_map import CELLS_MAX, UNKNOWN, node_map
-from daemon.overview.overview import PERIOD_S, Overviews, pause_s
+from daemon.overview.overview import PERIOD_S, STALE_S, Looks, Overviews, pause_s
 from daemon.overview.pending import amount_text, asked_text, put_together, reason_text
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from shared.clock import SystemClock

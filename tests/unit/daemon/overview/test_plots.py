@@ -5,7 +5,7 @@ from xml.etree import ElementTree as ET
 
 import pytest
 
-from daemon.overview.page_parts import Cell, folded, headline, page, section, table
+from daemon.overview.documents import Cell, folded, headline, page, section, table
 from daemon.overview.plots import CELLS_MAX, POINTS_MAX, Line, heat_map, line_plot, share_bar
 
 EVIL = "<script>alert(1)</script>"

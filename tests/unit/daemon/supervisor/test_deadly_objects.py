@@ -1,6 +1,6 @@
 """Which objects a child has died of."""
 
-from daemon.supervisor.deadly_objects import LEFT_OUT_S, Deadly
+from daemon.supervisor.restart_policy import LEFT_OUT_S, Deadly
 from shared.limits import DEADLY_OBJECTS_MAX
 
 

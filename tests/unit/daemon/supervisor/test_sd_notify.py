@@ -16,9 +16,9 @@ def test_systemd_hears_ready_alive_and_stopping(tmp_path: Path, is_abstract: boo
     with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM) as ear:
         ear.bind(address)
         notifier = ServiceNotifier({"NOTIFY_SOCKET": name, "WATCHDOG_USEC": "3000000"})
-        notifier.ready("5 nodes")
-        notifier.alive("6 nodes")
-        notifier.stopping("draining")
+        notifier.tell("READY=1", "5 nodes")
+        notifier.tell("WATCHDOG=1", "6 nodes")
+        notifier.tell("STOPPING=1", "draining")
         ear.settimeout(HANG_S)
         heard = [ear.recv(4096).decode() for _ in range(3)]
     assert heard == [
@@ -31,9 +31,9 @@ def test_systemd_hears_ready_alive_and_stopping(tmp_path: Path, is_abstract: boo
 
 def test_without_systemd_nothing_is_sent_and_nothing_fails() -> None:
     notifier = ServiceNotifier({})
-    notifier.ready("")
+    notifier.tell("READY=1", "")
     assert notifier.watchdog_s == 0.0
 
 
 def test_a_service_manager_that_is_gone_does_not_matter(tmp_path: Path) -> None:
-    ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}).alive("")
+    ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}).tell("WATCHDOG=1", "")

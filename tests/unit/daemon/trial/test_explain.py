@@ -4,7 +4,7 @@ import msgspec
 import pytest
 
 from daemon.trial.explain import explain_in, explanation_lines
-from daemon.trial.subject import Subject
+from daemon.trial.trial import Subject
 from shared.errors import OperationalError
 from shared.messages.to_owner import NodeChanged, ObjectChanged, PodChanged
 from shared.plugins.images.image_locality import ImageLocality

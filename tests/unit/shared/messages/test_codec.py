@@ -17,8 +17,7 @@ from shared.messages.admin import (
     StopRequest,
     TextAnswer,
 )
-from shared.messages.codec import Codec, Drain
-from shared.messages.frames import seal
+from shared.messages.codec import Codec, Drain, seal
 from shared.messages.from_binder import (
     FROM_BINDER,
     BinderHeartbeat,

@@ -9,7 +9,7 @@ import pytest
 
 from shared.errors import FrameError
 from shared.limits import BUFFER_COUNT_MAX
-from shared.messages.frames import PACKED_BYTES_MAX, PROTOCOL_VERSION, seal, unseal
+from shared.messages.codec import PACKED_BYTES_MAX, PROTOCOL_VERSION, seal, unseal
 
 
 def test_the_header_of_a_small_message_is_these_bytes() -> None:

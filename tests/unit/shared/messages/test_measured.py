@@ -6,9 +6,17 @@ import pytest
 from daemon.core.owner_counts import ALL_METRICS, add_to
 from shared.limits import METRIC_SERIES_MAX
 from shared.messages.from_binder import BinderHeartbeat
-from shared.messages.measured import NOTHING, HistogramState, LabelledCount, Measured, measured_by
 from shared.telemetry.metrics import METRICS
-from shared.telemetry.tally import OTHER, Tally, request_observer
+from shared.telemetry.tally import (
+    NOTHING,
+    OTHER,
+    HistogramState,
+    LabelledCount,
+    Measured,
+    Tally,
+    measured_by,
+    request_observer,
+)
 
 
 def test_what_is_told_is_added() -> None:

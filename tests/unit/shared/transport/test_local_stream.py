@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from shared.limits import MESSAGE_BYTES_MAX
-from shared.messages.frames import seal, unseal
+from shared.messages.codec import seal, unseal
 from shared.transport.channels import LIMITS, Channel
 from shared.transport.local_entrance import LocalEntrance
 from shared.transport.local_stream import READ_BYTES, LocalStream, connected_stream

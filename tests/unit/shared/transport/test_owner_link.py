@@ -17,7 +17,7 @@ from shared.messages.admin import (
     StopRequest,
     TextAnswer,
 )
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 from shared.transport.owner_link import NoAnswerError, OwnerLink
 
 NOWHERE: Final = Path("/nowhere")
@@ -32,6 +32,7 @@ class Owners:
 
     def connect(self, *_: object) -> "Peer":
         self.peers.append(Peer(self))
+        self.peers[-1].come(Connected())
         return self.peers[-1]
 
     def restart(self) -> None:
@@ -40,8 +41,6 @@ class Owners:
 
 
 class Peer:
-    is_connected = True
-
     def __init__(self, owners: Owners) -> None:
         self._owners = owners
         self._came: deque[AdminAnswer | Connected] = deque()
@@ -100,7 +99,6 @@ def test_each_question_has_its_own_answer_after_a_restart_in_the_middle_of_one(
 
 def test_without_an_owner_the_question_says_where_it_was_asked(owners: Owners) -> None:
     peer = owners.connect()
-    peer.is_connected = False
 
     async def never() -> AdminAnswer | Connected:
         await asyncio.Event().wait()

@@ -21,7 +21,7 @@ from workers.binder.bind_call import DefaultBinder
 from workers.binder.binder_assembly import plugins_by_profile
 from workers.binder.binding_cycle import BindingPlugins
 from workers.binder.claim_bind import ClaimBinder
-from workers.binder.claim_lines import ClaimLines
+from workers.binder.claim_free import ClaimLines
 from workers.binder.foreign_plugins import CustomBind
 from workers.binder.volume_bind import VolumeBinder
 

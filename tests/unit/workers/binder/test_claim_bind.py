@@ -34,9 +34,9 @@ from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.api_paths import resource_claim_path
+from workers.binder.binding_cycle import Unknown
 from workers.binder.claim_bind import TRIES_MAX, ClaimBinder
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import FINALIZER, ClaimLines, Unknown
+from workers.binder.claim_free import FINALIZER, ClaimFreer, ClaimLines
 
 PATH = resource_claim_path("ns", "gpu")
 POD_PATH = "/api/v1/namespaces/ns/pods/pod-u1"

@@ -10,7 +10,7 @@ from shared.kube.api_client import JSON
 from shared.kube.api_errors import Invalid, ProtocolViolation
 from shared.kube.http_connection import Answer
 from tests.unit.workers.binder.test_claim_bind import PATH, FakeClaims, bind
-from workers.binder.claim_lines import FINALIZER
+from workers.binder.claim_free import FINALIZER
 from workers.binder.claim_protobuf import PROTOBUF, with_finalizer
 
 MAGIC = b"k8s\0"

@@ -17,8 +17,7 @@ from shared.kube.api_errors import (
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods
 from tests.unit.workers.binder.fake_api import Answer, FakeApi, FakeTime
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines
+from workers.binder.claim_free import ClaimFreer, ClaimLines
 from workers.binder.evictions import IN_FLIGHT_MAX, Evictor
 from workers.binder.fences import Fences
 

@@ -6,7 +6,7 @@ import msgspec
 
 from shared.messages.from_binder import BinderReady, BindReport
 from shared.messages.to_binder import BindPod, BindPods, ReportPods, Welcome
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, make_nomination, make_order, make_verdict
 from tests.unit.workers.binder.test_loop import Stage, orders, play
 from tests.unit.workers.binder.test_waiting_orders import preempting

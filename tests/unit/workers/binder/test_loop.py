@@ -19,7 +19,7 @@ from shared.messages.from_binder import (
     FromBinder,
 )
 from shared.messages.to_binder import BindPod, BindPods, ReportPods, ToBinder, Welcome
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 from tests.unit.workers.binder.fake_api import FakeApi, at_once, make_order, make_verdict
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.bind_call import BOUND, Bound, NotBound, Outcome
@@ -31,8 +31,7 @@ from workers.binder.binder_loop import (
     BinderLoop,
 )
 from workers.binder.binding_cycle import BindingCycle, BindingPlugins
-from workers.binder.claim_free import ClaimFreer
-from workers.binder.claim_lines import ClaimLines
+from workers.binder.claim_free import ClaimFreer, ClaimLines
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fences
 from workers.binder.recorder import EventRecorder, RecorderSettings

@@ -15,8 +15,9 @@ from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.test_claim_bind import ALLOCATED, WORK, FakeClaims
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
+from workers.binder.binding_cycle import Unknown
 from workers.binder.claim_bind import ClaimBinder
-from workers.binder.claim_lines import ClaimLines, Unknown
+from workers.binder.claim_free import ClaimLines
 
 SHARED = msgspec.structs.replace(WORK, is_new=False)
 

@@ -22,7 +22,7 @@ from shared.messages.to_scorer import (
     TaskRun,
     ToScorer,
 )
-from shared.transport.connection import Connected
+from shared.transport.channels import Connected
 from shared.transport.scorer_sockets import FromOwner, RefusedError
 from tests.support.lone_scorer import loop_on
 
