@@ -13,7 +13,7 @@ from typing import Any, Final
 from bench.fuzz.harness import Story, Surface, Target
 from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_semver import parse_semver
-from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap, device_object
+from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap
 from shared.dra.search_work import Work, WorkError
 from shared.kube.quantity import parse
 
@@ -118,12 +118,12 @@ def a_device() -> dict[str, Any]:
         "names": ["fish", "bird"],
     }  # fmt: skip
     domain = "gpu.example.com"
-    return device_object(
-        domain,
-        DefaultMap({domain: attributes}),
-        DefaultMap({domain: {"memory": CelQuantity(parse("40Gi"))}}),
-        allow_multiple_allocations=False,
-    )
+    return {
+        "driver": domain,
+        "attributes": DefaultMap({domain: attributes}),
+        "capacity": DefaultMap({domain: {"memory": CelQuantity(parse("40Gi"))}}),
+        "allowMultipleAllocations": False,
+    }
 
 
 def grown(random: random.Random) -> str:

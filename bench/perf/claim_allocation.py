@@ -13,11 +13,10 @@ import msgspec
 
 from bench.perf.object_template import JsonObject
 from daemon.core.cache import Cache
-from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import allocate, understand
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES, DeviceIndex, reaches
 from shared.dra.requests import Solution, allocation_of
-from shared.dra.search_work import Work
+from shared.dra.search_work import AllocationError, NodeAllocationError, Work
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.resources import KINDS_BY_PLURAL

@@ -30,7 +30,7 @@ from bench.perf.object_template import MARK, JsonObject, Names, ObjectTemplate, 
 from bench.perf.owner_metrics import ATTEMPTS
 from bench.perf.samples import Buckets, Percentiles, Throughput, latencies_ms, throughput, total
 from shared.clock import Clock
-from shared.dra.allocation_errors import AllocationError
+from shared.dra.search_work import AllocationError
 from shared.errors import OperationalError
 
 CHURN_INTERVAL_MS: Final = 500

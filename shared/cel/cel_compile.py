@@ -5,11 +5,11 @@ import functools
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from typing import Any, Final, assert_never
 
-from shared.cel.cel_costs import COSTS, LIST_COST, MAP_COST, ROUND_COSTS, CelScope
+from shared.cel.cel_costs import COSTS, LIST_COST, MAP_COST, CelScope
 from shared.cel.cel_functions import FUNCTIONS, NAMESPACES, overload_error
 from shared.cel.cel_operators import contains_constant
 from shared.cel.cel_regex import REGEX_FUNCTIONS, regex_work
-from shared.cel.cel_syntax import Call, Ident, Index, ListNode, Literal, MapNode, Node, Select
+from shared.cel.cel_syntax import Call, Ident, ListNode, Literal, MapNode, Node, Select
 from shared.cel.cel_values import (
     DEVICE,
     DEVICE_FIELDS,
@@ -40,7 +40,7 @@ def compiled(node: Node, names: Names) -> Evaluate:
             return lambda scope: value  # noqa: ARG005  # Every closure takes the scope.
         case Ident():
             return _identifier(node.name, names)
-        case Select() | Index():
+        case Select():
             return _look_up(node, names)
         case Call():
             return _call(node, names)
@@ -67,15 +67,10 @@ def _identifier(name: str, names: Names) -> Evaluate:
     return evaluate
 
 
-def _look_up(node: Select | Index, names: Names) -> Evaluate:
-    if (
-        isinstance(node, Select)
-        and node.operand == Ident(DEVICE)
-        and node.field not in DEVICE_FIELDS
-    ):
+def _look_up(node: Select, names: Names) -> Evaluate:
+    if node.field and node.operand == Ident(DEVICE) and node.field not in DEVICE_FIELDS:
         raise CelCompileError(f"undefined field '{node.field}'")
-    key_node = Literal(node.field) if isinstance(node, Select) else node.key
-    operand, key = compiled(node.operand, names), compiled(key_node, names)
+    operand, key = compiled(node.operand, names), compiled(node.key, names)
     look_up = optional_member if node.is_optional else member
 
     def evaluate(scope: CelScope) -> Any:
@@ -223,7 +218,7 @@ def _choice(node: Call, names: Names) -> Evaluate:
 
 def _has(node: Call, names: Names) -> Evaluate:
     argument = node.args[0]
-    if not isinstance(argument, Select):
+    if not isinstance(argument, Select) or not argument.field:
         raise CelCompileError("invalid argument to has() macro")
     if argument.operand == Ident(DEVICE):
         compiled(argument, names)  # It has the field, or nothing has.
@@ -334,7 +329,7 @@ def _comprehension(node: Call, names: Names) -> Evaluate:
     variables = [_variable(each) for each in node.args[: 2 if pair else 1]]
     inner = names.union(variables)
     bodies = [compiled(each, inner) for each in node.args[len(variables) :]]
-    run, cost = _RUNS[node.function], ROUND_COSTS[node.function]
+    run, cost = _RUNS[node.function]
 
     def evaluate(scope: CelScope) -> Any:
         outer = scope.variables
@@ -393,14 +388,16 @@ def _is_true(value: Any) -> bool:
     return value
 
 
-_RUNS: Final[Mapping[str, Callable[[CelScope, Rounds, list[Evaluate]], Any]]] = {
-    "all": functools.partial(_quantified, decisive=False),
-    "exists": functools.partial(_quantified, decisive=True),
-    "exists_one": _exists_one,
-    "existsOne": _exists_one,
-    "filter": _filter,
-    "map": _mapped,
+_RUNS: Final[Mapping[str, tuple[Callable[[CelScope, Rounds, list[Evaluate]], Any], int]]] = {
+    "all": (functools.partial(_quantified, decisive=False), 3),
+    "exists": (functools.partial(_quantified, decisive=True), 4),
+    "exists_one": (_exists_one, 2),
+    "existsOne": (_exists_one, 2),
+    "filter": (_filter, 13),
+    "map": (_mapped, 12),
 }
+"""With what a round costs beside what is evaluated in it: upstream writes macros out as expressions that
+look at the round's result and add to a list."""
 _QUANTIFIERS: Final = frozenset({"all", "exists", "existsOne"})
 """Those that may bind two variables (ext.TwoVarComprehensions)."""
 

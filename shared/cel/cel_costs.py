@@ -19,16 +19,6 @@ COST_MAX: Final = 1_000_000
 LIST_COST: Final = 10
 MAP_COST: Final = 30
 """Of making one, beside its parts."""
-ROUND_COSTS: Final = {
-    "all": 3,
-    "exists": 4,
-    "exists_one": 2,
-    "existsOne": 2,
-    "filter": 13,
-    "map": 12,
-}
-"""Of a round of a macro, beside what is evaluated in it: upstream writes them out as expressions that
-look at the round's result and add to a list."""
 _LETTERS: Final = 10
 """So many characters cost 1 where a text is gone through once."""
 _PATTERN_LETTERS: Final = 4

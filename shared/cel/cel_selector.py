@@ -49,16 +49,11 @@ class Expression:
             # What an evaluation was ended for was not done.
             work.add_evaluation(scope.limit - max(scope.left, 0) + scope.more)
         if not isinstance(value, bool):
-            raise _no_answer(type_name(value))
+            kind = type_name(value)
+            other = f"type conversion error from '{kind.removeprefix('kubernetes.')}' to 'bool'"
+            why = _NO_BOOL.get(kind, other)
+            raise CelError(f"CEL result of type {kind} could not be converted to bool: {why}")
         return value
-
-
-def _no_answer(kind: str) -> CelError:
-    """A selector came to something else than true or false."""
-    why = _NO_BOOL.get(
-        kind, f"type conversion error from '{kind.removeprefix('kubernetes.')}' to 'bool'"
-    )
-    return CelError(f"CEL result of type {kind} could not be converted to bool: {why}")
 
 
 _NO_BOOL: Final[Mapping[str, str]] = {

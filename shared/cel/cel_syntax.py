@@ -26,14 +26,10 @@ class Ident(NamedTuple):
 
 class Select(NamedTuple):
     operand: "Node"
-    field: str
-    is_optional: bool
-
-
-class Index(NamedTuple):
-    operand: "Node"
     key: "Node"
     is_optional: bool
+    field: str = ""
+    """The key, where it is written after a dot."""
 
 
 class Call(NamedTuple):
@@ -51,7 +47,7 @@ class MapNode(NamedTuple):
     entries: "tuple[tuple[Node, Node, bool], ...]"
 
 
-Node = Literal | Ident | Select | Index | Call | ListNode | MapNode
+Node = Literal | Ident | Select | Call | ListNode | MapNode
 
 _TOKEN: Final = re.compile(
     r"""
@@ -212,12 +208,12 @@ class _Parser:
                         raise self._unexpected()
                     node = Call(name, node, self._arguments())
                 else:
-                    node = Select(node, name, is_optional)
+                    node = Select(node, Literal(name), is_optional, name)
             elif self._take("["):
                 is_optional = self._take("?")
                 index = self._expression()
                 self._need("]")
-                node = Index(node, index, is_optional)
+                node = Select(node, index, is_optional)
             else:
                 return node
 

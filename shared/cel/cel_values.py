@@ -94,18 +94,7 @@ class DefaultMap(dict[str, Any]):
 DEVICE: Final = "device"
 """The variable that a selector is about."""
 DEVICE_FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
-
-
-def device_object(
-    driver: str, attributes: DefaultMap, capacity: DefaultMap, *, allow_multiple_allocations: bool
-) -> dict[str, Any]:
-    """kubernetes.DRADevice, what the variable `device` holds: a map like any other at run time."""
-    return {
-        "driver": driver,
-        "attributes": attributes,
-        "capacity": capacity,
-        "allowMultipleAllocations": allow_multiple_allocations,
-    }
+"""Of kubernetes.DRADevice, which it holds: a map like any other at run time."""
 
 
 class NoOverloadError(CelError):

@@ -18,7 +18,6 @@ from typing import Final, NamedTuple
 from shared.cel.cel_values import CelCompileError, CelError
 from shared.dra import capacity
 from shared.dra.allocated import AllocatedState
-from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.constraints import Constraint
 from shared.dra.matching import Matching
 from shared.dra.pools import Pool, Reaches
@@ -33,7 +32,14 @@ from shared.dra.requests import (
     terms_of,
 )
 from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
-from shared.dra.search_work import FREE_STEPS, STEP_WORK, Work, WorkError
+from shared.dra.search_work import (
+    FREE_STEPS,
+    STEP_WORK,
+    AllocationError,
+    NodeAllocationError,
+    Work,
+    WorkError,
+)
 from shared.feature_gates import FeatureGates
 from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import ResourceClaim
@@ -344,7 +350,6 @@ class _Search:
         return most <= RESULTS_MAX and not (is_all and self._constraints[claim])
 
     def _count_of(self, key: Key) -> int:
-        """How many devices the alternative wants."""
         asked = self._claims[key[0]].requests[key[1]][key[2]]
         return len(self._all[key]) if asked.mode == ALL else asked.device_count
 
@@ -501,11 +506,7 @@ class _Search:
             consumed[where] -= amount
 
     def _counters_left(self, pool: Pool) -> dict[CounterId, int]:
-        left = {
-            (counter_set, name): amount
-            for counter_set, amounts in pool.counters.items()
-            for name, amount in amounts.items()
-        }
+        left = dict(pool.counters)
         for each in (*pool.slices, *pool.other_slices):
             for device in each.devices:
                 if device.facts.counters and self._state.is_allocated(device.identity):

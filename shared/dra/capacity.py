@@ -6,7 +6,7 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36. Amounts are nanos unless 
 
 from collections.abc import Mapping
 
-from shared.dra.resource_slices import Capacity, Policy
+from shared.dra.resource_slices import Capacity
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityFormat, value_of_nanos
 
 Consumed = Mapping[str, int]
@@ -22,7 +22,7 @@ def fits(
         return False
     for name, capacity in capacities.items():
         consumed = consumed_by(requested.get(name), capacity)
-        if _violates(consumed, capacity.policy):
+        if _violates(consumed, capacity):
             return False
         total = consumed.nanos + used.get(name, 0) + taking.get(name, 0)
         if total > capacity.value.nanos:
@@ -32,18 +32,11 @@ def fits(
 
 def consumed_by(requested: ExactQuantity | None, capacity: Capacity) -> ExactQuantity:
     """What is taken of one capacity; without being asked for, the default or all of it."""
-    policy = capacity.policy
     if requested is None:
-        if policy is not None and policy.default is not None:
-            return policy.default
-        return capacity.value
-    if policy is None:
-        return requested
-    if policy.low is not None:
-        return _up_to_step(requested, policy.low, policy.step)
-    if policy.values is not None:
-        return next((v for v in policy.values if requested.nanos <= v.nanos), requested)
-    return requested
+        return capacity.value if capacity.default is None else capacity.default
+    if capacity.low is not None:
+        return _up_to_step(requested, capacity.low, capacity.step)
+    return next((v for v in capacity.values if requested.nanos <= v.nanos), requested)
 
 
 def _up_to_step(
@@ -61,15 +54,14 @@ def _up_to_step(
     return ExactQuantity(total * NANOS_PER_UNIT, QuantityFormat.BINARY_SI)
 
 
-def _violates(consumed: ExactQuantity, policy: Policy | None) -> bool:
-    if policy is None or consumed == policy.default:
+def _violates(consumed: ExactQuantity, capacity: Capacity) -> bool:
+    if consumed == capacity.default:
         return False
-    if policy.high is not None and consumed.nanos > policy.high.nanos:
+    if capacity.high is not None and consumed.nanos > capacity.high.nanos:
         return True
-    if policy.step is not None and policy.low is not None:
-        width = value_of_nanos(policy.step.nanos)
-        above = value_of_nanos(consumed.nanos) - value_of_nanos(policy.low.nanos)
+    if capacity.step is not None and capacity.low is not None:
+        width = value_of_nanos(capacity.step.nanos)
+        above = value_of_nanos(consumed.nanos) - value_of_nanos(capacity.low.nanos)
         return width > 0 and above % width != 0
-    if not policy.values:
-        return False
-    return consumed.nanos not in [value.nanos for value in policy.values]
+    allowed = [value.nanos for value in capacity.values]
+    return bool(allowed) and consumed.nanos not in allowed

@@ -8,9 +8,9 @@ in staging/src/k8s.io/dynamic-resource-allocation, v1.36, to the letter: what th
 forget too.
 """
 
-from shared.dra.allocation_errors import AllocationError
 from shared.dra.requests import Alternative
 from shared.dra.resource_slices import DeviceView
+from shared.dra.search_work import AllocationError
 from shared.kube.api.resource_v1 import DeviceConstraint
 
 

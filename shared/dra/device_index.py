@@ -7,7 +7,7 @@ differs between them is names, which decide nothing but texts.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from itertools import compress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -19,13 +19,12 @@ from shared.columns.journal import RowLog
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.allocated import AllocatedState, results_of
-from shared.dra.allocation_errors import AllocationError
 from shared.dra.allocator import selected
 from shared.dra.extended import can_be_backed, classes_by_resource, pod_uid_of
 from shared.dra.pools import Pool, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
 from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceFacts, SliceView
-from shared.dra.search_work import Work
+from shared.dra.search_work import AllocationError, Work
 from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, DRA_EXTENDED_RESOURCE
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
@@ -205,7 +204,6 @@ class DeviceIndex:
             self._note(view, 1)
 
     def _note(self, view: SliceView, change: int) -> None:
-        """A slice came or went."""
         self._mark_pool(view.pool_id)
         if not view.match.node_name:
             self._matches = None
@@ -373,7 +371,6 @@ class DeviceIndex:
         return offer.number, tuple(taken)
 
     def _made_offer(self, name: str, own: dict[str, SliceView]) -> _Offer:
-        """What a node has of its own."""
         if any(self._is_for_many(view) or view.problem for view in own.values()):
             # Its own slices are part of a pool for many: it is like no other.
             said: object = name, tuple(view.content for view in own.values())
@@ -391,7 +388,7 @@ class DeviceIndex:
                     pool.is_invalid,
                     tuple(view.content for view in pool.slices),
                     tuple(view.content for view in pool.other_slices),
-                    tuple(sorted((n, tuple(sorted(c.items()))) for n, c in pool.counters.items())),
+                    tuple(sorted(pool.counters.items())),
                 )
                 for pool in pools
             )
@@ -409,15 +406,15 @@ def device_index(cluster: ClusterView) -> DeviceIndex:
 def takes_devices(pod: PodInfo, cluster: ClusterView) -> bool:
     """Whether a placement may take devices for extended resources of the pod, so that of two pods of
     its class the second finds them otherwise than the first did."""
-    if not pod.requests.scalars or not cluster.objects.all(CLASSES):
+    names = pod.requests.scalars
+    if not may_be_devices(names, cluster):
         return False
-    by_resource = device_index(cluster).by_resource
-    return any(name in by_resource for name in pod.requests.scalars)
+    return not device_index(cluster).by_resource.keys().isdisjoint(names)
 
 
-def may_be_devices(names: Sequence[str], cluster: ClusterView) -> bool:
+def may_be_devices(names: Iterable[str], cluster: ClusterView) -> bool:
     """Whether devices may provide one of these resources."""
-    return any(map(can_be_backed, names)) and bool(cluster.objects.all(CLASSES))
+    return bool(cluster.objects.all(CLASSES)) and any(map(can_be_backed, names))
 
 
 def count_devices(

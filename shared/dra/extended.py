@@ -35,8 +35,6 @@ from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 
 IMPLICIT_PREFIX: Final = "deviceclass.resource.kubernetes.io/"
 """Followed by the name of a class: the resource that every class stands for."""
-
-
 SPECIAL_CLAIM: Final = "<extended-resources>"
 """Name of the claim before a node is chosen; messages show it."""
 NAME_LENGTH_MAX: Final = 63

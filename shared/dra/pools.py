@@ -109,15 +109,18 @@ def _told_count(found: Sequence[SliceView]) -> int:
 
 def _checked(pool_id: PoolId, found: list[SliceView], others: tuple[SliceView, ...]) -> Pool:
     slices = tuple(each for each in found if not each.counter_sets)
-    counter_sets = [each for view in found for each in view.counter_sets]
-    counters: Counters = dict(counter_sets)
+    names = [name for view in found for name, _ in view.counter_sets]
+    counters: Counters = {}
+    for view in found:
+        for _, amounts in view.counter_sets:
+            counters |= amounts
     devices = [device.name for view in slices for device in view.devices]
     are_known = all(
-        name in counters.get(counter_set, {})
+        counter in counters
         for view in (*found, *others)
         for device in view.devices
-        for (counter_set, name), _ in device.facts.counters
+        for counter, _ in device.facts.counters
     )
-    if len(counters) < len(counter_sets) or len(set(devices)) < len(devices) or not are_known:
+    if len(set(names)) < len(names) or len(set(devices)) < len(devices) or not are_known:
         return Pool(pool_id, is_invalid=True)
     return Pool(pool_id, slices=slices, other_slices=others, counters=counters)

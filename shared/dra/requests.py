@@ -12,8 +12,8 @@ from typing import Final, NamedTuple
 
 from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
-from shared.dra.allocation_errors import AllocationError
 from shared.dra.resource_slices import DeviceView, SliceView
+from shared.dra.search_work import AllocationError
 from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, FeatureGates
 from shared.kube.api.core_v1_parts import (
     NodeSelector,
@@ -78,26 +78,17 @@ def alternatives_of(
     gates: FeatureGates,
 ) -> tuple[Alternative, ...]:
     """The ways to satisfy a request; AllocationError for one that cannot be understood."""
-    if not gates[DRA_CONSUMABLE_CAPACITY]:
-        _refuse_capacity(claim, request)
-    if request.first_available:
-        return tuple(
-            _alternative(claim, request.name, sub.name, sub, classes)
-            for sub in request.first_available
-        )
-    exactly = request.exactly or ExactDeviceRequest()
-    return (_alternative(claim, request.name, "", exactly, classes),)
-
-
-def _refuse_capacity(claim: ResourceClaim, request: DeviceRequest) -> None:
-    asked = [("request", request.name, request.exactly)] if request.exactly else []
-    subrequests = [("subrequest", sub.name, sub) for sub in request.first_available or ()]
-    for kind, name, each in (*asked, *subrequests):
-        if each.capacity is not None:
+    ways: list[tuple[str, ExactDeviceRequest | DeviceSubRequest]]
+    ways = [(sub.name, sub) for sub in request.first_available or ()]
+    ways = ways or [("", request.exactly or ExactDeviceRequest())]
+    for sub_name, asked in ways:
+        if asked.capacity is not None and not gates[DRA_CONSUMABLE_CAPACITY]:
+            name = f"subrequest {sub_name}" if sub_name else f"request {request.name}"
             raise AllocationError(
-                f"claim {claim.metadata.key}, {kind} {name}: has capacity requests, but the "
+                f"claim {claim.metadata.key}, {name}: has capacity requests, but the "
                 f"{DRA_CONSUMABLE_CAPACITY} feature is disabled"
             )
+    return tuple(_alternative(claim, request.name, *way, classes) for way in ways)
 
 
 def _alternative(

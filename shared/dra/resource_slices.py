@@ -16,9 +16,8 @@ import msgspec
 
 from shared.cel.cel_selector import Expression
 from shared.cel.cel_semver import parse_semver
-from shared.cel.cel_values import CelError, CelQuantity, DefaultMap, device_object
-from shared.dra.allocation_errors import AllocationError
-from shared.dra.search_work import Work
+from shared.cel.cel_values import CelError, CelQuantity, DefaultMap
+from shared.dra.search_work import AllocationError, Work
 from shared.feature_gates import (
     DRA_CONSUMABLE_CAPACITY,
     DRA_DEVICE_BINDING_CONDITIONS,
@@ -26,9 +25,9 @@ from shared.feature_gates import (
     DRA_PARTITIONABLE_DEVICES,
     FeatureGates,
 )
-from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.meta_v1 import Quantity
 from shared.kube.api.resource_v1_devices import (
+    CapacityRange,
     CapacityRequestPolicy,
     Device,
     DeviceAttribute,
@@ -50,8 +49,8 @@ PoolId = tuple[str, str]
 """(driver, pool)"""
 CounterId = tuple[str, str]
 """(counter set, counter)"""
-Counters = dict[str, dict[str, int]]
-"""Counter set -> counter -> amount in 1e-9."""
+Counters = dict[CounterId, int]
+"""Amounts in 1e-9."""
 
 
 def shown(identity: DeviceId | PoolId) -> str:
@@ -59,22 +58,16 @@ def shown(identity: DeviceId | PoolId) -> str:
     return "/".join(identity)
 
 
-class Policy(NamedTuple):
-    """How much of a shared capacity a request may take."""
+class Capacity(NamedTuple):
+    """One capacity of a device, and how much of it a request may take where it is shared."""
 
+    value: ExactQuantity
     default: ExactQuantity | None
-    values: tuple[ExactQuantity, ...] | None
-    """None: any."""
+    values: tuple[ExactQuantity, ...]
+    """Empty: any."""
     low: ExactQuantity | None
     high: ExactQuantity | None
     step: ExactQuantity | None
-
-
-class Capacity(NamedTuple):
-    """One capacity of a device."""
-
-    value: ExactQuantity
-    policy: Policy | None
 
 
 class NodeMatch(NamedTuple):
@@ -101,7 +94,7 @@ class DeviceFacts:
         self._is_measured = gates[DRA_CONSUMABLE_CAPACITY]
         self._says_so = self.is_shared or (allows_several and gates[DRA_DEVICE_BINDING_CONDITIONS])
         """To selectors: upstream's allocator that comes with either gate tells them."""
-        self.match = _node_match(device.node_name, device.all_nodes, device.node_selector)
+        self.match = _node_match(device)
         taints = (device.taints or ()) if gates[DRA_DEVICE_TAINTS] else ()
         self.taints = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]
         has_parts = gates[DRA_PARTITIONABLE_DEVICES]
@@ -141,12 +134,12 @@ class DeviceFacts:
             name: CelQuantity(each.value, is_kept_whole=each.value.nanos % NANOS_PER_UNIT == 0)
             for name, each in self.capacity.items()
         }
-        return device_object(
-            self.driver,
-            self._by_domain(attributes),
-            self._by_domain(capacity),
-            allow_multiple_allocations=self._says_so,
-        )
+        return {
+            "driver": self.driver,
+            "attributes": self._by_domain(attributes),
+            "capacity": self._by_domain(capacity),
+            "allowMultipleAllocations": self._says_so,
+        }
 
     def _by_domain(self, values: Mapping[str, Any]) -> DefaultMap:
         found = DefaultMap()
@@ -186,7 +179,7 @@ class SliceFacts:
 
     def __init__(self, spec: ResourceSliceSpec, gates: FeatureGates) -> None:
         self.devices: list[DeviceFacts] = []
-        self.counter_sets: list[tuple[str, dict[str, int]]] = []
+        self.counter_sets: list[tuple[str, Counters]] = []
         self.problem = ""
         """Why its devices cannot be used; empty if they can."""
         has_parts = gates[DRA_PARTITIONABLE_DEVICES]
@@ -194,18 +187,13 @@ class SliceFacts:
         try:
             self.devices = [DeviceFacts(each, spec.driver, gates) for each in spec.devices or ()]
             for counter_set in (spec.shared_counters or ()) if has_parts else ():
-                amounts = {k: parse(c.value).nanos for k, c in (counter_set.counters or {}).items()}
+                counters = (counter_set.counters or {}).items()
+                amounts = {(counter_set.name, k): parse(c.value).nanos for k, c in counters}
                 self.counter_sets.append((counter_set.name, amounts))
             for device in self.devices:
                 device.capacity  # noqa: B018  # Read now, so that what is wrong is known.
         except QuantityError as error:
             self.problem = str(error)
-
-
-_NOWHERE: Final = (None, None, None)
-"""Slices that no node sees, but count as their pool's."""
-KnownFacts = MutableMapping[bytes, SliceFacts]
-"""By content."""
 
 
 class SliceView:
@@ -214,18 +202,18 @@ class SliceView:
     def __init__(
         self,
         resource_slice: ResourceSlice,
-        known: KnownFacts,
+        known: MutableMapping[bytes, SliceFacts],
         gates: FeatureGates,
     ) -> None:
-        """`known`: of other slices, which may be alike; this one's are added."""
+        """`known`: by content, of other slices, which may be alike; this one's are added."""
         spec = resource_slice.spec
         self.name = resource_slice.metadata.name
         self.pool_id: PoolId = (spec.driver, spec.pool.name)
         self.generation = spec.pool.generation
         self.slice_count = spec.pool.resource_slice_count
         is_known = gates[DRA_PARTITIONABLE_DEVICES] or not spec.shared_counters
-        where = (spec.node_name, spec.all_nodes, spec.node_selector) if is_known else _NOWHERE
-        self.match = _node_match(*where)
+        # Without partitions no node sees what they share, but it counts as its pool's.
+        self.match = _node_match(spec) if is_known else NodeMatch("", False, None)
         self.node_selector = spec.node_selector
         self.node_name = spec.node_name
         self.has_binding_conditions = any(d.binding_conditions for d in spec.devices or ())
@@ -263,11 +251,9 @@ def _content(resource_slice: ResourceSlice) -> bytes:
     return msgspec.msgpack.encode(bare)
 
 
-def _node_match(
-    node_name: str | None, all_nodes: bool | None, selector: NodeSelector | None
-) -> NodeMatch:
-    terms = None if selector is None else parse_selector(selector)
-    return NodeMatch(node_name or "", bool(all_nodes), terms)
+def _node_match(stated: ResourceSliceSpec | Device) -> NodeMatch:
+    terms = None if stated.node_selector is None else parse_selector(stated.node_selector)
+    return NodeMatch(stated.node_name or "", bool(stated.all_nodes), terms)
 
 
 def _consumed(consumptions: list[DeviceCounterConsumption]) -> tuple[tuple[CounterId, int], ...]:
@@ -301,15 +287,16 @@ def _cel_value(name: str, kind: str, value: Any) -> Any:
 
 
 def _capacity(capacity: DeviceCapacity) -> Capacity:
-    policy = capacity.request_policy
-    return Capacity(parse(capacity.value), None if policy is None else _policy(policy))
-
-
-def _policy(policy: CapacityRequestPolicy) -> Policy:
-    bounds = policy.valid_range
-    low, high, step = (None,) * 3 if bounds is None else (bounds.min, bounds.max, bounds.step)
-    values = None if policy.valid_values is None else tuple(map(parse, policy.valid_values))
-    return Policy(_parsed(policy.default), values, _parsed(low), _parsed(high), _parsed(step))
+    policy = capacity.request_policy or CapacityRequestPolicy()
+    bounds = policy.valid_range or CapacityRange()
+    return Capacity(
+        parse(capacity.value),
+        _parsed(policy.default),
+        tuple(map(parse, policy.valid_values or ())),
+        _parsed(bounds.min),
+        _parsed(bounds.max),
+        _parsed(bounds.step),
+    )
 
 
 def _parsed(text: Quantity | None) -> ExactQuantity | None:

@@ -1,4 +1,5 @@
-"""How much work the search of devices for one pod may be, over all nodes.
+"""How much work the search of devices for one pod may be, over all nodes, and with what it ends where it
+is not simply "no".
 
 A claim is anybody's, and a search can be made to take for ever: by selectors, each within Kubernetes'
 cost limit but asked of every device, or by combinations of devices that never fit. kube-scheduler
@@ -11,7 +12,7 @@ What any sensible claim needs is free; it grows with the devices there are and t
 from math import inf, log2
 from typing import Final
 
-from shared.dra.allocation_errors import AllocationError
+from shared.errors import OperationalError
 from shared.framework.cluster_view import ClusterView
 
 WORK_MAX: Final = 1_500_000
@@ -32,6 +33,15 @@ TRIES_PER_S: Final = 500_000
 tried here, but filterTimeout has to be long enough for them, as there."""
 BATCH_STEPS_MAX: Final = 100_000
 """Devices tried for pods of one batch, after which a scorer says what it has found: half a second."""
+
+
+class AllocationError(OperationalError):
+    """Something is wrong with a claim, a class or a device: the attempt is an error, wherever the pod
+    might otherwise go."""
+
+
+class NodeAllocationError(OperationalError):
+    """Something is wrong with what this node offers: the pod does not fit here, and this is why."""
 
 
 class WorkError(AllocationError):

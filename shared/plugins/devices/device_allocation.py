@@ -14,12 +14,18 @@ import numpy as np
 from shared.columns.resource_columns import requested_and_allocatable
 from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import ClaimToAllocate, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
 from shared.dra.extended import SPECIAL_CLAIM, ExtendedRequests, can_be_backed, extended_requests
 from shared.dra.requests import Solution
-from shared.dra.search_work import DEFAULT_TIMEOUT_S, StepsTried, Work, WorkError
+from shared.dra.search_work import (
+    DEFAULT_TIMEOUT_S,
+    AllocationError,
+    NodeAllocationError,
+    StepsTried,
+    Work,
+    WorkError,
+)
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import ObjectMeta

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_semver import parse_semver
-from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap, device_object
+from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap
 from shared.dra.search_work import Work, WorkError
 from shared.kube.quantity import parse
 from shared.limits import CEL_ERROR_LETTERS_MAX
@@ -23,12 +23,12 @@ def a_device() -> dict[str, Any]:
         "name": "fish", "flag": True, "index": 2, "version": version, "names": ["fish", "bird"],
     }  # fmt: skip
     capacity = {"memory": CelQuantity(parse("40Gi"))}
-    return device_object(
-        "dra.example.com",
-        DefaultMap({"dra.example.com": attributes}),
-        DefaultMap({"dra.example.com": capacity}),
-        allow_multiple_allocations=False,
-    )
+    return {
+        "driver": "dra.example.com",
+        "attributes": DefaultMap({"dra.example.com": attributes}),
+        "capacity": DefaultMap({"dra.example.com": capacity}),
+        "allowMultipleAllocations": False,
+    }
 
 
 def evaluate(source: str) -> bool:

@@ -8,12 +8,11 @@ import pytest
 
 from shared.dra import allocator
 from shared.dra.allocated import AllocatedState
-from shared.dra.allocation_errors import AllocationError, NodeAllocationError
 from shared.dra.allocator import allocate, understand
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
-from shared.dra.search_work import FREE_STEPS, Work, WorkError
+from shared.dra.search_work import FREE_STEPS, AllocationError, NodeAllocationError, Work, WorkError
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.resource_v1 import DeviceSelector, ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
