@@ -6,7 +6,6 @@ trip costs half as much. For the measuring and replaying processes of `bench`.
 
 import select
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Generic, Self, TypeVar
 
@@ -45,28 +44,22 @@ class SyncPeer(Generic[Out, In]):
         self._outgoing = outgoing
         self._incoming = incoming
         self._poller = Poller()
-        self._ready: dict[object, int] = {}
+        self.watch_fd = self._poller.watch_fd
         self._stream: LocalStream | None = None
         self._is_told = True
         """That there is a connection."""
-
-    def watch_fd(self, fd: int) -> Callable[[], bool]:
-        """`receive` also wakes up when this becomes readable (signals, the lifeline).
-        What is returned says whether it was at the last wait."""
-        self._poller.watch_fd(fd)
-        return lambda: fd in self._ready
 
     def receive(self, timeout_ms: int) -> In | Connected | None:
         """The next message, in order; None if nothing came in time, or a descriptor is ready."""
         stream = self._stream or self._connect()
         if stream is None:
-            self._ready = self._poller.wait(min(timeout_ms, RECONNECT_MS))
+            self._poller.wait(min(timeout_ms, RECONNECT_MS))
             return None
         if not self._is_told:
             self._is_told = True
             return Connected()
         if not stream.received:
-            self._ready = self._poller.wait(timeout_ms)
+            self._poller.wait(timeout_ms)
             self._flush(stream)
             stream.receive(_MESSAGES_AT_ONCE)
         message = self._next(stream)

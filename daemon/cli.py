@@ -1,10 +1,7 @@
 """The command `berth`: reads arguments, calls the subcommand, turns errors into exit codes.
 
-Exit codes (`shared/exit_codes.py`): 0 done; 1 tried and failed; 2 arguments, configuration or
-surroundings cannot be used; 3 no berth is running there; 4 another berth is.
-
-The commands of `bench` (demo, simulate, bench, soak, conformance) are imported when they are asked
-for: a production installation may lack that package, and is told so.
+What a command needs is imported when it is asked for. A production installation may lack the package
+`bench`, and is told so.
 """
 
 import argparse
@@ -246,9 +243,7 @@ def _keys(parsed: argparse.Namespace) -> int:
 def _worker(parsed: argparse.Namespace) -> int:
     from daemon.commands.worker import become_worker
 
-    names = ("connect", "server_key", "key", "config", "server", "kubeconfig", "feature_gates",
-             "log_level")  # fmt: skip
-    become_worker({name: getattr(parsed, name) for name in names})
+    become_worker({name: given for name, given in vars(parsed).items() if isinstance(given, str)})
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -90,18 +90,14 @@ OBJECT_NAME: Final = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
 def load_configuration(path: str) -> SchedulerConfiguration:
-    """The configuration in a file; kube-scheduler's defaults for an empty path.
-
-    ConfigurationError names every problem of the file.
-    """
+    """The configuration in a file, kube-scheduler's defaults for an empty path; ConfigurationError names
+    every problem."""
     return parse_configuration(read_text(path), path)
 
 
 def overridden(text: str, overrides: abc.Mapping[str, Any]) -> str:
-    """A configuration's text, which can be parsed or is empty, with other values of some fields.
-
-    `overrides` is by path, such as `leaderElection.leaderElect`: a section and its field.
-    """
+    """A configuration's text, which can be parsed or is empty, with other values of some fields, by
+    their paths: a section and its field, as in `leaderElection.leaderElect`."""
     root = composed(text) if text else None
     document = value_of(root) if root is not None else {"apiVersion": API_VERSION, "kind": KIND}
     for path, given in overrides.items():

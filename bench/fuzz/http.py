@@ -302,13 +302,13 @@ class _Source(FactSource):
     async def metrics(self) -> str:
         return "berth_owner_up 1\n"
 
-    async def pod_resources(self) -> str | None:
+    async def pod_resources(self) -> str:
         return ""
 
     async def overview(self) -> bytes | None:
         return b"{}"
 
-    async def pod(self, key: str) -> bytes | None:
+    async def pod(self, key: str) -> bytes:
         return key.encode()
 
     async def explain(self, key: str) -> bytes:

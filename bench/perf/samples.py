@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 
 from daemon.core.owner_counts import ALL_METRICS
-from shared.telemetry.tally import HistogramState
+from shared.telemetry.metrics import HistogramState
 
 INTERVALS_S: Final = (1.0, 0.25, 0.05, 0.01)
 SAMPLES_MIN: Final = 5

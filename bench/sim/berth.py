@@ -30,7 +30,7 @@ from bench.sim.virtual_loop import Network
 from daemon.supervisor.children import ChildSpec, child_specs
 from daemon.supervisor.launcher import Launched
 from daemon.supervisor.process_list import ProcessList
-from daemon.supervisor.silence import Use
+from daemon.supervisor.restart_policy import Use
 from daemon.supervisor.supervise import Supervisor
 from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, parse_configuration

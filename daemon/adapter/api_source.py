@@ -21,7 +21,7 @@ from shared.kube.resources import ResourceKind, custom_kind
 from shared.limits import LIST_BYTES_MAX
 from shared.messages.to_owner import AdapterMeasured
 from shared.runtime_options import RuntimeOptions
-from shared.telemetry.tally import Tally, measured_by, request_observer
+from shared.telemetry.metrics import Tally, measured_by, request_observer
 from shared.transport.heartbeat import until_beat_s
 
 LIST_CONNECTIONS_MAX: Final = 8

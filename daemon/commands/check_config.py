@@ -21,6 +21,7 @@ from shared.plugins.in_tree import InTreeRegistry
 from shared.yaml_fields import as_written, read_text
 
 _EVERYTHING: Final = [{"name": "*"}]
+_PART: Final = re.compile(r"[^.\[\]: ]+")
 
 
 class Checked(NamedTuple):
@@ -56,15 +57,19 @@ def check_text(text: str, source: str, feature_gates: str) -> Checked:
 
 
 def _with_line(root: yaml.Node | None, index: int, problem: str) -> str:
-    """A problem of one profile with the line that it begins in: `PATH: what`, or `PATH: PATH: what`."""
+    """A problem of one profile, `PATH: what` or `PATH: PATH: what`, with the line that its place begins
+    in, as far as the path leads: in `a.b[NAME].c` it goes by the entry of a list with that name."""
     path, _, what = problem.partition(": ")
     inner, colon, rest = what.partition(": ")
-    whole = f"profiles[{index}].{path}"
-    is_deeper = bool(colon) and " " not in inner
-    found = place_of(root, f"{whole}.{inner}" if is_deeper else whole)
-    line = found.rpartition(" (")[2] if found.endswith(")") else ""
-    told = f"{path}: {inner}" if is_deeper else path
-    return f"{told} ({line}: {rest if is_deeper else what}" if line else problem
+    if colon and " " not in inner:
+        path, what = f"{path}: {inner}", rest
+    node = _under(_under(root, "profiles"), str(index))
+    for part in _PART.findall(path):
+        following = _under(node, part)
+        if following is None:
+            break
+        node = following
+    return problem if node is None else f"{path} (line {node.start_mark.line + 1}): {what}"
 
 
 def notes_of(checked: Checked, feature_gates: str) -> list[str]:
@@ -153,21 +158,6 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
             {"name": name, "args": args} for name, args in profile.plugin_config.items()
         ]
     return shown
-
-
-_PART: Final = re.compile(r"[^.\[\]]+")
-
-
-def place_of(root: yaml.Node | None, path: str) -> str:
-    """The path with its line, as far as it leads: `a.b[NAME].c`, where `[NAME]` is the entry of a list
-    with that name, and `[0]` the first."""
-    node = root
-    for part in _PART.findall(path):
-        following = _under(node, part)
-        if following is None:
-            break
-        node = following
-    return path if node is None else f"{path} (line {node.start_mark.line + 1})"
 
 
 def _under(node: yaml.Node | None, part: str) -> yaml.Node | None:

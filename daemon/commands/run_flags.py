@@ -108,11 +108,7 @@ _WITHOUT_EFFECT: Final = (
 )
 
 _OPTIONS: Final[dict[str, tuple[str, str]]] = {
-    "server": (
-        "URL",
-        "the API server, in place of the one that the kubeconfig file names; without such a file: one"
-        " that asks for no credentials",
-    ),
+    "server": ("URL", "API server, in place of the kubeconfig's; alone: one without credentials"),
     "kubeconfig": (
         "FILE",
         "default: the configuration's clientConnection.kubeconfig, the pod's service account,"
@@ -148,11 +144,7 @@ _OPTIONS: Final[dict[str, tuple[str, str]]] = {
     "exit_with_parent": ("BOOL", "drain and stop when standard input ends (for who starts berth)"),
     "record": ("DIR", "keep all that the API server tells there, for berth replay; pods are whole"),
     "record_mib_max": ("N", "the recording takes no more of the disk"),
-    "observe": (
-        "BOOL",
-        "schedule nothing and write nothing, beside another scheduler: with --record, to see with"
-        " berth replay how berth would have decided",
-    ),
+    "observe": ("BOOL", "schedule and write nothing, beside another scheduler; with --record"),
     "bind_address": ("IP", "where /livez, /readyz, /metrics and /configz are served, over HTTPS"),
     "secure_port": ("PORT", "as above; 0: not served"),
     "cert_dir": ("DIR", "of kube-scheduler.crt and .key, which are made there if missing"),

@@ -8,7 +8,7 @@ import asyncio
 import shutil
 import sys
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 from typing import Final, TextIO
 
@@ -33,33 +33,27 @@ _WIPE_LINE: Final = "\x1b[K"
 _STEPS: Final = " ▁▂▃▄▅▆▇█"
 
 
-class Watch:
-    def __init__(self, runtime_dir: str) -> None:
-        """NotRunningError if none runs there."""
-        self._runtime_dir = Path(runtime_dir)
-        read_list(self._runtime_dir)
-        self._overviews = Overviews(self._runtime_dir, SystemClock())
-
-    def look(self) -> Overview:
-        owner = OwnerLink(self._runtime_dir)
-        return asyncio.run(self._overviews.look(owner, OWNER_TIMEOUT_S))
+def _looks(runtime_dir: Path) -> Iterator[Overview]:
+    """NotRunningError if none runs there."""
+    read_list(runtime_dir)
+    overviews, owner = Overviews(runtime_dir, SystemClock()), OwnerLink(runtime_dir)
+    while True:
+        yield asyncio.run(overviews.look(owner, OWNER_TIMEOUT_S))
 
 
 def look_once(runtime_dir: str) -> list[str]:
     """One screen, as high as it gets."""
-    watch = Watch(runtime_dir)
-    watch.look()
+    looks = _looks(Path(runtime_dir))
+    next(looks)
     threading.Event().wait(ONCE_S)
-    return top_lines(watch.look(), shutil.get_terminal_size((100, 24)).columns)
+    return top_lines(next(looks), shutil.get_terminal_size((100, 24)).columns)
 
 
 def watch_on(runtime_dir: str, stream: TextIO = sys.stdout) -> None:
     """Until Ctrl-C, or the berth ends (NotRunningError)."""
-    watch = Watch(runtime_dir)
     stream.write(_OTHER_SCREEN)
     try:
-        while True:
-            overview = watch.look()
+        for overview in _looks(Path(runtime_dir)):
             size = shutil.get_terminal_size((100, 24))
             lines = top_lines(overview, size.columns)[: size.lines - 1]
             told = "".join(f"{line}{_WIPE_LINE}\n" for line in lines)

@@ -12,8 +12,7 @@ from typing import NoReturn
 
 from daemon.supervisor.launcher import child_environment
 from shared.errors import ConfigurationError
-from shared.transport.keys import write_keys
-from shared.transport.remote import RemoteOwner
+from shared.transport.remote import RemoteOwner, write_keys
 
 
 def become_worker(options: Mapping[str, str]) -> NoReturn:

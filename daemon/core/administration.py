@@ -37,7 +37,7 @@ from shared.messages.admin import (
     StatusRequest,
     TextAnswer,
 )
-from shared.telemetry.tally import LabelledCount
+from shared.telemetry.metrics import LabelledCount
 
 FOREIGN_NODES_MAX: Final = 10
 """Nodes with the most foreign pods that are told: one line, and few series."""

@@ -13,7 +13,7 @@ from daemon.core.owner_counts import ALL_METRICS, Count, add_to
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
-from shared.telemetry.tally import Labels, Measured, Tally, measured_by
+from shared.telemetry.metrics import Labels, Measured, Tally, measured_by
 
 SCHEDULED: Final = "scheduled"
 UNSCHEDULABLE: Final = "unschedulable"

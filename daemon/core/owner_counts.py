@@ -9,8 +9,15 @@ import math
 from functools import partial
 from typing import Final, NamedTuple
 
-from shared.telemetry.metrics import METRICS, Kind, MetricFamily, doubling, half_more
-from shared.telemetry.tally import Measured, Tally
+from shared.telemetry.metrics import (
+    METRICS,
+    Kind,
+    Measured,
+    MetricFamily,
+    Tally,
+    doubling,
+    half_more,
+)
 
 
 class Metric(NamedTuple):

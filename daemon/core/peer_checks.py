@@ -31,7 +31,7 @@ from shared.messages.from_scorer import (
     ScorerHeartbeat,
     ScorerHello,
 )
-from shared.telemetry.tally import Measured
+from shared.telemetry.metrics import Measured
 
 
 def hello_problem(hello: ScorerHello, key_name: str, configuration: str) -> str:

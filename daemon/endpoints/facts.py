@@ -11,7 +11,7 @@ import msgspec
 from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import metrics_text, resources_text
-from daemon.overview.overview import Overviews, pause_s
+from daemon.overview.overview import PERIOD_S, Overviews
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
@@ -39,7 +39,8 @@ METRICS_TIMEOUT_S: Final = 8.0
 
 
 class FactSource:
-    """Asks, each time anew: nothing is kept that could be old, but a look at everything for a moment."""
+    """Asks, each time anew: nothing is kept that could be old, but a look at everything for a moment.
+    NoAnswerError of the owner where nothing can be said without it."""
 
     def __init__(self, runtime_dir: Path, gate: LeaseGate | None, clock: SystemClock) -> None:
         self._runtime_dir = runtime_dir
@@ -80,40 +81,28 @@ class FactSource:
         is_leading = None if self._gate is None else self._gate.open_term() != 0
         return metrics_text(found, uses, is_leading, self._clock.monotonic_s())
 
-    async def pod_resources(self) -> str | None:
-        """What each pod asks for; empty unless this berth leads, None if the owner gives no answer."""
+    async def pod_resources(self) -> str:
+        """What each pod asks for; empty unless this berth leads."""
         if self._gate is not None and not self._gate.open_term():
             return ""
-        try:
-            pages = await self._owner.ask_pages(
-                PodResourcesRequest, PodResources, METRICS_TIMEOUT_S
-            )
-        except NoAnswerError:
-            return None
-        return resources_text(pages)
+        asked = self._owner.ask_pages(PodResourcesRequest, PodResources, METRICS_TIMEOUT_S)
+        return resources_text(await asked)
 
     async def overview(self) -> bytes | None:
         """For the live page; of the last look until the next one is due, whoever asks. None where no
         berth can be found."""
         async with self._looking:
             if self._clock.monotonic_s() >= self._next_look_s:
-                self._overview = await self._look()
+                self._overview, rest_s = None, PERIOD_S
+                with suppress(NotRunningError, *UNDECODABLE):
+                    overview = await self._overviews.look(self._owner, METRICS_TIMEOUT_S)
+                    self._overview, rest_s = msgspec.json.encode(overview), overview.next_in_s
+                self._next_look_s = self._clock.monotonic_s() + rest_s
             return self._overview
 
-    async def _look(self) -> bytes | None:
-        begun_s, overview = self._clock.monotonic_s(), None
-        with suppress(NotRunningError, *UNDECODABLE):
-            overview = await self._overviews.look(self._owner, METRICS_TIMEOUT_S)
-        now_s = self._clock.monotonic_s()
-        self._next_look_s = now_s + pause_s(now_s - begun_s)
-        return None if overview is None else msgspec.json.encode(overview)
-
-    async def pod(self, key: str) -> bytes | None:
-        """What the owner knows of a pod that waits: `null` of any other; None without an answer."""
-        try:
-            answer = await self._owner.ask(PodRequest(key), PodAnswer, METRICS_TIMEOUT_S)
-        except NoAnswerError:
-            return None
+    async def pod(self, key: str) -> bytes:
+        """What the owner knows of a pod that waits: `null` of any other."""
+        answer = await self._owner.ask(PodRequest(key), PodAnswer, METRICS_TIMEOUT_S)
         return msgspec.json.encode(answer.facts)
 
     async def explain(self, key: str) -> bytes:

@@ -17,8 +17,7 @@ from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
 from shared.messages.admin import MetricsAnswer, PodResources, StatusAnswer
-from shared.telemetry.metrics import Kind
-from shared.telemetry.tally import HistogramState, LabelledCount
+from shared.telemetry.metrics import HistogramState, Kind, LabelledCount
 
 CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 

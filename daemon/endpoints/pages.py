@@ -10,6 +10,7 @@ from daemon.endpoints.health import CheckResults, all_checks_answer, checks_for,
 from daemon.endpoints.metrics_text import CONTENT_TYPE, check_results_text
 from daemon.endpoints.zpages import JSON, Page, flagz, statusz
 from daemon.overview.documents import live_document
+from shared.transport.owner_link import NoAnswerError
 
 GUARDED_PATHS: Final = (
     "/metrics",
@@ -36,6 +37,7 @@ class Request(NamedTuple):
 
 
 NOT_FOUND: Final = Page(404, b"404 page not found\n")
+_NO_ANSWER: Final = Page(503, b"no answer\n")
 
 
 class Pages:
@@ -63,7 +65,10 @@ class Pages:
         root, slash, name = path[1:].partition("/")
         if f"/{root}" in HEALTH_PATHS:
             return await self._health(f"/{root}", name if slash else None, parts.query)
-        return await self._guarded(path, parts.query, request.headers.get("accept", ""))
+        try:
+            return await self._guarded(path, parts.query, request.headers.get("accept", ""))
+        except NoAnswerError:
+            return _NO_ANSWER
 
     async def _guarded(self, path: str, query: str, accept: str) -> Page:
         source, key = self._source, parse_qs(query).get("key", [""])[0]
@@ -113,7 +118,7 @@ def _answer(
     told: str | bytes | None, content_type: str, headers: tuple[tuple[str, str], ...] = ()
 ) -> Page:
     if told is None:
-        return Page(503, b"no answer\n")
+        return _NO_ANSWER
     return Page(200, told.encode() if isinstance(told, str) else told, content_type, headers)
 
 

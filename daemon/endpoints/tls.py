@@ -45,10 +45,7 @@ class _ConfigMap(msgspec.Struct):
     data: dict[str, str] = {}
 
 
-PairFiles = tuple[str, str]
-
-
-def pair_files(options: EndpointOptions, runtime_dir: Path) -> PairFiles:
+def pair_files(options: EndpointOptions, runtime_dir: Path) -> tuple[str, str]:
     """Those that were given, or are in the folder that was given, or are made; OSError if they cannot
     be."""
     if options.tls_cert_file:
@@ -60,7 +57,7 @@ def pair_files(options: EndpointOptions, runtime_dir: Path) -> PairFiles:
     return str(certificate), str(key)
 
 
-def server_context(options: EndpointOptions, pair: PairFiles) -> ssl.SSLContext:
+def server_context(options: EndpointOptions, pair: tuple[str, str]) -> ssl.SSLContext:
     """OSError (ssl.SSLError is one) if the pair or the ciphers cannot be used."""
     context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = TLS_VERSIONS[options.tls_min_version]

@@ -11,8 +11,7 @@ import msgspec
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.launcher import Launch, Launched
 from daemon.supervisor.process_list import ProcessEntry
-from daemon.supervisor.restart_policy import Deadly, Exit, exit_text
-from daemon.supervisor.silence import Silence
+from daemon.supervisor.restart_policy import Deadly, Exit, Silence, exit_text
 from shared import exit_codes
 from shared.in_hand import option_of
 from shared.kube.connection_problems import Problem

@@ -24,7 +24,7 @@ import psutil
 from setproctitle import setproctitle, setthreadtitle
 
 from daemon.supervisor.children import ChildSpec
-from daemon.supervisor.silence import Use
+from daemon.supervisor.restart_policy import Use
 from shared import exit_codes
 from shared.transport.heartbeat import Heartbeat
 

@@ -8,6 +8,7 @@ again. Whether a supervisor is alive at all is told by its lock, which the kerne
 
 import fcntl
 import os
+import re
 from contextlib import suppress
 from pathlib import Path
 from typing import Final
@@ -151,7 +152,5 @@ def _peak_bytes(pid: int) -> int:
         status = Path(f"/proc/{pid}/status").read_text(encoding="ascii", errors="replace")
     except OSError:
         return 0
-    for line in status.splitlines():
-        if line.startswith("VmHWM:"):
-            return int(line.split()[1]) * 1024
-    return 0
+    found = re.search(r"^VmHWM:\s+(\d+)", status, re.MULTILINE)
+    return int(found[1]) * 1024 if found else 0

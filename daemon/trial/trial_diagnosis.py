@@ -10,8 +10,9 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from daemon.overview.pending import amount_text
 from shared.columns.rows import rows_where
-from shared.columns.schema import CPU, EPHEMERAL_STORAGE, MEMORY, Bools, Rows
+from shared.columns.schema import CPU, Bools, Rows
 from shared.columns.usage import PodUsage, usage_of
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView
@@ -152,23 +153,14 @@ def _missing(info: PodInfo, cluster: ClusterView, usage: PodUsage, row: int) -> 
     for index, amount in enumerate(usage.amounts.tolist()):
         short = amount - max(0, int(nodes.allocatable[index, row] - nodes.requested[index, row]))
         if amount and short > 0:
-            found.append(f"needs {amount_text(index, short)} more {nodes.resources.values[index]}")
+            name = nodes.resources.values[index]
+            told = f"{short}m" if index == CPU else amount_text(name, short)
+            found.append(f"needs {told} more {name}")
     known = set(nodes.resources.values)
     found += [f"has no {name}" for name in sorted(info.requests.scalars) if name not in known]
     if nodes.pod_count[row] >= nodes.allowed_pod_count[row]:
         found.append(f"has its {nodes.allowed_pod_count[row]} pods")
     return found
-
-
-def amount_text(resource: int, amount: int) -> str:
-    """An amount of a resource (a row of the columns) as people write it."""
-    if resource == CPU:
-        return f"{amount}m"
-    if resource in (MEMORY, EPHEMERAL_STORAGE):
-        for unit, bytes_ in (("Gi", 1 << 30), ("Mi", 1 << 20), ("Ki", 1 << 10)):
-            if amount >= bytes_:
-                return f"{amount / bytes_:.4g}{unit}"
-    return f"{amount}"
 
 
 def _scores(

@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from shared.messages.codec import Codec, Message
-from shared.telemetry.tally import Measured
+from shared.telemetry.metrics import Measured
 
 
 class StatusRequest(Message, frozen=True, tag="qs"):

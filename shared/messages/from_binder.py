@@ -6,7 +6,7 @@ from typing import Final
 import msgspec
 
 from shared.messages.codec import Codec, Message
-from shared.telemetry.tally import NOTHING, Measured
+from shared.telemetry.metrics import NOTHING, Measured
 
 
 class BindFailureReason(enum.StrEnum):

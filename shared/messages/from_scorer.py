@@ -5,7 +5,7 @@ from typing import Final
 import msgspec
 
 from shared.messages.codec import Codec, Message
-from shared.telemetry.tally import NOTHING, Measured
+from shared.telemetry.metrics import NOTHING, Measured
 
 FORESEEN_MAX: Final = 64
 """Pods in one forecast: a sixtieth of a wake a pod is not worth saving."""

@@ -12,7 +12,7 @@ import msgspec
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 from shared.messages.codec import Codec, Message
-from shared.telemetry.tally import Measured
+from shared.telemetry.metrics import Measured
 
 NO_EPOCH: Final = 0
 """Until the adapter has been told to start."""

@@ -16,9 +16,8 @@ Under pressure:
 - snapshots: a subscriber that is too slow loses frames. It notices by the sequence numbers,
   proposes nothing from a copy with a hole, and asks for a full snapshot.
 
-What was queued for a process that dies is lost with it. Of ZeroMQ's so is what a process said last
-before it closed its socket, if the receiver was behind by more than its high-water mark (libzmq then
-drops what the kernel still holds). Epochs, `Hello` and looking first sort both out.
+What was queued for a process that dies is lost with it; so may be what a process said last on ZeroMQ's.
+Epochs, `Hello` and looking first sort both out.
 """
 
 import enum

@@ -2,7 +2,7 @@
 
 Some memory that the two share (a memfd, option `--heartbeat-fd`): no disk that may be full, no
 socket that somebody has to read, and a beat is two stores. The child counts its turns up and says
-what it has in hand; the supervisor looks whether the count still moves (`daemon/supervisor/silence.py`).
+what it has in hand; the supervisor looks whether the count still moves (`Silence`).
 The page outlives the child, so what it died of can be read. It also takes a note of the child's, some
 text for people (`note`), which the supervisor passes on to `berth status`.
 

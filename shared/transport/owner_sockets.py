@@ -8,7 +8,7 @@ A scorer's messages are held back until its subscription to the snapshots is in 
 answers its Hello with a full snapshot knows that it will be sent every delta published after that.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
@@ -46,6 +46,7 @@ class OwnerSockets(Closing):
         self._lock = OwnerLock(runtime_dir)
         self._context: zmq.Context[RawSocket] = zmq.Context()
         self._poller = Poller()
+        self.watch_fd = self._poller.watch_fd
         self._sockets: dict[Channel, RawSocket] = {}
         self._entrances: dict[Channel, LocalEntrance] = {}
         self._subscribers: set[bytes] = set()
@@ -66,14 +67,11 @@ class OwnerSockets(Closing):
         except BaseException:
             self.close()
             raise
-        self._ready: dict[object, int] = {}
 
     def admit_workers(self, entrance: WorkersEntrance) -> None:
-        """Lets workers of other hosts in from now on; AddressInUseError if the ports are taken.
-
-        Options count for what is bound after they were set, so the same two sockets serve the workers
-        here (no keys, private directory) and there (keys).
-        """
+        """Lets workers of other hosts in from now on; AddressInUseError if the ports are taken. Options
+        count for what is bound later, so the same two sockets serve workers here, without keys, and
+        there."""
         assert self._gatekeeper is None, "the entrance is open"
         self._gatekeeper = Gatekeeper(self._context, entrance.allowed_path)
         self._poller.add_socket(self._gatekeeper.socket)
@@ -84,20 +82,12 @@ class OwnerSockets(Closing):
             with _binding(channel, address):
                 socket.bind(address)
 
-    def watch_fd(self, fd: int) -> Callable[[], bool]:
-        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
-        What is returned says whether it was at the last wait."""
-        self._poller.watch_fd(fd)
-        return lambda: fd in self._ready
-
     def poll(self, timeout_ms: int) -> list[Said | PeerGone]:
-        """What has come, in order within each channel; waits up to `timeout_ms` (-1: for ever).
-
-        May return early with nothing (a message was damaged or held back, a descriptor is ready).
-        """
+        """What has come, in order within each channel; waits up to `timeout_ms` (-1: for ever). May
+        return early with nothing (a message was damaged or held back, a descriptor is ready)."""
         received: list[Said | PeerGone] = []
         has_more = any(entrance.has_more for entrance in self._entrances.values())
-        ready = self._ready = self._poller.wait(0 if has_more else timeout_ms)
+        ready = self._poller.wait(0 if has_more else timeout_ms)
         if self._gatekeeper is not None and self._gatekeeper.socket in ready:
             self._gatekeeper.answer()
         for channel in _ORDER:
@@ -124,7 +114,7 @@ class OwnerSockets(Closing):
     ) -> bool:
         """False: not sent, because the peer is gone or its queue is full; the caller keeps it. The
         buffers are not copied: they may not change any more."""
-        kind, outgoing = _OUTGOING[channel]
+        _, kind, outgoing = _CODECS[channel]
         assert isinstance(message, kind), f"{type(message).__name__} on channel {channel}"
         return self._send(channel, peer, outgoing.encode(message, buffers))
 
@@ -166,7 +156,7 @@ class OwnerSockets(Closing):
         key_name: str = "",
     ) -> None:
         try:
-            message, _ = _INCOMING[channel].decode(parts)
+            message, _ = _CODECS[channel][0].decode(parts)
         except FrameError as error:
             note_dropped(error)
             if isinstance(error, ProtocolVersionError):
@@ -215,18 +205,13 @@ _ORDER: Final = (
 _OF_ZEROMQ: Final = {Channel.SNAPSHOTS: zmq.XPUB, Channel.SCORERS: zmq.ROUTER}
 """What workers of other hosts use, too."""
 
-_INCOMING: Final[dict[Channel, Codec[Any]]] = {
-    Channel.ADMIN: ADMIN_REQUEST,
-    Channel.BINDERS: FROM_BINDER,
-    Channel.SCORERS: FROM_SCORER,
-    Channel.ADAPTER: FROM_ADAPTER,
+_CODECS: Final[dict[Channel, tuple[Codec[Any], Any, Codec[Any]]]] = {
+    Channel.ADMIN: (ADMIN_REQUEST, AdminAnswer, ADMIN_ANSWER),
+    Channel.BINDERS: (FROM_BINDER, ToBinder, TO_BINDER),
+    Channel.SCORERS: (FROM_SCORER, ToScorer, TO_SCORER),
+    Channel.ADAPTER: (FROM_ADAPTER, ToAdapter, TO_ADAPTER),
 }
-_OUTGOING: Final[dict[Channel, tuple[Any, Codec[Any]]]] = {
-    Channel.ADMIN: (AdminAnswer, ADMIN_ANSWER),
-    Channel.BINDERS: (ToBinder, TO_BINDER),
-    Channel.SCORERS: (ToScorer, TO_SCORER),
-    Channel.ADAPTER: (ToAdapter, TO_ADAPTER),
-}
+"""Of what comes, and of what may be sent."""
 
 
 @contextmanager

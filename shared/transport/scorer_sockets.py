@@ -10,7 +10,7 @@ message too. Dropped frames show in the sequence numbers.
 
 import struct
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -82,24 +82,16 @@ class ScorerSockets(Closing):
             if isinstance(way, RemoteOwner):
                 way.prepare(socket)
             socket.connect(_address(way, channel))
-        self._ready: dict[object, int] = {}
         self._poller = Poller()
+        self.watch_fd = self._poller.watch_fd
         for socket in (self._snapshots, self._work, self._monitor):
             self._poller.add_socket(socket)
 
-    def watch_fd(self, fd: int) -> Callable[[], bool]:
-        """`poll` also wakes up when this becomes readable (signals, the supervisor's lifeline).
-        What is returned says whether it was at the last wait."""
-        self._poller.watch_fd(fd)
-        return lambda: fd in self._ready
-
     def poll(self, timeout_ms: int) -> list[FromOwner]:
-        """What has come; waits up to `timeout_ms` (-1: for ever) if there is nothing.
-
-        May return early with nothing (the owner went away, a descriptor is ready). RefusedError if
-        the owner does not take our key, ProtocolVersionError if it is of another version.
-        """
-        ready = self._ready = self._poller.wait(timeout_ms)
+        """What has come; waits up to `timeout_ms` (-1: for ever). May return early with nothing (the
+        owner went away, a descriptor is ready). RefusedError if the owner does not take our key,
+        ProtocolVersionError if it is of another version."""
+        ready = self._poller.wait(timeout_ms)
         received: list[FromOwner] = []
         if self._monitor in ready:
             self._hear_of_connection()
@@ -116,10 +108,8 @@ class ScorerSockets(Closing):
         return received
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
-        """False: not sent; the owner is away (nothing of it will arrive), or its queue is full.
-
-        Waits up to `timeout_ms` (-1: for ever) for room in the queue, but not for an owner.
-        """
+        """False: not sent; the owner is away (nothing of it will arrive), or its queue is full. Waits up
+        to `timeout_ms` (-1: for ever) for room in the queue, but not for an owner."""
         parts = FROM_SCORER.encode(message)
         self._poller.used |= {self._work, self._monitor}
         if send_now(self._work, parts):

@@ -5,7 +5,7 @@ nothing too.
 """
 
 import select
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Final
 
 import zmq
@@ -88,6 +88,7 @@ class Poller:
     def __init__(self) -> None:
         self._epoll = select.epoll()
         self._sockets: dict[int, RawSocket] = {}
+        self._ready: dict[object, int] = {}
         self.used: set[RawSocket] = set()
         """Sockets on which anything was done since the last wait, which takes from their descriptors
         what these had to tell. Those that a wait finds ready are among them without being told."""
@@ -99,8 +100,11 @@ class Poller:
         self.used.add(socket)
         self._epoll.register(fd, select.EPOLLIN)
 
-    def watch_fd(self, fd: int) -> None:
+    def watch_fd(self, fd: int) -> Callable[[], bool]:
+        """A wait also ends when this becomes readable (signals, the supervisor's lifeline). What is
+        returned says whether it was at the last."""
         self._epoll.register(fd, select.EPOLLIN)
+        return lambda: fd in self._ready
 
     def await_room(self, fd: int, *, is_full: bool) -> None:
         self._epoll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
@@ -108,7 +112,7 @@ class Poller:
     def wait(self, timeout_ms: int) -> dict[object, int]:
         """The sockets that can be read and the descriptors that are ready, with what for (EPOLLIN, ...);
         sleeps until one is, so long at most (-1: for ever)."""
-        ready: dict[object, int] = {}
+        ready = self._ready = dict[object, int]()
         used, self.used = self.used, set()
         for socket in used:
             if can_now(socket, zmq.POLLIN):

@@ -24,9 +24,8 @@ from shared.transport.channels import (
     Connected,
 )
 from shared.transport.heard import PeerGone, Said
-from shared.transport.keys import write_keys
 from shared.transport.owner_sockets import OwnerSockets
-from shared.transport.remote import RemoteOwner, WorkersEntrance
+from shared.transport.remote import RemoteOwner, WorkersEntrance, write_keys
 from shared.transport.scorer_sockets import RefusedError, ScorerSockets
 from tests.support.free_ports import free_port_pair
 from tests.support.waiting import HANG_S

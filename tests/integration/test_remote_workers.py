@@ -13,7 +13,7 @@ from bench.demo.workload import NAMESPACE, Workload, synthetic_workload
 from bench.watched.watched_load import create_all
 from bench.watched.watched_processes import WatchedProcess, start_berth
 from daemon.supervisor.process_list import read_list
-from shared.transport.keys import write_keys
+from shared.transport.remote import write_keys
 from tests.integration.test_faults import Run
 from tests.support.free_ports import free_port_pair
 from tests.support.waiting import HANG_S

@@ -2,7 +2,7 @@
 
 from daemon.core.counters import Counters
 from shared.messages.admin import MetricsAnswer, QueueLengths, StatusAnswer
-from shared.telemetry.tally import LabelledCount
+from shared.telemetry.metrics import LabelledCount
 
 
 def status_answer(

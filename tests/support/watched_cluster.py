@@ -104,7 +104,7 @@ class WatchedSource(FixedSource):
         looks.take(answer)
         return looks.take(answer)
 
-    async def pod(self, key: str) -> bytes | None:
+    async def pod(self, key: str) -> bytes:
         answer = self.ask(PodRequest(key))
         assert isinstance(answer, PodAnswer)
         return msgspec.json.encode(answer.facts)

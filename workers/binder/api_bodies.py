@@ -1,8 +1,8 @@
-"""The bodies of what the recorder writes: statuses and events.
+"""What is sent to the API server, and where: paths of objects, bodies of statuses and events.
 
-Pure, and apart from the recorder so that they can be compared with what kube-scheduler writes, field
-by field: statuses as pkg/scheduler/schedule_one.go (updatePod), events as
-client-go tools/events/event_recorder.go makes them for kube-scheduler, v1.36.2.
+Apart from who sends it so that it can be compared with what kube-scheduler writes, field by field:
+statuses as pkg/scheduler/schedule_one.go (updatePod), events as client-go tools/events/event_recorder.go
+makes them for kube-scheduler, v1.36.2.
 """
 
 import uuid
@@ -10,7 +10,10 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
+from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api.meta_v1 import ApiStruct
+from shared.kube.api_client import ApiClient
+from shared.kube.api_errors import NotFound, read_answer
 from shared.kube.timestamps import micro_time, second_time
 from shared.kube.well_known import (
     DISRUPTION_TARGET,
@@ -21,13 +24,43 @@ from shared.kube.well_known import (
 )
 from shared.messages.to_binder import BindPod, DeleteVictim, StatusPatch
 
+REQUEST_TIMEOUT_S: Final = 10.0
+"""Of all requests but those that bind pods and volumes."""
+
 EVENTS_API: Final = "events.k8s.io/v1"
 NOTE_BYTES_MAX: Final = 1024
 """The API server refuses a longer note (NoteLengthLimit)."""
-
 _NOTE_CUT: Final = " ..."
 _NAME_LENGTH_MAX: Final = 253
 _encoder: Final = msgspec.json.Encoder()
+_decoder: Final = msgspec.json.Decoder(BriefPod)
+
+
+pod_path: Final = "/api/v1/namespaces/{}/pods/{}".format
+pod_group_path: Final = (f"/apis/{POD_GROUPS_VERSION}" + "/namespaces/{}/podgroups/{}").format
+node_path: Final = "/api/v1/nodes/{}".format
+volume_path: Final = "/api/v1/persistentvolumes/{}".format
+volume_claim_path: Final = "/api/v1/namespaces/{}/persistentvolumeclaims/{}".format
+resource_claim_path: Final = "/apis/resource.k8s.io/v1/namespaces/{}/resourceclaims/{}".format
+"""Each is called with the namespace, where there is one, and the name."""
+
+
+class Gone(NamedTuple):
+    """The pod is no more, though another may have its name."""
+
+    message: str
+
+
+async def seen_pod(api: ApiClient, path: str, uid: str) -> BriefPod | Gone:
+    """What is at the path, if it is this pod: to be asked where the outcome of a write about it is open.
+    Raises what a GET raises when nobody can tell."""
+    try:
+        pod = read_answer(_decoder, await api.get(path, timeout_s=REQUEST_TIMEOUT_S))
+    except NotFound as error:
+        return Gone(error.message)
+    if pod.metadata.uid != uid:
+        return Gone(f"the pod of that name is another one (uid {pod.metadata.uid})")
+    return pod
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
@@ -127,8 +160,6 @@ def delete_options(uid: str) -> bytes:
 
 def cut_note(note: str) -> str:
     """At most NOTE_BYTES_MAX bytes, as pkg/scheduler/schedule_one.go truncateMessage cuts it."""
-    if len(note) <= NOTE_BYTES_MAX // 4:
-        return note  # However its characters are encoded.
     encoded = note.encode()
     if len(encoded) <= NOTE_BYTES_MAX:
         return note
@@ -171,11 +202,8 @@ def series_patch(series: Series) -> bytes:
 
 
 def status_patch(patch: StatusPatch, transition_s: float | None) -> bytes:
-    """A strategic-merge patch of pods/status: PodScheduled is False, and why, and where the pod waits
-    for room; or of podgroups/status.
-
-    `transition_s` None leaves lastTransitionTime as it is: the status was the same before.
-    """
+    """A strategic-merge patch of pods/status (PodScheduled is False, and why, and where the pod waits
+    for room) or of podgroups/status. `transition_s`: None where the status was the same before."""
     status: dict[str, Any] = {}
     if patch.nominated_node_name is not None:
         status["nominatedNodeName"] = patch.nominated_node_name

@@ -30,7 +30,7 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod, Decision
-from workers.binder.api_paths import Gone, pod_path, seen_pod
+from workers.binder.api_bodies import Gone, pod_path, seen_pod
 from workers.binder.retries import Patience, Retries
 
 PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s=60.0)
@@ -86,11 +86,8 @@ def binding_path(order: BindPod) -> str:
 
 
 def binding_body(order: BindPod) -> bytes:
-    """The Binding object, with the pod's UID as a precondition.
-
-    The API server puts its annotations on the pod (pkg/registry/core/pod/storage/storage.go, v1.36), so
-    a record of the decision costs no request.
-    """
+    """The Binding object, with the pod's UID as a precondition. The API server puts its annotations on
+    the pod (pkg/registry/core/pod/storage/storage.go, v1.36): to record a decision costs no request."""
     meta: dict[str, Any] = {"name": order.name, "namespace": order.namespace, "uid": order.uid}
     if order.decision is not None:
         meta["annotations"] = {DECISION_ANNOTATION: decision_text(order, order.decision)}

@@ -21,7 +21,7 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.messages.from_binder import FromBinder
 from shared.messages.to_binder import ToBinder
 from shared.rate_limit import RateLimit
-from shared.telemetry.tally import Tally, request_observer
+from shared.telemetry.metrics import Tally, request_observer
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.lease_gate import LeaseGate
 from workers.binder.bind_call import DefaultBinder
@@ -60,14 +60,9 @@ def plugins_by_profile(
     entry_points: Iterable[EntryPoint] | None = None,
 ) -> dict[str, BindingPlugins]:
     """Profile (schedulerName) -> plugins, by the binding plan; ConfigurationError names what is wrong.
-
-    In-tree plugins are known by their names: what they do in a binding is the binder's own code, so that
-    a binder needs none of what they decide with, nor numpy. Few have extenders or plugins of other
-    packages; what these need is imported where there are any.
-
-    `problems` is told of extenders that do not answer; `pre_binders` stand for the in-tree plugins of
-    their names.
-    """
+    `pre_binders` are our own code for the in-tree plugins of their names, which needs nothing of what
+    these decide with; what extenders and other packages' plugins need is imported where there are any.
+    `problems` is told of extenders that do not answer."""
     in_tree = {each.NAME: each for each in pre_binders}
     first: tuple[PodBinder, ...] = ()
     if plan.extenders:

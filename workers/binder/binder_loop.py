@@ -51,7 +51,7 @@ from shared.messages.to_binder import (
     Welcome,
 )
 from shared.telemetry.log import EventLog
-from shared.telemetry.tally import Tally, measured_by
+from shared.telemetry.metrics import Tally, measured_by
 from shared.transport.async_peer import AsyncPeer
 from shared.transport.channels import Connected
 from shared.transport.heartbeat import until_beat_s
@@ -60,7 +60,7 @@ from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fence, Fences
 from workers.binder.recorder import EventRecorder
-from workers.binder.soonest_call import SoonestCall
+from workers.binder.retries import SoonestCall
 
 TICK_S: Final = 1.0
 """Hello until welcomed; then a heartbeat so soon after something came, without any after `QUIET_S`."""

@@ -11,6 +11,7 @@ pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 
 import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
+from itertools import groupby
 from typing import Any, Final, NamedTuple, Protocol
 
 from shared.framework.binding_api import ALLOWED, Allowed, PostBindPlugin, Refused, Skipped
@@ -169,19 +170,12 @@ def _not_prepared(plugin: PreBinder, answer: Refused | Unknown) -> NotBound:
 def _groups(plugins: Sequence[PreBinder], order: BindPod) -> Iterator[list[PreBinder]]:
     """Those that have work, in their order; neighbours that allow it run side by side
     (getPreBindPluginGroups in pkg/scheduler/framework/runtime/framework.go, v1.36.2)."""
-    group: list[PreBinder] = []
-    for plugin in plugins:
-        is_alone = not getattr(plugin, "ALLOWS_PARALLEL", False)
-        if is_alone and group:
-            yield group
-            group = []
-        if _has_work(plugin, order):
-            group.append(plugin)
-            if is_alone:
-                yield group
-                group = []
-    if group:
-        yield group
+    for is_parallel, neighbours in groupby(plugins, lambda p: getattr(p, "ALLOWS_PARALLEL", False)):
+        at_work = [plugin for plugin in neighbours if _has_work(plugin, order)]
+        if not is_parallel:
+            yield from ([plugin] for plugin in at_work)
+        elif at_work:
+            yield at_work
 
 
 def _has_work(plugin: PreBinder, order: BindPod) -> bool:

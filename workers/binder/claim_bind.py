@@ -39,9 +39,8 @@ from shared.kube.timestamps import second_time
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.messages.to_binder import BindPod
 from shared.plugin_names import DYNAMIC_RESOURCES
-from shared.telemetry.tally import Tally
-from workers.binder.api_bodies import pod_patch
-from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_path, resource_claim_path
+from shared.telemetry.metrics import Tally
+from workers.binder.api_bodies import REQUEST_TIMEOUT_S, pod_patch, pod_path, resource_claim_path
 from workers.binder.binding_cycle import Unknown
 from workers.binder.claim_free import (
     FINALIZER,

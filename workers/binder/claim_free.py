@@ -36,10 +36,10 @@ from shared.kube.binding_work import ClaimWork, claim_work
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.log import EventLog
-from workers.binder.api_bodies import delete_options
-from workers.binder.api_paths import (
+from workers.binder.api_bodies import (
     REQUEST_TIMEOUT_S,
     Gone,
+    delete_options,
     pod_path,
     resource_claim_path,
     seen_pod,

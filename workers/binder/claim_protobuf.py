@@ -13,7 +13,7 @@ from typing import Final
 
 from shared.kube.api_client import JSON, ApiClient
 from shared.kube.api_errors import ProtocolViolation
-from workers.binder.api_paths import REQUEST_TIMEOUT_S
+from workers.binder.api_bodies import REQUEST_TIMEOUT_S
 
 PROTOBUF: Final = "application/vnd.kubernetes.protobuf"
 _MAGIC: Final = b"k8s\x00"

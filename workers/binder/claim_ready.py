@@ -22,8 +22,8 @@ from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
 from shared.kube.binding_work import ClaimWork, needs_preparing
 from shared.kube.timestamps import seconds_since_1970
-from shared.telemetry.tally import Tally
-from workers.binder.api_paths import REQUEST_TIMEOUT_S, resource_claim_path
+from shared.telemetry.metrics import Tally
+from workers.binder.api_bodies import REQUEST_TIMEOUT_S, resource_claim_path
 
 POLL_S: Final = 5.0
 

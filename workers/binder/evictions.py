@@ -20,8 +20,13 @@ from shared.kube.api_errors import TRANSIENT, ApiError, Conflict, NotFound, Tran
 from shared.messages.from_binder import VictimDone
 from shared.messages.to_binder import DeleteVictim, PreemptPods, ReleaseClaim
 from shared.telemetry.log import EventLog
-from workers.binder.api_bodies import delete_options, disruption_patch
-from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_path, seen_pod
+from workers.binder.api_bodies import (
+    REQUEST_TIMEOUT_S,
+    delete_options,
+    disruption_patch,
+    pod_path,
+    seen_pod,
+)
 from workers.binder.claim_free import ClaimFreer
 from workers.binder.fences import Fence, Fences
 from workers.binder.retries import Patience, Retries

@@ -58,11 +58,8 @@ class Fences:
         self._fences: dict[asyncio.Task[Any], Fence] = {}
 
     def take(self, term: int) -> bool:
-        """Orders came that were decided in `term`. False: they are void.
-
-        What is in flight of an earlier term is void by then, and fenced: the orders come from another
-        owner, which has said `Welcome`.
-        """
+        """Orders came that were decided in `term`. False: they are void. What is in flight of an earlier
+        term is void by then: another owner has said `Welcome`."""
         if self._gate is None:
             return True
         if not term or self._gate.open_term() != term:

@@ -3,15 +3,13 @@
 It has connections of its own, and while bindings are queued or under way it writes only a trickle;
 without bindings it writes at a limited rate, so that 10,000 pods that fit nowhere do not fill the API
 server. An event waits a little, and is then written with all that came meanwhile, one behind the other
-on one connection, and the answers are read together: the process finds its caches cold once for all of
-them, not once for each.
+on one connection: the process finds its caches cold once for all of them.
 A status that says where the pod is nominated (or is no more) is written at once, its condition with it:
 room is kept for the pod by that word alone once the owner is gone, others wait for what is given up, and
 the cluster autoscaler counts by it. There are as many as pods make others go or wait before they are
 bound, and each of these is several requests anyway. What fails of it waits in line as the rest does.
 What waits is bounded: the oldest events go first, conditions only when there are no events left to
-drop, because a condition is state that tools act on (the cluster autoscaler looks for
-Unschedulable) and an event is a hint for people. What was dropped is counted.
+drop, because a condition is state that tools act on and an event is a hint for people.
 
 A condition is patched only when it differs from what this binder last wrote for that pod or, where it
 has written nothing, from what the pod said when it was tried. Repeated FailedScheduling events about the
@@ -21,8 +19,7 @@ minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2;
 a new condition makes a new version, so that what is news is told). What is known of pods is
 bounded, the least recently used is forgotten; a forgotten pod's event is then written once more.
 
-One thread (the event loop), no locks. Failures are retried a few times while everything waits, then
-given up and counted; a pod that is gone needs no condition.
+Failures are retried a few times while everything waits, then given up.
 """
 
 import asyncio
@@ -50,20 +47,21 @@ from shared.rate_limit import RateLimit
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
     EVENTS_API,
+    REQUEST_TIMEOUT_S,
     Event,
     Series,
     event_body,
     event_name,
     failed_scheduling_event,
+    pod_group_path,
+    pod_path,
     preempted_event,
     scheduled_event,
     series_patch,
     status_patch,
     waiting_for_devices_event,
 )
-from workers.binder.api_paths import REQUEST_TIMEOUT_S, pod_group_path, pod_path
-from workers.binder.retries import Patience
-from workers.binder.soonest_call import SoonestCall
+from workers.binder.retries import Patience, SoonestCall
 
 SERIES_FINISH_S: Final = 6 * 60.0
 SERIES_REFRESH_S: Final = 30 * 60.0

@@ -26,7 +26,7 @@ from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.well_known import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.messages.to_binder import BindPod
 from shared.plugin_names import VOLUME_BINDING
-from workers.binder.api_paths import node_path, pod_path, volume_claim_path, volume_path
+from workers.binder.api_bodies import node_path, pod_path, volume_claim_path, volume_path
 
 T = TypeVar("T")
 

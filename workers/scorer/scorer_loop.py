@@ -35,7 +35,7 @@ from shared.messages.to_scorer import (
     SnapshotFull,
 )
 from shared.telemetry.log import EventLog
-from shared.telemetry.tally import Tally, measured_by
+from shared.telemetry.metrics import Tally, measured_by
 from shared.transport.channels import Connected
 from shared.transport.heartbeat import Heartbeat, until_beat_s
 from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets

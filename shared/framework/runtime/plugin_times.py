@@ -14,7 +14,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from shared.framework.status import CODE_NAMES, Code, Status, Verdicts
-from shared.telemetry.tally import Tally
+from shared.telemetry.metrics import Tally
 
 SAMPLED: Final = 10
 """One round in so many."""

@@ -12,7 +12,7 @@ from bench.perf.samples import (
     total,
 )
 from daemon.core.owner_counts import ALL_METRICS
-from shared.telemetry.tally import HistogramState
+from shared.telemetry.metrics import HistogramState
 
 
 def test_percentiles_take_the_nearest_rank() -> None:

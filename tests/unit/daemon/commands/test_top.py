@@ -2,6 +2,7 @@
 
 import asyncio
 import io
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -66,19 +67,11 @@ def test_nothing_from_the_cluster_is_obeyed_by_the_terminal(overview: Overview) 
 def test_a_screen_is_left_as_it_was_found(
     overview: Overview, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    class OneLook:
-        looks = 0
+    def one_look(_: Path) -> Iterator[Overview]:
+        yield replace(overview, next_in_s=0.0)
+        raise KeyboardInterrupt
 
-        def __init__(self, _: str) -> None:
-            pass
-
-        def look(self) -> Overview:
-            OneLook.looks += 1
-            if OneLook.looks > 1:
-                raise KeyboardInterrupt
-            return replace(overview, next_in_s=0.0)
-
-    monkeypatch.setattr(show_top, "Watch", OneLook)
+    monkeypatch.setattr(show_top, "_looks", one_look)
     stream = io.StringIO()
     watch_on("", stream)
     told = stream.getvalue()

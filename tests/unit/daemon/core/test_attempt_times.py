@@ -9,7 +9,7 @@ from daemon.core.owner_counts import Count
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.columns.table import NodeTable
-from shared.telemetry.tally import HistogramState
+from shared.telemetry.metrics import HistogramState
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 

@@ -21,8 +21,7 @@ from shared.messages.from_scorer import (
     ScorerHello,
 )
 from shared.messages.to_scorer import GreetAgain, ScorerRefused
-from shared.telemetry.metrics import METRICS
-from shared.telemetry.tally import HistogramState, LabelledCount, Measured
+from shared.telemetry.metrics import METRICS, HistogramState, LabelledCount, Measured
 from shared.transport.channels import Channel
 from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod

@@ -26,7 +26,7 @@ from shared.messages.to_owner import (
     SyncStarted,
 )
 from shared.messages.to_scorer import GreetAgain
-from shared.telemetry.tally import NOTHING
+from shared.telemetry.metrics import NOTHING
 from shared.transport.channels import Channel
 from shared.transport.heard import PeerGone, Said
 from tests.support.builders import make_node, make_pod

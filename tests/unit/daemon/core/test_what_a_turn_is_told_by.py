@@ -13,7 +13,7 @@ from daemon.endpoints.metrics_text import metrics_text
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.plugin_times import IN_OWNER
 from shared.messages.to_owner import NodeDeleted, PodChanged, PodDeleted
-from shared.telemetry.tally import HistogramState
+from shared.telemetry.metrics import HistogramState
 from tests.support.builders import make_node, make_pod
 from tests.support.owner_answers import metrics_answer, status_answer
 from tests.support.pipeline import Pipeline, default_profile

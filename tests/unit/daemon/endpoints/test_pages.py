@@ -29,13 +29,13 @@ class FixedSource(FactSource):
     async def metrics(self) -> str:
         return "berth_owner_up 1\n"
 
-    async def pod_resources(self) -> str | None:
+    async def pod_resources(self) -> str:
         return "kube_pod_resource_request 1\n"
 
     async def overview(self) -> bytes | None:
         return b"{}"
 
-    async def pod(self, key: str) -> bytes | None:
+    async def pod(self, key: str) -> bytes:
         return f'{{"pod": "{key}"}}'.encode()
 
     async def explain(self, key: str) -> bytes:

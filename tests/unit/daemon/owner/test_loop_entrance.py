@@ -5,8 +5,7 @@ from typing import Any, cast
 
 from daemon.owner.owner_loop import OwnerLoop
 from shared.transport.channels import Channel
-from shared.transport.keys import KeyPair
-from shared.transport.remote import WorkersEntrance
+from shared.transport.remote import KeyPair, WorkersEntrance
 from tests.unit.daemon.owner.test_loop_lease import Stage
 
 ENTRANCE = WorkersEntrance({Channel.SCORERS: "tcp://x:1"}, KeyPair(b"p", b"s"), Path("allowed"))

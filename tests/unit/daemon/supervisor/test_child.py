@@ -10,7 +10,7 @@ import pytest
 from daemon.supervisor.child import Child
 from daemon.supervisor.children import ChildSpec
 from daemon.supervisor.launcher import SystemProcess, system_launch
-from daemon.supervisor.silence import Use
+from daemon.supervisor.restart_policy import Use
 from shared import exit_codes
 from shared.kube.connection_problems import Problem
 from shared.transport.heartbeat import Heartbeat

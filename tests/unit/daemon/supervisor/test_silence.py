@@ -1,6 +1,6 @@
 """When a child is silent for too long."""
 
-from daemon.supervisor.silence import OWN_PAUSE_S, Silence, Use
+from daemon.supervisor.restart_policy import OWN_PAUSE_S, Silence, Use
 from shared.limits import LOOK_PERIOD_S
 
 BOUND_S = 20.0

@@ -6,8 +6,8 @@ import pytest
 from daemon.core.owner_counts import ALL_METRICS, add_to
 from shared.limits import METRIC_SERIES_MAX
 from shared.messages.from_binder import BinderHeartbeat
-from shared.telemetry.metrics import METRICS
-from shared.telemetry.tally import (
+from shared.telemetry.metrics import (
+    METRICS,
     NOTHING,
     OTHER,
     HistogramState,

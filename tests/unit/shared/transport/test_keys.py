@@ -5,7 +5,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ConfigurationError
-from shared.transport.keys import read_key_pair, read_public_key, read_public_keys, write_keys
+from shared.transport.remote import read_key_pair, read_public_key, read_public_keys, write_keys
 
 
 def test_the_two_files_of_a_pair_belong_together_and_the_secret_is_its_users_alone(

@@ -6,8 +6,7 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.transport.channels import Channel
-from shared.transport.keys import write_keys
-from shared.transport.remote import RemoteOwner, WorkersEntrance, split_address
+from shared.transport.remote import RemoteOwner, WorkersEntrance, split_address, write_keys
 
 
 def test_work_and_snapshots_take_neighbouring_ports_and_nothing_else_is_reachable(

@@ -29,11 +29,11 @@ from shared.kube.api_errors import (
 from shared.kube.binding_work import ClaimWork, GeneratedClaim
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM
 from shared.messages.to_binder import BindPod, ReleaseClaim
-from shared.telemetry.tally import Tally
+from shared.telemetry.metrics import Tally
 from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
-from workers.binder.api_paths import resource_claim_path
+from workers.binder.api_bodies import resource_claim_path
 from workers.binder.binding_cycle import Unknown
 from workers.binder.claim_bind import TRIES_MAX, ClaimBinder
 from workers.binder.claim_free import FINALIZER, ClaimFreer, ClaimLines

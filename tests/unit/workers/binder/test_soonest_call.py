@@ -5,7 +5,7 @@ import time
 
 import uvloop
 
-from workers.binder.soonest_call import SoonestCall
+from workers.binder.retries import SoonestCall
 
 
 def called_after_s(*delays_s: float) -> float:

@@ -13,7 +13,7 @@ from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import FakeApi, make_order
 from tests.unit.workers.binder.virtual_time import run_virtual
-from workers.binder.api_paths import node_path, volume_claim_path, volume_path
+from workers.binder.api_bodies import node_path, volume_claim_path, volume_path
 from workers.binder.volume_bind import VolumeBinder
 
 POD = "/api/v1/namespaces/ns/pods/pod-u1"
