@@ -252,7 +252,8 @@ def _request(rng: random.Random) -> bytes:
     plural, item = rng.choice(rng.choice(clusters()))
     kind = KINDS_BY_PLURAL[plural]
     meta = item["metadata"]
-    path = kind.object_path(meta.get("namespace", ""), meta["name"])
+    scope = f"/namespaces/{meta.get('namespace', '')}" if kind.is_namespaced else ""
+    path = f"{kind.api_path}{scope}/{plural}/{meta['name']}"
     if method == "POST":
         path = path.rpartition("/")[0]
     if rng.random() < 0.4:

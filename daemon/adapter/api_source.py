@@ -1,4 +1,5 @@
-"""The cluster as an API server tells it: one `KindWatch` for each kind, side by side."""
+"""The cluster as an API server tells it: one `KindWatch` for each kind, side by side; for as long as it
+is watched, or at one moment."""
 
 import asyncio
 import random
@@ -7,10 +8,10 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from daemon.adapter.kind_feed import KindFeed
-from daemon.adapter.kind_watch import KindWatch, WatchSettings
+from daemon.adapter.kind_watch import KindWatch, UnavailableKinds, WatchSettings
 from daemon.adapter.outbox import MessageSink
 from daemon.adapter.recording import Recorder
-from daemon.adapter.unavailable_kinds import UnavailableKinds
+from shared.errors import OperationalError
 from shared.feature_gates import parse_feature_gates
 from shared.in_hand import InHand
 from shared.kube.cluster_access import ClusterAccess
@@ -19,15 +20,13 @@ from shared.kube.foreign_groups import kinds_with
 from shared.kube.http_stream import StreamClient
 from shared.kube.resources import ResourceKind, custom_kind
 from shared.limits import LIST_BYTES_MAX
-from shared.messages.to_owner import AdapterMeasured
+from shared.messages.to_owner import AdapterMeasured, AdapterMessage, KindUnavailable, SyncFinished
 from shared.runtime_options import RuntimeOptions
 from shared.telemetry.metrics import Tally, measured_by, request_observer
 from shared.transport.heartbeat import until_beat_s
 
 LIST_CONNECTIONS_MAX: Final = 8
 """Lists under way at once. Watches have connections of their own."""
-
-WATCH_SETTINGS: Final = WatchSettings(use_watch_list=True)
 
 MEASURED_BYTES: Final = 1024
 """About what it takes in a batch."""
@@ -48,7 +47,7 @@ class ApiSource:
     access: ClusterAccess
     seed: int
     kinds: Sequence[ResourceKind]
-    settings: WatchSettings = WATCH_SETTINGS
+    settings: WatchSettings = WatchSettings(use_watch_list=True)  # noqa: RUF009  # Frozen.
     recorder: Recorder | None = None
     problems: ConnectionProblems | None = None
     in_hand: InHand | None = None
@@ -98,3 +97,51 @@ async def _tell(tally: Tally, watches: Sequence[KindWatch], sink: MessageSink) -
         sink.put(AdapterMeasured(measured_by(tally), loop.time(), heard_s), MEASURED_BYTES)
         tally.clear()
         await asyncio.sleep(until_beat_s(loop.time()))
+
+
+# At one moment -------------------------------------------------------------------------------------
+
+LIST_TIMEOUT_S: Final = 600.0
+"""For all kinds together; a million nodes take some minutes."""
+
+
+class _Listed:
+    """A sink that keeps what it is told until every kind was listed."""
+
+    def __init__(self, kinds: Sequence[ResourceKind]) -> None:
+        self.messages: list[AdapterMessage] = []
+        self.is_whole = asyncio.Event()
+        self.awaited = {kind.plural for kind in kinds}
+
+    def put(self, message: AdapterMessage, size_bytes: int) -> None:  # noqa: ARG002  # Nothing is sent.
+        if isinstance(message, AdapterMeasured) or self.is_whole.is_set():
+            return
+        self.messages.append(message)
+        if isinstance(message, SyncFinished | KindUnavailable):
+            self.awaited.discard(message.kind)
+            if not self.awaited:
+                self.is_whole.set()
+
+    async def room(self) -> None:
+        """There is always room: the cluster is wanted whole."""
+
+
+def list_cluster(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[AdapterMessage]:
+    """All objects that decisions depend on; OperationalError if they cannot be had."""
+    return asyncio.run(_list(access, kinds))
+
+
+async def _list(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[AdapterMessage]:
+    sink = _Listed(kinds)
+    source = ApiSource(access, seed=0, kinds=kinds)
+    run = asyncio.ensure_future(source.run(sink))
+    whole = asyncio.ensure_future(sink.is_whole.wait())
+    await asyncio.wait({run, whole}, timeout=LIST_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+    for task in (run, whole):
+        task.cancel()
+    await asyncio.wait({run, whole})
+    if not sink.is_whole.is_set():
+        why = "" if run.cancelled() else f": {run.exception()}"
+        awaited = ", ".join(sorted(sink.awaited))
+        raise OperationalError(f"{access.url}: could not list {awaited}{why}")
+    return sink.messages

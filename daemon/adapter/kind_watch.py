@@ -38,7 +38,6 @@ import msgspec
 from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.outbox import MessageSink
 from daemon.adapter.recording import Recorder
-from daemon.adapter.unavailable_kinds import UnavailableKinds
 from shared.errors import OperationalError
 from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_client import JSON
@@ -49,9 +48,9 @@ from shared.kube.api_errors import (
     Forbidden,
     Invalid,
     NotFound,
-    TransportError,
     read_answer,
 )
+from shared.kube.connection_problems import remedy_of
 from shared.kube.decode import RawPage, UnreadableAnswerError
 from shared.kube.http_stream import HttpStream, LineSplitter, StreamClient
 from shared.kube.list_pages import list_pages
@@ -87,6 +86,43 @@ _BUSY_WATCH_S: Final = 1.0
 _CUSTOM_FAILURES_MAX: Final = 3
 """Failures to list a kind that only a plugin knows, before pods wait for it no longer: a webhook that is
 to convert its objects may be down for days."""
+
+
+TELL_AFTER_S: Final = 1.0
+NOTHING_SCHEDULED: Final = "nothing is scheduled until it can be listed"
+_CUSTOM_REMEDY: Final = (
+    "install the CustomResourceDefinition, and let berth list and watch it as docs/plugins.md says"
+)
+
+
+class UnavailableKinds:
+    """Kinds that the server does not serve, or not to us, told together: they are refused within a
+    moment of one another, mostly for the same reason, and eighteen lines would hide it."""
+
+    def __init__(self) -> None:
+        self._untold: dict[str, list[tuple[ResourceKind, OperationalError]]] = {}
+        """By kind of error."""
+
+    def add(self, kind: ResourceKind, error: OperationalError) -> None:
+        """To be told soon, with what follows."""
+        if not self._untold:
+            asyncio.get_running_loop().call_later(TELL_AFTER_S, self._tell)
+        self._untold.setdefault(type(error).__name__, []).append((kind, error))
+
+    def _tell(self) -> None:
+        untold, self._untold = self._untold, {}
+        for refused in untold.values():
+            consequences = {
+                kind.plural: kind.without_it or NOTHING_SCHEDULED for kind, _ in refused
+            }
+            error = refused[0][1]
+            remedy = remedy_of(error) or "check the server's version"
+            if all(is_custom(plural) for plural in consequences):
+                remedy = _CUSTOM_REMEDY
+            is_fatal = any(kind.is_required for kind, _ in refused)
+            (log.error if is_fatal else log.warning)(
+                "kinds_unavailable", error=str(error), consequences=consequences, remedy=remedy
+            )
 
 
 class WatchSettings(msgspec.Struct, frozen=True):
@@ -147,6 +183,8 @@ class KindWatch:
         self._silent_count = 0
         self._is_doubtful = False
         """Something failed, and nothing has come since: the server may be another than it was."""
+        self._patience_s = 0.0
+        """How long the watch that is open may be silent."""
         self.plural = kind.plural
         self.heard_s = 0.0
         """When the server last sent anything, by the event loop's clock; 0: it has not."""
@@ -181,9 +219,7 @@ class KindWatch:
         plural, told = self._kind.plural, str(error)
         match error:
             case UnreadableAnswerError() | Expired():
-                # Whatever the watch was based on is gone.
-                self._feed.resource_version = ""
-                log.warning("relist", kind=plural, error=told)
+                self._relist(told)
             case NotFound() | Forbidden():
                 return self._on_refused(error)
             case Invalid() | BadRequest() if (
@@ -202,8 +238,11 @@ class KindWatch:
 
     def _on_refused(self, error: ApiError) -> float:
         """404 or 403: the kind is not served, or not to us."""
-        if isinstance(error, NotFound) and self._has_other_version():
-            return 0.0
+        if isinstance(error, NotFound):
+            # The next version of the kind; after the last it begins anew.
+            self._version_index = (self._version_index + 1) % len(self._kind.api_paths)
+            if self._version_index:
+                return 0.0
         self._tell_unavailable(error)
         if self._kind.is_required:
             return self._backoff.next_s()
@@ -218,11 +257,6 @@ class KindWatch:
         if not self._kind.is_required:
             self._record("unavailable", str(error).encode())
             self._feed.unavailable(str(error))
-
-    def _has_other_version(self) -> bool:
-        """Turns to the next version of the kind; False after the last, from where it begins anew."""
-        self._version_index = (self._version_index + 1) % len(self._kind.api_paths)
-        return self._version_index > 0
 
     # A list ---------------------------------------------------------------------------------------
 
@@ -296,37 +330,30 @@ class KindWatch:
         is_list = not self._feed.resource_version
         if is_list:
             self._start_list()
-        elif self._feed.is_behind:
-            loop.call_later(settings.catch_up_s, self._on_late, stream)
-        idle_timer = _IdleTimer(stream, self._patience_s(asked_s), self._kind.plural)
-        has_brought = False
-        try:
-            has_brought = await self._read(stream, idle_timer)
-        except TransportError:
-            if not idle_timer.has_fired:
-                raise
-        finally:
-            idle_timer.stop()
-            stream.close()
-            self._log_repeated()
+            self._patience_s = settings.initial_idle_s_max
+        else:
             if self._feed.is_behind:
-                self._feed.resource_version = ""
-                log.warning("relist", kind=self._kind.plural, error="the watch is behind a list")
+                loop.call_later(settings.catch_up_s, self._on_late, stream)
+            is_due = self._is_doubtful
+            self._patience_s = settings.idle_s_max if is_due else asked_s + settings.overdue_s_max
+        is_silent = has_brought = False
+        try:
+            has_brought = await self._read(stream)
+        except TimeoutError:
+            is_silent = True
+            log.warning("watch_silent", kind=self._kind.plural, for_s=self._patience_s)
+        finally:
+            stream.close()
+            count, self._feed.repeated_count = self._feed.repeated_count, 0
+            if count:
+                log.warning("events_repeated", kind=self._kind.plural, dropped=count)
+            if self._feed.is_behind:
+                self._relist("the watch is behind a list")
             elif is_list and not self._feed.resource_version:
-                self._on_unfinished_list(is_silent=idle_timer.has_fired)
-            elif idle_timer.has_fired:
+                self._on_unfinished_list(is_silent=is_silent)
+            elif is_silent:
                 self._on_silence()
-        if idle_timer.has_fired:
-            return False
-        return has_brought or loop.time() - started_s >= _BUSY_WATCH_S
-
-    def _patience_s(self, asked_s: int) -> float:
-        """How long a new watch may be silent that was asked for `asked_s` seconds."""
-        if not self._feed.resource_version:
-            return self._settings.initial_idle_s_max
-        if self._is_doubtful:
-            return self._settings.idle_s_max
-        return asked_s + self._settings.overdue_s_max
+        return has_brought or (not is_silent and loop.time() - started_s >= _BUSY_WATCH_S)
 
     def _on_late(self, stream: HttpStream) -> None:
         if self._feed.is_behind:
@@ -343,32 +370,34 @@ class KindWatch:
         self._silent_count += 1
         if self._silent_count >= _SILENT_WATCHES_MAX:
             self._silent_count = 0
-            self._feed.resource_version = ""
-            log.warning("relist", kind=self._kind.plural, error="the watches bring nothing at all")
+            self._relist("the watches bring nothing at all")
 
-    def _log_repeated(self) -> None:
-        count, self._feed.repeated_count = self._feed.repeated_count, 0
-        if count:
-            log.warning("events_repeated", kind=self._kind.plural, dropped=count)
+    def _relist(self, why: str) -> None:
+        """Whatever the watch was based on is gone."""
+        self._feed.resource_version = ""
+        log.warning("relist", kind=self._kind.plural, error=why)
 
-    async def _read(self, stream: HttpStream, idle_timer: "_IdleTimer") -> bool:
-        splitter = LineSplitter()
+    async def _read(self, stream: HttpStream) -> bool:
+        """Whether it brought anything, at its end; TimeoutError where the server is silent too long."""
+        splitter, loop = LineSplitter(), asyncio.get_running_loop()
         has_brought = False
-        while chunks := await stream.chunks():
-            for chunk in chunks:
-                for line in splitter.feed(chunk):
-                    self._line(line)
-                    has_brought = True
-            if has_brought:
-                self._backoff.reset()
-                self._silent_count = 0
-                self._is_doubtful = False
-            self.heard_s = idle_timer.touch()
-            await self._sink.room()
-            # What the owner made us wait for is not the server's silence.
-            idle_timer.touch()
-            if has_brought and self._feed.resource_version:
-                idle_timer.expect_within(self._settings.idle_s_max)
+        async with asyncio.timeout(self._patience_s) as silence:
+            while chunks := await stream.chunks():
+                for chunk in chunks:
+                    for line in splitter.feed(chunk):
+                        self._line(line)
+                        has_brought = True
+                if has_brought:
+                    self._backoff.reset()
+                    self._silent_count = 0
+                    self._is_doubtful = False
+                    if self._feed.resource_version:
+                        self._patience_s = self._settings.idle_s_max
+                self.heard_s = loop.time()
+                # What the owner makes us wait for is not the server's silence.
+                silence.reschedule(None)
+                await self._sink.room()
+                silence.reschedule(loop.time() + self._patience_s)
         # A last line without a line end: an error that was not sent in chunks, or nothing.
         rest = splitter.take_rest()
         if rest:
@@ -402,44 +431,6 @@ class KindWatch:
     def _record(self, what: str, content: bytes) -> None:
         if self._recorder is not None:
             self._recorder.record(self._kind.plural, what, content)
-
-
-class _IdleTimer:
-    """Closes a stream that has been silent for too long. One timer that looks at the time of the last
-    bytes when it fires, instead of one per read."""
-
-    def __init__(self, stream: HttpStream, idle_s_max: float, plural: str) -> None:
-        self._stream = stream
-        self._plural = plural
-        self._idle_s_max = idle_s_max
-        self.has_fired = False
-        self._loop = asyncio.get_running_loop()
-        self._touched_s = self._loop.time()
-        self._handle = self._loop.call_later(idle_s_max, self._check)
-
-    def touch(self) -> float:
-        """There was something, now."""
-        self._touched_s = self._loop.time()
-        return self._touched_s
-
-    def expect_within(self, idle_s_max: float) -> None:
-        """From now on another silence is too long."""
-        if idle_s_max != self._idle_s_max:
-            self._idle_s_max = idle_s_max
-            self._handle.cancel()
-            self._handle = self._loop.call_at(self._touched_s + idle_s_max, self._check)
-
-    def stop(self) -> None:
-        self._handle.cancel()
-
-    def _check(self) -> None:
-        due_s = self._touched_s + self._idle_s_max
-        if due_s <= self._loop.time():
-            self.has_fired = True
-            log.warning("watch_silent", kind=self._plural, for_s=self._idle_s_max)
-            self._stream.close()
-        else:
-            self._handle = self._loop.call_at(due_s, self._check)
 
 
 class Backoff:

@@ -27,9 +27,6 @@ from shared.transport.channels import Channel, Connected
 
 log: Final = EventLog("adapter")
 
-HELLO_INTERVAL_S: Final = 1.0
-"""How often an owner that has not ordered anything yet is greeted again."""
-
 
 class EventSource(Protocol):
     """Where events come from: an API server, or memory."""
@@ -59,13 +56,10 @@ class EventsLostError(OperationalError):
 class Adapter:
     """Runs a source for the owner at the other end of a connection. To be made inside an event loop."""
 
-    def __init__(
-        self, source: EventSource, peer: AdapterPeer, *, hello_interval_s: float = HELLO_INTERVAL_S
-    ) -> None:
+    def __init__(self, source: EventSource, peer: AdapterPeer) -> None:
         self._source = source
         self._peer = peer
         self._outbox = Outbox(self._send)
-        self._hello_interval_s = hello_interval_s
         self._source_run: asyncio.Task[None] | None = None
         self._connected = asyncio.Event()
         self._connection_count = 0
@@ -75,18 +69,9 @@ class Adapter:
     async def run(self) -> None:
         """Serve the owner until cancelled. An exception of the source or the peer ends the process."""
         async with asyncio.TaskGroup() as tasks:
-            greeting = tasks.create_task(self._greet(), name="greeting")
-            epoch = await self._next_epoch()
-            greeting.cancel()
             tasks.create_task(self._outbox.run(), name="outbox")
             while True:
-                await self._start(epoch, tasks)
-                epoch = await self._next_epoch()
-
-    async def _greet(self) -> None:
-        while True:
-            await self._send(NO_EPOCH, [AdapterHello()])
-            await asyncio.sleep(self._hello_interval_s)
+                await self._start(await self._next_epoch(), tasks)
 
     async def _send(self, epoch: int, messages: list[AdapterMessage]) -> None:
         """Returns when the next batch can be taken. What was made for an owner that is gone, and what
@@ -105,8 +90,7 @@ class Adapter:
             self._connected.set()
             self._is_rejoining = self._connection_count > 0
             self._connection_count += 1
-            if self._is_rejoining:
-                await self._peer.send(AdapterBatch(NO_EPOCH, [AdapterHello()]))
+            await self._peer.send(AdapterBatch(NO_EPOCH, [AdapterHello()]))
         if self._is_rejoining and order.epoch == self._outbox.epoch:
             raise EventsLostError("the connection to the owner broke; the adapter starts anew")
         self._is_rejoining = False

@@ -18,7 +18,7 @@ from shared.errors import ObjectError
 from shared.faults import reading
 from shared.kube.api.core_v1 import Node, NodeSpec, NodeStatus
 from shared.kube.api.meta_v1 import ObjectMeta
-from shared.kube.node_resources import NodeAllocatable, node_allocatable
+from shared.kube.pod_resources import NodeAllocatable, node_allocatable
 from shared.kube.quantity import QuantityError
 from shared.limits import NODE_LABELS_MAX, NODE_SHAPES_MAX, RESOURCES_MAX
 

@@ -17,8 +17,7 @@ from typing import Final, NamedTuple
 import msgspec
 from msgspec.structs import replace
 
-from daemon.adapter.api_source import watched_kinds
-from daemon.adapter.listing import list_cluster
+from daemon.adapter.api_source import list_cluster, watched_kinds
 from daemon.commands.check_config import check
 from daemon.core.events import Effect, Event, Publish, Tell
 from daemon.owner.owner_assembly import make_state

@@ -15,9 +15,9 @@ import enum
 import re
 import socket
 from collections import deque
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final, TypeVar
+from typing import Final
 
 from shared.errors import OperationalError
 from shared.kube.api_errors import (
@@ -33,8 +33,6 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_connection import Answer, HttpConnection, Sent, read_buffer
 from shared.limits import API_REQUEST_S, OBJECT_BYTES_MAX
 from shared.rate_limit import RateLimit
-
-T = TypeVar("T")
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -173,7 +171,7 @@ class ApiClient:
         """`body`: DeleteOptions, or nothing."""
         return (await self.request("DELETE", path, body, timeout_s=timeout_s)).body
 
-    def request(
+    async def request(
         self,
         method: str,
         path: str,
@@ -185,14 +183,20 @@ class ApiClient:
         may_write: _Gate = None,
         urgency: Urgency = Urgency.WHOLE,
         connected: Callable[[float], Awaitable[HttpConnection]] | None = None,
-    ) -> Coroutine[Any, Any, Answer]:
+    ) -> Answer:
         """`may_write`: in place of the client's. `connected`: in place of a pooled connection."""
         message = partial(self._message, method, path, body, content_type, accept)
         gate = None if method == "GET" else may_write or self._may_write
-        exchange = self._answered(
-            method, message, timeout_s, gate, urgency, connected or self._acquire
-        )
-        return self._told(method, path, exchange)
+        connected = connected or self._acquire
+        try:
+            answer = await self._answered(method, message, timeout_s, gate, urgency, connected)
+        except OperationalError as error:
+            if self._problems is not None:
+                self._problems.failed(method, path, error)
+            raise
+        if self._problems is not None:
+            self._problems.went_well(method, path)
+        return answer
 
     async def _answered(
         self,
@@ -280,18 +284,6 @@ class ApiClient:
             return b"".join((start, credentials, b"\r\n"))
         length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         return b"".join((start, credentials, length, body))
-
-    async def _told(self, method: str, path: str, exchange: Coroutine[Any, Any, T]) -> T:
-        """Tells whoever wants to know of problems what came of it."""
-        if self._problems is None:
-            return await exchange
-        try:
-            answer = await exchange
-        except OperationalError as error:
-            self._problems.failed(method, path, error)
-            raise
-        self._problems.went_well(method, path)
-        return answer
 
     def _sent(
         self,

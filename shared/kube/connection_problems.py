@@ -134,8 +134,7 @@ class ConnectionProblems:
         for key, problem in self._problems.items():
             logged_s = self._logged_s.get(key)
             if problem.is_over:
-                if logged_s is not None:
-                    del self._logged_s[key]
+                if self._logged_s.pop(key, None) is not None:
                     lasted_s = round(problem.last_s - problem.since_s, 1)
                     self._log.info("connection_well", was=problem.error, lasted_s=lasted_s)
             elif logged_s is None or abs(now_s - logged_s) >= REPEAT_S:  # It may be set back.

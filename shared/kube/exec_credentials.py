@@ -95,13 +95,13 @@ class ExecCredentials(Credentials):
     async def prepare(self) -> None:
         """Run the command, or wait for the run that is under way."""
         failed_s_ago = self._clock.monotonic_s() - self._failed_at_s
-        if self._failure is not None and failed_s_ago < FAILURE_HOLD_S:
+        if self._failure is None or failed_s_ago >= FAILURE_HOLD_S:
+            if self._running is None or self._running.done():
+                self._running = asyncio.get_running_loop().create_task(self._run())
+            # A request that is given up must not end the run that others wait for.
+            await asyncio.shield(self._running)
+        if self._failure is not None:
             raise self._failure
-        if self._running is None:
-            self._running = asyncio.get_running_loop().create_task(self._run())
-            self._running.add_done_callback(self._on_run_over)
-        # A request that is given up must not end the run that others wait for.
-        await asyncio.shield(self._running)
 
     async def renew(self, refused_serial: int, now_s: float) -> bool:
         """Run the command again, unless that has happened since.
@@ -114,20 +114,14 @@ class ExecCredentials(Credentials):
             self._renewed_at_s = now_s
         return self.serial != refused_serial
 
-    def _on_run_over(self, task: asyncio.Task[None]) -> None:
-        self._running = None
-        if not task.cancelled():
-            # Asked for even if nobody waits any more, or asyncio complains of it.
-            task.exception()
-
     async def _run(self) -> None:
+        self._failure = None
         try:
             self._take(await self._output())
         except ExecFailed as error:
             self._failure = error
             self._failed_at_s = self._clock.monotonic_s()
             log.error("exec_plugin_failed", command=self.command.command, error=str(error))
-            raise
 
     async def _output(self) -> bytes:
         command = self.command

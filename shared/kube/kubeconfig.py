@@ -15,7 +15,7 @@ from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from types import MappingProxyType
-from typing import Any, Final, NamedTuple
+from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from shared.errors import ConfigurationError
@@ -27,12 +27,20 @@ from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredenti
 from shared.kube.proxy import parse_proxy, with_proxy
 from shared.yaml_fields import decoded_base64, read_text
 
+T = TypeVar("T", str, bool, list[Any], dict[str, Any])
+
 _AUTH_PROVIDER_PROBLEM: Final = (
     "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26); use exec, a"
     " token, tokenFile or certificate"
 )
 
 
+_CALLED: Final = {
+    str: "a text, in quotes where it looks like a number",
+    bool: "true or false",
+    list: "a list",
+    dict: "a mapping",
+}
 _AUTHORITY: Final = "certificate-authority"
 _CERTIFICATE: Final = "client-certificate"
 _KEY: Final = "client-key"
@@ -103,25 +111,16 @@ class _Entry(NamedTuple):
     kind: str
     body: dict[str, Any]
 
-    def text(self, field: str) -> str:
+    def read(self, field: str, kind: type[T]) -> T:
         value = self.body.get(field)
         if value is None:
-            return ""
-        if not isinstance(value, str):
-            raise self.wrong(f"{field}: expected a text, in quotes where it looks like a number")
+            return kind()
+        if not isinstance(value, kind):
+            raise self.wrong(f"{field}: expected {_CALLED[kind]}")
         return value
 
-    def truth(self, field: str) -> bool:
-        value = self.body.get(field)
-        if value is not None and not isinstance(value, bool):
-            raise self.wrong(f"{field}: expected true or false")
-        return bool(value)
-
-    def items(self, field: str) -> list[Any]:
-        value = self.body.get(field) or []
-        if not isinstance(value, list):
-            raise self.wrong(f"{field}: expected a list")
-        return value
+    def text(self, field: str) -> str:
+        return self.read(field, str)
 
     def path(self, field: str) -> Path:
         """One that is stated, from the file's own folder."""
@@ -134,11 +133,12 @@ class _Entry(NamedTuple):
         except ValueError as error:
             raise self.wrong(f"{field}-data: not base64: {error}") from error
 
-    def stated_twice(self, field: str) -> list[str]:
-        """The problem that it is in the file and in another."""
-        if self.data(field) and self.text(field):
-            return [f"{self.kind}.{field}: and {field}-data exclude each other"]
-        return []
+    def states(self, field: str, problems: list[str]) -> bool:
+        """Whether it is in the file or in another; both is a problem."""
+        data, path = self.data(field), self.text(field)
+        if data and path:
+            problems.append(f"{self.kind}.{field}: and {field}-data exclude each other")
+        return bool(data or path)
 
     def content(self, field: str) -> bytes:
         """The data, or what is in the file that is named."""
@@ -147,9 +147,8 @@ class _Entry(NamedTuple):
         except (OSError, ValueError) as error:
             raise self.wrong(f"{field}: {error}") from error
 
-    def wrong(self, *problems: str) -> ConfigurationError:
-        place = f"{self.kind}." if self.kind else ""
-        return ConfigurationError(str(self.file), [place + each for each in problems])
+    def wrong(self, problem: str) -> ConfigurationError:
+        return ConfigurationError(str(self.file), [f"{self.kind}.{problem}".removeprefix(".")])
 
 
 def _content(path: Path) -> dict[str, Any]:
@@ -171,16 +170,13 @@ def _content(path: Path) -> dict[str, Any]:
 
 def _find(tops: list[_Entry], source: str, kind: str, name: str) -> _Entry:
     for top in tops:
-        entries = [each for each in top.items(f"{kind}s") if isinstance(each, dict)]
-        if [each.get("name") for each in entries].count(name) > 1:
-            raise ConfigurationError(str(top.file), [f"{kind}s: two are named {name!r}"])
-        for entry in entries:
-            if entry.get("name") == name:
-                body = {} if entry.get(kind) is None else entry[kind]
-                if isinstance(body, dict):
-                    return _Entry(top.file, kind, body)
-                problem = f"{kind}s[name={name}].{kind}: expected a mapping"
-                raise ConfigurationError(str(top.file), [problem])
+        entries = [each for each in top.read(f"{kind}s", list) if isinstance(each, dict)]
+        named = [each for each in entries if each.get("name") == name]
+        if len(named) > 1:
+            raise top.wrong(f"{kind}s: two are named {name!r}")
+        if named:
+            entry = _Entry(top.file, f"{kind}s[name={name}]", named[0])
+            return _Entry(top.file, kind, entry.read(kind, dict))
     raise ConfigurationError(source, [f"{kind}s: none is named {name!r}"])
 
 
@@ -190,11 +186,15 @@ def _find(tops: list[_Entry], source: str, kind: str, name: str) -> _Entry:
 def _access(cluster: _Entry, user: _Entry) -> ClusterAccess:
     source = str(cluster.file)
     problems = [] if cluster.text("server") else ["cluster.server: missing"]
-    problems += cluster.stated_twice(_AUTHORITY)
-    keys = user.stated_twice(_KEY)
-    problems += user.stated_twice(_CERTIFICATE)
-    if user.text(_CERTIFICATE) or user.data(_CERTIFICATE):  # A key alone says nothing.
-        problems += keys
+    has_authority = cluster.states(_AUTHORITY, problems)
+    if has_authority and cluster.read("insecure-skip-tls-verify", bool):
+        problems.append(
+            "cluster: insecure-skip-tls-verify and a certificate authority exclude each other"
+        )
+    # A key alone says nothing.
+    has_certificate = user.states(_CERTIFICATE, problems)
+    if has_certificate and not user.states(_KEY, problems):
+        problems.append("user.client-key: missing")
     if user.text("username") and (user.text("token") or user.text("tokenFile")):
         problems.append("user: a token and a password exclude each other")
     if user.body.get("auth-provider"):
@@ -214,7 +214,11 @@ def _access(cluster: _Entry, user: _Entry) -> ClusterAccess:
         credentials = Credentials(impersonation=_impersonation(user))
     else:
         certificate = ClientCertificate(there.tls, str(user.file))
-        _use_client_certificate(certificate, user)
+        names = (_CERTIFICATE, _KEY)
+        if has_certificate and any(user.data(f) for f in names):
+            certificate.use_pem(*(user.content(f) for f in names))
+        elif has_certificate:
+            certificate.use_files(*(user.path(f) for f in names))
         credentials = _credentials(user, certificate, command)
     proxy_url = cluster.text("proxy-url")
     return replace(
@@ -248,37 +252,16 @@ def _credentials(
 
 
 def _cluster_tls(cluster: _Entry) -> ssl.SSLContext:
-    source = str(cluster.file)
     try:
         ca_text = cluster.data(_AUTHORITY).decode("ascii")
     except UnicodeDecodeError as error:
         raise cluster.wrong(f"{_AUTHORITY}-data: not PEM: {error}") from error
-    has_file = bool(cluster.text(_AUTHORITY))
-    is_insecure = cluster.truth("insecure-skip-tls-verify")
-    if is_insecure and (ca_text or has_file):
-        raise ConfigurationError(
-            source,
-            ["cluster: insecure-skip-tls-verify and a certificate authority exclude each other"],
-        )
-    ca_file = str(cluster.path(_AUTHORITY)) if has_file and not ca_text else ""
-    context = tls_context(source, ca_file, ca_text)
-    if is_insecure:
+    ca_file = str(cluster.path(_AUTHORITY)) if cluster.text(_AUTHORITY) else ""
+    context = tls_context(str(cluster.file), ca_file, ca_text)
+    if cluster.read("insecure-skip-tls-verify", bool):
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
-
-
-def _use_client_certificate(certificate: ClientCertificate, user: _Entry) -> None:
-    names = (_CERTIFICATE, _KEY)
-    has_certificate, has_key = (bool(user.data(f) or user.text(f)) for f in names)
-    if not has_certificate:  # A key alone says nothing.
-        return
-    if not has_key:
-        raise user.wrong("client-key: missing")
-    if any(user.data(f) for f in names):
-        certificate.use_pem(*(user.content(f) for f in names))
-    else:
-        certificate.use_files(*(user.path(f) for f in names))
 
 
 EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"
@@ -297,10 +280,8 @@ _SAFE_IN_NAMES: Final = "!#$&'*+-.^_`|~"
 
 
 def _exec_command(user: _Entry, cluster: _Entry) -> ExecCommand:
-    stated, path = user.body["exec"], user.file
-    if not isinstance(stated, dict):
-        raise user.wrong("exec: expected a mapping")
-    named = [each for each in cluster.items("extensions") if isinstance(each, dict)]
+    stated = user.read("exec", dict)
+    named = [each for each in cluster.read("extensions", list) if isinstance(each, dict)]
     configs = [each.get("extension") for each in named if each.get("name") == EXEC_EXTENSION]
     version = stated.get("apiVersion")
     command = stated.get("command")
@@ -318,11 +299,11 @@ def _exec_command(user: _Entry, cluster: _Entry) -> ExecCommand:
     env, env_problems = _read_env(stated.get("env"))
     problems += env_problems
     if problems:
-        raise ConfigurationError(str(path), problems)
+        raise ConfigurationError(str(user.file), problems)
     assert isinstance(command, str), "checked above"
     if os.sep in command:
         # A path is relative to the file that states it; a bare name is looked up in $PATH.
-        command = str(path.parent / command)
+        command = str(user.file.parent / command)
     has_info = stated.get("provideClusterInfo") is True
     return ExecCommand(
         api_version=str(version),
@@ -331,7 +312,7 @@ def _exec_command(user: _Entry, cluster: _Entry) -> ExecCommand:
         env=env,
         install_hint=str(stated.get("installHint") or "").strip(),
         cluster=_cluster_info(cluster, configs[0] if configs else None) if has_info else None,
-        source=f"{path}: user.exec",
+        source=f"{user.file}: user.exec",
     )
 
 
@@ -374,8 +355,8 @@ def _cluster_info(cluster: _Entry, config: Any) -> dict[str, Any]:
 
 def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     """The headers that say on whose behalf requests are made."""
-    name, uid, groups = user.text("as"), user.text("as-uid"), user.items("as-groups")
-    extra = user.body.get("as-user-extra") or {}
+    name, uid, groups = user.text("as"), user.text("as-uid"), user.read("as-groups", list)
+    extra = user.read("as-user-extra", dict)
     if not name:
         if uid or groups or extra:
             raise user.wrong("as: missing; as-uid, as-groups and as-user-extra need it")
@@ -384,8 +365,6 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     if uid:
         headers.append(("Impersonate-Uid", uid))
     headers += [("Impersonate-Group", str(group)) for group in groups]
-    if not isinstance(extra, dict):
-        raise user.wrong("as-user-extra: expected a mapping")
     for key, texts in extra.items():
         escaped = quote(str(key).lower(), safe=_SAFE_IN_NAMES)
         listed = texts if isinstance(texts, list) else [texts]

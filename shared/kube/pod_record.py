@@ -238,32 +238,24 @@ def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | No
 
 def _resource_status(status: PodStatus) -> PodStatus | None:
     """The parts of status that count as resources; None for the usual pod without any."""
-    statuses, init_statuses = status.container_statuses, status.init_container_statuses
-    containers = _with_resources(statuses) if statuses else None
-    inits = _with_resources(init_statuses) if init_statuses else None
-    conditions = status.conditions
-    resizing = conditions and [c for c in conditions if c.type in _RESIZE_CONDITIONS]
-    if not (
-        containers
-        or inits
-        or resizing
-        or status.resources
-        or status.allocated_resources
-        or status.resize
-    ):
+    containers = _with_resources(status.container_statuses)
+    inits = _with_resources(status.init_container_statuses)
+    resizing = [c for c in status.conditions or () if c.type in _RESIZE_CONDITIONS]
+    of_pod = status.resources or status.allocated_resources or status.resize
+    if not (containers or inits or resizing or of_pod):
         return None
     return PodStatus(
         conditions=resizing or None,
-        container_statuses=containers or None,
-        init_container_statuses=inits or None,
+        container_statuses=containers,
+        init_container_statuses=inits,
         resources=status.resources,
         allocated_resources=status.allocated_resources,
         resize=status.resize,
     )
 
 
-def _with_resources(statuses: list[ContainerStatus]) -> list[ContainerStatus]:
-    return [s for s in statuses if s.resources or s.allocated_resources]
+def _with_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
+    return [s for s in statuses or () if s.resources or s.allocated_resources] or None
 
 
 _RESIZE_CONDITIONS: Final = frozenset({"PodResizePending", "PodResizeInProgress"})

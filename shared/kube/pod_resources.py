@@ -1,4 +1,4 @@
-"""What a pod asks for: requests summed as kube-scheduler sums them, and host ports.
+"""What a pod asks for, requests summed as kube-scheduler sums them, and host ports; what a node has.
 
 Pure functions of a pod's template. kube-scheduler has not one but three sums, and they differ for
 some pods; each has its own function here:
@@ -22,13 +22,14 @@ from typing import Final
 import msgspec
 
 from shared.kube import quantity
-from shared.kube.api.core_v1 import Container, ContainerStatus, PodStatus
+from shared.kube.api.core_v1 import Container, ContainerStatus, Node, PodStatus
 from shared.kube.api.meta_v1 import ResourceList, condition_of
 from shared.kube.pod_record import PodTemplate
 from shared.kube.resource_names import (
     CPU,
     EPHEMERAL_STORAGE,
     MEMORY,
+    PODS,
     is_scalar,
     is_supported_at_pod_level,
 )
@@ -127,6 +128,27 @@ def host_ports(template: PodTemplate) -> frozenset[tuple[str, str, int]]:
         for port in container.ports or ()
         if port.host_port > 0
     )
+
+
+class NodeAllocatable(msgspec.Struct, frozen=True):
+    """`status.allocatable` of a node: NewResource and NodeInfo.SetNode in types.go."""
+
+    pods: int
+    amounts: dict[str, int]
+    """By resource, cpu in milli units; cpu, memory and ephemeral storage are always there."""
+
+
+def node_allocatable(node: Node) -> NodeAllocatable:
+    """The node's allocatable amounts; raises `QuantityError` for an unreadable quantity."""
+    stated = node.status.allocatable or {}
+    scalars = {name: quantity.value(amount) for name, amount in stated.items() if is_scalar(name)}
+    amounts = {
+        CPU: quantity.milli_value(stated.get(CPU, 0)),
+        MEMORY: quantity.value(stated.get(MEMORY, 0)),
+        EPHEMERAL_STORAGE: quantity.value(stated.get(EPHEMERAL_STORAGE, 0)),
+        **scalars,
+    }
+    return NodeAllocatable(quantity.value(stated.get(PODS, 0)), amounts)
 
 
 # Sums ---------------------------------------------------------------------------------------------

@@ -74,10 +74,6 @@ class ResourceKind(msgspec.Struct, frozen=True):
         """Where the kind is looked for, in order."""
         return (self.api_path, self.older_api_path) if self.older_api_path else (self.api_path,)
 
-    def object_path(self, namespace: str, name: str) -> str:
-        scope = f"/namespaces/{namespace}" if self.is_namespaced else ""
-        return f"{self.api_path}{scope}/{self.plural}/{name}"
-
 
 _CORE: Final = "/api/v1"
 _APPS: Final = "/apis/apps/v1"

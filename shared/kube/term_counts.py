@@ -1,10 +1,9 @@
 """How many terms of each kind a pod has: what its scheduling takes is in proportion to them."""
 
-from collections.abc import Iterable
 from typing import NamedTuple
 
-from shared.kube.api.core_v1 import Affinity, PodAffinity, PodSpec
-from shared.kube.api.core_v1_parts import NodeSelectorTerm
+from shared.kube.api.core_v1 import Affinity, NodeAffinity, PodSpec
+from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.meta_v1 import LabelSelector
 
 
@@ -25,15 +24,23 @@ class TermCounts(NamedTuple):
 def term_counts(spec: PodSpec) -> TermCounts:
     """Counts what is stated; whether it can be read is for others to say."""
     affinity = spec.affinity or Affinity()
+    near = affinity.node_affinity or NodeAffinity()
+    required = near.required_during_scheduling_ignored_during_execution or NodeSelector()
+    preferred = near.preferred_during_scheduling_ignored_during_execution or ()
     requirements = [
         requirement
-        for term in _node_terms(affinity)
+        for term in (
+            *(required.node_selector_terms or ()),
+            *(each.preference for each in preferred),
+        )
         for requirement in (*(term.match_expressions or ()), *(term.match_fields or ()))
     ]
-    pod_selectors = [
-        *_pod_selectors(affinity.pod_affinity),
-        *_pod_selectors(affinity.pod_anti_affinity),
-    ]
+    pod_selectors: list[LabelSelector | None] = []
+    for part in filter(None, (affinity.pod_affinity, affinity.pod_anti_affinity)):
+        terms = part.required_during_scheduling_ignored_during_execution or ()
+        weighted = part.preferred_during_scheduling_ignored_during_execution or ()
+        pod_selectors += (term.label_selector for term in terms)
+        pod_selectors += (each.pod_affinity_term.label_selector for each in weighted)
     constraints = spec.topology_spread_constraints or ()
     selectors = [*pod_selectors, *(constraint.label_selector for constraint in constraints)]
     containers = [*(spec.init_containers or ()), *spec.containers]
@@ -47,26 +54,6 @@ def term_counts(spec: PodSpec) -> TermCounts:
         host_ports=sum(len(container.ports or ()) for container in containers),
         images=len(containers),
     )
-
-
-def _node_terms(affinity: Affinity) -> Iterable[NodeSelectorTerm]:
-    near = affinity.node_affinity
-    if near is None:
-        return
-    required = near.required_during_scheduling_ignored_during_execution
-    if required is not None:
-        yield from required.node_selector_terms or ()
-    for preferred in near.preferred_during_scheduling_ignored_during_execution or ():
-        yield preferred.preference
-
-
-def _pod_selectors(affinity: PodAffinity | None) -> Iterable[LabelSelector | None]:
-    if affinity is None:
-        return
-    for term in affinity.required_during_scheduling_ignored_during_execution or ():
-        yield term.label_selector
-    for weighted in affinity.preferred_during_scheduling_ignored_during_execution or ():
-        yield weighted.pod_affinity_term.label_selector
 
 
 def _size(selector: LabelSelector | None) -> int:

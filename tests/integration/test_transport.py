@@ -614,7 +614,7 @@ class TestAdapterFromOneOwnerToTheNext:
         self, runtime_dir: Path, source: OfOneNode
     ) -> AsyncIterator[asyncio.Task[None]]:
         with adapter_peer(runtime_dir, "a") as peer:
-            adapter = Adapter(source, peer, hello_interval_s=HANG_S)
+            adapter = Adapter(source, peer)
             task = asyncio.ensure_future(adapter.run())
             try:
                 yield task

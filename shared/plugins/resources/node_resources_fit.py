@@ -46,7 +46,7 @@ from shared.framework.status import Code, Verdicts
 from shared.kube import resource_names
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.resource_v1_devices import DeviceClass
-from shared.kube.node_resources import NodeAllocatable, node_allocatable
+from shared.kube.pod_resources import NodeAllocatable, node_allocatable
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as kernel

@@ -32,11 +32,8 @@ from tests.support.waiting import HANG_S
 
 
 @contextlib.asynccontextmanager
-async def running(
-    source: EventSource, link: MemoryLink, hello_interval_s: float = 60.0
-) -> AsyncIterator[None]:
-    adapter = Adapter(source, link, hello_interval_s=hello_interval_s)
-    task = asyncio.create_task(adapter.run())
+async def running(source: EventSource, link: MemoryLink) -> AsyncIterator[None]:
+    task = asyncio.create_task(Adapter(source, link).run())
     try:
         yield
     finally:
@@ -67,18 +64,19 @@ def pod(name: str) -> Pod:
 END = SyncFinished(ALL_KINDS[-1].plural, "2")
 
 
-def test_it_greets_until_it_is_told_to_start() -> None:
+def test_it_greets_at_each_connection_until_it_is_told_to_start() -> None:
     async def main() -> None:
         source, link = MemorySource(), MemoryLink()
-        async with running(source, link, hello_interval_s=0.0):
-            epoch, messages = await link.take_batch()
+        async with running(source, link):
             for _ in range(3):
+                epoch, messages = await link.take_batch()
                 assert epoch == 0
                 assert [type(m) for m in messages] == [AdapterHello]
-                epoch, messages = await link.take_batch()
+                assert not link.batches
+                link.order(Connected())
+            await link.take_batch()
             link.order(StartSync(4))
-            while epoch == 0:
-                epoch, messages = await link.take_batch()
+            epoch, messages = await link.take_batch()
             assert (epoch, messages[0]) == (4, SyncStarted(ALL_KINDS[0].plural))
 
     asyncio.run(main())

@@ -11,7 +11,6 @@ import pytest
 
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.core_v1 import Node, Pod
-from shared.kube.node_resources import node_allocatable
 from shared.kube.pod_record import PodTemplate, decode_template, split_pod
 from shared.kube.pod_resources import (
     DEFAULT_MEMORY_BYTES,
@@ -19,6 +18,7 @@ from shared.kube.pod_resources import (
     fit_filter_requests,
     fit_score_requests,
     host_ports,
+    node_allocatable,
     pod_requests,
 )
 from shared.kube.quantity import QuantityError

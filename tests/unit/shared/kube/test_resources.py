@@ -12,10 +12,10 @@ def test_paths() -> None:
     assert PODS.api_paths == ("/api/v1",)
     budgets = KINDS_BY_PLURAL["poddisruptionbudgets"]
     assert budgets.api_paths == ("/apis/policy/v1", "/apis/policy/v1beta1")
-    assert PODS.object_path("ns", "p") == "/api/v1/namespaces/ns/pods/p"
-    assert NODES.object_path("", "n1") == "/api/v1/nodes/n1"
+    assert (PODS.api_path, PODS.is_namespaced) == ("/api/v1", True)
+    assert (NODES.api_path, NODES.is_namespaced) == ("/api/v1", False)
     replica_sets = KINDS_BY_PLURAL["replicasets"]
-    assert replica_sets.object_path("ns", "r") == "/apis/apps/v1/namespaces/ns/replicasets/r"
+    assert (replica_sets.api_path, replica_sets.is_namespaced) == ("/apis/apps/v1", True)
 
 
 def test_what_decides_over_running_pods_is_never_done_without() -> None:
