@@ -29,10 +29,10 @@ from shared.framework.post_filter import (
 )
 from shared.framework.runtime.diagnosis import FitError, diagnose, node_verdicts
 from shared.framework.runtime.filter_outcomes import (
-    ActiveScore,
     FilterOutcome,
-    FilterVerdicts,
     PreScoreError,
+    ScoringPlugin,
+    told_of,
 )
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import (
@@ -52,7 +52,7 @@ TieBreak = Callable[[Rows | Ties], int]
 class Scored(NamedTuple):
     """How the feasible nodes are rated: a list for each plugin that has a say."""
 
-    active: list[ActiveScore]
+    active: list[ScoringPlugin]
     raws: list[Int64s]
     normalized: list[Int64s]
     totals: Int64s
@@ -87,14 +87,8 @@ class SlowAttempt:
         return self._one_by_one(self.asked.candidate_rows())
 
     def _one_by_one(self, rows: Rows) -> FilterOutcome:
-        verdicts: list[FilterVerdicts] = []
-        failed_by = np.full(len(rows), -1, np.int64)
-        for at in range(len(rows)):
-            alone = run_filters_with_nominated(self.pod, rows[at : at + 1])
-            failed_by[at] = alone.failed_by[0]
-            verdicts += alone.verdicts
-        verdicts.sort(key=lambda item: item.filter_index)
-        return FilterOutcome(rows, failed_by, verdicts)
+        alone = [rows[at : at + 1] for at in range(len(rows))]
+        return told_of(rows, (run_filters_with_nominated(self.pod, row) for row in alone))
 
     @cached_property
     def takes_nominated(self) -> bool:
@@ -143,7 +137,7 @@ class SlowAttempt:
         normalized: list[Int64s] = []
         totals = np.zeros(len(self.feasible), np.int64)
         for entry in active:
-            plugin, weight, state, normalizer, _ = entry
+            plugin, weight, state, normalizer, *_ = entry
             each = [
                 plugin.score(state, info, view, self.feasible[at : at + 1])
                 for at in range(len(self.feasible))

@@ -28,8 +28,6 @@ class AnswerTable(Generic[H]):
     hence neither do answers.
     """
 
-    __slots__ = ("_answer", "_answers")
-
     def __init__(self, answer: Callable[[H], Any], dtype: DTypeLike) -> None:
         self._answer = answer
         self._answers: NDArray[Any] = np.zeros(0, dtype)
@@ -46,8 +44,6 @@ class AnswerTable(Generic[H]):
 
 class ClassValues(Generic[T, V]):
     """Values by class id. `nothing` is also the answer for a class that is gone."""
-
-    __slots__ = ("_known", "_known_max", "_nothing", "_work_out")
 
     def __init__(self, work_out: Callable[[T], V], nothing: V) -> None:
         self._work_out = work_out

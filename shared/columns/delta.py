@@ -148,11 +148,7 @@ def make_delta(
         buffers.append(table.labels[: body.label_key_count, node_rows])
     if len(pod_rows):
         buffers += _columns_of(pods, POD_COLUMNS, pod_rows)
-    return (
-        _body_encoder.encode(body),
-        [np.ascontiguousarray(b).data for b in buffers],
-        new_marks,
-    )
+    return (_body_encoder.encode(body), [np.ascontiguousarray(b).data for b in buffers], new_marks)
 
 
 def _columns_of(

@@ -14,8 +14,6 @@ V = TypeVar("V", bound=Hashable)
 class Interner(Generic[V]):
     """A bijection between values and 0, 1, 2, ... in order of first use."""
 
-    __slots__ = ("_ids", "values")
-
     def __init__(self, initial: Sequence[V] = ()) -> None:
         self.values: list[V] = []
         self._ids: dict[V, int] = {}

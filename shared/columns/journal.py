@@ -20,8 +20,6 @@ ENTRIES_MAX: Final = 1 << 18
 class Log:
     """An append-only list of numbers, cut off at the old end."""
 
-    __slots__ = ("_entries", "position")
-
     def __init__(self) -> None:
         # No list: a number of its own in memory would make each entry 40 bytes.
         self._entries: array[int] = array("q")
@@ -49,8 +47,6 @@ class Log:
 
 class RowLog(Log):
     """Of rows."""
-
-    __slots__ = ()
 
     def since(self, position: int) -> Rows | None:
         """Rows after `position`, each once, ascending; None where the log does not reach back."""
@@ -83,8 +79,6 @@ class Changes(NamedTuple):
 
 class Journal:
     """Changes of a table, by group of columns."""
-
-    __slots__ = ("node", "pods", "usage")
 
     def __init__(self) -> None:
         self.usage = RowLog()

@@ -39,8 +39,6 @@ class PodChange(NamedTuple):
 class PodLog(Log):
     """Pods that came (positive) and went (negative)."""
 
-    __slots__ = ()
-
     def came(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
         self.append(_code(class_id, node_row, is_terminating))
 

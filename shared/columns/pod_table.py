@@ -105,12 +105,7 @@ class PodTable:
         self.log.came(class_id, node_row, is_terminating=is_terminating)
 
     def write_rows(
-        self,
-        rows: Rows,
-        class_id: Int64s,
-        node_row: Int32s,
-        start_s: Int64s,
-        is_terminating: Bools,
+        self, rows: Rows, class_id: Int64s, node_row: Int32s, start_s: Int64s, is_terminating: Bools
     ) -> None:
         """Writes many rows at once; those whose `node_row` is NO_NODE become free."""
         self._log_all_gone(rows)

@@ -22,8 +22,6 @@ CLASSES_COMPARED_MAX: Final = 4
 class Topology:
     """The nodes of a table by one label. Immutable: valid for one `topology_version`."""
 
-    __slots__ = ("_order", "_starts", "domain_count", "domain_of_row", "empty_value_domain")
-
     def __init__(self, domain_of_row: Rows, domain_count: int, empty_value_domain: int) -> None:
         self.domain_of_row = domain_of_row
         """Shape (capacity,)."""

@@ -26,8 +26,6 @@ class RowSet:
     """Distinct rows in ascending order. The n-th, one more and one less each cost a microsecond or
     two, at a million rows as well."""
 
-    __slots__ = ("_blocks", "_is_split", "_size")
-
     def __init__(self, rows: Rows) -> None:
         """`rows` ascending and distinct; read only from now on."""
         self._size = len(rows)
@@ -92,8 +90,6 @@ Ties = RowSet | Rows
 class BestRows:
     """The rows of `total` with the highest values that are not negative. Whoever writes to `total`
     says so here."""
-
-    __slots__ = ("_best", "_by_total", "_floor", "_total", "_wanted_count")
 
     def __init__(self, total: Int64s) -> None:
         self._total = total

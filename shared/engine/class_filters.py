@@ -43,10 +43,6 @@ NOTHING_REFILTERED: Final = Refiltered(NO_ROWS, NO_ROWS)
 class ClassFilters:
     """Arrays have the table's capacity."""
 
-    __slots__ = ("_asked_count", "_changing", "_cluster", "_fixed", "_known", "_wide", "feasible",
-                 "feasible_count", "moving", "moving_ok", "pod", "static_ok", "updatable",
-                 "wide_ok")  # fmt: skip
-
     def __init__(self, pod: PreparedPod) -> None:
         self.pod = pod
         """Who is asked about; another one takes its place if plugins say the same of it."""

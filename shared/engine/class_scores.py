@@ -21,7 +21,7 @@ from shared.engine.score_range import weighted
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import ActiveScore
+from shared.framework.runtime.filter_outcomes import ScoringPlugin
 from shared.framework.runtime.plans import MOVING
 from shared.framework.runtime.prepared_pod import PreparedPod
 from shared.framework.status import Code
@@ -35,10 +35,7 @@ NOT_FEASIBLE: Final = -1
 class ScoreColumn:
     """What one plugin says of all rows. Arrays have the table's capacity."""
 
-    __slots__ = ("_even_raw", "_is_even", "_was_summarized", "_weighted", "entry", "follower",
-                 "is_moving", "normalization", "raw")  # fmt: skip
-
-    def __init__(self, entry: ActiveScore, capacity: int) -> None:
+    def __init__(self, entry: ScoringPlugin, capacity: int) -> None:
         self.entry = entry
         self.follower = entry.follower
         """If it is wide; then what it gives is kept."""
@@ -56,7 +53,7 @@ class ScoreColumn:
         """With some row that is feasible."""
 
     def rate(self, pod: PodInfo, cluster: ClusterView, rows: Rows) -> None:
-        plugin, _, state, _, _ = self.entry
+        plugin, _, state, *_ = self.entry
         raw = plugin.score(state, pod, cluster, rows)
         if self._is_even and len(raw):
             if self._even_raw is None:
@@ -81,7 +78,7 @@ class ScoreColumn:
 
     def weigh(self, raw: Int64s, normalization: Hashable) -> Int64s:
         """Raw scores, normalised and weighted."""
-        plugin, weight, _, normalizer, _ = self.entry
+        plugin, weight, _, normalizer, *_ = self.entry
         if normalizer is not None:
             raw = normalizer.normalize(raw, normalization)
         return weighted(plugin, raw, weight)
@@ -123,8 +120,6 @@ _NOTHING: Final[Int64s] = np.zeros(0, np.int64)
 class _Feasible:
     """Feasible rows, found once for as long as none flips."""
 
-    __slots__ = ("_feasible", "_index", "is_any")
-
     def __init__(self, feasible: Bools) -> None:
         self._feasible = feasible
         self._index: Rows | slice | None = None
@@ -143,11 +138,7 @@ class ClassScores:
     some score is out of range (`score_range.py`)."""
 
     def __init__(
-        self,
-        pod: PreparedPod,
-        static_ok: Bools,
-        feasible: Bools,
-        states: RowStates | None = None,
+        self, pod: PreparedPod, static_ok: Bools, feasible: Bools, states: RowStates | None = None
     ) -> None:
         """Raises PreScoreError. The arrays are ClassFilters' own, read at each update."""
         self.pod = pod.info
@@ -250,12 +241,9 @@ class ClassScores:
         return total
 
     @property
-    def moving(self) -> list[ActiveScore]:
+    def moving(self) -> list[ScoringPlugin]:
         """The narrow plugins that rate a row otherwise after a placement."""
-        return [
-            *self._plain,
-            *(column.entry for column in self._narrow if column.is_moving),
-        ]
+        return [*self._plain, *(column.entry for column in self._narrow if column.is_moving)]
 
     @property
     def followers(self) -> list[tuple[Any, Any]]:

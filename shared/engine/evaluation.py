@@ -31,7 +31,7 @@ from shared.framework.follower import Follower
 from shared.framework.plugin_api import Crowding, Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates, plugin_error
-from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
+from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError, told_of
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import EDITED_BITS, MOVING_BITS
 from shared.framework.runtime.prepared_pod import (
@@ -44,6 +44,8 @@ EVALUATION_BYTES: Final = 8 << 10
 """About what an evaluation takes beside its arrays."""
 OUTDATED_MAX: Final = 64
 """So many times an evaluation is brought up to date without being asked why pods fit nowhere."""
+REFUSERS_MAX: Final = 256
+"""So many filters with texts of their own are kept, of which some may have nothing to say any more."""
 _PODS: Final = Reads.PODS.value
 
 
@@ -56,11 +58,6 @@ class Alike(NamedTuple):
 
 class Evaluation:
     """Of pods that are alike to a framework's plugins. Arrays have the table's capacity."""
-
-    __slots__ = ("_answers", "_cluster", "_dry_runs", "_filtered", "_follower", "_is_of_nodes",
-                 "_outdated", "_speaks_of_many", "_states", "_unheeded", "failure", "filters",
-                 "is_wide", "object_kinds", "pod", "scores",
-                 "stale_by")  # fmt: skip
 
     def __init__(
         self,
@@ -141,10 +138,15 @@ class Evaluation:
         if filtered is not None and not outdated:
             return filtered
         rows = _rows_within(outdated, filtered.rows) if filtered is not None else NO_ROWS
-        if filtered is None or len(rows) > len(filtered.rows) // 4:
+        if (
+            filtered is None
+            or len(rows) > len(filtered.rows) // 4
+            or len(filtered.refusers) > REFUSERS_MAX
+        ):
             filtered = filter_candidates(self.pod)
         else:
-            filtered = filtered.refreshed(run_filters_with_nominated(self.pod, rows))
+            asked_again = run_filters_with_nominated(self.pod, rows)
+            filtered = told_of(filtered.rows, (filtered, asked_again))
         outdated.clear()
         self._filtered = filtered
         return filtered
@@ -334,11 +336,7 @@ class Evaluations:
     used go first, but for one; the others when their class is retired (`forget`)."""
 
     def __init__(
-        self,
-        cluster: ClusterView,
-        row_bytes: int,
-        bytes_max: int,
-        states: RowStates | None = None,
+        self, cluster: ClusterView, row_bytes: int, bytes_max: int, states: RowStates | None = None
     ) -> None:
         """`row_bytes`: of an evaluation, of each row; `bytes_max`: about what all may take. `states`:
         evaluations are of all rows; without, of those that are asked about."""

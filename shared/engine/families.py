@@ -241,10 +241,10 @@ def _split(framework: Framework) -> FrameworkParts | None:
     for plugin in own.filters:
         if plugin.filter_depends.scope is not Scope.ROW or getattr(plugin, "may_fail", False):
             return None
-    for scorer, _ in own.scores:
-        if scorer.score_depends.scope is not Scope.ROW or hasattr(scorer, "normalize"):
+    for scorer, weight, *_ in own.scores:
+        if not weight or scorer.score_depends.scope is not Scope.ROW:
             return None
-        if getattr(scorer, "pre_score_depends", None) is not None:
+        if hasattr(scorer, "normalize") or getattr(scorer, "pre_score_depends", None) is not None:
             return None
     shared = _part(framework, ignores_requests=True)
     claims = _part(framework, ignores_requests=True, reads_claims=True)
@@ -255,7 +255,7 @@ def _split(framework: Framework) -> FrameworkParts | None:
     can_tell = (
         len(likeners) == len(readers)
         and room_filters is not None
-        and all(isinstance(plugin, ScoreKeeper) for plugin, _ in own.scores)
+        and all(isinstance(plugin, ScoreKeeper) for plugin, *_ in own.scores)
     )
     kinds = unfollowed_kinds(framework.pre_filters, framework.filters)
     return FrameworkParts(shared, own, room_filters, claims, likeners if can_tell else None, kinds)

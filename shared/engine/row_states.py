@@ -24,7 +24,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import ActiveScore
+from shared.framework.runtime.filter_outcomes import ScoringPlugin
 from shared.framework.runtime.prepared_pod import PreparedPod
 
 ROWS_A_STATE_MIN: Final = 2
@@ -92,7 +92,7 @@ class RowStates:
         """Which states pass these filters, for which it is enough to know the state."""
         return pod._replace(cluster=self.view).passing_of(indices, states)
 
-    def rated(self, entries: Sequence[ActiveScore], pod: PodInfo, rows: Rows) -> Int64s:
+    def rated(self, entries: Sequence[ScoringPlugin], pod: PodInfo, rows: Rows) -> Int64s:
         """What these plugins, none of which normalises, say of each row: weighted and added up."""
         by_state = [entry for entry in entries if self.can_answer(entry.plugin, pod)]
         if not by_state or not self.is_shared_by(len(rows)):
@@ -166,12 +166,7 @@ class RowStates:
         table.reserve_resources(len(nodes.requested))
         cluster = self._cluster
         self.view = ClusterView(
-            table,
-            cluster.objects,
-            PodTable(),
-            cluster.classes,
-            cluster.journal,
-            cluster.gates,
+            table, cluster.objects, PodTable(), cluster.classes, cluster.journal, cluster.gates
         )
         self._shape = self._shape_now()
         self._ids.clear()
@@ -215,10 +210,12 @@ class RowStates:
             column[first:end] = numbers
 
 
-def rated(entries: Sequence[ActiveScore], pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
+def rated(
+    entries: Sequence[ScoringPlugin], pod: PodInfo, cluster: ClusterView, rows: Rows
+) -> Int64s:
     """What these plugins, none of which normalises, say of each row: weighted and added up."""
     total: Int64s | None = None
-    for plugin, weight, state, _, _ in entries:
+    for plugin, weight, state, *_ in entries:
         score = weighted(plugin, plugin.score(state, pod, cluster, rows), weight)
         total = score if total is None else total + score
     return np.zeros(len(rows), np.int64) if total is None else total

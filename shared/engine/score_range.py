@@ -17,7 +17,7 @@ import numpy as np
 from shared.columns.schema import Int64s, Rows
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.plugin_api import ScorePlugin
-from shared.framework.runtime.filter_outcomes import ActiveScore
+from shared.framework.runtime.filter_outcomes import ScoringPlugin
 from shared.framework.runtime.prepared_pod import PreparedPod
 
 INVALID: Final = 1 << 56
@@ -39,7 +39,7 @@ def _are_within_range(scores: Int64s) -> bool:
     return bool(scores.min(initial=0) >= 0 and scores.max(initial=0) <= SCORE_MAX)
 
 
-def out_of_range(active: Sequence[ActiveScore], scores: Sequence[Int64s]) -> str:
+def out_of_range(active: Sequence[ScoringPlugin], scores: Sequence[Int64s]) -> str:
     """Upstream's words for the first score, of each plugin for the nodes that take the pod, that is
     out of range; empty where there is none."""
     for entry, of_plugin in zip(active, scores, strict=True):

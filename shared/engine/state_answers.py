@@ -34,16 +34,8 @@ plugins costs as much as hundreds of states more in it."""
 class StateAnswers:
     """Of one evaluation, as long as its filters and scores are the same objects. Arrays are by state."""
 
-    __slots__ = ("_by_row", "_by_state", "_cluster", "_is_known", "_is_possible", "_reads_rows",
-                 "_states_version", "filters", "fits", "one_more", "ratings", "scores",
-                 "states")  # fmt: skip
-
     def __init__(
-        self,
-        cluster: ClusterView,
-        states: RowStates,
-        filters: ClassFilters,
-        scores: ClassScores,
+        self, cluster: ClusterView, states: RowStates, filters: ClassFilters, scores: ClassScores
     ) -> None:
         self._cluster = cluster
         self.states = states

@@ -186,8 +186,7 @@ def whole_preempt_args(
     """ExtenderPreemptionArgs with the victims themselves; `pods` by uid."""
     whole = {
         node: _Victims(
-            [msgspec.Raw(pods[each.uid]) for each in on_node.pods or ()],
-            on_node.num_pdb_violations,
+            [msgspec.Raw(pods[each.uid]) for each in on_node.pods or ()], on_node.num_pdb_violations
         )
         for node, on_node in victims.items()
     }

@@ -23,9 +23,6 @@ UNREAD: Final = -1
 class Follower:
     """Of one view. Asks the logs that its owner needs; `note` says that all of them are taken in."""
 
-    __slots__ = ("_node", "_node_log", "_object_log", "_objects", "_pod_log", "_pod_row_log",
-                 "_pod_rows", "_pods", "_usage", "_usage_log")  # fmt: skip
-
     def __init__(self, cluster: ClusterView) -> None:
         self._usage_log, self._node_log = cluster.journal.usage, cluster.journal.node
         self._pod_log, self._pod_row_log = cluster.pod_log, cluster.journal.pods

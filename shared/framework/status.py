@@ -4,7 +4,6 @@ Codes and their meaning: staging/src/k8s.io/kube-scheduler/framework/interface.g
 """
 
 import enum
-from collections import Counter
 from collections.abc import Iterable
 from typing import NamedTuple
 
@@ -75,8 +74,6 @@ MORE_REASONS = "node(s) had further reasons"
 class ReasonBits:
     """The texts of a filter that finds its reasons node by node, each with its bit."""
 
-    __slots__ = ("_bits",)
-
     def __init__(self, texts: Iterable[str] = ()) -> None:
         self._bits: dict[str, int] = {}
         for text in texts:
@@ -112,11 +109,6 @@ class Verdicts(NamedTuple):
     def passes(self) -> Bools:
         passed: Bools = self.codes == 0
         return passed
-
-    def reason_counts(self) -> Counter[str]:
-        """How many nodes each reason applies to."""
-        told = {t: int(np.count_nonzero(self.reasons >> i & 1)) for i, t in enumerate(self.texts)}
-        return +Counter(told)
 
     def status(self, position: int, plugin: str) -> Status:
         """The verdict on the node at `position`, as kube-scheduler would return it."""

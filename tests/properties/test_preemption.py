@@ -165,7 +165,7 @@ class World:
         info = cache.classes.acquire(preemptor).info
         filtered = filter_candidates(prepared(FRAMEWORK, info, cache.view))
         row = cache.nodes.row_of(f"n{node}")
-        return int(filtered.codes()[filtered.rows.tolist().index(row)])
+        return int(filtered.codes[filtered.rows.tolist().index(row)])
 
     def violating(self, victims: list[int]) -> set[int]:
         left = list(self.allowed)
@@ -244,7 +244,7 @@ def test_candidates_are_those_of_the_slow_twin(
     filtered = filter_candidates(attempting)
     codes = {
         cache.nodes.name_of(row): code
-        for row, code in zip(filtered.rows.tolist(), filtered.codes().tolist(), strict=True)
+        for row, code in zip(filtered.rows.tolist(), filtered.codes.tolist(), strict=True)
     }
     assert codes == {f"n{i}": world.code(preemptor, i, frozenset()) for i in range(NODES)}
     if filtered.passes.any():

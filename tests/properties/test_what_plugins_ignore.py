@@ -33,7 +33,7 @@ def alone(plugin: Any) -> Framework:
     return Framework(
         [each for each in FRAMEWORK.pre_filters if each is plugin],
         [each for each in FRAMEWORK.filters if each is plugin],
-        [each for each in FRAMEWORK.scores if each.plugin is plugin],
+        [(each.plugin, each.weight) for each in FRAMEWORK.scores if each.plugin is plugin],
     )
 
 

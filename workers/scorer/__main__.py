@@ -56,10 +56,7 @@ def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:
     configuration = scoring_digest(config, gates) if isinstance(way, RemoteOwner) else ""
     instance = f"{name}-{os.getpid()}-{os.urandom(4).hex()}"
     tie_break = BY_NAME if start.plan.breaks_ties_by_name else BY_SEED
-    with (
-        caller or contextlib.nullcontext(),
-        ScorerSockets(way, instance) as sockets,
-    ):
+    with caller or contextlib.nullcontext(), ScorerSockets(way, instance) as sockets:
         is_stopped = watch_for_end(start.lifeline_fd, sockets.watch_fd)
         registry = InTreeRegistry(gates, samples_compatibly=options.compatible_sampling)
         loop = ScorerLoop(

@@ -231,7 +231,7 @@ def potential_nodes(attempt: FailedAttempt) -> Rows:
     if not status.is_success:
         return nodes.order if status.code is Code.UNSCHEDULABLE else nodes.order[:0]
     is_potential = np.zeros(nodes.capacity, np.bool_)
-    is_potential[filtered.rows[filtered.codes() == Code.UNSCHEDULABLE]] = True
+    is_potential[filtered.rows[filtered.codes == Code.UNSCHEDULABLE]] = True
     is_potential[attempt.refused] = True
     rows: Rows = nodes.order[is_potential[nodes.order]]
     return rows

@@ -268,11 +268,7 @@ class GroupCycle:
         return counts, None
 
     def _scores(
-        self,
-        task: PlacementTask,
-        topology: Topology,
-        counts: dict[int, Int64s],
-        successful: Rows,
+        self, task: PlacementTask, topology: Topology, counts: dict[int, Int64s], successful: Rows
     ) -> Int64s:
         """Of each domain, by so many pods of each class."""
         classes, view = self._replica.classes, self._replica.view

@@ -53,10 +53,7 @@ class KeptRows:
     """Of one cluster and some plugins."""
 
     def __init__(
-        self,
-        cluster: ClusterView,
-        filters: Sequence[RoomFilter],
-        scores: Sequence[_KeptScore],
+        self, cluster: ClusterView, filters: Sequence[RoomFilter], scores: Sequence[_KeptScore]
     ) -> None:
         self._cluster = cluster
         self._filters = filters
@@ -156,7 +153,7 @@ def kept_rows(cluster: ClusterView, parts: FrameworkParts) -> KeptRows | None:
     if parts.room_filters is None:
         return None
     scores: list[_KeptScore] = []
-    for plugin, weight in parts.own.scores:
+    for plugin, weight, *_ in parts.own.scores:
         if not isinstance(plugin, ScoreKeeper):
             return None
         keeper: ScoreKeeper = plugin

@@ -40,10 +40,7 @@ class LonePods:
     """Of one cluster; the families follow its journal."""
 
     def __init__(
-        self,
-        cluster: ClusterView,
-        frameworks: dict[str, Framework],
-        engine: Engine,
+        self, cluster: ClusterView, frameworks: dict[str, Framework], engine: Engine
     ) -> None:
         """`engine`: where pods are evaluated that are alike but for their claims."""
         self._cluster = cluster

@@ -9,6 +9,8 @@ from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
+import numpy as np
+
 from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.evaluation import Evaluation
@@ -16,6 +18,7 @@ from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
 from shared.framework.post_filter import PostFilterResult
 from shared.framework.runtime.diagnosis import FitError, reasons_of
+from shared.framework.runtime.filter_outcomes import told_of
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
 from workers.scorer.evaluator import post_filter
@@ -103,11 +106,13 @@ class RoomMaker:
         fit_error = evaluation.fit_error()
         filtered = None
         if refusals is not None:
-            filtered = evaluation.filtered().overruled(refusals.named)
+            found = evaluation.filtered()
+            # Their word counts, as if all nodes that they named had been looked at and had passed.
+            everywhere = np.union1d(found.rows, refusals.named).astype(np.intp)
+            filtered = told_of(everywhere, (found, told_of(refusals.named, ())))
             reasons = reasons_of(evaluation.pod, filtered, refusals.reasons.total())
             fit_error = fit_error._replace(
-                reasons=reasons + refusals.reasons,
-                plugins=fit_error.plugins | {EXTENDER},
+                reasons=reasons + refusals.reasons, plugins=fit_error.plugins | {EXTENDER}
             )
         has_search = evaluation.pod.framework.post_filters and self._replica.view.node_count
         if fit_error.error or not has_search:

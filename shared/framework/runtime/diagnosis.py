@@ -11,7 +11,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict, PreFilterOutcome
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import PreparedPod, run_filters_with_nominated
-from shared.framework.status import Code, Status
+from shared.framework.status import Code, Status, Verdicts
 
 
 class FitError(NamedTuple):
@@ -53,11 +53,12 @@ def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
         return _rejected_by_pre_filter(outcome, node_count)
     plugins = set(outcome.narrowed_by)
     pending: set[str] = set()
-    for item in filtered.verdicts:
-        name = pod.framework.filters[item.filter_index].NAME
-        if (item.verdicts.codes == Code.PENDING).any():
+    for number, refuser in enumerate(filtered.refusers):
+        name = pod.framework.filters[refuser.filter_index].NAME
+        codes = filtered.codes[filtered.refused_by == number]
+        if (codes == Code.PENDING).any():
             pending.add(name)
-        if (item.verdicts.codes > Code.ERROR).any():
+        if (codes > Code.ERROR).any():
             plugins.add(name)
     reasons = reasons_of(pod, filtered)
     error = _first_error(pod, filtered)
@@ -66,14 +67,12 @@ def diagnose(pod: PreparedPod, filtered: FilterOutcome) -> FitError:
 
 def reasons_of(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> Counter[str]:
     """How many nodes have which reason; extenders have told what they have against so many `others`."""
-    reasons: Counter[str] = Counter()
+    reasons = filtered.reason_counts()
     if pod.outcome.node_names is not None:
         left_out = pod.cluster.node_count - int((~filtered.passes).sum()) - others
         if left_out > 0:
             names = " ".join(pod.outcome.narrowed_by)
             reasons[f"node(s) didn't satisfy plugin(s) [{names}]"] += left_out
-    for item in filtered.verdicts:
-        reasons += item.verdicts.reason_counts()
     return reasons
 
 
@@ -84,24 +83,19 @@ def plugin_error(cluster: ClusterView, message: str) -> FitError:
 
 
 def node_verdicts(framework: Framework, filtered: FilterOutcome) -> list[NodeVerdict]:
-    """The status of each row that failed, by the first filter that failed it."""
-    found: list[NodeVerdict] = []
-    for index, seen, verdict in filtered.verdicts:
-        name = framework.filters[index].NAME
-        failed = (verdict.codes != 0).nonzero()[0].tolist()
-        found.extend(NodeVerdict(int(seen[p]), _told(verdict.status(p, name))) for p in failed)
-    return found
+    """The status of each row that failed."""
+    failed = filtered.codes.nonzero()[0].tolist()
+    return [NodeVerdict(filtered.rows.item(p), status_of(framework, filtered, p)) for p in failed]
 
 
-def filter_error(name: str, message: str) -> str:
-    """What a filter failed with, in upstream's words."""
-    return f'running "{name}" filter plugin: {message}'
-
-
-def _told(status: Status) -> Status:
+def status_of(framework: Framework, filtered: FilterOutcome, position: int) -> Status:
+    """Of a row that failed, by the first filter that failed it; an error in upstream's words."""
+    index, texts = filtered.refusers[filtered.refused_by.item(position)]
+    name = framework.filters[index].NAME
+    status = Verdicts(filtered.codes, filtered.reasons, texts).status(position, name)
     if status.code is not Code.ERROR:
         return status
-    return status._replace(reasons=(filter_error(status.plugin, status.message),))
+    return status._replace(reasons=(f'running "{name}" filter plugin: {status.message}',))
 
 
 def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitError:
@@ -119,14 +113,9 @@ def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitEr
 
 def _first_error(pod: PreparedPod, filtered: FilterOutcome) -> str:
     """Of the node whose name comes first, so that it does not matter in which order nodes were asked."""
-    name_of = pod.cluster.nodes.name_of
-    failed = [
-        (name_of(int(item.rows[at])), item, at)
-        for item in filtered.verdicts
-        for at in (item.verdicts.codes == Code.ERROR).nonzero()[0].tolist()
-    ]
+    failed = (filtered.codes == Code.ERROR).nonzero()[0].tolist()
     if not failed:
         return ""
-    _, item, at = min(failed, key=lambda one: one[0])
-    name = pod.framework.filters[item.filter_index].NAME
-    return filter_error(name, item.verdicts.status(at, name).message)
+    name_of = pod.cluster.nodes.name_of
+    first = min(failed, key=lambda position: name_of(filtered.rows.item(position)))
+    return status_of(pod.framework, filtered, first).message

@@ -3,14 +3,22 @@
 Apart from the run of the extension points (`framework.py`), since those who look at results run nothing.
 """
 
-from typing import Any, NamedTuple, Self
+from collections import Counter
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.errors import OperationalError
-from shared.framework.plugin_api import NormalizeScorePlugin, Reads, ScorePlugin, UpdatableScore
-from shared.framework.status import Codes, Status, Verdicts
+from shared.framework.plugin_api import (
+    NormalizeScorePlugin,
+    PreScorePlugin,
+    Reads,
+    ScorePlugin,
+    UpdatableScore,
+)
+from shared.framework.status import Codes, Status
 
 
 class PreFilterOutcome(NamedTuple):
@@ -29,74 +37,58 @@ class PreFilterOutcome(NamedTuple):
     """The plugins that will not change their mind about this pod, whatever happens."""
 
 
-class FilterVerdicts(NamedTuple):
-    """What one filter said; it may have been asked several times, about different rows."""
+class Refuser(NamedTuple):
+    """A filter that had something against some row, and the texts that bits of `reasons` stand for."""
 
     filter_index: int
-    rows: Rows
-    verdicts: Verdicts
-
-    def kept(self, is_kept: Bools) -> Self:
-        """Of these of its rows."""
-        if is_kept.all():
-            return self
-        codes, reasons, texts = self.verdicts
-        verdicts = Verdicts(codes[is_kept], reasons[is_kept], texts)
-        return self._replace(rows=self.rows[is_kept], verdicts=verdicts)
+    texts: tuple[str, ...]
 
 
 class FilterOutcome(NamedTuple):
-    """What Filter said of `rows`; arrays of shape (n,)."""
+    """What Filter said of `rows`, which are distinct; arrays of shape (n,)."""
 
     rows: Rows
-    failed_by: Int64s
-    """Index into the framework's filters of the first one that failed; -1 where all passed."""
-    verdicts: list[FilterVerdicts]
-    """Of the filters that had something against some row, in the order in which they ran."""
+    refused_by: Int64s
+    """Index into `refusers` of the first one that failed; -1 where all passed."""
+    codes: Codes
+    """`Code` of that; 0 where all passed."""
+    reasons: Int64s
+    """As of `Verdicts`, in its texts."""
+    refusers: tuple[Refuser, ...]
 
     @property
     def passes(self) -> Bools:
-        passed: Bools = self.failed_by < 0
+        passed: Bools = self.codes == 0
         return passed
 
-    def overruled(self, rows: Rows) -> "FilterOutcome":
-        """The same, as if these rows had been asked about as well and had all passed."""
-        everywhere = np.union1d(self.rows, rows).astype(np.intp)
-        failed_by = np.full(len(everywhere), -1, np.int64)
-        failed_by[np.searchsorted(everywhere, self.rows)] = self.failed_by
-        failed_by[np.isin(everywhere, rows)] = -1
-        verdicts = [each.kept(~np.isin(each.rows, rows)) for each in self.verdicts]
-        return FilterOutcome(everywhere, failed_by, verdicts)
+    @property
+    def failed_by(self) -> Int64s:
+        """Index into the framework's filters of the first one that failed; -1 where all passed."""
+        return np.array([*(each.filter_index for each in self.refusers), -1])[self.refused_by]
 
-    def refreshed(self, new: "FilterOutcome") -> "FilterOutcome":
-        """The same, in which `new` says of its own rows what holds now; these are some of ours, which
-        ascend. Verdicts that let a row pass are left out."""
-        is_new = np.zeros(int(self.rows.max(initial=0)) + 1, np.bool_)
-        is_new[new.rows] = True
-        failed_by = self.failed_by.copy()
-        failed_by[np.searchsorted(self.rows, new.rows)] = new.failed_by
-        alike: dict[tuple[int, tuple[str, ...]], list[FilterVerdicts]] = {}
-        for verdicts, are_old in ((self.verdicts, True), (new.verdicts, False)):
-            for each in verdicts:
-                is_kept = each.verdicts.codes != 0
-                if are_old:
-                    is_kept &= ~is_new[each.rows]
-                if is_kept.any():
-                    same = alike.setdefault((each.filter_index, each.verdicts.texts), [])
-                    same.append(each.kept(is_kept))
-        merged = [_merged(same) for same in alike.values()]
-        merged.sort(key=lambda each: each.filter_index)
-        return FilterOutcome(self.rows, failed_by, merged)
+    def reason_counts(self) -> Counter[str]:
+        """How many rows each reason applies to."""
+        counts: Counter[str] = Counter()
+        for number, (_, texts) in enumerate(self.refusers):
+            told = self.reasons[self.refused_by == number]
+            for bit, text in enumerate(texts):
+                counts[text] += int(np.count_nonzero(told >> bit & 1))
+        return +counts
 
-    def codes(self) -> Codes:
-        """`Code` of the first filter that failed for each row, shape (n,); 0 where all passed."""
-        codes = np.zeros(len(self.rows), np.uint8)
-        at = np.full(int(self.rows.max(initial=0)) + 1, 0, np.intp)
-        at[self.rows] = np.arange(len(self.rows))
-        for _, seen, verdict in self.verdicts:
-            failed = verdict.codes != 0
-            codes[at[seen[failed]]] = verdict.codes[failed]
-        return codes
+
+def told_of(rows: Rows, parts: Iterable[FilterOutcome]) -> FilterOutcome:
+    """What the parts say of some of the rows each; a later one prevails, and who is in none passes."""
+    place = np.zeros(int(rows.max(initial=0)) + 1, np.intp)
+    place[rows] = np.arange(len(rows))
+    refused_by = np.full(len(rows), -1, np.int64)
+    codes, reasons = np.zeros(len(rows), np.uint8), np.zeros(len(rows), np.int64)
+    refusers: dict[Refuser, int] = {}
+    for part in parts:
+        places = place[part.rows]
+        numbers = [refusers.setdefault(each, len(refusers)) for each in part.refusers]
+        refused_by[places] = np.array([*numbers, -1])[part.refused_by]
+        codes[places], reasons[places] = part.codes, part.reasons
+    return FilterOutcome(rows, refused_by, codes, reasons, tuple(refusers))
 
 
 class NodeVerdict(NamedTuple):
@@ -106,22 +98,25 @@ class NodeVerdict(NamedTuple):
     status: Status
 
 
-class ActiveScore(NamedTuple):
-    """A score plugin that PreScore did not skip."""
+class ScoringPlugin(NamedTuple):
+    """A score plugin, and the same again for each other thing that it can do."""
 
     plugin: ScorePlugin
     weight: int
+    """0: it takes part in PreScore alone."""
     state: Any
+    """What its PreScore said of the pod."""
     normalizer: NormalizeScorePlugin | None
-    """The same plugin, if it normalises."""
     follower: UpdatableScore | None
-    """The same, if it can bring its state up to date."""
+    """If it can bring its state up to date."""
+    pre_scorer: PreScorePlugin | None
 
 
 class PreparedScores(NamedTuple):
     """What PreScore said of a pod."""
 
-    active: list[ActiveScore]
+    active: list[ScoringPlugin]
+    """Those that did not skip it, with their state."""
     skipped_updatable: list[tuple[UpdatableScore, Any]]
     """Plugins that have no say and may come to have one, with their state."""
     stale_by: Reads
@@ -135,16 +130,3 @@ class PreScoreError(OperationalError):
 
     def __init__(self, plugin: str, status: Status) -> None:
         super().__init__(f'running PreScore plugin "{plugin}": {status.message}')
-
-
-def _merged(same: list[FilterVerdicts]) -> FilterVerdicts:
-    """Verdicts of one filter with the same texts, as one."""
-    if len(same) == 1:
-        return same[0]
-    verdicts = Verdicts(
-        np.concatenate([each.verdicts.codes for each in same]),
-        np.concatenate([each.verdicts.reasons for each in same]),
-        same[0].verdicts.texts,
-    )
-    rows = np.concatenate([each.rows for each in same])
-    return FilterVerdicts(same[0].filter_index, rows, verdicts)

@@ -7,7 +7,7 @@ pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
 from collections.abc import Callable, Sequence
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 
@@ -20,35 +20,28 @@ from shared.framework.plugin_api import (
     FilterWithoutPods,
     PlacementScorePlugin,
     PreFilterPlugin,
+    PreScoreResult,
+    Reads,
     ScorePlugin,
     UpdatableFilter,
     UpdatableScore,
 )
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.filter_outcomes import (
-    ActiveScore,
     PreFilterOutcome,
     PreparedScores,
     PreScoreError,
+    ScoringPlugin,
 )
 from shared.framework.runtime.node_sample import sampling_of
-from shared.framework.runtime.plans import (
-    FilterPlan,
-    ScorePlan,
-    as_scoring_plugin,
-    filter_plan,
-    score_plan,
-)
+from shared.framework.runtime.plans import FilterPlan, as_scoring_plugin, filter_plan, score_plan
 from shared.framework.runtime.pod_weight import is_too_much
 from shared.framework.status import SUCCESS, Code, Status, unresolvable
 
 PLANS_MAX: Final = 1024
 """So many plans are kept; more are made anew."""
-
-
-class ScoreEntry(NamedTuple):
-    plugin: ScorePlugin
-    weight: int
+_NO_PRE_SCORE: Final = PreScoreResult()
+"""As of a plugin without one."""
 
 
 class Framework:
@@ -58,7 +51,7 @@ class Framework:
         self,
         pre_filters: Sequence[PreFilterPlugin],
         filters: Sequence[FilterPlugin],
-        scores: Sequence[ScoreEntry],
+        scores: Sequence[tuple[ScorePlugin, int]],
         post_filters: Sequence[Any] = (),
         percentage_of_nodes_to_score: int | None = None,
         *,
@@ -69,13 +62,13 @@ class Framework:
         """None: all nodes are scored."""
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
-        self.scores = tuple(scores)
+        self.scores = [as_scoring_plugin(plugin, weight) for plugin, weight in scores]
+        """Each with its PreScore."""
         self.placement_scores = tuple(placement_scores)
         """With their weights. See `workers/scorer/group_cycle.py`, which runs them."""
         self.post_filters = tuple(post_filters)
         """See `post_filter.py`, which runs them."""
-        # Looked up once: asking a Protocol what an object can do takes several microseconds.
-        self._scorers = [as_scoring_plugin(plugin, weight) for plugin, weight in self.scores]
+        # Looked up once, as what scores can do: to ask a Protocol takes several microseconds.
         self._updatable_filters = [
             plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
         ]
@@ -86,7 +79,7 @@ class Framework:
             if isinstance(plugin, FilterWithoutPods)
         }
         self._filter_plans: dict[tuple[tuple[str, ...], frozenset[str], int], FilterPlan] = {}
-        self._score_plans: dict[tuple[bool, ...], ScorePlan] = {}
+        self._score_plans: dict[tuple[bool, ...], tuple[Reads, frozenset[str] | None]] = {}
 
     @property
     def fails_by_class(self) -> bool:
@@ -98,7 +91,7 @@ class Framework:
         return Framework(
             [plugin for plugin in self.pre_filters if belongs(plugin)],
             [plugin for plugin in self.filters if belongs(plugin)],
-            [entry for entry in self.scores if belongs(entry.plugin)],
+            [(entry.plugin, entry.weight) for entry in self.scores if belongs(entry.plugin)],
         )
 
     # PreFilter and Filter ----------------------------------------------------------------
@@ -177,37 +170,34 @@ class Framework:
 
     def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
         """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""
-        active: list[ActiveScore] = []
+        active: list[ScoringPlugin] = []
         skipped: list[tuple[UpdatableScore, Any]] = []
         are_final: list[bool] = []
-        for plugin, weight, pre_scorer, normalizer, updatable in self._scorers:
-            state = None
-            if pre_scorer is not None:
-                result = pre_scorer.pre_score(pod, cluster, feasible)
-                state = result.state
-                are_final.append(result.is_final)
-                if result.status.code is Code.SKIP:
-                    if updatable is not None and not result.is_final:
-                        skipped.append((updatable, state))
-                    continue
-                if not result.status.is_success:
-                    raise PreScoreError(plugin.NAME, result.status)
-            else:
-                are_final.append(False)
-            active.append(ActiveScore(plugin, weight, state, normalizer, updatable))
+        for scorer in self.scores:
+            result = _NO_PRE_SCORE
+            if scorer.pre_scorer is not None:
+                result = scorer.pre_scorer.pre_score(pod, cluster, feasible)
+            are_final.append(result.is_final)
+            if result.status.code is Code.SKIP:
+                if scorer.follower is not None and not result.is_final:
+                    skipped.append((scorer.follower, result.state))
+            elif not result.status.is_success:
+                raise PreScoreError(scorer.plugin.NAME, result.status)
+            elif scorer.weight:
+                active.append(scorer._replace(state=result.state))
         key = tuple(are_final)
         if key not in self._score_plans:
-            self._score_plans[key] = score_plan(self._scorers, key)
+            self._score_plans[key] = score_plan(self.scores, key)
         return PreparedScores(active, skipped, *self._score_plans[key])
 
     def run_scores(
-        self, pod: PodInfo, cluster: ClusterView, active: Sequence[ActiveScore], rows: Rows
+        self, pod: PodInfo, cluster: ClusterView, active: Sequence[ScoringPlugin], rows: Rows
     ) -> tuple[list[Int64s], list[Int64s], Int64s]:
         """Raw scores, normalised scores (one array of shape (n,) a plugin), and weighted totals."""
         raws: list[Int64s] = []
         normalized: list[Int64s] = []
         total = np.zeros(len(rows), np.int64)
-        for plugin, weight, state, normalizer, _ in active:
+        for plugin, weight, state, normalizer, *_ in active:
             raw = plugin.score(state, pod, cluster, rows)
             score = raw
             if normalizer is not None:

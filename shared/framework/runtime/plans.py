@@ -10,6 +10,7 @@ from itertools import takewhile
 from typing import Final, NamedTuple
 
 from shared.framework.plugin_api import (
+    ON_NODE,
     CrowdingFilter,
     Dependence,
     FilterPlugin,
@@ -24,7 +25,7 @@ from shared.framework.plugin_api import (
     UpdatableFilter,
     UpdatableScore,
 )
-from shared.framework.runtime.filter_outcomes import PreFilterOutcome
+from shared.framework.runtime.filter_outcomes import PreFilterOutcome, ScoringPlugin
 from shared.framework.status import SUCCESS, Code
 
 MOVING: Final = Reads.USAGE | Reads.PODS
@@ -155,43 +156,33 @@ def _object_readers(
     ]
 
 
-class ScoringPlugin(NamedTuple):
-    """A score plugin, and the same again for each other thing that it can do."""
-
-    plugin: ScorePlugin
-    weight: int
-    pre_scorer: PreScorePlugin | None
-    normalizer: NormalizeScorePlugin | None
-    updatable: UpdatableScore | None
-
-
 def as_scoring_plugin(plugin: ScorePlugin, weight: int) -> ScoringPlugin:
     """The plugin, asked what it can do."""
     return ScoringPlugin(
         plugin,
         weight,
-        plugin if isinstance(plugin, PreScorePlugin) else None,
+        None,
         plugin if isinstance(plugin, NormalizeScorePlugin) else None,
-        plugin if isinstance(plugin, UpdatableScore) else None,
+        plugin if weight and isinstance(plugin, UpdatableScore) else None,
+        plugin if isinstance(plugin, PreScorePlugin) else None,
     )
 
 
-ScorePlan = tuple[Reads, frozenset[str] | None]
-"""`stale_by` and `object_kinds` of `PreparedScores`."""
-
-
-def score_plan(scorers: Sequence[ScoringPlugin], are_final: Sequence[bool]) -> ScorePlan:
-    """`are_final`: whether the PreScore of each was."""
+def score_plan(
+    scorers: Sequence[ScoringPlugin], are_final: Sequence[bool]
+) -> tuple[Reads, frozenset[str] | None]:
+    """`stale_by` and `object_kinds` of `PreparedScores`, by whether the PreScore of each was final."""
     stale_by = Reads(0)
     readers: list[ScorePlugin] = []
     for scorer, is_final in zip(scorers, are_final, strict=True):
         plugin, pre_scorer = scorer.plugin, scorer.pre_scorer
         depends = None if pre_scorer is None else pre_scorer.pre_score_depends
-        if scorer.updatable is None:
-            stale_by |= _wide_reads(plugin.score_depends)
+        score_depends = plugin.score_depends if scorer.weight else ON_NODE
+        if scorer.follower is None:
+            stale_by |= _wide_reads(score_depends)
             if depends is not None and not is_final:
                 stale_by |= depends.reads
-        is_reader = any(_reads(each, Reads.OBJECTS) for each in (plugin.score_depends, depends))
+        is_reader = any(_reads(each, Reads.OBJECTS) for each in (score_depends, depends))
         if is_reader and not is_final:
             readers.append(plugin)
     return stale_by, _kinds_read(readers)

@@ -20,11 +20,16 @@ from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, GonePods, PreFilterPlugin, UpdatableFilter
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import FilterOutcome, FilterVerdicts, PreFilterOutcome
+from shared.framework.runtime.filter_outcomes import (
+    FilterOutcome,
+    PreFilterOutcome,
+    Refuser,
+    told_of,
+)
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import FilterPlan
 from shared.framework.runtime.what_if import WhatIf
-from shared.framework.status import SUCCESS, Code, ReasonBits, Verdicts
+from shared.framework.status import SUCCESS, Code, ReasonBits
 
 
 class PreparedPod(NamedTuple):
@@ -80,8 +85,9 @@ class PreparedPod(NamedTuple):
         framework, info, cluster, outcome, _, among = self
         if not outcome.status.is_success:
             return self._all_failed(rows)
-        failed_by = np.full(len(rows), -1, np.int64)
-        verdicts: list[FilterVerdicts] = []
+        refused_by = np.full(len(rows), -1, np.int64)
+        codes, reasons = np.zeros(len(rows), np.uint8), np.zeros(len(rows), np.int64)
+        refusers: list[Refuser] = []
         left = np.arange(len(rows))
         for index in self.plan.active:
             if not len(left):
@@ -98,10 +104,12 @@ class PreparedPod(NamedTuple):
             passes = verdict.passes
             if passes.all():
                 continue
-            verdicts.append(FilterVerdicts(index, seen, verdict))
-            failed_by[left[~passes]] = index
+            failed = left[~passes]
+            refused_by[failed] = len(refusers)
+            codes[failed], reasons[failed] = verdict.codes[~passes], verdict.reasons[~passes]
+            refusers.append(Refuser(index, verdict.texts))
             left = left[passes]
-        return FilterOutcome(rows, failed_by, verdicts)
+        return FilterOutcome(rows, refused_by, codes, reasons, tuple(refusers))
 
     def _all_failed(self, rows: Rows) -> FilterOutcome:
         """As if the plugin whose PreFilter rejected the pod had rejected it on each row; the first one
@@ -110,11 +118,14 @@ class PreparedPod(NamedTuple):
         status, count = self.outcome.status, len(rows)
         names = [plugin.NAME for plugin in self.framework.filters]
         index = names.index(status.plugin) if status.plugin in names else 0
-        codes = np.full(count, int(status.code), np.uint8)
-        told = ReasonBits(status.reasons)
-        reasons = np.full(count, (1 << len(told.texts)) - 1, np.int64)
-        verdict = FilterVerdicts(index, rows, Verdicts(codes, reasons, told.texts))
-        return FilterOutcome(rows, np.full(count, index, np.int64), [verdict])
+        texts = ReasonBits(status.reasons).texts
+        return FilterOutcome(
+            rows,
+            np.zeros(count, np.int64),
+            np.full(count, int(status.code), np.uint8),
+            np.full(count, (1 << len(texts)) - 1, np.int64),
+            (Refuser(index, texts),),
+        )
 
     def passing_of(self, indices: Sequence[int], rows: Rows) -> Bools:
         """Which rows pass these filters, shape (n,), without regard to nominated pods."""
@@ -204,14 +215,7 @@ def run_filters_with_nominated(
     unmarked = _as_of_now(pod, extensions).run_filters(rows[~is_marked])
     with_them = _run_as_if_there(pod, rows[is_marked], slots, extensions)
     without = _as_of_now(pod, extensions).run_filters(with_them.rows[with_them.passes])
-    failed_by = np.full(len(rows), -1, np.int64)
-    failed_by[~is_marked] = unmarked.failed_by
-    marked_failed_by = with_them.failed_by.copy()
-    marked_failed_by[with_them.passes] = without.failed_by
-    failed_by[is_marked] = marked_failed_by
-    verdicts = [*unmarked.verdicts, *with_them.verdicts, *without.verdicts]
-    verdicts.sort(key=lambda item: item.filter_index)
-    return FilterOutcome(rows, failed_by, verdicts)
+    return told_of(rows, (unmarked, with_them, without))
 
 
 def counting_own_node(pod: PreparedPod) -> PreparedPod:
@@ -226,14 +230,13 @@ def counting_own_node(pod: PreparedPod) -> PreparedPod:
         return pod
     asked = run_filters_with_nominated(pod, np.array([row], np.intp))
     failed_by = int(asked.failed_by[0])
-    if failed_by < 0 or asked.codes()[0] == Code.ERROR:
+    if failed_by < 0 or asked.codes[0] == Code.ERROR:
         return pod
     narrowed_by = set(outcome.narrowed_by)
-    if asked.codes()[0] != Code.PENDING:
+    if asked.codes[0] != Code.PENDING:
         narrowed_by.add(pod.framework.filters[failed_by].NAME)
     outcome = outcome._replace(
-        node_names=outcome.node_names | {nodes.name_of(row)},
-        narrowed_by=tuple(sorted(narrowed_by)),
+        node_names=outcome.node_names | {nodes.name_of(row)}, narrowed_by=tuple(sorted(narrowed_by))
     )
     return pod._replace(outcome=outcome)
 
@@ -266,17 +269,14 @@ def _run_as_if_there(
             what_if.put_on(nominations.class_id[slots], nominations.node_row[slots])
             return pod.run_filters(rows)
     extensions = extensions or PreFilterExtensions(pod)
-    failed_by = np.full(len(rows), -1, np.int64)
-    verdicts: list[FilterVerdicts] = []
+    parts: list[FilterOutcome] = []
     for position in range(len(rows)):
         row = rows[position : position + 1]
         on_row = slots[nominations.node_row[slots] == row[0]]
         with WhatIf(cluster, row, with_pods=True, on_change=extensions.add_and_remove) as what_if:
             what_if.put_on(nominations.class_id[on_row], nominations.node_row[on_row])
-            alone = _as_of_now(pod, extensions).run_filters(row)
-        failed_by[position] = alone.failed_by[0]
-        verdicts += alone.verdicts
-    return FilterOutcome(rows, failed_by, verdicts)
+            parts.append(_as_of_now(pod, extensions).run_filters(row))
+    return told_of(rows, parts)
 
 
 def _as_of_now(pod: PreparedPod, extensions: PreFilterExtensions | None) -> PreparedPod:

@@ -10,13 +10,9 @@ of `score` has its PreScore run whatever `preScore` says: it does not score with
 from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from importlib import metadata
-from typing import Any, ClassVar, NamedTuple
+from typing import NamedTuple
 
-import numpy as np
-
-from shared.columns.schema import Int64s, Rows
 from shared.errors import ConfigurationError
-from shared.framework.cluster_view import ClusterView
 from shared.framework.out_of_tree import (
     ENTRY_POINT_GROUP,
     Args,
@@ -26,10 +22,8 @@ from shared.framework.out_of_tree import (
     plugin_entry_points,
     source_of,
 )
-from shared.framework.plugin_api import ON_NODE, Dependence, PreScorePlugin, PreScoreResult
-from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations, registrations_of
-from shared.framework.runtime.framework import Framework, ScoreEntry
+from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.profiles import (
     EXTENSION_POINTS,
     METHODS,
@@ -40,7 +34,6 @@ from shared.framework.runtime.profiles import (
     merged_with_default,
     weights,
 )
-from shared.framework.status import SKIP
 
 
 class BuiltProfile(NamedTuple):
@@ -238,41 +231,15 @@ def _pre_filters(plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[Plugin]:
 
 def _score_entries(
     plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
-) -> list[ScoreEntry]:
-    """The plugins of score, each with its PreScore, after those that take part in preScore alone; of
-    such as could score, those whose PreScore may refuse the pod."""
+) -> list[tuple[Plugin, int]]:
+    """The plugins of score, after those that take part in preScore alone (weight 0); of such as could
+    score, those whose PreScore may refuse the pod."""
     scores = plugins_at["score"]
     alone = [
-        plugin
+        (plugin, 0)
         for plugin in plugins_at["preScore"]
         if hasattr(plugin, "pre_score")
         and plugin not in scores
         and getattr(plugin, "refuses_in_pre_score", not hasattr(plugin, "score"))
     ]
-    entries = [ScoreEntry(PreScoreAlone(plugin), 0) for plugin in alone]
-    return entries + [ScoreEntry(plugin, weights[plugin.NAME]) for plugin in scores]
-
-
-class PreScoreAlone:
-    """Passes PreScore on; never scores."""
-
-    NAME: ClassVar[str]
-    ignores_requests: ClassVar[bool]
-    pre_score_depends: ClassVar[Dependence | None]
-    score_depends: ClassVar[Dependence] = ON_NODE
-
-    def __init__(self, plugin: PreScorePlugin) -> None:
-        # Each wrapper has its plugin's.
-        vars(self).update(
-            NAME=plugin.NAME,
-            ignores_requests=getattr(plugin, "ignores_requests", False),
-            pre_score_depends=plugin.pre_score_depends,
-        )
-        self._plugin = plugin
-
-    def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
-        result = self._plugin.pre_score(pod, cluster, feasible)
-        return result._replace(status=SKIP) if result.status.is_success else result
-
-    def score(self, *asked: Any) -> Int64s:
-        return np.zeros(len(asked[-1]), np.int64)
+    return alone + [(plugin, weights[plugin.NAME]) for plugin in scores]

@@ -266,15 +266,12 @@ class DynamicResources(DefaultNormalizeScore):
 
     def _deallocatable(self, attempt: FailedAttempt, state: DeviceClaims) -> ResourceClaim | None:
         """The first claim that some node was refused for and that nobody else uses."""
-        filters = attempt.pod.framework.filters
-        for item in attempt.filtered.verdicts:
-            if filters[item.filter_index].NAME != self.NAME:
+        filters, filtered = attempt.pod.framework.filters, attempt.filtered
+        for number, (index, texts) in enumerate(filtered.refusers):
+            if filters[index].NAME != self.NAME or NOT_AVAILABLE not in texts:
                 continue
-            verdicts = item.verdicts
-            if NOT_AVAILABLE not in verdicts.texts:
-                continue
-            bit = verdicts.texts.index(NOT_AVAILABLE)
-            rows = item.rows[(verdicts.reasons >> bit & 1).astype(np.bool_)]
+            is_told = filtered.reasons >> texts.index(NOT_AVAILABLE) & 1 == 1
+            rows = filtered.rows[is_told & (filtered.refused_by == number)]
             uid = _uid(attempt.pod.info)
             for claim, terms in state.available:
                 if (

@@ -99,5 +99,5 @@ def _code_of(row: int, attempt: FailedAttempt) -> int:
         return status.code
     if row in attempt.refused:
         return Code.UNSCHEDULABLE
-    code = filtered.codes()[filtered.rows == row]
+    code = filtered.codes[filtered.rows == row]
     return int(code[0]) if code.any() else Code.UNSCHEDULABLE_AND_UNRESOLVABLE

@@ -22,7 +22,7 @@ import numpy as np
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.plugin_api import GonePods
 from shared.framework.post_filter import Candidates
-from shared.framework.runtime.diagnosis import filter_error, node_verdicts
+from shared.framework.runtime.diagnosis import node_verdicts, status_of
 from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import (
@@ -57,15 +57,13 @@ class FailedNodes:
 
     def add(self, framework: Framework, filtered: FilterOutcome) -> None:
         """Nodes that the pod does not fit even without the others."""
-        if not filtered.verdicts:
+        if filtered.passes.all():
             return
         self._parts.append(lambda: node_verdicts(framework, filtered))
-        for index, _, verdicts in filtered.verdicts:
-            self.count += int(np.count_nonzero(verdicts.codes))
-            self.reasons += verdicts.reason_counts()
-            for at in (verdicts.codes == Code.ERROR).nonzero()[0].tolist():
-                name = framework.filters[index].NAME
-                self.errors.append(filter_error(name, verdicts.status(at, name).message))
+        self.count += int(np.count_nonzero(filtered.codes))
+        self.reasons += filtered.reason_counts()
+        failed = (filtered.codes == Code.ERROR).nonzero()[0].tolist()
+        self.errors += [status_of(framework, filtered, at).message for at in failed]
 
     def add_alike(self, rows: Rows, status: Status) -> None:
         """Nodes that have the same against the pod."""

@@ -10,7 +10,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, NormalizeScorePlugin
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.framework import Framework, ScoreEntry
+from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -21,7 +21,7 @@ PROFILE: Final = "default-scheduler"
 DEFAULT: Final = InTreeRegistry(entry_points=()).build(ProfileConfig()).framework
 DECLARED: Final[list[NormalizeScorePlugin]] = [
     plugin
-    for plugin, _ in DEFAULT.scores
+    for plugin, *_ in DEFAULT.scores
     if isinstance(plugin, NormalizeScorePlugin) and getattr(plugin, "normalizes_by_extremes", False)
 ]
 
@@ -68,7 +68,7 @@ class World:
         self.totals(self.engine)
 
     def engine_with(self, plugin: ByPodLimit) -> Engine:
-        scores = [ScoreEntry(plugin, 1)]
+        scores = [(plugin, 1)]
         framework = Framework(DEFAULT.pre_filters, DEFAULT.filters, scores)
         return Engine(self.cache.view, {PROFILE: framework})
 

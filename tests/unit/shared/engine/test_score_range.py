@@ -13,7 +13,7 @@ from shared.engine.score_range import INVALID, weighted
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, ON_USAGE, Dependence
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.framework import Framework, ScoreEntry
+from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -78,11 +78,11 @@ class Doubled(ByLabel):
 
 def framework_with(*plugins: Any, percentage: int | None = None, weight: int = 1) -> Framework:
     """The default profile's filters and scores, and these scores first."""
-    entries = [ScoreEntry(plugin, weight) for plugin in plugins]
+    entries = [(plugin, weight) for plugin in plugins]
     return Framework(
         DEFAULT.pre_filters,
         DEFAULT.filters,
-        [*entries, *DEFAULT.scores],
+        [*entries, *((entry.plugin, entry.weight) for entry in DEFAULT.scores)],
         percentage_of_nodes_to_score=percentage,
     )
 

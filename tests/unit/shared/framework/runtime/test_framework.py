@@ -9,8 +9,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates
-from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError
-from shared.framework.runtime.framework import Framework, ScoreEntry
+from shared.framework.runtime.filter_outcomes import PreScoreError, told_of
+from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code, Status, Verdicts
 from tests.support.builders import make_node
@@ -94,7 +94,7 @@ def test_a_plugin_may_have_any_number_of_reasons_against_all_nodes() -> None:
     framework = Framework([Chatty()], [], [])
     view, pod = cluster_of([make_node("n0")]).view, pod_with({})
     found = prepared(framework, pod, view).run_filters(rows_of(0))
-    reasons = found.verdicts[0].verdicts.status(0, "Chatty").reasons
+    reasons = Verdicts(found.codes, found.reasons, found.refusers[0].texts).status(0, "").reasons
     assert reasons[0] == "because of 0"
     assert reasons[REASONS_MAX - 1 :] == (MORE_REASONS,)
 
@@ -105,11 +105,10 @@ def test_of_two_nodes_with_an_error_the_first_by_name_is_told(asked: tuple[int, 
     framework = Framework([], [FailingFilter()], [])
     pod = prepared(framework, pod_with({}), cluster_of([make_node("n0"), make_node("n1")]).view)
     apart = [run_filters_with_nominated(pod, rows_of(row)) for row in asked]
-    failed_by = np.concatenate([each.failed_by for each in apart])
-    outcome = FilterOutcome(
-        rows_of(*asked), failed_by, [v for each in apart for v in each.verdicts]
+    assert (
+        diagnose(pod, told_of(rows_of(*asked), apart)).error
+        == 'running "Breaks" filter plugin: on n0'
     )
-    assert diagnose(pod, outcome).error == 'running "Breaks" filter plugin: on n0'
 
 
 class FailingFilter:
@@ -135,6 +134,6 @@ class Failing:
 
 
 def test_a_pod_that_cannot_be_rated_is_an_error_with_the_plugins_name() -> None:
-    framework = Framework([], [], [ScoreEntry(Failing(), 1)])
+    framework = Framework([], [], [(Failing(), 1)])
     with pytest.raises(PreScoreError, match='running PreScore plugin "Failing": odd term'):
         framework.prepare_scores(pod_with({}), cluster_of([]).view, rows_of())

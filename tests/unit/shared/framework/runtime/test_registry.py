@@ -345,7 +345,7 @@ def test_a_plugin_of_pre_score_alone_is_asked_and_never_scores(
 
 def test_what_could_score_and_does_not_is_asked_only_where_it_may_refuse_the_pod() -> None:
     framework = build(score=PluginSet(disabled=["NodeAffinity", "PodTopologySpread"])).framework
-    others = [plugin.NAME for plugin, weight in framework.scores if not weight]
+    others = [plugin.NAME for plugin, weight, *_ in framework.scores if not weight]
     assert others == ["NodeAffinity"]
     wish = {"key": "size", "operator": "Gt", "values": ["large"]}
     affinity = {"preferredDuringSchedulingIgnoredDuringExecution": [
