@@ -18,7 +18,7 @@ from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
 from bench.conformance.scenario import Scenario
 from shared.engine import class_filters, row_states
-from workers.scorer import evaluator, kept_rows
+from workers.scorer import evaluator, lone_pods
 
 Json = dict[str, Any]
 
@@ -42,7 +42,7 @@ class Found(NamedTuple):
 
 
 FROM_SIZE: Final[tuple[tuple[ModuleType, str, int], ...]] = (
-    (kept_rows, "FEW_ROWS", 1),
+    (lone_pods, "FEW_ROWS", 1),
     (row_states, "ROWS_MIN", 2),
     (row_states, "ROWS_A_STATE_MIN", 0),
     (evaluator, "SIZE_MIN", 1),

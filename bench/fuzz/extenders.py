@@ -14,8 +14,8 @@ from bench.fuzz.harness import Story, Surface, Target
 from bench.fuzz.mutation import mutated, mutated_bytes
 from shared.errors import OperationalError
 from shared.extenders.extender_config import ExtenderConfig
-from shared.extenders.extender_verdicts import ExtenderVerdicts
 from shared.extenders.extender_wire import (
+    ExtenderVerdicts,
     check_bind_result,
     filter_answer,
     preempt_result,

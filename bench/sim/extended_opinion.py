@@ -14,7 +14,7 @@ from bench.sim.schedule import SimulatedFailure, outspoken
 from bench.sim.slow_pods import CannotTell
 from bench.sim.slow_preemption import Candidate, best_of, candidates, may_preempt
 from bench.sim.states import TENTATIVE, States
-from shared.extenders.extender_verdicts import ExtenderVerdicts
+from shared.extenders.extender_wire import ExtenderVerdicts
 from shared.messages.to_scorer import ExtendedTask
 from workers.scorer.replica import Replica
 from workers.scorer.room_maker import RoomSearch

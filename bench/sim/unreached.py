@@ -69,7 +69,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/engine/best_rows.py:*",
         "shared/engine/class_filters.py:*",
         "shared/engine/class_scores.py:*",
-        "workers/scorer/kept_rows.py:*",
+        "workers/scorer/lone_pods.py:*",
         "workers/scorer/lone_pods.py:*",
         "shared/engine/row_states.py:*",
         "shared/framework/class_index.py:*",

@@ -15,7 +15,7 @@ from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.status_patches import verdict_of
 from shared.dra.device_index import CLAIMS
-from shared.extenders.extender_verdicts import binders_of
+from shared.extenders.extender_config import binders_of
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.diagnosis import FitError
 from shared.framework.status import Code, Status
@@ -43,7 +43,7 @@ class AttemptEnds(Part):
             outgoing.binders.releases += claim_releases(
                 pod.ticket, record, pod.info, facts.cache.view
             )
-            extenders = binders_of(settings.extenders, pod.info)
+            extenders = binders_of(settings.extenders, pod.info.spec)
         if settings.logs_attempts:  # Nearly every pod comes by here.
             outgoing.log_step("binding_ordered", pod, node=node_name)
         if outgoing.patches.by_uid:

@@ -33,7 +33,7 @@ from daemon.core.preemptions import Preemptions
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.stretches import end_of_stretch
 from shared.errors import ObjectError
-from shared.extenders.extender_verdicts import binders_of
+from shared.extenders.extender_config import binders_of
 from shared.faults import reading
 from shared.framework.status import CODE_NAMES, Code, Status
 from shared.messages.from_scorer import Failure, Placements, Proposals
@@ -249,7 +249,7 @@ class Committer(Part):
         return not (
             self._facts.plugins.permit.get(pod_class.profile)
             or self._facts.plugins.may_reserve(pod_class.info)
-            or binders_of(self._facts.settings.extenders, pod_class.info)
+            or binders_of(self._facts.settings.extenders, pod_class.info.spec)
         )
 
     def refuse(

@@ -23,7 +23,7 @@ from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.extenders.extender_verdicts import asked_of_scorers
+from shared.extenders.extender_config import asked_of_scorers
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.framework import Framework
@@ -187,7 +187,7 @@ class Preemptions(Part):
         if (
             victims
             and is_in_doubt
-            and not asked_of_scorers(facts.settings.extenders, pod_class.info)
+            and not asked_of_scorers(facts.settings.extenders, pod_class.info.spec)
         ):
             return set(victims_on(pod, row).tolist()) == set(victims)
         return fits_without(pod, row, np.array(victims, np.intp))

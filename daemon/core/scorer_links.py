@@ -20,7 +20,7 @@ from daemon.core.owner_counts import Count
 from daemon.core.peer_checks import hello_problem, message_problem
 from daemon.core.pod_groups import Unit
 from daemon.core.queue.queued_pod import QueuedPod
-from shared.extenders.extender_verdicts import asked_of_scorers
+from shared.extenders.extender_config import asked_of_scorers
 from shared.limits import SENT_AWAY_MAX
 from shared.messages import to_scorer
 from shared.messages.codec import Drain
@@ -256,7 +256,7 @@ class ScorerLinks(Part):
         tried = pods
         extenders = self._facts.settings.extenders
         if extenders and pods:
-            extended = [each for each in pods if asked_of_scorers(extenders, each.info)]
+            extended = [each for each in pods if asked_of_scorers(extenders, each.info.spec)]
             self._outgoing.effects.extend(scorers.hand_out_extended(extended))
             waiting = {id(pod) for pod in extended}
             pods = [each for each in pods if id(each) not in waiting]
@@ -269,7 +269,9 @@ class ScorerLinks(Part):
         mates = self._facts.queue.pop_these(groups.mates(unit.key), now_s)
         unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
         extenders = self._facts.settings.extenders
-        is_asked = extenders and any(asked_of_scorers(extenders, pod.info) for pod in unit.pods)
+        is_asked = extenders and any(
+            asked_of_scorers(extenders, pod.info.spec) for pod in unit.pods
+        )
         may_hold = self._reservations.is_due(unit, now_s)
         task = NO_EXTENDERS if is_asked else groups.begin(unit, may_hold=may_hold)
         if isinstance(task, str):

@@ -9,7 +9,7 @@ import msgspec
 from daemon.core.cache import Cache
 from daemon.core.events import Publish
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
-from shared.columns.journal import START
+from shared.framework.follower import Follower
 from shared.framework.object_store import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
@@ -20,7 +20,7 @@ class SnapshotLog:
         self._epoch = epoch
         self.sequence = 0
         """Of the last delta; 0 before the first."""
-        self._position = START
+        self._follower = Follower(cache.view)
         self.generation = 0
         """Of the cache, as of the last delta."""
         self._marks = NOTHING_SENT
@@ -48,7 +48,7 @@ class SnapshotLog:
         body, buffers, self._marks = make_delta(
             cache.nodes,
             cache.pod_table,
-            cache.journal.since(self._position) or cache.all_changes(),
+            self._follower.changes() or cache.all_changes(),
             self._marks,
             image_sizes=cache.new_image_sizes,
             # A class may be born and die between two deltas; its pods were never seen.
@@ -77,7 +77,8 @@ class SnapshotLog:
     def full(self, settled: dict[int, int], next_ticket: int) -> tuple[SnapshotFull, list[Buffer]]:
         """Everything as of the last delta. Call after `delta` or `skip`, so that nothing is newer."""
         cache = self._cache
-        assert self._position == cache.journal.position, "a full snapshot follows a delta"
+        is_seen = self._follower.saw_usage and self._follower.saw_nodes
+        assert is_seen, "a full snapshot follows a delta"
         body, buffers, _ = make_delta(
             cache.nodes,
             cache.pod_table,
@@ -95,7 +96,8 @@ class SnapshotLog:
         return self._epoch, self.sequence, self._cache.generation
 
     def _sent(self, settled: dict[int, int]) -> None:
-        self._position, self.generation = self._cache.journal.position, self._cache.generation
+        self._follower.note()
+        self.generation = self._cache.generation
         self._settled = dict(settled)
         self._cache.object_news = []
         self._cache.objects.assumption_news.clear()

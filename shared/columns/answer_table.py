@@ -9,8 +9,8 @@ from typing import Any, Final, Generic, TypeVar
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
-from shared.columns.interning import Interner
 from shared.columns.schema import Int32s
+from shared.columns.table import Interner
 
 H = TypeVar("H", bound=Hashable)
 V = TypeVar("V")

@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.pod_log import PodLog
+from shared.columns.journal import PodLog
 from shared.columns.schema import POD_COLUMNS, Bools, Int32s, Int64s, Rows
 from shared.kube.pod_record import PodRecord
 from shared.kube.timestamps import seconds_since_1970

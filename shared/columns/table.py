@@ -12,12 +12,11 @@ the numbers travel as columns, so that every copy finds the same order by itself
 asks for it: few do, and at a million nodes the order has 8 MB.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Hashable, Iterable, Mapping, Sequence
+from typing import Any, Final, Generic, TypeVar
 
 import numpy as np
 
-from shared.columns.interning import Interner, V
 from shared.columns.schema import (
     BASE_RESOURCES,
     COMMON_COLUMNS,
@@ -28,6 +27,57 @@ from shared.columns.schema import (
     Int64s,
     Rows,
 )
+
+V = TypeVar("V", bound=Hashable)
+
+
+class Interner(Generic[V]):
+    """A bijection between values and 0, 1, 2, ... in order of first use. Append-only, as scorers are
+    told of each id once (`delta.py`); what nobody says any more is dropped by starting over (`restart`),
+    with new ids for all, and every copy is then made anew."""
+
+    def __init__(self, initial: Sequence[V] = ()) -> None:
+        self.values: list[V] = []
+        self._ids: dict[V, int] = {}
+        self.ids_of(initial)
+
+    def id_of(self, value: V) -> int:
+        """The id of `value`, given now if it is new."""
+        found = self._ids.get(value)
+        return self.ids_of((value,))[0] if found is None else found
+
+    def ids_of(self, values: Iterable[V]) -> list[int]:
+        """The same as `id_of` for each."""
+        ids, known, found = self._ids, self.values, []
+        for value in values:
+            value_id = ids.get(value)
+            if value_id is None:
+                value_id = ids[value] = len(known)
+                known.append(value)
+            found.append(value_id)
+        return found
+
+    def find(self, value: V) -> int:
+        """The id of `value`, or -1 if nobody has used it yet."""
+        return self._ids.get(value, -1)
+
+    def extend(self, first_id: int, values: Sequence[V]) -> None:
+        """Takes over ids that another interner gave; `first_id` follows on, or overlaps equally.
+        ValueError where it does neither."""
+        if not 0 <= first_id <= len(self.values):
+            raise ValueError("a range of ids is missing")
+        expected = range(first_id, first_id + len(values))
+        if self.ids_of(values) != list(expected):
+            raise ValueError("ids disagree")
+
+    def restart(self, initial: Sequence[V]) -> None:
+        """Forgets everything but `initial`; ids change."""
+        self.values.clear()
+        self._ids.clear()
+        self.ids_of(initial)
+
+    def __len__(self) -> int:
+        return len(self.values)
 
 
 def rows_in_turn(rows: Rows, zones: Int64s, places: Int64s) -> Rows:

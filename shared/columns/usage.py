@@ -1,16 +1,20 @@
-"""What one pod takes of a node, as it is added to and taken from the columns.
+"""What one pod takes of a node, as it is added to and taken from the columns; and these columns by the
+name of a resource, for plugins that add up requests.
 
 The owner's cache and a scorer's tentative placements use the same arithmetic, so that both reach
 equal columns (NodeInfo.update in pkg/scheduler/framework/types.go, v1.36.2).
 """
 
-from typing import NamedTuple
+from collections.abc import Sequence
+from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import EPHEMERAL_STORAGE, Int64s, Rows, wrap_int64
+from shared.columns.rows import RowIndex
+from shared.columns.schema import Int64s, Rows, wrap_int64
 from shared.columns.table import NodeTable, PortTuple
 from shared.kube.pod_resources import PodRequests
+from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY, is_scalar
 
 
 class PodUsage(NamedTuple):
@@ -28,7 +32,7 @@ def usage_of(table: NodeTable, requests: PodRequests, host_ports: frozenset[Port
     """The usage of a pod class in the resource rows of `table`. What no node ever had is left out: with
     nothing to be had, what is taken is of no interest. Whoever keeps usages makes them anew when a node
     brings such a resource."""
-    amounts = np.zeros(max(len(table.resources), EPHEMERAL_STORAGE + 1), np.int64)
+    amounts = np.zeros(len(table.resources), np.int64)
     for name, amount in requests.amounts.items():
         row = table.resources.find(name)
         if row >= 0:
@@ -65,3 +69,50 @@ def add_to(column: Int64s, row: int, amount: int) -> None:
         column[row] = total
     except OverflowError:
         column[row] = wrap_int64(total)
+
+
+COUNTED_FOR_ALL: Final = (CPU, MEMORY, EPHEMERAL_STORAGE)
+
+
+def counts_in_score(name: str, amount: int) -> bool:
+    """A scalar resource counts only for pods that ask for it; what is no resource, never."""
+    return name in COUNTED_FOR_ALL or (amount != 0 and is_scalar(name))
+
+
+def requested_and_allocatable(
+    nodes: NodeTable, names: Sequence[str], index: RowIndex, *, is_nonzero: bool = False
+) -> tuple[list[Int64s], list[Int64s]]:
+    """Both columns of each resource. They may be views: read only. `is_nonzero`: with defaults where
+    pods state no cpu or memory."""
+    requested: list[Int64s] = []
+    allocatable: list[Int64s] = []
+    for name in names:
+        resource = nodes.resources.find(name)
+        if is_nonzero and name == CPU:
+            requested.append(nodes.nonzero_cpu_milli[index])
+        elif is_nonzero and name == MEMORY:
+            requested.append(nodes.nonzero_memory_bytes[index])
+        elif resource < 0:
+            requested.append(np.zeros_like(nodes.pod_count[index]))
+        else:
+            requested.append(nodes.requested[resource, index])
+        allocatable.append(nodes.allocatable[resource, index] if resource >= 0 else requested[-1])
+    return requested, allocatable
+
+
+def requested_and_allocatable_one(
+    nodes: NodeTable, names: Sequence[str], row: int, *, is_nonzero: bool = False
+) -> tuple[list[int], list[int]]:
+    """The same for one row, in plain integers."""
+    requested: list[int] = []
+    allocatable: list[int] = []
+    for name in names:
+        resource = nodes.resources.find(name)
+        if is_nonzero and name == CPU:
+            requested.append(nodes.nonzero_cpu_milli.item(row))
+        elif is_nonzero and name == MEMORY:
+            requested.append(nodes.nonzero_memory_bytes.item(row))
+        else:
+            requested.append(nodes.requested.item(resource, row) if resource >= 0 else 0)
+        allocatable.append(nodes.allocatable.item(resource, row) if resource >= 0 else 0)
+    return requested, allocatable

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from shared.columns.answer_table import REMEMBERED_MAX
-from shared.columns.pod_log import PodChange
+from shared.columns.journal import PodChange
 from shared.columns.rows import union_of
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.engine.class_filters import ClassFilters

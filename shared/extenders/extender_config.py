@@ -4,9 +4,12 @@ Apart from what reads the configuration (`extender_fields.py`) and from the clie
 so that deciding code may know an extender without knowing either.
 """
 
+from collections.abc import Sequence
 from typing import Final
 
 import msgspec
+
+from shared.kube.api.core_v1 import PodSpec
 
 TIMEOUT_S: Final = 5.0
 """DefaultExtenderTimeout."""
@@ -52,3 +55,26 @@ class ExtenderConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def is_asked_by_scorers(self) -> bool:
         return bool(self.filter_verb or self.prioritize_verb or self.preempt_verb)
+
+
+def is_interested(extender: ExtenderConfig, spec: PodSpec) -> bool:
+    """Whether the extender is asked about the pod: it manages a resource that one of its containers
+    requests or limits, or it manages none, and is asked about all (`IsInterested` in
+    pkg/scheduler/extender.go, v1.36.2)."""
+    managed = extender.managed_resources
+    return not managed or any(
+        not managed.isdisjoint(amounts or ())
+        for container in (*(spec.containers or ()), *(spec.init_containers or ()))
+        if (resources := container.resources) is not None
+        for amounts in (resources.requests, resources.limits)
+    )
+
+
+def asked_of_scorers(extenders: Sequence[ExtenderConfig], spec: PodSpec) -> bool:
+    """Whether somebody has to be asked before the pod can be placed."""
+    return any(each.is_asked_by_scorers and is_interested(each, spec) for each in extenders)
+
+
+def binders_of(extenders: Sequence[ExtenderConfig], spec: PodSpec) -> list[int]:
+    """Positions of the extenders that bind the pod in place of the Bind plugins."""
+    return [i for i, each in enumerate(extenders) if each.bind_verb and is_interested(each, spec)]

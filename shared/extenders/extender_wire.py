@@ -121,6 +121,36 @@ class FilterAnswer(NamedTuple):
     pkg/scheduler/extender.go, v1.36.2)."""
 
 
+class ExtenderVerdicts(msgspec.Struct):
+    """What the extenders said of the nodes that they were asked about, by name
+    (`findNodesThatPassExtenders`, `prioritizeNodes` in pkg/scheduler/schedule_one.go, v1.36.2)."""
+
+    passing: list[str]
+    refused: dict[str, str] = msgspec.field(default_factory=dict)
+    """Node -> why. Removing pods might change their mind."""
+    unresolvable: dict[str, str] = msgspec.field(default_factory=dict)
+    scores: Counter[str] = msgspec.field(default_factory=Counter)
+    """Node -> what is added to its total."""
+    are_bare: bool = False
+    """The last to filter answered with Node objects: they are scored without pods and images."""
+
+    def take(self, answer: FilterAnswer) -> None:
+        """One more extender has filtered. What it calls unresolvable is not merely refused."""
+        for name, reason in answer.unresolvable.items():
+            self.unresolvable[name] = reason
+            self.refused.pop(name, None)
+        for name, reason in answer.failed.items():
+            if name not in answer.unresolvable:
+                self.refused[name] = reason
+                self.unresolvable.pop(name, None)
+        self.passing = answer.node_names
+        self.are_bare |= answer.are_bare
+
+    def reasons(self) -> Counter[str]:
+        """How often each reason was given, each for another node."""
+        return Counter((*self.unresolvable.values(), *self.refused.values()))
+
+
 _T = TypeVar("_T")
 _encoder: Final = msgspec.json.Encoder()
 

@@ -9,7 +9,7 @@ something states how it is patched and how it is made, and nothing of positions.
 
 from typing import Final
 
-from shared.columns.pod_log import PodChange
+from shared.columns.journal import Changes, PodChange
 from shared.columns.rows import union_of
 from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
@@ -87,6 +87,13 @@ class Follower:
         if usage_rows is None or node_rows is None:
             return None
         return union_of(usage_rows, node_rows)
+
+    def changes(self) -> Changes | None:
+        """All rows that were written, by group of columns."""
+        usage, node, pods = self.usage_rows(), self.node_rows(), self.pod_rows()
+        if usage is None or node is None or pods is None:
+            return None
+        return Changes(usage, node, pods)
 
     def pod_rows(self) -> Rows | None:
         """Rows of the table of pods that were written, each once, ascending; also where the pod there

@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_c
 
 import numpy as np
 
-from shared.columns.pod_log import PodChange
+from shared.columns.journal import PodChange
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.topology import Topology

@@ -16,16 +16,15 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from shared.columns.journal import Position
 from shared.columns.schema import NO_ROWS, Int64s, Rows
 from shared.engine.class_scores import ClassScores
 from shared.engine.evaluation import Evaluation
 from shared.engine.score_range import INVALID, invalid_score
 from shared.errors import ObjectError
-from shared.extenders.extender_config import ExtenderConfig
-from shared.extenders.extender_verdicts import ExtenderVerdicts, is_interested
-from shared.extenders.extender_wire import MetaPod, MetaVictims, PodName
+from shared.extenders.extender_config import ExtenderConfig, is_interested
+from shared.extenders.extender_wire import ExtenderVerdicts, MetaPod, MetaVictims, PodName
 from shared.faults import reading
+from shared.framework.follower import Follower
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import Candidate, Candidates
 from shared.framework.runtime.diagnosis import FitError, plugin_error
@@ -348,7 +347,8 @@ class ExtendedPods:
         extenders = self._interested(task, lambda each: bool(each.preempt_verb))
         if result is None or preemption is None or preemption.best is None or not extenders:
             return self._concluded(task, search, generation)
-        position, found = self._replica.journal.position, preemption.candidates
+        changes, found = Follower(self._replica.view), preemption.candidates
+        changes.note()
         message: PodsOnNodes = yield AskForPods(
             self._replica.epoch, number, generation, found.rows.tolist()
         )
@@ -361,7 +361,7 @@ class ExtendedPods:
         )
         status, best = Status(Code.ERROR, (answer.error,)), None
         if not answer.error:
-            candidates = self._candidates(task, answer.victims or {}, message, position)
+            candidates = self._candidates(task, answer.victims or {}, message, changes)
             if candidates is None:
                 return self._end(task)
             if isinstance(candidates, str):
@@ -395,7 +395,7 @@ class ExtendedPods:
         task: ExtendedTask,
         victims: dict[str, MetaVictims],
         message: PodsOnNodes,
-        position: Position,
+        changes: Follower,
     ) -> Candidates | str | None:
         """What extenders left, as rows; or what is wrong with it. None where nothing of it would make
         room as things are now, which have changed since they were asked: the pod is tried again."""
@@ -419,7 +419,9 @@ class ExtendedPods:
             pod_rows = np.array([pod.pod_row for pod in found if pod is not None], np.intp)
             are_there = bool((pods.node_row[pod_rows] == row).all())
             if not are_there or not self._cycle.makes_room(task, row, pod_rows):
-                if not self._has_changed(row, position):
+                # Pods have come to the node or left it, or it is another, since they were asked?
+                changed = changes.rows()
+                if changed is not None and row not in changed:
                     return f"the pods that an extender wants gone from node {name} do not make room"
                 is_outdated = True
                 continue
@@ -431,11 +433,6 @@ class ExtendedPods:
         counts: Int64s = np.array([len(each) for each in chosen], np.int64)
         flat = np.concatenate(chosen) if chosen else NO_ROWS
         return Candidates(np.array(rows, np.intp), np.array(violations, np.int64), counts, flat)
-
-    def _has_changed(self, row: int, position: Position) -> bool:
-        """Whether pods have come to the node or left it, or the node itself is another."""
-        changes = self._replica.journal.since(position)
-        return changes is None or row in changes.usage_rows or row in changes.node_rows
 
     # Ends ----------------------------------------------------------------------------------------
 
@@ -466,7 +463,9 @@ class ExtendedPods:
         info = self._cycle.info_of(task)
         assert info is not None, "asked about a pod whose class is known"
         return tuple(
-            i for i, each in enumerate(self._extenders) if does(each) and is_interested(each, info)
+            i
+            for i, each in enumerate(self._extenders)
+            if does(each) and is_interested(each, info.spec)
         )
 
 

@@ -21,11 +21,10 @@ from typing import Final
 import numpy as np
 from msgspec.structs import replace
 
-from shared.columns.resource_columns import requested_and_allocatable
 from shared.columns.rows import row_index, rows_where
 from shared.columns.schema import Int64s, Rows
 from shared.columns.topology import Topology, sum_by_domain
-from shared.columns.usage import PodUsage
+from shared.columns.usage import PodUsage, requested_and_allocatable
 from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Evaluation
 from shared.framework.cluster_view import ClusterView

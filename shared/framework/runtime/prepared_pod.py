@@ -15,7 +15,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
-from shared.columns.pod_log import PodChange
+from shared.columns.journal import PodChange
 from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, GonePods, PreFilterPlugin, UpdatableFilter

@@ -20,7 +20,7 @@ from typing import Any, Self
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.pod_log import PodChange
+from shared.columns.journal import PodChange
 from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable, PortTuple

@@ -11,9 +11,9 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.resource_columns import requested_and_allocatable
 from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.usage import requested_and_allocatable
 from shared.dra.allocator import ClaimToAllocate, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
 from shared.dra.extended import SPECIAL_CLAIM, ExtendedRequests, can_be_backed, extended_requests

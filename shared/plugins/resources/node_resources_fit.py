@@ -12,16 +12,16 @@ from typing import ClassVar, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from shared.columns.resource_columns import (
+from shared.columns.rows import row_index, rows_where
+from shared.columns.schema import Int64s, Rows
+from shared.columns.table import NodeTable
+from shared.columns.topology import sum_by_domain
+from shared.columns.usage import (
     COUNTED_FOR_ALL,
     counts_in_score,
     requested_and_allocatable,
     requested_and_allocatable_one,
 )
-from shared.columns.rows import row_index, rows_where
-from shared.columns.schema import Int64s, Rows
-from shared.columns.table import NodeTable
-from shared.columns.topology import sum_by_domain
 from shared.dra.device_index import CLASSES as DEVICE_CLASSES
 from shared.dra.device_index import device_index
 from shared.dra.extended import IMPLICIT_PREFIX, can_be_backed

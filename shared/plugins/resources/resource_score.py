@@ -13,14 +13,14 @@ from typing import ClassVar, NamedTuple, TypeVar
 import msgspec
 import numpy as np
 
-from shared.columns.resource_columns import (
+from shared.columns.rows import row_index
+from shared.columns.schema import Int64s, Rows
+from shared.columns.usage import (
     COUNTED_FOR_ALL,
     counts_in_score,
     requested_and_allocatable,
     requested_and_allocatable_one,
 )
-from shared.columns.rows import row_index
-from shared.columns.schema import Int64s, Rows
 from shared.dra.device_index import count_devices, may_be_devices
 from shared.dra.extended import can_be_backed
 from shared.framework.cluster_view import ClusterView

@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.pod_log import PodChange
+from shared.columns.journal import PodChange
 from shared.columns.schema import Int64s
 from shared.framework.cluster_view import ClusterView
 from shared.framework.follower import Follower

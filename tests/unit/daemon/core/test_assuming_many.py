@@ -46,7 +46,7 @@ def contents(cache: Cache) -> dict[str, Any]:
         **{column.name: getattr(nodes, column.name).tolist() for column in columns},
         "requested": nodes.requested.tolist(),
         **{f"pods.{name}": getattr(pods, name)[used].tolist() for name in POD_COLUMNS},
-        "journal": cache.journal.position,
+        "nodes": np.asarray(cache.journal.node.since(0)).tolist(),
         "usage": np.asarray(cache.journal.usage.since(0)).tolist(),
         "pod rows": np.asarray(cache.journal.pods.since(0)).tolist(),
         "generation": cache.generation,

@@ -5,10 +5,9 @@ import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.delta import NOTHING_SENT, apply_delta, decode_delta, make_delta
-from shared.columns.interning import Interner
 from shared.columns.journal import ENTRIES_MAX, Journal
 from shared.columns.pod_table import PodTable
-from shared.columns.table import NodeTable
+from shared.columns.table import Interner, NodeTable
 from shared.errors import FrameError
 from shared.feature_gates import DEFAULT_GATES
 from tests.support.builders import make_node
@@ -88,20 +87,21 @@ def test_an_interner_takes_over_ids_that_overlap_equally() -> None:
 def test_a_journal_tells_each_changed_row_once_and_in_order() -> None:
     journal = Journal()
     journal.usage.append(3)
-    start = journal.position
+    start = journal.usage.position
     for row in (5, 2, 5):
         journal.usage.append(row)
     journal.node.append(7)
-    changes = journal.since(start)
-    assert changes is not None
-    assert changes.usage_rows.tolist() == [2, 5]
-    assert changes.node_rows.tolist() == [7]
+    usage_rows, node_rows = journal.usage.since(start), journal.node.since(0)
+    assert usage_rows is not None
+    assert node_rows is not None
+    assert usage_rows.tolist() == [2, 5]
+    assert node_rows.tolist() == [7]
 
 
 def test_a_reader_that_fell_behind_the_bound_is_told_to_start_over() -> None:
-    journal = Journal()
-    start = journal.position
+    log = Journal().usage
+    start = log.position
     for _ in range(ENTRIES_MAX + 1):
-        journal.usage.append(0)
-    assert journal.since(start) is None
-    assert journal.since(journal.position) is not None
+        log.append(0)
+    assert log.since(start) is None
+    assert log.since(log.position) is not None

@@ -6,8 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.journal import ENTRIES_MAX
-from shared.columns.pod_log import PodLog
+from shared.columns.journal import ENTRIES_MAX, PodLog
 from shared.columns.pod_table import NEVER_STARTED, NO_NODE, PodTable
 
 OPERATIONS = st.lists(

@@ -2,7 +2,7 @@
 
 import pytest
 
-from shared.columns.pod_log import FEW_ENTRIES, PodLog
+from shared.columns.journal import FEW_ENTRIES, PodLog
 
 
 @pytest.mark.parametrize("count", [1, FEW_ENTRIES, FEW_ENTRIES + 1, 5 * FEW_ENTRIES])

@@ -5,8 +5,8 @@ from typing import Any
 import pytest
 
 from daemon.core.cache import Cache
+from shared.columns.journal import PodLog
 from shared.columns.nomination_columns import Nomination
-from shared.columns.pod_log import PodLog
 from shared.engine import evaluation, row_states
 from shared.engine.class_filters import ClassFilters
 from shared.feature_gates import DEFAULT_GATES

@@ -5,14 +5,13 @@ from collections import Counter
 
 import pytest
 
-from shared.extenders.extender_config import ExtenderConfig
-from shared.extenders.extender_verdicts import (
-    ExtenderVerdicts,
+from shared.extenders.extender_config import (
+    ExtenderConfig,
     asked_of_scorers,
     binders_of,
     is_interested,
 )
-from shared.extenders.extender_wire import FilterAnswer
+from shared.extenders.extender_wire import ExtenderVerdicts, FilterAnswer
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
 from tests.support.builders import make_pod
@@ -45,14 +44,14 @@ def test_interest(managed: set[str], info: PodInfo, is_asked: bool) -> None:
     extender = ExtenderConfig(
         url_prefix="http://a", filter_verb="f", bind_verb="b", managed_resources=frozenset(managed)
     )
-    assert is_interested(extender, info) is is_asked
-    assert asked_of_scorers([extender], info) is is_asked
-    assert binders_of([extender], info) == ([0] if is_asked else [])
+    assert is_interested(extender, info.spec) is is_asked
+    assert asked_of_scorers([extender], info.spec) is is_asked
+    assert binders_of([extender], info.spec) == ([0] if is_asked else [])
 
 
 def test_who_only_binds_is_not_asked_before() -> None:
     extender = ExtenderConfig(url_prefix="http://a", bind_verb="b")
-    assert not asked_of_scorers([extender], pod())
+    assert not asked_of_scorers([extender], pod().spec)
 
 
 def test_what_is_unresolvable_is_not_merely_refused() -> None:

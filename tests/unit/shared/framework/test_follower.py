@@ -22,6 +22,7 @@ def test_who_has_read_nothing_makes_everything_anew() -> None:
     follower = Follower(Cache(DEFAULT_GATES).view)
     assert follower.usage_rows() is None
     assert follower.node_rows() is None
+    assert follower.changes() is None
     assert follower.pods() is None
     assert follower.classes() is None
     assert follower.objects() is None

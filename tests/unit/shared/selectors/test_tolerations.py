@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.answer_table import AnswerTable
-from shared.columns.interning import Interner
+from shared.columns.table import Interner
 from shared.kube.api.core_v1_parts import Toleration
 from shared.selectors.tolerations import is_repelled, tolerates, unwelcome_count
 from tests.support import slow_twins

@@ -10,8 +10,7 @@ from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import name_hash
 from shared.columns.schema import CPU
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
-from shared.extenders.extender_verdicts import ExtenderVerdicts
-from shared.extenders.extender_wire import MetaPod, MetaVictims
+from shared.extenders.extender_wire import ExtenderVerdicts, MetaPod, MetaVictims
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import AskForPods, FromScorer, Proposals

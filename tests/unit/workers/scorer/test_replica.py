@@ -8,6 +8,7 @@ from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.class_index import EXTRA_COLUMNS
+from shared.framework.follower import Follower
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from workers.scorer.replica import Replica
@@ -104,7 +105,8 @@ def test_a_settled_placement_counts_once() -> None:
     class_id = owner.cache.classes.acquire(pod).class_id
     replica = started(owner)
     replica.place(class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
-    position = replica.journal.position
+    follower = Follower(replica.view)
+    follower.note()
     owner.assume(pod, "n0")
     owner.settled = {0: 1}
     snapshot = owner.delta()
@@ -113,9 +115,9 @@ def test_a_settled_placement_counts_once() -> None:
     assert len(replica.view.pods.used_rows()) == 1
     assert len(replica.view.tentative.used_rows()) == 0
     # The owner told nothing new: no class need be evaluated again.
-    changes = replica.journal.since(position)
-    assert changes is not None
-    assert changes.usage_rows.tolist() == []
+    usage_rows = follower.usage_rows()
+    assert usage_rows is not None
+    assert usage_rows.tolist() == []
 
 
 def test_a_rejected_placement_is_taken_off_when_it_is_settled() -> None:

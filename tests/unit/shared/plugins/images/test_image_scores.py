@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.interning import Interner
+from shared.columns.table import Interner
 from shared.plugins.images.image_locality import (
     nodes_by_image,
     normalized_name,
