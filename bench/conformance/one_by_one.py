@@ -16,7 +16,6 @@ from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.engine.best_rows import Ties
 from shared.engine.evaluation import Evaluation
-from shared.engine.score_range import out_of_range
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import UNRATED
 from shared.framework.post_filter import (
@@ -28,13 +27,8 @@ from shared.framework.post_filter import (
     run_post_filters,
 )
 from shared.framework.runtime.diagnosis import FitError, diagnose, node_verdicts
-from shared.framework.runtime.filter_outcomes import (
-    FilterOutcome,
-    PreScoreError,
-    ScoringPlugin,
-    told_of,
-)
-from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.framework import Framework, out_of_range
+from shared.framework.runtime.plans import FilterOutcome, PreScoreError, ScoringPlugin, told_of
 from shared.framework.runtime.prepared_pod import (
     PreparedPod,
     counting_own_node,

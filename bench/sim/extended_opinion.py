@@ -16,8 +16,8 @@ from bench.sim.slow_preemption import Candidate, best_of, candidates, may_preemp
 from bench.sim.states import TENTATIVE, States
 from shared.extenders.extender_wire import ExtenderVerdicts
 from shared.messages.to_scorer import ExtendedTask
+from workers.scorer.evaluator import RoomSearch
 from workers.scorer.replica import Replica
-from workers.scorer.room_maker import RoomSearch
 
 
 class _Searched(NamedTuple):
@@ -58,9 +58,9 @@ class ExtendedOpinion:
             self._judge_search(task, verdicts, found)
             return found
 
-        def failed(task: ExtendedTask, found: RoomSearch, sequence: int) -> Any:
+        def failed(task: ExtendedTask, found: RoomSearch) -> Any:
             self._judge_best(task, found)
-            return fail(task, found, sequence)
+            return fail(task, found)
 
         cycle.search_room, cycle.failure = searched, failed
 

@@ -59,21 +59,21 @@ class ScorerOpinion:
     def _listen_to_groups(self, cycle: Any) -> None:
         place = cycle._place_group  # noqa: SLF001 # To listen.
 
-        def placed(batch: Any, proposal_sequence: int, rows: Any, limits: Any) -> Any:
+        def placed(batch: Any, rows: Any, limits: Any) -> Any:
             self._has_no_say = limits.searches_max == 0
             self._has_no_say_in_failures = rows is not None or bool(limits.forbidden)
             try:
-                return place(batch, proposal_sequence, rows, limits)
+                return place(batch, rows, limits)
             finally:
                 self._has_no_say = self._has_no_say_in_failures = False
 
         cycle._place_group = placed  # noqa: SLF001 # The same.
         run = cycle.run
 
-        def ran(batch: SchedulePods, proposal_sequence: int) -> Proposals:
+        def ran(batch: SchedulePods) -> Proposals:
             seeks_room = batch.group is not None and batch.group.preemption is not None
             before = self._cluster() if seeks_room else None
-            answers: Proposals = run(batch, proposal_sequence)
+            answers: Proposals = run(batch)
             if before is not None:
                 self._judge_group_room(batch, answers, before)
             return answers

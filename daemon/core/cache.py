@@ -314,18 +314,17 @@ class Cache(CachedNodes):
         self, records: list[PodRecord], pod_rows: list[int], node_rows: Rows, class_id: int
     ) -> None:
         """Rows of pods that are not evicted."""
-        table, rows = self.pod_table, np.array(pod_rows, np.intp)
         is_terminating = np.array([bool(record.deleted) for record in records])
-        table.write_rows(
-            rows,
-            np.full(len(rows), class_id),
+        self.pod_table.write_rows(
+            np.array(pod_rows, np.intp),
+            np.full(len(pod_rows), class_id),
             node_rows.astype(np.int32),
-            np.array([start_time_s(record.started) for record in records], np.int64),
             is_terminating,
+            np.array([start_time_s(record.started) for record in records], np.int64),
+            is_terminating & [record.is_preempted for record in records],
+            np.array([name_hash(record.name) for record in records]),
+            np.array([group_id_of(record) for record in records]),
         )
-        table.is_preempted[rows] = is_terminating & [record.is_preempted for record in records]
-        table.name_hash[rows] = [name_hash(record.name) for record in records]
-        table.group_id[rows] = [group_id_of(record) for record in records]
 
     def _new_pod(self, record: PodRecord, pod_class: PodClass, node_name: str) -> CachedPod:
         pod = CachedPod(record, pod_class, node_name)

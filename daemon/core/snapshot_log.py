@@ -9,7 +9,7 @@ import msgspec
 from daemon.core.cache import Cache
 from daemon.core.events import Publish
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import Follower
 from shared.framework.object_store import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 

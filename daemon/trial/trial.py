@@ -100,7 +100,6 @@ class Trial:
             options.seed * 1_000_003,
             reserves={profile.scheduler_name: profile.plugins_at["reserve"] for profile in built},
         )
-        self._proposal_sequence = 0
         self._decides = decides
         events: list[Event] = [
             Said(_PEER, AdapterBatch(0, [AdapterHello()])),
@@ -156,8 +155,7 @@ class Trial:
             case Publish(delta, buffers):
                 self._replica.apply_delta(delta, list(buffers))
             case Tell(_, _, SchedulePods() as work):
-                self._proposal_sequence += 1
-                yield Said(_PEER, self._cycle.run(work, self._proposal_sequence))
+                yield Said(_PEER, self._cycle.run(work))
             case Tell(_, _, BindPods(orders=orders)):
                 for order in orders:
                     key = f"{order.namespace}/{order.name}"

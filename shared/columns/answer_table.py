@@ -21,12 +21,8 @@ REMEMBERED_MAX: Final = 4096
 
 
 class AnswerTable(Generic[H]):
-    """Answers worked out when a value is first seen.
-
-    Belongs to the state of one pod class. Interners grow while the state lives, so every use passes
-    the interner, and values that came since are answered first. Ids never change meaning,
-    hence neither do answers.
-    """
+    """Answers of one pod class's state. Interners grow while it lives, so every use passes the interner,
+    and values that came since are answered first; ids never change meaning, hence neither do answers."""
 
     def __init__(self, answer: Callable[[H], Any], dtype: DTypeLike) -> None:
         self._answer = answer
@@ -53,21 +49,15 @@ class ClassValues(Generic[T, V]):
 
     def learn(self, classes: Iterable[tuple[int, T]]) -> dict[int, V]:
         """Works out the values of all these classes; returns those that are something."""
-        found: dict[int, V] = {}
-        for class_id, description in classes:
-            value = self._work_out(description)
-            if value != self._nothing:
-                found[class_id] = value
+        values = ((class_id, self._work_out(description)) for class_id, description in classes)
+        found = {class_id: value for class_id, value in values if value != self._nothing}
         self._known.update(found)
         self._known_max = 2 * len(self._known) + REMEMBERED_MAX
         return found
 
     def of(self, class_id: int, classes: Mapping[int, T]) -> V:
-        """The value of one class.
-
-        A class that is gone and was never asked for counts as nothing: none of its pods was
-        counted by whoever asks, so none must be taken off.
-        """
+        """The value of one class. One that is gone and was never asked for counts as nothing: none of
+        its pods was counted by whoever asks, so none must be taken off."""
         value = self._known.get(class_id)
         if value is None:
             description = classes.get(class_id)
@@ -82,9 +72,7 @@ class ClassValues(Generic[T, V]):
 
     @property
     def is_overgrown(self) -> bool:
-        """So many classes came and went that starting anew is the better memory.
-
-        Dropping some of them here would be wrong: the last change of a pod may come after its class
-        is gone, and must be taken off with the value with which it was counted.
-        """
+        """So many classes came and went that starting anew is the better memory. Dropping some of them
+        here would be wrong: the last change of a pod may come after its class is gone, and must be taken
+        off with the value with which it was counted."""
         return len(self._known) > self._known_max

@@ -172,20 +172,7 @@ def apply_delta(
     usage rows before (`NodeTable.usage_of`). FrameError when it and the buffers do not agree."""
     reader = _BufferReader(buffers)
     _extend_dictionaries(table, delta.dictionaries)
-    _check_counts(table, delta)
-    table.reserve(delta.row_count)
-    table.reserve_resources(delta.resource_count)
-    table.reserve_labels(delta.label_key_count)
-    table.image_sizes.update(delta.image_sizes)
-    usage_rows, before = _read_usage(table, delta, reader)
-    node_rows = _read_nodes(table, delta, reader)
-    pod_rows = _read_pods(pods, delta, reader)
-    reader.assert_empty()
-    return Changes(usage_rows, node_rows, pod_rows), before
-
-
-def _check_counts(table: NodeTable, delta: DeltaBody) -> None:
-    """What room is made for must be what the dictionaries name, and what a cluster can have."""
+    # What room is made for must be what the dictionaries name, and what a cluster can have.
     is_right = (
         0 <= delta.row_count <= NODES_MAX
         and 0 <= delta.pods_used_count <= PODS_MAX
@@ -194,6 +181,15 @@ def _check_counts(table: NodeTable, delta: DeltaBody) -> None:
     )
     if not is_right:
         raise FrameError("snapshot delta: counts of what cannot be")
+    table.reserve(delta.row_count)
+    table.reserve_resources(delta.resource_count)
+    table.reserve_lines("labels", delta.label_key_count)
+    table.image_sizes.update(delta.image_sizes)
+    usage_rows, before = _read_usage(table, delta, reader)
+    node_rows = _read_nodes(table, delta, reader)
+    pod_rows = _read_pods(pods, delta, reader)
+    reader.assert_empty()
+    return Changes(usage_rows, node_rows, pod_rows), before
 
 
 def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> tuple[Rows, Int64s]:
@@ -215,8 +211,7 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     if not count:
         return NO_ROWS
     rows = reader.take_rows(count, delta.row_count)
-    present, names = table.present[rows], table.name_id[rows]
-    zones, places = table.zone_number[rows], table.zone_place[rows]
+    names, before = table.name_id[rows], _order_of(table, rows)
     reader.take_columns(table, _SENT_NODE_COLUMNS, rows)
     image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
     table.images_id[rows] = _chosen(image_ids, reader.take(np.int32, (count,)))
@@ -224,15 +219,19 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
     labels = reader.take(np.int32, (delta.label_key_count, count))
     same_labels = np.array_equal(table.labels[: delta.label_key_count, rows], labels)
-    same_rows = np.array_equal(present, table.present[rows])
-    if not same_labels or not same_rows:
+    after = _order_of(table, rows)
+    if not same_labels or not np.array_equal(before[0], after[0]):
         table.topology_version += 1
-    same_zones = np.array_equal(zones, table.zone_number[rows])
-    if not same_rows or not same_zones or not np.array_equal(places, table.zone_place[rows]):
+    if not np.array_equal(before, after):
         table.forget_order()
     table.labels[: delta.label_key_count, rows] = labels
     table.reindex_names(rows, names)
     return rows
+
+
+def _order_of(table: NodeTable, rows: Rows) -> AnyArray:
+    """What the order of nodes depends on, first of all which there are."""
+    return np.array((table.present[rows], table.zone_number[rows], table.zone_place[rows]))
 
 
 def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Rows:
@@ -241,11 +240,7 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     if not count:
         return NO_ROWS
     rows = reader.take_rows(count, delta.pods_used_count)
-    sent = {column.name: reader.take(column.dtype, (count,)) for column in POD_COLUMNS}
-    written = (sent.pop(name) for name in ("class_id", "node_row", "start_s", "is_terminating"))
-    pods.write_rows(rows, *written)
-    for name, column in sent.items():
-        getattr(pods, name)[rows] = column
+    pods.write_rows(rows, *(reader.take(column.dtype, (count,)) for column in POD_COLUMNS))
     return rows
 
 
@@ -310,7 +305,7 @@ def _dictionaries_since(table: NodeTable, marks: Marks) -> tuple[Dictionaries, M
 
 def dictionary_marks(table: NodeTable) -> Marks:
     """Of one who has everything that is interned now."""
-    return tuple([len(interner.values) for interner in table.sent_dictionaries])
+    return tuple([len(interner) for interner in table.sent_dictionaries])
 
 
 def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:

@@ -97,12 +97,10 @@ class PodChange(NamedTuple):
 
 
 class PodLog(Log):
-    """Which pods came to nodes (positive) and left them (negative), with what they were.
-
-    Who counts pods must know what a row held before, and would else need a copy of the table. A pod that
-    came and went meanwhile cancels out. All tables of one view share one log: a scorer's tentative
-    placement that comes back as the owner's word is then no change at all.
-    """
+    """Which pods came to nodes (positive) and left them (negative), with what they were. Who counts
+    pods must know what a row held before, and would else need a copy of the table. A pod that came and
+    went meanwhile cancels out. All tables of one view share one log: a scorer's tentative placement
+    that comes back as the owner's word is then no change at all."""
 
     def came(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
         self.append(_code(class_id, node_row, is_terminating))
@@ -117,10 +115,8 @@ class PodLog(Log):
         self.extend(array("q", (-_codes(class_ids, node_rows, is_terminating)).tobytes()))
 
     def since(self, position: int, entries_max: int) -> list[PodChange] | None:
-        """The difference since `position`, in no order that means anything.
-
-        None where that is longer ago than the log reaches, or more than `entries_max` entries.
-        """
+        """The difference since `position`, in no order that means anything. None where that is longer
+        ago than the log reaches, or more than `entries_max` entries."""
         entries = self._entries_since(position, entries_max)
         if entries is None:
             return None

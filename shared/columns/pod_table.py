@@ -11,7 +11,7 @@ Rows are recycled; `node_row` is -1 for a free one.
 import zlib
 from functools import lru_cache
 from hashlib import blake2b
-from typing import Final
+from typing import Any, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -30,9 +30,7 @@ NEVER_STARTED: Final = 1 << 62
 def start_time_s(text: str) -> int:
     """RFC 3339 as the API writes it, to seconds since 1970; NEVER_STARTED for an empty text. ObjectError
     for any other."""
-    if not text:
-        return NEVER_STARTED
-    return seconds_since_1970(text)
+    return seconds_since_1970(text) if text else NEVER_STARTED
 
 
 def name_hash(name: str) -> int:
@@ -104,15 +102,13 @@ class PodTable:
         self.group_id[row] = group_id
         self.log.came(class_id, node_row, is_terminating=is_terminating)
 
-    def write_rows(
-        self, rows: Rows, class_id: Int64s, node_row: Int32s, start_s: Int64s, is_terminating: Bools
-    ) -> None:
-        """Writes many rows at once; those whose `node_row` is NO_NODE become free."""
+    def write_rows(self, rows: Rows, *columns: NDArray[Any]) -> None:
+        """Writes many rows at once, in the order of POD_COLUMNS; what is left out at the end stays as it
+        is. Rows whose `node_row` is NO_NODE become free."""
         self._log_all_gone(rows)
-        self.class_id[rows] = class_id
-        self.node_row[rows] = node_row
-        self.start_s[rows] = start_s
-        self.is_terminating[rows] = is_terminating
+        for column, values in zip(POD_COLUMNS, columns, strict=False):
+            getattr(self, column.name)[rows] = values
+        class_id, node_row, is_terminating = columns[:3]
         used = node_row != NO_NODE
         self.log.many_came(class_id[used], node_row[used], is_terminating[used])
 

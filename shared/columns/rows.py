@@ -18,11 +18,9 @@ _counting.flags.writeable = False
 
 
 def row_index(rows: Rows) -> RowIndex:
-    """The same rows, as a slice where possible.
-
-    All nodes and a single node are the usual cases, and for them a slice costs no copy: gathering
-    5,000 values takes about as long as the arithmetic on them.
-    """
+    """The same rows, as a slice where possible. All nodes and a single node are the usual cases, and
+    for them a slice costs no copy: gathering 5,000 values takes about as long as the arithmetic on
+    them."""
     count = len(rows)
     if count == 0:
         return slice(0, 0)

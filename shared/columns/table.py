@@ -2,8 +2,7 @@
 
 Rows are recycled: a node that goes frees its row (`present` False), a node that comes takes a free
 one, with a new `incarnation`. Arrays grow by doubling; nobody may keep a reference to one across a
-change of the table. The writer marks what it touched (`touch_usage`, `touch_node`), and both the
-snapshot log and the engine read these marks.
+change of the table. The writer notes in the journal what it touched.
 
 Nodes are looked at one of each zone in turn, so that neighbours differ in zone
 (pkg/scheduler/backend/cache/node_tree.go, v1.36.2). Zones stand in the order in which they appeared,
@@ -108,11 +107,9 @@ NO_ROW: Final = -1
 
 
 class NodeTable:
-    """The columns (see `schema.py` for each) and the dictionaries that their ids point into.
-
-    Matrices are (resource, row) and (label key, row), so that one resource or key of all nodes lies
-    in one run of memory.
-    """
+    """The columns (see `schema.py` for each) and the dictionaries that their ids point into. Matrices
+    are (resource, row) and (label key, row), so that one resource or key of all nodes lies in one run
+    of memory."""
 
     generation: Int64s
     pod_count: Int64s
@@ -295,7 +292,9 @@ class NodeTable:
         """Ids of label keys that some node has."""
         return np.flatnonzero(self.labels[: len(self.label_keys), self.named_rows()].any(axis=1))
 
-    def _compact_lines(self) -> None:
+    def compact_names(self) -> None:
+        """Drops names, label keys and values, resources, taints and features that no row has. Ids
+        change: whoever keeps some must start over, in whichever process."""
         used = self._resources_in_use()
         self.requested, self.allocatable = self.requested[used], self.allocatable[used]
         self.resources.restart([self.resources.values[i] for i in used.tolist()])
@@ -303,11 +302,6 @@ class NodeTable:
         self.labels = self.labels[used]
         self.label_keys.restart([self.label_keys.values[i] for i in used.tolist()])
         self._rooms.clear()
-
-    def compact_names(self) -> None:
-        """Drops names, label keys and values, resources, taints and features that no row has. Ids
-        change: whoever keeps some must start over, in whichever process."""
-        self._compact_lines()
         rows = slice(0, self.row_count)
         kept_ids = np.flatnonzero(self._row_by_name_id != NO_ROW)
         kept_rows = self._row_by_name_id[kept_ids]
@@ -332,10 +326,10 @@ class NodeTable:
         self.reserve_resources(len(self.resources))
 
     def reserve_resources(self, count: int) -> None:
-        self._reserve_lines("requested", count)
-        self._reserve_lines("allocatable", count)
+        self.reserve_lines("requested", count)
+        self.reserve_lines("allocatable", count)
 
-    def _reserve_lines(self, matrix: str, count: int) -> None:
+    def reserve_lines(self, matrix: str, count: int) -> None:
         """Makes at least so many lines of one of the matrices. They come one by one, and to copy all
         nodes for each of them would take minutes: what is copied is doubled."""
         lines: np.ndarray = getattr(self, matrix)
@@ -360,9 +354,6 @@ class NodeTable:
         key_id = self.label_keys.find(key)
         return None if key_id < 0 else self.labels[key_id, : self.row_count]
 
-    def reserve_labels(self, count: int) -> None:
-        self._reserve_lines("labels", count)
-
     def write_labels(self, rows: Rows, labels: Sequence[Mapping[str, str]]) -> None:
         """The labels of each of these rows, which are distinct."""
         # Nodes have the same keys, mostly, and few of the values differ much: so key by key.
@@ -371,22 +362,15 @@ class NodeTable:
             alike.setdefault(tuple(own), []).append(at)
         for keys in alike:
             self.label_keys.ids_of(keys)
-        self.reserve_labels(len(self.label_keys))
+        self.reserve_lines("labels", len(self.label_keys))
         written = np.zeros((len(self.labels), len(rows)), np.int32)
         for keys, members in alike.items():
             for key in keys:
-                values = [labels[at][key] for at in members]
-                written[self.label_keys.find(key), members] = self._value_ids(values)
+                ids = self.label_values.ids_of(["=" + labels[at][key] for at in members])
+                written[self.label_keys.find(key), members] = ids
         if not np.array_equal(self.labels[:, rows], written):
             self.labels[:, rows] = written
             self.topology_version += 1
-
-    def _value_ids(self, values: list[str]) -> list[int]:
-        distinct = list(dict.fromkeys(values))
-        ids = self.label_values.ids_of(["=" + value for value in distinct])
-        if len(distinct) == len(values):
-            return ids
-        return list(map(dict(zip(distinct, ids, strict=True)).__getitem__, values))
 
     def labels_of(self, row: int) -> dict[str, str]:
         """The labels of one node; for people and slow paths."""
@@ -407,6 +391,6 @@ def _compacted(dictionary: Interner[V], ids: Int32s, nothing: V) -> Int32s:
     """Restarts a dictionary with the values in use, and returns their new ids."""
     used, indices = np.unique(ids, return_inverse=True)
     kept = [dictionary.values[i] for i in used.tolist()]
-    dictionary.restart([nothing, *kept])
-    new_ids = np.array([dictionary.find(value) for value in kept], np.int32)
-    return new_ids[indices].reshape(ids.shape) if kept else ids
+    dictionary.restart((nothing,))
+    new_ids = np.array(dictionary.ids_of(kept), np.int32)
+    return new_ids[indices].reshape(ids.shape)

@@ -42,10 +42,7 @@ class Topology:
 
     def rows_of_all(self, domains: Iterable[int]) -> Rows:
         """The rows in any of the domains, which are distinct."""
-        runs = [self.rows_of(domain) for domain in domains]
-        if len(runs) == 1:
-            return runs[0]
-        return np.concatenate(runs) if runs else NO_ROWS
+        return np.concatenate([NO_ROWS, *map(self.rows_of, domains)])
 
     def is_equal(self, other: "Topology") -> bool:
         """Whether every row is in the same domain there."""
@@ -86,11 +83,9 @@ def pods_of_classes(
     tables: Sequence[PodTable], class_ids: Sequence[int], *, with_terminating: bool
 ) -> tuple[Int64s, Int32s]:
     """Class and node row of each pod of these classes, in no order that means anything."""
-    if not class_ids:
-        return np.zeros(0, np.int64), np.zeros(0, np.int32)
-    classes: list[Int64s] = []
-    nodes: list[Int32s] = []
-    for table in tables:
+    # One of none at first, so that there is something to put together.
+    classes, nodes = [np.zeros(0, np.int64)], [np.zeros(0, np.int32)]
+    for table in tables if class_ids else ():
         count = table.row_count
         if not count:
             continue
@@ -102,10 +97,6 @@ def pods_of_classes(
         rows = np.flatnonzero(picked)
         classes.append(column[rows])
         nodes.append(node_row[rows])
-    if len(classes) == 1:
-        return classes[0], nodes[0]
-    if not classes:
-        return np.zeros(0, np.int64), np.zeros(0, np.int32)
     return np.concatenate(classes), np.concatenate(nodes)
 
 
@@ -121,10 +112,8 @@ def _is_among(column: Int64s, class_ids: Sequence[int]) -> Bools:
 
 
 def sum_by_domain(domains: Rows, slots: int, weights: Int64s | None = None) -> Int64s:
-    """Weights (1 each, if None) summed up by domain, shape (slots,); NO_DOMAIN is the last slot.
-
-    Sums go through float64, which is exact below 2^53.
-    """
+    """Weights (1 each, if None) summed up by domain, shape (slots,); NO_DOMAIN is the last slot. Sums
+    go through float64, which is exact below 2^53."""
     sums = np.bincount(domains + 1, weights, slots)
     by_domain = np.empty(slots, np.int64)
     by_domain[:-1] = sums[1:]

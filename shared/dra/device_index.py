@@ -26,8 +26,7 @@ from shared.dra.requests import class_selectors
 from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceFacts, SliceView
 from shared.dra.search_work import AllocationError, Work
 from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, DRA_EXTENDED_RESOURCE
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.pod_info import PodInfo
 from shared.grouped import Grouped, tally
 from shared.kube.api.resource_v1 import ResourceClaim

@@ -71,8 +71,6 @@ class ClassFilters:
         """All rows are known."""
         return self._known is None
 
-    # A few rows ----------------------------------------------------------------------------------
-
     def passing(self, rows: Rows, own_uid: str = "") -> Bools:
         """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
         that is nominated itself."""
@@ -104,8 +102,6 @@ class ClassFilters:
         if self.pod.outcome.node_names is not None:
             self.static_ok[rows] &= np.isin(rows, self.pod.candidate_rows())
         known[rows] = True
-
-    # All rows ------------------------------------------------------------------------------------
 
     def fill(self, states: RowStates) -> None:
         """Asks about all rows."""
@@ -159,15 +155,15 @@ class ClassFilters:
         if touched is None:
             return None
         self.moving_ok[row] = fits
+        rows = np.array([row], np.intp)
+        if touched or not self.wide_ok.item(row):
+            return self._concluded(rows, np.array([fits]), touched)
         # As `_concluded` has it, for less: what nearly every pod comes to.
-        if not touched and self.wide_ok.item(row):
-            if self.feasible.item(row) is fits:
-                return Refiltered(np.array([row], np.intp), NO_ROWS)
-            self.feasible[row] = fits
-            self.feasible_count += 1 if fits else -1
-            rows = np.array([row], np.intp)
-            return Refiltered(rows, rows)
-        return self._concluded(np.array([row], np.intp), np.array([fits]), touched)
+        if self.feasible.item(row) is fits:
+            return Refiltered(rows, NO_ROWS)
+        self.feasible[row] = fits
+        self.feasible_count += 1 if fits else -1
+        return Refiltered(rows, rows)
 
     def _concluded(self, rows: Rows, passes: Bools, touched: list[Rows]) -> Refiltered:
         """`rows` pass the moving filters, or do not; those of `touched` are to be asked the wide
@@ -215,8 +211,6 @@ class ClassFilters:
 
     def _distinct(self, rows: Rows) -> Rows:
         """Each row once. A filter may name rows that another one named as well."""
-        if len(rows) == 1:
-            return rows
         if len(rows) <= FEW_ROWS:
             return np.array(sorted(set(rows.tolist())), np.intp)
         named = np.zeros(len(self.feasible), np.bool_)

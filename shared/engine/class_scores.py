@@ -17,12 +17,11 @@ from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.engine.best_rows import BestRows
 from shared.engine.class_filters import Refiltered
 from shared.engine.row_states import RowStates, rated
-from shared.engine.score_range import weighted
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, PreScorePlugin, Reads, UpdatableScore
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import ScoringPlugin
-from shared.framework.runtime.plans import MOVING
+from shared.framework.runtime.framework import weighted
+from shared.framework.runtime.plans import MOVING, ScoringPlugin
 from shared.framework.runtime.prepared_pod import PreparedPod
 from shared.framework.status import Code
 
@@ -135,7 +134,7 @@ class _Feasible:
 
 class ClassScores:
     """`total` has the table's capacity, NOT_FEASIBLE where the pod does not fit; INVALID or more where
-    some score is out of range (`score_range.py`)."""
+    some score is out of range (`INVALID`)."""
 
     def __init__(
         self, pod: PreparedPod, static_ok: Bools, feasible: Bools, states: RowStates | None = None
@@ -153,23 +152,25 @@ class ClassScores:
         """Changes after which to start anew, as bits of Reads."""
         self.object_kinds = prepared.object_kinds
         """The same for objects; None: of any kind."""
-        self._skipped = prepared.skipped_updatable
         capacity = len(feasible)
         columns = [ScoreColumn(entry, capacity) for entry in prepared.active]
         self._wide = [column for column in columns if column.follower is not None]
+        self.followers: list[tuple[Any, Any]] = [(c.follower, c.entry.state) for c in self._wide]
+        """The plugins that look at pods elsewhere, with their state: those that have a column, then
+        those that have no say and may come to have one."""
+        self.followers += prepared.skipped_updatable
         self._narrow = [c for c in columns if c.follower is None and not _is_plain(c)]
-        self._narrow_sum: Int64s = np.zeros(capacity, np.int64)
-        """What these give together."""
         self._plain = [column.entry for column in columns if _is_plain(column)]
+        self._narrow_sum: Int64s = np.zeros(capacity, np.int64)
         self._plain_sum: Int64s = np.zeros(capacity, np.int64)
         """What these give together."""
-        self._minds_feasible = bool(self.stale_by & _USAGE) or any(
-            _minds_feasible(column.follower) for column in self._wide if column.follower
+        self._minds_feasible = bool(self.stale_by & Reads.USAGE.value) or any(
+            _minds_feasible(column.follower) for column in self._wide
         )
         """PreScore of some plugin would say something else if other nodes were feasible."""
         self._skipped_for_feasible = [
             plugin
-            for plugin, _ in self._skipped
+            for plugin, _ in prepared.skipped_updatable
             if _minds_feasible(plugin) and isinstance(plugin, PreScorePlugin)
         ]
         self.total: Int64s = np.full(capacity, NOT_FEASIBLE, np.int64)
@@ -245,25 +246,19 @@ class ClassScores:
         """The narrow plugins that rate a row otherwise after a placement."""
         return [*self._plain, *(column.entry for column in self._narrow if column.is_moving)]
 
-    @property
-    def followers(self) -> list[tuple[Any, Any]]:
-        """The plugins that look at pods elsewhere, with their state."""
-        active = [(c.follower, c.entry.state) for c in self._wide]
-        return [*active, *self._skipped]
-
     def _follow(self, rows: Rows, delta: Delta, refiltered: Refiltered) -> bool:
         """`rows` are to be rated again by narrow plugins that read what changed; wide ones follow, and
         normalisation and totals."""
         flipped, node_rows = refiltered.flipped, delta.node_rows
         touched: list[Rows] = []
-        for column in self._wide:
-            named = self._named(column.follower, column.entry.state, delta, flipped)
+        for plugin, state in self.followers:
+            named: Rows | None = plugin.update_score(
+                state, self.pod, self._cluster, delta, self._feasible_mask, flipped
+            )
             if named is None:
                 return False
             touched.append(np.concatenate((named, node_rows)) if len(node_rows) else named)
-        for plugin, state in self._skipped:
-            if self._named(plugin, state, delta, flipped) is None:
-                return False
+        del touched[len(self._wide) :]
         if len(flipped):
             self._feasible = _Feasible(self._feasible_mask)
         count = self._cluster.nodes.row_count
@@ -308,13 +303,6 @@ class ClassScores:
             for column in self._narrow:
                 total += column.weighted(part)
 
-    def _named(self, plugin: Any, state: Any, delta: Delta, flipped: Rows) -> Rows | None:
-        """The rows that a wide plugin wants to rate again."""
-        rows: Rows | None = plugin.update_score(
-            state, self.pod, self._cluster, delta, self._feasible_mask, flipped
-        )
-        return rows
-
     def _write(self, rows: Rows) -> None:
         total = self._plain_sum[rows] + self._narrow_sum[rows]
         for column in self._wide:
@@ -337,10 +325,7 @@ def _is_plain(column: ScoreColumn) -> bool:
     return column.follower is None and column.is_moving and column.entry.normalizer is None
 
 
-def _minds_feasible(plugin: UpdatableScore) -> bool:
+def _minds_feasible(plugin: UpdatableScore | None) -> bool:
     """What depends on which nodes are feasible reads all that filters do."""
     depends = getattr(plugin, "pre_score_depends", None)
     return depends is not None and bool(depends.reads & Reads.USAGE)
-
-
-_USAGE: Final = Reads.USAGE.value

@@ -19,26 +19,104 @@ import numpy as np
 
 from shared.columns.answer_table import REMEMBERED_MAX
 from shared.columns.journal import PodChange
+from shared.columns.pod_table import NO_NODE
 from shared.columns.rows import union_of
-from shared.columns.schema import NO_ROWS, Bools, Rows
+from shared.columns.schema import NO_ROWS, Bools, Int32s, Int64s, Rows
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
-from shared.engine.dry_runs import DryRuns
 from shared.engine.row_states import RowStates
 from shared.engine.state_answers import StateAnswers
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import Crowding, Delta, Reads
 from shared.framework.pod_info import PodInfo
+from shared.framework.post_filter import Candidates
 from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates, plugin_error
-from shared.framework.runtime.filter_outcomes import FilterOutcome, PreScoreError, told_of
 from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.plans import EDITED_BITS, MOVING_BITS
+from shared.framework.runtime.plans import (
+    EDITED_BITS,
+    MOVING_BITS,
+    FilterOutcome,
+    PreScoreError,
+    told_of,
+)
 from shared.framework.runtime.prepared_pod import (
     counting_own_node,
     prepared,
     run_filters_with_nominated,
 )
+from shared.plugins.preemption.potential_victims import BUDGETS
+
+VICTIMS_WIDTH: Final = 4
+"""Room for so many victims a node at first."""
+_KINDS: Final = frozenset({BUDGETS})
+
+
+class DryRuns:
+    """Of one class of pods, in one state of everything but nodes, pods and nominations. Arrays have
+    the node table's capacity."""
+
+    def __init__(self, cluster: ClusterView) -> None:
+        self._cluster = cluster
+        self._follower = Follower(cluster)
+        self._victims: Int32s = np.zeros((0, VICTIMS_WIDTH), np.int32)
+        """Shape (capacity, the most victims of a node)."""
+        self._forget_all()
+
+    def catch_up(self) -> None:
+        """Forgets the nodes on which something changed."""
+        follower = self._follower
+        rows, pod_rows = follower.rows(), follower.pod_rows()
+        if (
+            rows is None
+            or pod_rows is None
+            or len(self._known) != self._cluster.nodes.capacity
+            or follower.concerns(_KINDS)
+        ):
+            self._forget_all()
+        else:
+            self._known[rows] = False
+            on_rows = self._cluster.pods.node_row[pod_rows]
+            self._known[on_rows[on_rows != NO_NODE]] = False
+        follower.note()
+
+    def unknown(self, rows: Rows) -> Rows:
+        """Those of the nodes that are to be tried."""
+        unknown: Rows = rows[~self._known[rows]]
+        return unknown
+
+    def learn(self, rows: Rows, found: Candidates) -> None:
+        """`rows` were tried, and `found` are those of them where it helps."""
+        self._known[rows] = True
+        self._violations[found.rows] = found.violations
+        self._counts[rows] = 0
+        self._counts[found.rows] = found.counts
+        widest = int(found.counts.max(initial=0))
+        if widest > self._victims.shape[1]:
+            more = widest - self._victims.shape[1]
+            self._victims = np.pad(self._victims, ((0, 0), (0, more)))
+        victims = self._victims[found.rows]
+        victims[self._is_used(found.counts)] = found.victims
+        self._victims[found.rows] = victims
+
+    def candidates(self, rows: Rows) -> Candidates:
+        """Of the nodes, which are known, those where it helps, in their order."""
+        rows = rows[self._counts[rows] > 0]
+        counts = self._counts[rows]
+        victims: Rows = self._victims[rows][self._is_used(counts)].astype(np.intp)
+        return Candidates(rows, self._violations[rows], counts, victims)
+
+    def _is_used(self, counts: Int64s) -> Bools:
+        is_used: Bools = np.arange(self._victims.shape[1]) < counts[:, np.newaxis]
+        return is_used
+
+    def _forget_all(self) -> None:
+        capacity = self._cluster.nodes.capacity
+        self._known = np.zeros(capacity, np.bool_)
+        self._violations = np.zeros(capacity, np.int64)
+        self._counts = np.zeros(capacity, np.int64)
+        """Victims of each; 0: it does not help."""
+        self._victims = np.zeros((capacity, VICTIMS_WIDTH), np.int32)
+
 
 EVALUATION_BYTES: Final = 8 << 10
 """About what an evaluation takes beside its arrays."""

@@ -18,8 +18,7 @@ from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.row_states import RowStates
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import ClaimsLikener, RoomAsked, RoomFilter, Scope, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework

@@ -9,22 +9,23 @@ The simple way, a key for each row at each question, costs more than it saves; s
 journal instead.
 """
 
-from collections.abc import Sequence
-from typing import Final
+from collections.abc import Callable, Sequence
+from functools import partial
+from typing import Any, Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.columns.pod_table import PodTable
 from shared.columns.rows import parts_of, row_index, rows_between
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage
-from shared.engine.score_range import weighted
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import FilterPlugin, ScorePlugin
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import ScoringPlugin
+from shared.framework.runtime.framework import weighted
+from shared.framework.runtime.plans import ScoringPlugin
 from shared.framework.runtime.prepared_pod import PreparedPod
 
 ROWS_A_STATE_MIN: Final = 2
@@ -80,13 +81,8 @@ class RowStates:
         if not by_state or not self.is_shared_by(len(rows)):
             return pod.passing_of(indices, rows)
         others = [i for i in indices if i not in by_state]
-        of_row, states = self._states_of(rows)
-        of_state = np.zeros(self.count, np.bool_)
-        of_state[row_index(states)] = self.asked(pod, by_state, states)
-        passes: Bools = of_state[of_row]
-        if others:
-            passes &= pod.passing_of(others, rows)
-        return passes
+        passes: Bools = self._spread(rows, partial(self.asked, pod, by_state))
+        return passes & pod.passing_of(others, rows) if others else passes
 
     def asked(self, pod: PreparedPod, indices: Sequence[int], states: Rows) -> Bools:
         """Which states pass these filters, for which it is enough to know the state."""
@@ -98,28 +94,27 @@ class RowStates:
         if not by_state or not self.is_shared_by(len(rows)):
             return rated(entries, pod, self._cluster, rows)
         others = [entry for entry in entries if not self.can_answer(entry.plugin, pod)]
-        of_row, states = self._states_of(rows)
-        of_state = np.zeros(self.count, np.int64)
-        of_state[row_index(states)] = rated(by_state, pod, self.view, states)
-        total: Int64s = of_state[of_row]
-        if others:
-            total += rated(others, pod, self._cluster, rows)
-        return total
+        total: Int64s = self._spread(rows, partial(rated, by_state, pod, self.view))
+        return total + rated(others, pod, self._cluster, rows) if others else total
 
     def can_answer(self, plugin: FilterPlugin | ScorePlugin, pod: PodInfo) -> bool:
         """Whether it is enough to ask the plugin about states: it reads resources only."""
         says = getattr(plugin, "reads_resources_only", False)
         return bool(says(pod, self._cluster) if callable(says) else says)
 
-    def _states_of(self, rows: Rows) -> tuple[Rows, Rows]:
-        """The state of each row, and all of these, each once; more where there are so few that to ask
-        about all of them costs less than to find out which."""
+    def _spread(self, rows: Rows, ask: Callable[[Rows], NDArray[Any]]) -> NDArray[Any]:
+        """For each row what is said of its state. Of all states is asked where there are so few that
+        this costs less than to find out in which ones the rows are."""
         of_row = self.of_row[row_index(rows)]
         if self.count * ROWS_A_STATE_OF_ALL <= len(rows):
-            return of_row, rows_between(0, self.count)
+            return ask(rows_between(0, self.count))[of_row]
         is_used = np.zeros(self.count, np.bool_)
         is_used[of_row] = True
-        return of_row, is_used.nonzero()[0]
+        states = is_used.nonzero()[0]
+        said = ask(states)
+        of_state = np.zeros(self.count, said.dtype)
+        of_state[states] = said
+        return of_state[of_row]
 
     def is_shared_by(self, row_count: int) -> bool:
         """Whether so many rows are many more than their states."""

@@ -94,15 +94,13 @@ class StateAnswers:
                 state = self.states.of_row.item(row)
                 if not self._is_known.item(state):
                     self._ask(np.array([state], np.intp))
-                if not self.take_over(row, state, NO_PODS, passes=self._passes(row)):
+                passes = True
+                if self._by_row:
+                    alone = np.array([row], np.intp)
+                    passes = self.filters.pod.passing_of(self._by_row, alone).item()
+                if not self.take_over(row, state, NO_PODS, passes=passes):
                     return False
         return True
-
-    def _passes(self, row: int) -> bool:
-        """What the filters say that are asked about each row."""
-        if not self._by_row:
-            return True
-        return self.filters.pod.passing_of(self._by_row, np.array([row], np.intp)).item()
 
     def take_over(self, row: int, state: int, delta: Delta, *, passes: bool = True) -> bool:
         """The row, which passes the fixed filters, came to be in this state, which is known; `passes`:

@@ -54,13 +54,11 @@ SKIPPED = Skipped()
 
 class PreBindPlugin(Protocol):
     """Prepares what the pod needs on its node; may take 10 minutes, or as `pre_bind_timeout_s` says
-    (None: it ends by itself). After a refusal the owner calls Unreserve.
-
-    One that has nothing to do for most pods may say so by `pre_flight(order) -> bool` (PreBindPreFlight
-    upstream). One that takes back what it wrote may have `async undo(order)`, for pods that are not
-    bound after all: before the owner is told, even if `pre_bind` was cut short or not called. It returns
-    keys of resource claims that stay allocated for the pod; most have none.
-    """
+    (None: it ends by itself). After a refusal the owner calls Unreserve. One that has nothing to do for
+    most pods may say so by `pre_flight(order) -> bool` (PreBindPreFlight upstream). One that takes back
+    what it wrote may have `async undo(order)`, for pods that are not bound after all: before the owner
+    is told, even if `pre_bind` was cut short or not called. It returns keys of resource claims that
+    stay allocated for the pod; most have none."""
 
     NAME: ClassVar[str]
 
@@ -68,11 +66,8 @@ class PreBindPlugin(Protocol):
 
 
 class BindPlugin(Protocol):
-    """Binds the pod, or leaves it to the next one.
-
-    It is asked only about pods that are not bound: whether an earlier binder bound the pod before it
-    died has been looked up by then.
-    """
+    """Binds the pod, or leaves it to the next one. It is asked only about pods that are not bound:
+    whether an earlier binder bound the pod before it died has been looked up by then."""
 
     NAME: ClassVar[str]
 

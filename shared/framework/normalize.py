@@ -67,10 +67,8 @@ def score_table(points: Sequence[UtilizationShapePoint]) -> Int64s:
 
 
 def ratio_table(shape: Sequence[tuple[int, int]]) -> Int64s:
-    """Score for each utilisation 0..100 of a broken line through (utilisation, score) points.
-
-    Go's division truncates towards zero, which shows where the line falls.
-    """
+    """Score for each utilisation 0..100 of a broken line through (utilisation, score) points. Go's
+    division truncates towards zero, which shows where the line falls."""
     scores = [_on_line(shape, utilization) for utilization in range(UTILIZATION_MAX + 1)]
     return np.array(scores, np.int64)
 

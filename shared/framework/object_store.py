@@ -5,7 +5,7 @@ kind with a prefix, and are absolute: the assumption that is held now, or none. 
 its own placements stays with it.
 """
 
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any, Final, NamedTuple
 
@@ -13,6 +13,7 @@ import msgspec
 
 from shared.grouped import Grouped
 from shared.kube.api.resource_v1 import ResourceClaim
+from shared.kube.decode import decode_object
 
 CHANGES_MAX: Final = 1 << 16
 """Remembered changes of objects; a reader that is further behind reads all objects again."""
@@ -48,12 +49,10 @@ class Assumed(NamedTuple):
 
 
 class ObjectStore:
-    """Objects of every kind but pods and nodes, by kind (plural) and key (`namespace/name`).
-
-    On top of what the API server said lie assumptions: a volume that was given to a claim, a claim
-    whose node was chosen, before anybody has been told. They hold for those who ask for `latest`,
-    until the API server says something newer of the object, or they are taken back.
-    """
+    """Objects of every kind but pods and nodes, by kind (plural) and key (`namespace/name`). On top of
+    what the API server said lie assumptions: a volume that was given to a claim, a claim whose node was
+    chosen, before anybody has been told. They hold for those who ask for `latest`, until the API server
+    says something newer of the object, or they are taken back."""
 
     def __init__(self) -> None:
         self._by_kind: dict[str, dict[str, Any]] = {}
@@ -79,7 +78,8 @@ class ObjectStore:
         self._by_namespace.put((kind, _namespace(key)), key, value)
         assumed = self._assumed.get(kind, {}).get(key)
         if assumed is not None and _overtakes(value, assumed):
-            self._drop_assumed(kind, key)
+            self._lay_on(kind, key, None)
+            return
         if kind in NOISY_KINDS and old is not None and _differ_in_version_only(old, value):
             return
         self._note(kind, key)
@@ -88,8 +88,9 @@ class ObjectStore:
         if self._by_kind.get(kind, {}).pop(key, None) is not None:
             self._by_namespace.drop((kind, _namespace(key)), key)
             if key in self._assumed.get(kind, {}):
-                self._drop_assumed(kind, key)
-            self._note(kind, key)
+                self._lay_on(kind, key, None)
+            else:
+                self._note(kind, key)
 
     def get(self, kind: str, key: str) -> Any | None:
         return self._by_kind.get(kind, {}).get(key)
@@ -144,22 +145,15 @@ class ObjectStore:
 
     def forget_assumed(self, kind: str, key: str) -> None:
         """Takes an assumption back, a scorer's own before the owner's; nothing where there is none."""
-        if key not in self._assumed.get(kind, {}):
-            return
-        self._drop_assumed(kind, key)
-        told = self._told.get((kind, key))
-        if told is None:
-            self._note(kind, key)
-        else:
-            self._lay_on(kind, key, told)
+        if key in self._assumed.get(kind, {}):
+            self._lay_on(kind, key, self._told.get((kind, key)))
 
     def assume_told(self, kind: str, key: str, told: Assumed | None) -> None:
         """In a scorer's copy: what the owner assumes now (None: nothing), whatever the scorer did."""
         self._told.pop((kind, key), None)
-        if told is None:
-            self.forget_assumed(kind, key)
-        else:
+        if told is not None:
             self._told[kind, key] = told
+        if told is not None or key in self._assumed.get(kind, {}):
             self._lay_on(kind, key, told)
 
     def forget_assumed_for(self, kind: str, pod_uid: str) -> None:
@@ -191,19 +185,18 @@ class ObjectStore:
         assumed = self._assumed.get(kind, {}).get(key)
         return self.get(kind, key) if assumed is None else assumed.value
 
-    def _lay_on(self, kind: str, key: str, assumed: Assumed) -> None:
+    def _lay_on(self, kind: str, key: str, assumed: Assumed | None) -> None:
+        """In place of what is assumed now; None: nothing is assumed any more."""
         of_kind = self._assumed.setdefault(kind, {})
         if key in of_kind:
-            self._drop_assumed(kind, key)
-        of_kind[key] = Assumed(assumed.value, ())
-        for pod_uid in assumed.pod_uids:
-            self.share_assumed(kind, key, pod_uid)
-        self._note(kind, key)
-
-    def _drop_assumed(self, kind: str, key: str) -> None:
-        for pod_uid in self._assumed[kind].pop(key).pod_uids:
-            self._assumed_for.drop((kind, pod_uid), key)
+            for pod_uid in of_kind.pop(key).pod_uids:
+                self._assumed_for.drop((kind, pod_uid), key)
         self.assumption_news[kind, key] = None
+        if assumed is not None:
+            of_kind[key] = Assumed(assumed.value, ())
+            for pod_uid in assumed.pod_uids:
+                self.share_assumed(kind, key, pod_uid)
+        self._note(kind, key)
 
     def _note(self, kind: str, key: str) -> None:
         self._changes.append((kind, key))
@@ -221,20 +214,10 @@ def take_news(objects: ObjectStore) -> list[ObjectChange]:
 
 def all_assumptions(objects: ObjectStore) -> list[ObjectChange]:
     """Every assumption there is."""
-    return [
-        _change(objects, kind, key)
-        for kind in objects.assumed_kinds()
-        for key in objects.assumed(kind)
-    ]
+    return [_change(objects, k, key) for k in objects.assumed_kinds() for key in objects.assumed(k)]
 
 
-def apply_assumption(
-    objects: ObjectStore,
-    kind: str,
-    key: str,
-    body: bytes,
-    decode_object: Callable[[str, msgspec.Raw], Any],
-) -> None:
+def apply_assumption(objects: ObjectStore, kind: str, key: str, body: bytes) -> None:
     """Takes over what `take_news` or `all_assumptions` of another store said; `kind` has PREFIX."""
     kind = kind.removeprefix(PREFIX)
     told = None
@@ -266,14 +249,11 @@ def _namespace(key: str) -> str:
 
 
 def _overtakes(value: Any, assumed: Assumed) -> bool:
-    """Whether the API server's word is newer than what an assumption was made from.
-
-    The allocation of a resource claim is told to it in two steps, finalizer first, and the watch may be
-    behind: it may yet tell what was written for an earlier pod and taken back. What was assumed must
-    outlive all that, or its devices would be given away in between. A claim that is still to be made has
-    no uid.
-    """
-    if _version_of(value) == _version_of(assumed.value):
+    """Whether the API server's word is newer than what an assumption was made from. The allocation of a
+    resource claim is told to it in two steps, finalizer first, and the watch may be behind: it may yet
+    tell what was written for an earlier pod and taken back. What was assumed must outlive all that, or
+    its devices would be given away in between. A claim that is still to be made has no uid."""
+    if value.metadata.resource_version == assumed.value.metadata.resource_version:
         return False
     if isinstance(value, ResourceClaim):
         is_another = assumed.value.metadata.uid not in ("", value.metadata.uid)
@@ -281,8 +261,3 @@ def _overtakes(value: Any, assumed: Assumed) -> bool:
         is_written = value.status.allocation is not None
         return is_another or (is_written and not users.isdisjoint(assumed.pod_uids))
     return True
-
-
-def _version_of(value: Any) -> str:
-    version: str = value.metadata.resource_version
-    return version

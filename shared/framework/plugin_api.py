@@ -1,19 +1,18 @@
 """What a plugin is: Protocols for kube-scheduler's extension points, over columns of nodes.
 
-A plugin is an object with a `NAME` and any of the methods below; the registry looks at what is
-there. It is made once per profile with its arguments. It decides only from what it is given: no
-I/O, no clock, no state of its own between calls (what it computes for a pod goes into the state
-that it returns).
+A plugin is an object with a `NAME` and any of the methods below; the registry looks at what is there.
+It is made once per profile with its arguments. It decides only from what it is given: no I/O, no clock,
+no state of its own between calls (what it computes for a pod goes into the state that it returns).
 
-Vectorised: `rows` are indices of nodes (`shared.columns.schema.Rows`, shape (n,)); results have
-shape (n,) in the same order. `rows` may be all nodes or a single one, and the result for a row must
-not depend on which other rows were asked for at the same time. That is what lets the engine
-evaluate all nodes once for a class of pods and after a placement only the touched row again.
+Vectorised: `rows` are indices of nodes (`shared.columns.schema.Rows`, shape (n,)); results have shape
+(n,) in the same order. `rows` may be all nodes or a single one, and the result for a row must not
+depend on which other rows were asked for at the same time. That is what lets the engine evaluate all
+nodes once for a class of pods and after a placement only the touched row again.
 
-Dependence: each plugin states what its result for a row is computed from, so that the engine knows
-what to evaluate again after which change. A plugin that looks beyond the row (`Scope`) makes the
-engine start a class of pods afresh at each change of what it reads, unless it can bring its own
-state up to date (`UpdatableFilter`, `UpdatableScore`).
+Dependence: each plugin states what its result for a row is computed from, so that the engine knows what
+to evaluate again after which change. A plugin that looks beyond the row (`Scope`) makes the engine
+start a class of pods afresh at each change of what it reads, unless it can bring its own state up to
+date (`UpdatableFilter`, `UpdatableScore`).
 """
 
 import enum
@@ -150,11 +149,9 @@ class QueueSortPlugin(HasName, Protocol):
 
 @runtime_checkable
 class PreEnqueuePlugin(HasName, Protocol):
-    """Keeps a pod out of the active queue; asked whenever the pod could enter it.
-
-    One that lets most pods in may have `may_gate(pod) -> bool`, which is asked once for a class of them:
-    False where `pre_enqueue` says Success, whatever the cluster.
-    """
+    """Keeps a pod out of the active queue; asked whenever the pod could enter it. One that lets most
+    pods in may have `may_gate(pod) -> bool`, which is asked once for a class of them: False where
+    `pre_enqueue` says Success, whatever the cluster."""
 
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status: ...
 
@@ -189,9 +186,7 @@ class GonePods(NamedTuple):
 @runtime_checkable
 class FilterWithoutPods(Protocol):
     """A filter of wide scope that answers for many rows at once what would be if pods were gone.
-
-    Preemption asks that of thousands of nodes, each question about the pods of that node alone.
-    """
+    Preemption asks that of thousands of nodes, each question about the pods of that node alone."""
 
     def filter_without_pods(
         self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows, gone: GonePods
@@ -231,11 +226,9 @@ class ScorePlugin(HasName, Protocol):
 @runtime_checkable
 class NormalizeScorePlugin(Protocol):
     """Brings raw scores into 0..SCORE_MAX, in two steps so that a row can be redone alone.
-
     `normalization` sums up the raw scores of all feasible nodes into something small and comparable
     (such as their maximum); `normalize` maps raw scores with it. As long as the summary stays equal,
-    rows that did not change keep their normalised score.
-    """
+    rows that did not change keep their normalised score."""
 
     def normalization(self, state: Any, raw: Int64s) -> Hashable: ...
 
@@ -370,16 +363,15 @@ class ReservePlugin(HasName, Protocol):
     """Keeps book in the owner of what a placement takes beside the node's columns.
 
     `reserve` is called when a placement was accepted, just before the pod is assumed; after a rejection
-    it is not, and the pod is unschedulable by this plugin. `unreserve` undoes it, must not fail, and may
-    be called for a pod that was never reserved here.
+    it is not, and the pod is unschedulable by this plugin. `unreserve` undoes it, must not fail, and
+    may be called for a pod that was never reserved here.
 
     One that has nothing to reserve for most pods may have `reserves_for(pod) -> bool`, which is asked
     once for a class of them: False where both do nothing, whatever the node.
 
-    What its PreBind, in a binder, is to do about a reserved pod (CycleState upstream) it says right then
-    by `pre_bind_work(record, pod, cluster, row) -> bytes`, empty for nothing. PreBind finds it in the
-    order's `work`.
-    """
+    What its PreBind, in a binder, is to do about a reserved pod (CycleState upstream) it says right
+    then by `pre_bind_work(record, pod, cluster, row) -> bytes`, empty for nothing. PreBind finds it in
+    the order's `work`."""
 
     def reserve(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
@@ -406,12 +398,10 @@ WAIT = Status(Code.WAIT)
 
 @runtime_checkable
 class PermitPlugin(HasName, Protocol):
-    """Says in the owner whether a pod that was reserved a place may be bound, perhaps later.
-
-    A pod that waits keeps its place and is in nobody's way. It goes on when every plugin that asked it
-    to wait has allowed it, and is rejected when one of them rejects it or its time is over: then it is
-    unschedulable by that plugin. See `Handle` for how to decide about pods that wait.
-    """
+    """Says in the owner whether a pod that was reserved a place may be bound, perhaps later. A pod that
+    waits keeps its place and is in nobody's way. It goes on when every plugin that asked it to wait has
+    allowed it, and is rejected when one of them rejects it or its time is over: then it is
+    unschedulable by that plugin. See `Handle` for how to decide about pods that wait."""
 
     def permit(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int

@@ -52,11 +52,9 @@ class _OfKin(_Once[Found]):
 
 
 class PodInfo:
-    """Everything that plugins may read of a pod; equal for all pods of a class.
-
-    The name and UID of a pod are not here: no decision may depend on them (a plugin that needs them
-    makes every pod a class of its own, and says so by a `pod_key` in its state).
-    """
+    """Everything that plugins may read of a pod; equal for all pods of a class. The name and UID of a
+    pod are not here: no decision may depend on them (a plugin that needs them makes every pod a class
+    of its own, and says so by a `pod_key` in its state)."""
 
     def __init__(self, namespace: str, template: PodTemplate, kin: "PodInfo | None" = None) -> None:
         """`kin`: what speaks for all pods that differ in `template.own` alone."""

@@ -13,7 +13,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 import numpy as np
 
 from shared.columns.schema import NO_ROWS, Int64s, Rows
-from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict
+from shared.framework.runtime.plans import FilterOutcome, NodeVerdict
 from shared.framework.runtime.prepared_pod import PreparedPod
 from shared.framework.status import Code, Status
 

@@ -120,7 +120,7 @@ class InTreeRegistry(Registry):
         *,
         samples_compatibly: bool = False,
     ) -> None:
-        """`samples_compatibly`: see `node_sample.py`."""
+        """`samples_compatibly`: see `Sampling`."""
         gates = gates or FeatureGates()
         factories = {name: partial(one.make, gates) for name, one in IN_TREE.items()}
         is_default = {name: not one.gate or gates[one.gate] for name, one in IN_TREE.items()}

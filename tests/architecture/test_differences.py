@@ -9,7 +9,7 @@ from shared.feature_gates import OBEYED
 
 ROOT: Final = Path(__file__).parents[2]
 PAGE: Final = ROOT / "docs" / "differences.md"
-SAMPLE: Final = "unit/shared/framework/runtime/test_node_sample.py"
+SAMPLE: Final = "unit/workers/scorer/test_node_sample.py"
 KUBECONFIG: Final = "unit/shared/kube/test_kubeconfig.py"
 GROUPS: Final = "unit/daemon/core/test_pod_groups.py"
 THEIRS: Final = "it is about what kube-scheduler does; here there is nothing of the kind"

@@ -46,9 +46,8 @@ from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_pod
 from tests.support.devices import allocated, make_claim
-from workers.scorer.engine import Engine
+from workers.scorer.engine import Engine, by_seed
 from workers.scorer.replica import Replica
-from workers.scorer.tie_break import by_seed
 
 PROFILE = "default-scheduler"
 FRAMEWORKS = {PROFILE: InTreeRegistry(entry_points=()).build(ProfileConfig()).framework}
@@ -347,7 +346,6 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.replica = Replica(0, DEFAULT_GATES)
         self.tracked: list[int] = []
         self.number = 0
-        self.sequence = 0
         self.settled = 0
         self.proposed: list[Proposed] = []
         self.alive: list[PodRecord] = []
@@ -383,7 +381,7 @@ class ReplicaMachine(RuleBasedStateMachine):
 
     @rule(shapes=st.lists(SHAPE_NUMBERS, min_size=1, max_size=4))
     def propose(self, shapes: list[int]) -> None:
-        self.sequence += 1
+        self.replica.proposal_sequence += 1
         for shape in shapes:
             class_id = self.classes[shape].class_id
             known = self.replica.classes.get(class_id)
@@ -392,8 +390,8 @@ class ReplicaMachine(RuleBasedStateMachine):
             evaluation = self.engine.evaluate(class_id, known.info, PROFILE)
             choice = self.engine.choose(evaluation, lambda ties: int(ties[0]))
             if choice is not None:
-                self.replica.place(class_id, choice.row, self.sequence)
-                self.proposed.append(Proposed(self.sequence, shape, choice.row))
+                self.replica.place(class_id, choice.row)
+                self.proposed.append(Proposed(self.replica.proposal_sequence, shape, choice.row))
 
     @rule(priority=st.sampled_from((0, 10)), is_settled=st.booleans())
     def propose_a_pod_that_is_deleted(self, priority: int, is_settled: bool) -> None:
@@ -406,12 +404,12 @@ class ReplicaMachine(RuleBasedStateMachine):
         self.publish()
         known = self.replica.classes.get(pod_class.class_id)
         if known is not None:
-            self.sequence += 1
+            self.replica.proposal_sequence += 1
             evaluation = self.engine.evaluate(pod_class.class_id, known.info, PROFILE)
             choice = self.engine.choose(evaluation, lambda ties: int(ties[0]))
             if choice is not None:
-                self.replica.place(pod_class.class_id, choice.row, self.sequence)
-                self.proposed.append(Proposed(self.sequence, GONE, choice.row))
+                self.replica.place(pod_class.class_id, choice.row)
+                self.proposed.append(Proposed(self.replica.proposal_sequence, GONE, choice.row))
         self.cache.classes.release(pod_class)
         if not is_settled:
             self.publish()
@@ -424,11 +422,11 @@ class ReplicaMachine(RuleBasedStateMachine):
         known = self.replica.classes.get(class_id)
         if known is None:
             return
-        self.sequence += 1
+        self.replica.proposal_sequence += 1
         one_by_one = self.placed_one_by_one(class_id, count, seed)
         at_once = self.placed_at_once(class_id, count, seed)
         assert at_once == one_by_one[: len(at_once)]
-        self.proposed += [Proposed(self.sequence, shape, row) for row in at_once]
+        self.proposed += [Proposed(self.replica.proposal_sequence, shape, row) for row in at_once]
 
     def placed_one_by_one(self, class_id: int, count: int, seed: int) -> list[int]:
         twin = copy.deepcopy(self.replica)
@@ -440,7 +438,7 @@ class ReplicaMachine(RuleBasedStateMachine):
             choice = engine.choose(evaluation, partial(by_seed, seed=seed, ticket=ticket))
             if choice is None:
                 break
-            twin.place(class_id, choice.row, self.sequence)
+            twin.place(class_id, choice.row)
             rows.append(choice.row)
         return rows
 
@@ -454,7 +452,7 @@ class ReplicaMachine(RuleBasedStateMachine):
                 PROFILE,
                 known.usage,
                 lambda ties, ticket: by_seed(ties, seed, ticket),
-                lambda rows: self.replica.place_many(class_id, rows, self.sequence),
+                lambda rows: self.replica.place_many(class_id, rows),
             )
             if run is None:
                 break
@@ -479,7 +477,7 @@ class ReplicaMachine(RuleBasedStateMachine):
     def propose_lone_pods(self, shape: int, cpus: list[str], shares: bool, seed: int) -> None:
         """Pods that ask for something else than others: as if their class was evaluated."""
         vars(row_states)["ROWS_MIN"] = 2 if shares else 1 << 14  # The fixture puts it back.
-        self.sequence += 1
+        self.replica.proposal_sequence += 1
         tie_break = partial(by_seed, seed=seed, ticket=0)
         for cpu in cpus:
             record = make_pod("keeper", **asking_for(SHAPES[shape], cpu))
@@ -492,8 +490,8 @@ class ReplicaMachine(RuleBasedStateMachine):
                 assert found is None or found == wanted
             class_id = self.classes[shape].class_id
             if wanted is not None and class_id in self.replica.classes:
-                self.replica.place(class_id, wanted.row, self.sequence)
-                self.proposed.append(Proposed(self.sequence, shape, wanted.row))
+                self.replica.place(class_id, wanted.row)
+                self.proposed.append(Proposed(self.replica.proposal_sequence, shape, wanted.row))
 
     # Nominations ---------------------------------------------------------------------------------
 
@@ -507,10 +505,12 @@ class ReplicaMachine(RuleBasedStateMachine):
             self.fast, self.replica.view, class_id, known.info, offset
         )
         if found is not None:
-            self.sequence += 1
-            own = found._replace(uid=f"ticket {self.sequence}")
-            self.replica.nominate(own, self.sequence)
-            self.proposed.append(Proposed(self.sequence, shape, found.node_row, True))
+            self.replica.proposal_sequence += 1
+            own = found._replace(uid=f"ticket {self.replica.proposal_sequence}")
+            self.replica.nominate(own)
+            self.proposed.append(
+                Proposed(self.replica.proposal_sequence, shape, found.node_row, True)
+            )
 
     @rule(shape=SHAPE_NUMBERS, name=st.sampled_from(NODE_NAMES))
     def pod_is_nominated(self, shape: int, name: str) -> None:
@@ -535,9 +535,9 @@ class ReplicaMachine(RuleBasedStateMachine):
             return
         ended = shown[pick % len(shown)]
         if is_placed:
-            self.sequence += 1
-            self.replica.nominate(Nomination(ended.uid, 0, 0, NO_NODE), self.sequence)
-            self.proposed.append(Proposed(self.sequence, GONE, ended.node_row))
+            self.replica.proposal_sequence += 1
+            self.replica.nominate(Nomination(ended.uid, 0, 0, NO_NODE))
+            self.proposed.append(Proposed(self.replica.proposal_sequence, GONE, ended.node_row))
         else:
             self.end(ended)
 

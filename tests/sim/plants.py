@@ -129,7 +129,7 @@ PLANTS = {
     ),
     "extenders have no say in who has to go": Plant(
         "workers.scorer.extended_pods",
-        "candidates = self._candidates(task, answer.victims or {}, message, position)",
+        "candidates = self._candidates(task, answer.victims or {}, message, changes)",
         "candidates = found",
         found_by=674,
     ),

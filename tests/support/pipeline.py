@@ -37,7 +37,7 @@ from shared.messages.from_binder import (
     BindReport,
     VictimDone,
 )
-from shared.messages.from_scorer import Forecast, Proposals, ScorerHeartbeat, ScorerHello
+from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
@@ -264,8 +264,8 @@ class Pipeline:
         return scorer.replica.is_whole and scorer.replica.sequence >= work.min_sequence
 
     def _place(self, index: int, scorer: FakeScorer, work: SchedulePods) -> None:
-        scorer.proposal_sequence += 1
-        proposals = scorer.cycle.run(work, scorer.proposal_sequence)
+        proposals = scorer.cycle.run(work)
+        scorer.proposal_sequence = proposals.proposal_sequence
         self.to_owner.append(Said(scorer.peer, proposals))
 
     def foresee(self, index: int, count: int = 1) -> bool:
@@ -274,17 +274,9 @@ class Pipeline:
         replica = scorer.replica
         if scorer.work or not replica.is_whole or not replica.is_settled:
             return False
-        foreseen = scorer.cycle.foresee(count)
-        if foreseen is None:
+        forecast = scorer.cycle.foresee(count)
+        if forecast is None:
             return False
-        forecast = Forecast(
-            epoch=EPOCH,
-            sequence=replica.sequence,
-            ticket=replica.next_ticket,
-            class_id=foreseen.class_id,
-            node_rows=foreseen.rows,
-            took_s=0.0,
-        )
         self.to_owner.append(Said(scorer.peer, forecast))
         return True
 

@@ -21,30 +21,27 @@ from shared.telemetry.log import EventLog, start_logging
 from shared.transport.heartbeat import Heartbeat
 from shared.transport.remote import RemoteOwner
 from shared.transport.scorer_sockets import ScorerSockets
+from workers.scorer.engine import BY_NAME, BY_SEED
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.scorer_loop import ScorerLoop
-from workers.scorer.tie_break import BY_NAME, BY_SEED
 
 log = EventLog("scorer")
 
 
 def main(arguments: list[str]) -> int:
     """Runs until drained, SIGTERM, or the end of the supervisor."""
-    is_remote = "--connect" in arguments
-    remote = _parse_remote(arguments) if is_remote else None
-    start = (
-        _remote_start(remote)
-        if remote is not None
-        else child_start("scorer", arguments, is_one_of_many=True)
-    )
+    if "--connect" in arguments:
+        remote = _parse_remote(arguments)
+        start = _remote_start(remote)
 
-    def run() -> int:
-        if remote is not None:
+        def run() -> int:
             way = RemoteOwner(remote.connect, remote.server_key, remote.key)
             return _run(start, way, socket.gethostname())
-        return _run(start, start.runtime_dir, f"scorer-{start.number}")
 
-    return exit_code_of("scorer", run)
+        return exit_code_of("scorer", run)
+    start = child_start("scorer", arguments, is_one_of_many=True)
+    name = f"scorer-{start.number}"
+    return exit_code_of("scorer", lambda: _run(start, start.runtime_dir, name))
 
 
 def _run(start: ChildStart, way: Path | RemoteOwner, name: str) -> int:

@@ -19,32 +19,30 @@ from shared.errors import ObjectError
 from shared.faults import changing, reading
 from shared.framework.plugin_api import ReservePlugin
 from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.node_sample import NodeSample
 from shared.kube.pod_record import PodRecord
-from shared.messages.from_scorer import Failure, Placements, Proposals
+from shared.messages.from_scorer import Failure, Forecast, Placements, Proposals
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
-from workers.scorer.engine import Choice, Engine
+from workers.scorer.engine import (
+    BY_NAME,
+    BY_SEED,
+    Choice,
+    Engine,
+    NodeSample,
+    by_seed,
+    first_by_name,
+    mix,
+)
+from workers.scorer.evaluator import USUAL_LIMITS, RoomMaker, SearchLimits
 from workers.scorer.group_cycle import GroupCycle, no_answers
 from workers.scorer.lone_pods import LonePods
 from workers.scorer.replica import Replica, ReplicaClass
-from workers.scorer.room_maker import USUAL_LIMITS, RoomMaker, SearchLimits
-from workers.scorer.tie_break import BY_NAME, BY_SEED, by_seed, first_by_name, mix
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"")
 
 
 RUN_PODS_MIN: Final = 4
 """A run of fewer pods does not pay for its preparation."""
-NO_PROPOSAL: Final = 0
-"""Of what is only thought of."""
 NO_NODES: Final = "no nodes available to schedule pods"
-
-
-class NextPlacements(NamedTuple):
-    """Where the next pods of a class would go, each on top of those before."""
-
-    class_id: int
-    rows: list[int]
 
 
 class ClassFailure(NamedTuple):
@@ -86,51 +84,46 @@ class Cycle:
         # Of another owner, the same number may be that of other pods.
         self._last_class_id = 0
 
-    def run(self, batch: SchedulePods, proposal_sequence: int) -> Proposals:
+    def run(self, batch: SchedulePods) -> Proposals:
         """An answer to every task. Of a group that cannot be placed as a whole, or has to wait for room,
         nothing stays on the copy."""
         self._forget_retired()
         if batch.group is None:
-            return self._run(batch, proposal_sequence, USUAL_LIMITS)
-        cycle = GroupCycle(
-            batch,
-            proposal_sequence,
-            self._replica,
-            self._engine,
-            self._place_group,
-            self._choose_one,
-        )
-        with self._replica.objects.for_one_group():
-            return cycle.run()
+            answers = self._run(batch, USUAL_LIMITS)
+        else:
+            is_by_name = self._tie_break == BY_NAME
+            chosen = 0 if is_by_name else mix(self._seed, batch.first_ticket)
+            place = self._place_group
+            with self._replica.objects.for_one_group():
+                answers = GroupCycle(batch, self._replica, self._engine, place, chosen).run()
+        self._replica.proposal_sequence += 1
+        return answers
 
     def _place_group(
-        self, batch: SchedulePods, proposal_sequence: int, rows: Rows | None, limits: SearchLimits
+        self, batch: SchedulePods, rows: Rows | None, limits: SearchLimits
     ) -> Proposals:
         """As `PlaceGroup` has it."""
         if rows is None:
-            return self._run(batch, proposal_sequence, limits)
+            return self._run(batch, limits)
         engine = self._engine
         with engine.within(rows):
-            answers = self._run(batch, proposal_sequence, limits)
+            answers = self._run(batch, limits)
         if self._engine is not engine:
             self.start_over()  # Something could not be evaluated, and this one knows `rows` alone.
         return answers
 
-    def _choose_one(self, count: int, ticket: int) -> int:
-        return 0 if self._tie_break == BY_NAME else mix(self._seed, ticket) % count
-
-    def _run(self, batch: SchedulePods, proposal_sequence: int, limits: SearchLimits) -> Proposals:
+    def _run(self, batch: SchedulePods, limits: SearchLimits) -> Proposals:
         if batch.runs:
             self._last_class_id = batch.runs[-1].class_id
-        answers = no_answers(self._replica, batch, proposal_sequence)
+        answers = no_answers(self._replica, batch)
         failed: dict[int, ClassFailure] = {}
         open_classes: set[int] = set()
-        room_maker = self._room_maker(proposal_sequence, limits)
+        room_maker = self._room_maker(limits)
         # By searches of devices: where these are long, the owner should hear of what was found before
         # all pods of the batch have been looked at.
         tried = self._replica.view.derived(StepsTried)
         steps_max = tried.count + BATCH_STEPS_MAX
-        for task in self._one_by_one(batch, answers.placements, proposal_sequence):
+        for task in self._one_by_one(batch, answers.placements):
             is_enough = batch.group is None and tried.count > steps_max
             pod_class = self._replica.classes.get(task.class_id)
             if pod_class is None or is_enough:
@@ -146,7 +139,7 @@ class Cycle:
             except ObjectError as error:
                 failure = self.left_out(task.ticket, error)
                 answers.failures.append(failure)
-                room_maker = self._room_maker(proposal_sequence, limits)
+                room_maker = self._room_maker(limits)
                 tried = self._replica.view.derived(StepsTried)
             if failure is not None and failure.preemption is None and not task.uid:
                 failed[task.class_id] = ClassFailure(
@@ -168,7 +161,7 @@ class Cycle:
         if known is not None and known.failure.is_error:
             known.failure.tickets.append(task.ticket)
             return None
-        placed = self._place(task, pod_class, room_maker.proposal_sequence)
+        placed = self._place(task, pod_class)
         if isinstance(placed, int):
             answers.placements.tickets.append(task.ticket)
             answers.placements.node_rows.append(placed)
@@ -207,7 +200,7 @@ class Cycle:
         self.start_over()
         return Failure([ticket], error.told(), is_error=True, ends_nomination=True)
 
-    def foresee(self, count: int = 1) -> NextPlacements | None:
+    def foresee(self, count: int = 1) -> Forecast | None:
         """Evaluates the class of the last pod ahead of the next ones, up to `count`, which are likely of
         it too; and finds out which nodes are alike, which any class wants to know. None where it cannot
         be said where the next pod would go. Nothing may be placed here that is not settled."""
@@ -232,27 +225,25 @@ class Cycle:
             self._engine.evaluations.forget(class_id)
         self._replica.newly_retired.clear()
 
-    def _foreseen(
-        self, class_id: int, pod_class: ReplicaClass, count: int
-    ) -> NextPlacements | None:
+    def _foreseen(self, class_id: int, pod_class: ReplicaClass, count: int) -> Forecast | None:
         evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
         if evaluation.pod.framework.sampling is not None:
             return None  # Looking at nodes moves on the place where the next look begins.
-        ticket = self._replica.next_ticket
+        replica, ticket = self._replica, self._replica.next_ticket
+        placements = Placements([], [])
         if count > 1:
-            mark = self._replica.mark()
-            placements = Placements([], [])
-            self._place_run(TaskRun(class_id, count), ticket, placements, NO_PROPOSAL)
-            self._replica.roll_back(mark)
-            if placements.node_rows:
-                return NextPlacements(class_id, placements.node_rows)
+            mark = replica.mark()
+            self._place_run(TaskRun(class_id, count), ticket, placements)
+            replica.roll_back(mark)
             evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
-        choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
-        return None if choice is None else NextPlacements(class_id, [choice.row])
+        rows = placements.node_rows
+        if not rows:
+            choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
+            rows = [] if choice is None else [choice.row]
+        forecast = Forecast(replica.epoch, replica.sequence, ticket, class_id, rows, 0.0)
+        return forecast if rows else None
 
-    def _one_by_one(
-        self, batch: SchedulePods, placements: Placements, proposal_sequence: int
-    ) -> Iterator[PodTask]:
+    def _one_by_one(self, batch: SchedulePods, placements: Placements) -> Iterator[PodTask]:
         """Places runs of equal pods as far as that goes; yields the tasks that are left, each where
         it is next in line."""
         ticket = batch.first_ticket
@@ -260,14 +251,12 @@ class Cycle:
             end = ticket + run.count
             if run.count >= RUN_PODS_MIN:
                 self.began(ticket)
-                ticket = self._place_run(run, ticket, placements, proposal_sequence)
+                ticket = self._place_run(run, ticket, placements)
             while ticket < end:
                 yield PodTask(ticket, run.class_id, run.uid)
                 ticket += 1
 
-    def _place_run(
-        self, run: TaskRun, ticket: int, placements: Placements, proposal_sequence: int
-    ) -> int:
+    def _place_run(self, run: TaskRun, ticket: int, placements: Placements) -> int:
         """The first ticket of the run that has to be looked at by itself."""
         class_id, end = run.class_id, ticket + run.count
         pod_class = self._replica.classes.get(class_id)
@@ -279,9 +268,9 @@ class Cycle:
         def put(rows: list[int]) -> None:
             with changing():
                 if len(rows) == 1:
-                    self._replica.place(class_id, rows[0], proposal_sequence)
+                    self._replica.place(class_id, rows[0])
                 else:
-                    self._replica.place_many(class_id, rows, proposal_sequence)
+                    self._replica.place_many(class_id, rows)
             written.extend(rows)
 
         is_going = True
@@ -307,10 +296,8 @@ class Cycle:
             ticket += len(rows)
         return ticket
 
-    def _room_maker(self, proposal_sequence: int, limits: SearchLimits = USUAL_LIMITS) -> RoomMaker:
-        return RoomMaker(
-            self._replica, self._seed, proposal_sequence, self._among, self._reserve, limits
-        )
+    def _room_maker(self, limits: SearchLimits = USUAL_LIMITS) -> RoomMaker:
+        return RoomMaker(self._replica, self._seed, self._among, self._reserve, limits)
 
     def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> Evaluation:
         """Of the class, or for a nominated pod of the pod alone."""
@@ -318,24 +305,21 @@ class Cycle:
             return self._engine.evaluate_alone(pod_class.info, pod_class.profile, task.uid)
         return self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
 
-    def _place(
-        self, task: PodTask, pod_class: ReplicaClass, proposal_sequence: int
-    ) -> int | Evaluation:
+    def _place(self, task: PodTask, pod_class: ReplicaClass) -> int | Evaluation:
         """The row of the node, or, where the pod fits nowhere, the evaluation that says why."""
         choice = self._choice(task, pod_class)
         if isinstance(choice, Evaluation):
             return choice
-        self._put(task, choice.row, proposal_sequence)
+        self._put(task, choice.row)
         return choice.row
 
-    def _put(self, task: PodTask, row: int, proposal_sequence: int) -> None:
+    def _put(self, task: PodTask, row: int) -> None:
         uid = self._reserve(task, row)
         with changing():
-            self._replica.place(task.class_id, row, proposal_sequence, uid)
+            self._replica.place(task.class_id, row, uid)
             if task.uid:
                 # The room that was kept for it is taken now.
-                ended = Nomination(task.uid, 0, 0, NOT_NOMINATED)
-                self._replica.nominate(ended, proposal_sequence)
+                self._replica.nominate(Nomination(task.uid, 0, 0, NOT_NOMINATED))
 
     def _reserve(self, task: PodTask, row: int) -> str:
         """Keeps the pods that follow from choosing the same volumes and devices; the uid under which it
@@ -358,16 +342,15 @@ class Cycle:
             return self._among(ties, task.ticket)
 
         is_anywhere = self._replica.view.placement is None
-        if not task.uid and is_anywhere and task.class_id not in self._engine.evaluations:
-            choice = self._lone_pods.choose(
-                task.class_id, pod_class.info, pod_class.profile, tie_break
-            )
-            if choice is not None:
-                return choice
         if task.uid:
             row = self._nominated_row(task)
             if row >= 0:
                 return Choice(row, 0, 1)
+        elif is_anywhere and task.class_id not in self._engine.evaluations:
+            info, profile = pod_class.info, pod_class.profile
+            choice = self._lone_pods.choose(task.class_id, info, profile, tie_break)
+            if choice is not None:
+                return choice
         evaluation = self._evaluated(task, pod_class)
         return self._engine.choose(evaluation, tie_break) or evaluation
 

@@ -13,35 +13,71 @@ import numpy as np
 from shared.columns.journal import PodChange
 from shared.columns.rows import rows_where
 from shared.columns.schema import NO_ROWS, Bools, Rows
+from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
+from shared.engine.best_rows import Ties
 from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.row_states import RowStates
-from shared.engine.score_range import INVALID, invalid_score, out_of_range
 from shared.engine.state_answers import NO_PODS, UNKNOWN, StateAnswers
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.diagnosis import plugin_error
-from shared.framework.runtime.filter_outcomes import PreScoreError
-from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.node_sample import NodeSample, Sampling, first_in_heap
-from shared.framework.runtime.plans import MOVING_BITS
+from shared.framework.runtime.diagnosis import invalid_score, plugin_error
+from shared.framework.runtime.framework import (
+    ADAPTIVE,
+    ALL,
+    INVALID,
+    Framework,
+    Sampling,
+    out_of_range,
+)
+from shared.framework.runtime.plans import MOVING_BITS, PreScoreError
 from shared.framework.runtime.prepared_pod import passing
-from workers.scorer.tie_break import RunTieBreak, TieBreak
+
+BY_SEED: Final = "seed"
+BY_NAME: Final = "name"
+"""For comparisons with recorded decisions: it makes scorers meet on the same nodes."""
+
+TieBreak = Callable[[Ties], int]
+"""Chooses one of the rows (at least two) that are equally good."""
+RunTieBreak = Callable[[Ties, int], int]
+"""The same for the attempt with this ticket."""
+
+_MASK: Final = (1 << 64) - 1
+
+
+def mix(seed: int, number: int) -> int:
+    """A well-mixed 64-bit number (the finaliser of SplitMix64)."""
+    z = (seed * 0x9E3779B97F4A7C15 + number * 0xD1B54A32D192ED03) & _MASK
+    z = ((z ^ z >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+    z = ((z ^ z >> 27) * 0x94D049BB133111EB) & _MASK
+    return z ^ z >> 31
+
+
+def by_seed(ties: Ties, seed: int, ticket: int) -> int:
+    """One of `ties`. kube-scheduler takes any of them. This one looks random, but depends on seed and
+    attempt alone, so that a recorded run can be replayed, and differs between scorers, so that two of
+    them do not both go for the same node."""
+    return int(ties[mix(seed, ticket) % len(ties)])  # An array has numpy's integers.
+
+
+def first_by_name(ties: Ties, nodes: NodeTable) -> int:
+    """The one whose name sorts first: how the conformance scenarios break ties."""
+    return min(ties.tolist(), key=nodes.name_of)
+
 
 Put = Callable[[list[int]], None]
 """Writes one pod of the class to each of these rows, which are distinct, and to the journal."""
 
 
 class ClassRun:
-    """Pods of one class placed one after the other, each on top of the one before, as the engine decides
-    pod by pod, tie-breaks included. What is saved is the way there: what a placement makes of its row
-    follows from the row's state (`StateAnswers`), and is written to the columns together with others.
-    Plugins that look at pods elsewhere still follow each pod.
-
-    The owner of the evaluation makes it, and hears of each write by `put`. It may end early (`is_over`);
-    then pods are placed one by one."""
+    """Pods of one class placed one after the other, each on top of the one before, as the engine
+    decides pod by pod, tie-breaks included. What is saved is the way there: what a placement makes of
+    its row follows from the row's state (`StateAnswers`), and is written to the columns together with
+    others. Plugins that look at pods elsewhere still follow each pod. The owner of the evaluation makes
+    it, and hears of each write by `put`. It may end early (`is_over`); then pods are placed one by one.
+    """
 
     def __init__(
         self,
@@ -105,6 +141,62 @@ class ClassRun:
             distinct[row] = None
         if distinct:
             self._put(list(distinct))
+
+
+FEASIBLE_MIN: Final = 100
+"""minFeasibleNodesToFind: so many are looked for whatever the percentage."""
+ADAPTIVE_MAX: Final = 50
+ADAPTIVE_MIN: Final = 5
+NODES_A_PERCENT: Final = 125
+
+
+def count_to_find(percentage: int, node_count: int) -> int:
+    """How many feasible nodes are enough."""
+    if node_count < FEASIBLE_MIN:
+        return node_count
+    if percentage == ADAPTIVE:
+        percentage = max(ADAPTIVE_MIN, ADAPTIVE_MAX - node_count // NODES_A_PERCENT)
+    return max(FEASIBLE_MIN, node_count * percentage // ALL)
+
+
+class NodeSample:
+    """Scores some of the feasible nodes, where the configuration asks for it: nodes are looked at in
+    nodeTree order from where the search before ended, until enough of them take the pod, and only these
+    are scored. One for all profiles, as upstream. Rules: findNodesThatPassFilters,
+    numFeasibleNodesToFind and nodeScoreHeap in pkg/scheduler/schedule_one.go, v1.36.2, with
+    `parallelism: 1`; else it looks at several nodes at a time, and in which order they come to its heap
+    is chance. Nodes that a plugin named in PreFilter it takes in the random order of a map, we in
+    nodeTree order."""
+
+    def __init__(self) -> None:
+        self._start = 0
+
+    def take(self, order: Rows, candidates: Bools | None, feasible: Bools, percentage: int) -> Rows:
+        """The rows to score, in the order in which they were looked at. `order`: all nodes;
+        `candidates` and `feasible` by row, None for all."""
+        searched = order if candidates is None else order[candidates[order]]
+        count = len(searched)
+        if not count:
+            return searched
+        start = self._start % count
+        searched = np.concatenate((searched[start:], searched[:start]))
+        found = np.flatnonzero(feasible[searched])
+        enough = count_to_find(percentage, count)
+        # That it has enough is noticed at the next one that takes the pod.
+        looked_at = found.item(enough) if len(found) > enough else count
+        self._start = (self._start + looked_at) % len(order)
+        return searched[found[:enough]]
+
+
+def first_in_heap(is_best: Bools) -> int:
+    """Which of those with the best score a binary heap has at its root that was made of the list as it
+    is: the first of them in pre-order, as an element gives its place up to greater ones only, and of
+    two equal children the left one moves up."""
+    places = np.flatnonzero(is_best) + 1
+    depth = np.floor(np.log2(places)).astype(np.int64)
+    # In pre-order those come first whose subtree begins further left, and of a subtree its root.
+    leftmost = places << (depth.max() - depth)
+    return int(places[np.lexsort((depth, leftmost))[0]]) - 1
 
 
 EVALUATIONS_BYTES_MAX: Final = 256 << 20

@@ -1,4 +1,5 @@
-"""Preemption's search: on which node room is made for a pod that fits nowhere, and who has to go there.
+"""Preemption's search: on which node room is made for a pod that fits nowhere, and who has to go there;
+and what a scorer says of such a pod (`RoomMaker`).
 
 What it goes by are the rules in `shared/plugins/preemption`. Here is where it is worth a try, how nodes
 are tried, how the answer comes of what was found, and which candidate is the best. Nodes are asked about
@@ -10,14 +11,17 @@ order of the list of nodes instead of by goroutines, so that equal states give e
 own placements that nobody has confirmed are never victims.
 """
 
+from collections import Counter
 from collections.abc import Callable
 from typing import Final, NamedTuple
 
 import numpy as np
 
+from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import NO_ROWS, Rows
-from shared.engine.dry_runs import DryRuns
-from shared.engine.evaluation import Evaluation
+from shared.engine.evaluation import DryRuns, Evaluation
+from shared.extenders.extender_config import EXTENDER
+from shared.faults import changing
 from shared.framework.cluster_view import ClusterView
 from shared.framework.post_filter import (
     NO_CANDIDATES,
@@ -30,8 +34,8 @@ from shared.framework.post_filter import (
     joined,
     run_post_filters,
 )
-from shared.framework.runtime.diagnosis import FitError
-from shared.framework.runtime.filter_outcomes import FilterOutcome
+from shared.framework.runtime.diagnosis import FitError, reasons_of
+from shared.framework.runtime.plans import FilterOutcome, told_of
 from shared.framework.runtime.prepared_pod import (
     PreFilterExtensions,
     PreparedPod,
@@ -40,6 +44,8 @@ from shared.framework.runtime.prepared_pod import (
 )
 from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import SUCCESS, Code, Status, as_one_error
+from shared.messages.from_scorer import Failure, PreemptionProposal
+from shared.messages.to_scorer import PodTask
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.default_preemption import refusal
 from shared.plugins.preemption.potential_victims import (
@@ -49,7 +55,8 @@ from shared.plugins.preemption.potential_victims import (
     potential_victims_on,
 )
 from shared.plugins.preemption.victim_selector import NO_VICTIMS, FailedNodes, VictimSelector
-from workers.scorer.tie_break import TieBreak
+from workers.scorer.engine import RunTieBreak, TieBreak
+from workers.scorer.replica import Replica
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 PRIORITY_SHIFT: Final = 1 << 31
@@ -100,26 +107,14 @@ class PreemptionEvaluator(NamedTuple):
         if len(potential):
             potential = np.roll(potential, -(self.offset % len(potential)))
         wanted = candidates_wanted(len(potential))
-        candidates, failed = self._searched(pod, potential, wanted)
-        if not len(candidates.rows):
+        found, failed = self._searched(pod, potential, wanted)
+        came_to = Preemption(SUCCESS, "", potential, found, failed.verdicts)
+        if not len(found.rows):
             status, ends = _no_candidate(pod.cluster, failed)
             is_open = _unconfirmed_would_do(pod, potential)
-            return Preemption(
-                status,
-                potential=potential,
-                failed=failed.verdicts,
-                ends_nomination=ends,
-                is_open=is_open,
-            )
-        best, tied = pick(pod.cluster, candidates, self.tie_break)
-        return Preemption(
-            SUCCESS,
-            potential=potential,
-            candidates=candidates,
-            failed=failed.verdicts,
-            best=best,
-            tied=tied,
-        )
+            return came_to._replace(status=status, ends_nomination=ends, is_open=is_open)
+        best, tied = pick(pod.cluster, found, self.tie_break)
+        return came_to._replace(best=best, tied=tied)
 
     def _searched(
         self, pod: PreparedPod, potential: Rows, wanted: int
@@ -323,3 +318,141 @@ def pick(
     row = tie_break(rows)
     best = int(np.flatnonzero(candidates.rows == row)[0])
     return candidates.at(best), tuple(rows.tolist())
+
+
+SEARCHES_MAX: Final = 64
+"""In one batch. A search takes about 1 ms at 5,000 nodes; what more pods find on a copy that is so much
+older is likely to be refused."""
+WIDE_SEARCH_WEIGHT: Final = 8
+"""A search for a pod for which pods elsewhere count takes 6 to 30 ms, and is so many."""
+
+
+class SearchLimits(NamedTuple):
+    """What a batch may ask for."""
+
+    searches_max: int = SEARCHES_MAX
+    forbidden: str = ""
+    """Why nobody has to go for its pods; empty: somebody may."""
+    takes_room: bool = False
+    """Who has others go counts as placed there for those that follow, which may need it near, or the
+    devices that it takes (`podGroupPodSchedulingAlgorithm` in schedule_one_podgroup.go)."""
+
+
+USUAL_LIMITS: Final = SearchLimits()
+
+
+class Refusals(NamedTuple):
+    """What extenders had against nodes. On those it is their word that counts, also where filters had
+    something against them (findNodesThatPassExtenders in schedule_one.go)."""
+
+    reasons: Counter[str]
+    """Also of nodes that do not exist: kube-scheduler counts them."""
+    named: Rows
+    rows: Rows
+    """Those of them that might be won by removing pods."""
+
+
+class RoomSearch(NamedTuple):
+    """What was found for a pod that fits nowhere."""
+
+    fit_error: FitError
+    result: PostFilterResult | None = None
+    """None: nothing was looked for."""
+
+    @property
+    def is_open(self) -> bool:
+        """No answer yet: less important pods that this scorer placed itself are in the way, and the
+        owner has not confirmed them."""
+        preemption = None if self.result is None else self.result.preemption
+        return preemption is not None and preemption.is_open
+
+
+class RoomMaker:
+    """The preemptions of one batch: room that was found for one pod is kept from the next ones by a
+    nomination of the scorer's own, until the owner has settled the proposal."""
+
+    def __init__(
+        self,
+        replica: Replica,
+        seed: int,
+        tie_break: RunTieBreak,
+        reserve: Callable[[PodTask, int], str],
+        limits: SearchLimits = USUAL_LIMITS,
+    ) -> None:
+        """`reserve` assumes what a pod takes on a row beside room (volumes, devices), under the uid that
+        it returns."""
+        self._replica = replica
+        self._seed = seed
+        self._tie_break = tie_break
+        self._reserve = reserve
+        self._limits = limits
+        self._found_count = 0
+
+    @property
+    def has_searched_enough(self) -> bool:
+        """So much was looked for and found that the owner should hear of it first."""
+        return self._found_count >= self._limits.searches_max
+
+    def attempt(
+        self, task: PodTask, evaluation: Evaluation, refusals: Refusals | None = None
+    ) -> RoomSearch:
+        """Looks for room, and takes none yet. `refusals`: what extenders had against nodes."""
+        fit_error = evaluation.fit_error()
+        filtered = None
+        if refusals is not None:
+            found = evaluation.filtered()
+            # Their word counts, as if all nodes that they named had been looked at and had passed.
+            everywhere = np.union1d(found.rows, refusals.named).astype(np.intp)
+            filtered = told_of(everywhere, (found, told_of(refusals.named, ())))
+            reasons = reasons_of(evaluation.pod, filtered, refusals.reasons.total())
+            fit_error = fit_error._replace(
+                reasons=reasons + refusals.reasons, plugins=fit_error.plugins | {EXTENDER}
+            )
+        has_search = evaluation.pod.framework.post_filters and self._replica.view.node_count
+        if fit_error.error or not has_search:
+            return RoomSearch(fit_error)
+        result = post_filter(
+            evaluation,
+            lambda ties: self._tie_break(ties, task.ticket),
+            # Another place to begin for each pod, so that they do not all meet on the same nodes.
+            offset=(self._seed + task.ticket) * 7919,
+            filtered=filtered,
+            refused=NO_ROWS if refusals is None else refusals.rows,
+            forbidden=self._limits.forbidden,
+        )
+        return RoomSearch(fit_error, result)
+
+    def conclude(self, task: PodTask, evaluation: Evaluation, search: RoomSearch) -> Failure:
+        """What the owner is told; the room that was found is kept from the pods that follow."""
+        fit_error, result = search.fit_error, search.result
+        plugins, pending = sorted(fit_error.plugins), sorted(fit_error.pending_plugins)
+        if result is None:
+            # Nobody looks for room: the pod keeps no claim to what was found for it earlier.
+            told, is_error = fit_error.error or fit_error.message(), bool(fit_error.error)
+            return Failure([task.ticket], told, plugins, pending, is_error, ends_nomination=True)
+        preemption = result.preemption
+        proposal = None
+        if preemption is not None and preemption.best is not None:
+            best, info = preemption.best, evaluation.pod.info
+            proposal = PreemptionProposal(best.row, list(best.victims))
+            is_wide = evaluation.pod.plan.is_wide
+            self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1
+            uid, kept_row = task.uid or f"ticket {task.ticket}", best.row
+            takes_room = self._limits.takes_room
+            assumed = self._reserve(task, best.row) if takes_room else ""
+            with changing():
+                if takes_room:
+                    self._replica.place(task.class_id, best.row, assumed)
+                    kept_row = NO_NODE
+                self._replica.nominate(Nomination(uid, task.class_id, info.priority, kept_row))
+        return Failure(
+            tickets=[task.ticket],
+            message=fit_error.message(result.status.message),
+            plugins=plugins,
+            pending_plugins=pending,
+            is_error=False,
+            preemption=proposal,
+            ends_nomination=preemption is not None and preemption.ends_nomination,
+            was_room_sought=preemption is not None,
+            freed_claims=list(result.freed_claims),
+        )

@@ -19,16 +19,16 @@ import numpy as np
 from shared.columns.schema import NO_ROWS, Int64s, Rows
 from shared.engine.class_scores import ClassScores
 from shared.engine.evaluation import Evaluation
-from shared.engine.score_range import INVALID, invalid_score
 from shared.errors import ObjectError
 from shared.extenders.extender_config import ExtenderConfig, is_interested
 from shared.extenders.extender_wire import ExtenderVerdicts, MetaPod, MetaVictims, PodName
 from shared.faults import reading
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import Follower
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import Candidate, Candidates
-from shared.framework.runtime.diagnosis import FitError, plugin_error
-from shared.framework.runtime.filter_outcomes import PreScoreError
+from shared.framework.runtime.diagnosis import FitError, invalid_score, plugin_error
+from shared.framework.runtime.framework import INVALID
+from shared.framework.runtime.plans import PreScoreError
 from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import SUCCESS, Code, Status
 from shared.messages.from_scorer import AskForPods, Failure, FromScorer, Placements, Proposals
@@ -36,9 +36,8 @@ from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes, PodT
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.victim_selector import fits_without
 from workers.scorer.cycle import NO_NODES, Cycle
-from workers.scorer.evaluator import pick
+from workers.scorer.evaluator import Refusals, RoomSearch, pick
 from workers.scorer.replica import Replica
-from workers.scorer.room_maker import Refusals, RoomSearch
 
 PODS_AT_A_TIME: Final = 8
 """kube-scheduler asks about one pod after the other. With 8, an extender that takes 10 ms is no
@@ -89,7 +88,6 @@ class ExtenderAnswer(NamedTuple):
 
 Steps = Generator[Question | AskForPods, Any, T]
 """What is done about one pod. Yields what is asked, and is sent the answer."""
-DoesExtender = Callable[[ExtenderConfig], bool]
 
 
 class _Life(NamedTuple):
@@ -124,17 +122,12 @@ class ExtendedCycle(Cycle):
         rows = np.flatnonzero(evaluation.feasible)
         return [self._replica.nodes.name_of(row) for row in rows.tolist()]
 
-    def place_on_nominated(self, task: ExtendedTask, node: str, proposal_sequence: int) -> int:
-        """The row of the node, where the pod still fits; -1 otherwise."""
-        if self.nominated_node(task) != node:
-            return -1
-        row = self._replica.nodes.row_of(node)
-        self._take(task, row, proposal_sequence)
+    def take(self, task: ExtendedTask, row: int) -> int:
+        """Puts the pod there."""
+        self._put(_plain(task), row)
         return row
 
-    def place_among(
-        self, task: ExtendedTask, verdicts: ExtenderVerdicts, proposal_sequence: int
-    ) -> int | FitError:
+    def place_among(self, task: ExtendedTask, verdicts: ExtenderVerdicts) -> int | FitError:
         """The row of the best node that extenders left and that is still feasible; -1 if there is
         none any more, FitError if the nodes cannot be rated."""
         evaluation = self._evaluation(task)
@@ -156,21 +149,19 @@ class ExtendedCycle(Cycle):
             total += np.fromiter(scores, np.int64, len(rows))
             ties = rows[total == total.max()]
             row = int(ties[0]) if len(ties) == 1 else self._among(ties, task.ticket)
-        self._take(task, row, proposal_sequence)
-        return row
+        return self.take(task, row)
 
     def search_room(self, task: ExtendedTask, verdicts: ExtenderVerdicts | None) -> RoomSearch:
         """What could be done for a pod that nothing was left for; nothing is taken yet."""
         evaluation = self._evaluation(task)
         refusals = None if verdicts is None else self._refusals(verdicts)
-        return self._room_maker(0).attempt(_plain(task), evaluation, refusals)
+        return self._room_maker().attempt(_plain(task), evaluation, refusals)
 
-    def failure(self, task: ExtendedTask, search: RoomSearch, proposal_sequence: int) -> Failure:
+    def failure(self, task: ExtendedTask, search: RoomSearch) -> Failure:
         """What the owner is told of it."""
         if not len(self._replica.nodes.order):
             return Failure([task.ticket], NO_NODES)
-        room_maker = self._room_maker(proposal_sequence)
-        return room_maker.conclude(_plain(task), self._evaluation(task), search)
+        return self._room_maker().conclude(_plain(task), self._evaluation(task), search)
 
     def best_of(self, task: ExtendedTask, candidates: Candidates) -> Candidate:
         """The best of what extenders left of the candidates."""
@@ -188,9 +179,6 @@ class ExtendedCycle(Cycle):
 
     def _evaluation(self, task: ExtendedTask) -> Evaluation:
         return self._evaluated(_plain(task), self._replica.classes[task.class_id])
-
-    def _take(self, task: ExtendedTask, row: int, proposal_sequence: int) -> None:
-        self._put(_plain(task), row, proposal_sequence)
 
     def _totals(self, evaluation: Evaluation, rows: Rows, *, are_bare: bool) -> Int64s:
         """What the plugins say of these rows, normalised over them alone."""
@@ -224,16 +212,13 @@ class ExtendedPods:
         extenders: Sequence[ExtenderConfig],
         ask: Callable[[Question], None],
         send: Callable[[FromScorer], object],
-        next_sequence: Callable[[], int],
     ) -> None:
-        """`ask` asks extenders, `send` the owner; `next_sequence` numbers proposals, in the order in
-        which they are sent."""
+        """`ask` asks extenders, `send` the owner."""
         self._cycle = cycle
         self._replica = replica
         self._extenders = extenders
         self._ask = ask
         self._send = send
-        self._next_sequence = next_sequence
         self._waiting: list[tuple[int, int, ExtendedTask]] = []
         """A heap: priority turned round, ticket."""
         self._open: dict[int, _Life] = {}
@@ -302,11 +287,9 @@ class ExtendedPods:
         if node:
             answer = yield from self._filtered(number, task, [node])
             # Whatever is wrong with the nominated node, there may be others (evaluateNominatedNode).
-            if answer.verdicts is not None and answer.verdicts.passing == [node]:
-                sequence = self._next_sequence()
-                row = self._cycle.place_on_nominated(task, node, sequence)
-                if row >= 0:
-                    return self._end(task, row, sequence)
+            is_left = answer.verdicts is not None and answer.verdicts.passing == [node]
+            if is_left and self._cycle.nominated_node(task) == node:
+                return self._end(task, self._cycle.take(task, self._replica.nodes.row_of(node)))
         names, verdicts = self._cycle.feasible_nodes(task), None
         if names:
             answer = yield from self._filtered(number, task, names)
@@ -315,12 +298,11 @@ class ExtendedPods:
             verdicts = answer.verdicts
             assert verdicts is not None, "a filter question has a filter answer"
             if verdicts.passing:
-                sequence = self._next_sequence()
-                found = self._cycle.place_among(task, verdicts, sequence)
+                found = self._cycle.place_among(task, verdicts)
                 if isinstance(found, FitError):
-                    return self._end(task, _error(task, found.error), sequence)
+                    return self._end(task, _error(task, found.error))
                 # None: what the extenders left has filled up meanwhile.
-                return self._end(task, None if found < 0 else found, sequence)
+                return self._end(task, None if found < 0 else found)
         return (yield from self._with_room(number, task, verdicts))
 
     def _filtered(self, number: int, task: ExtendedTask, names: list[str]) -> Steps[ExtenderAnswer]:
@@ -346,7 +328,7 @@ class ExtendedPods:
         preemption = None if result is None else result.preemption
         extenders = self._interested(task, lambda each: bool(each.preempt_verb))
         if result is None or preemption is None or preemption.best is None or not extenders:
-            return self._concluded(task, search, generation)
+            return self._end(task, self._cycle.failure(task, search), generation)
         changes, found = Follower(self._replica.view), preemption.candidates
         changes.note()
         message: PodsOnNodes = yield AskForPods(
@@ -377,7 +359,8 @@ class ExtendedPods:
             status = Status(status.code, told, DEFAULT_PREEMPTION)
         preemption = preemption._replace(status=status, best=best)
         result = result._replace(status=status, preemption=preemption)
-        return self._concluded(task, search._replace(result=result), generation)
+        search = search._replace(result=result)
+        return self._end(task, self._cycle.failure(task, search), generation)
 
     def _victims(self, found: Candidates, message: PodsOnNodes) -> dict[str, MetaVictims]:
         """The candidates of which all victims are still there, by node."""
@@ -436,30 +419,26 @@ class ExtendedPods:
 
     # Ends ----------------------------------------------------------------------------------------
 
-    def _concluded(self, task: ExtendedTask, search: RoomSearch, generation: int) -> Proposals:
-        """`generation`: of the copy on which room was searched."""
-        sequence = self._next_sequence()
-        return self._end(task, self._cycle.failure(task, search, sequence), sequence, generation)
-
     def _end(
-        self,
-        task: ExtendedTask,
-        became: int | Failure | None = None,
-        sequence: int = 0,
-        generation: int = 0,
+        self, task: ExtendedTask, became: int | Failure | None = None, generation: int = 0
     ) -> Proposals:
-        """The row that was taken, or why there is none; None: the pod is tried again at once."""
+        """The row that was taken, or why there is none; None: the pod is tried again at once.
+        `generation`: of the copy on which room was searched."""
+        replica = self._replica
+        replica.proposal_sequence += 1
         return Proposals(
-            self._replica.epoch,
+            replica.epoch,
             NO_BATCH,
-            sequence or self._next_sequence(),
-            generation or self._replica.generation,
+            replica.proposal_sequence - 1,
+            generation or replica.generation,
             Placements(*([task.ticket], [became]) if isinstance(became, int) else ([], [])),
             [became] if isinstance(became, Failure) else [],
             [task.ticket] if became is None else [],
         )
 
-    def _interested(self, task: ExtendedTask, does: DoesExtender) -> tuple[int, ...]:
+    def _interested(
+        self, task: ExtendedTask, does: Callable[[ExtenderConfig], bool]
+    ) -> tuple[int, ...]:
         info = self._cycle.info_of(task)
         assert info is not None, "asked about a pod whose class is known"
         return tuple(

@@ -94,10 +94,7 @@ class ExtenderCaller:
             while os.read(self.fd, 4096):
                 pass
         self._raise_failure()
-        answers: list[ExtenderAnswer] = []
-        while self._answers:
-            answers.append(self._answers.popleft())
-        return answers
+        return [self._answers.popleft() for _ in range(len(self._answers))]
 
     def _raise_failure(self) -> None:
         if self._failure is not None:
@@ -160,7 +157,10 @@ class ExtenderDesk:
                 if config.is_asked_by_scorers
             }
         self._nodes = RawNodes(self._api)
-        if any(_needs_nodes(config) for config in self._extenders):
+        if any(
+            not config.node_cache_capable and (config.filter_verb or config.prioritize_verb)
+            for config in self._extenders
+        ):
             self._start(self._nodes.run())
         is_ready()
         await self._stop.wait()
@@ -314,10 +314,6 @@ def _check_known(
                     f"extender: {config.url_prefix} claims to preempt pod (UID: &{{{each.uid}}}) on"
                     f" node: {name}, but the pod is not found on that node"
                 )
-
-
-def _needs_nodes(config: ExtenderConfig) -> bool:
-    return not config.node_cache_capable and bool(config.filter_verb or config.prioritize_verb)
 
 
 NODES_PATH: Final = "/api/v1/nodes"

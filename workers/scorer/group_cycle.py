@@ -41,9 +41,9 @@ from shared.messages.from_scorer import Failure, Placements, Proposals
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
 from shared.plugins.gates import UNSCHEDULABLE
 from workers.scorer.engine import Engine
-from workers.scorer.group_preemption import has_unconfirmed, make_room
+from workers.scorer.evaluator import WIDE_SEARCH_WEIGHT, SearchLimits, unconfirmed_below
+from workers.scorer.group_preemption import make_room
 from workers.scorer.replica import Replica
-from workers.scorer.room_maker import WIDE_SEARCH_WEIGHT, SearchLimits
 
 NO_PLACEMENTS: Final = "no feasible placements found"
 _SHORT: Final = re.compile(r"Insufficient (\S+?)[,.](?:\s|$)")
@@ -52,8 +52,8 @@ NO_SEARCHES: Final = SearchLimits(searches_max=0)
 """Of what is only tried: who fits nowhere is not even told why."""
 
 
-PlaceGroup = Callable[[SchedulePods, int, Rows | None, SearchLimits], Proposals]
-"""Places the pods of a batch, with the proposal's sequence, on these rows alone or on any."""
+PlaceGroup = Callable[[SchedulePods, Rows | None, SearchLimits], Proposals]
+"""Places the pods of a batch on these rows alone or on any."""
 
 
 class GroupCycle:
@@ -62,21 +62,19 @@ class GroupCycle:
     def __init__(
         self,
         batch: SchedulePods,
-        proposal_sequence: int,
         replica: Replica,
         engine: Engine,
         place: PlaceGroup,
-        choose: Callable[[int, int], int],
+        chosen: int,
     ) -> None:
-        """`choose` takes one of so many that are equally good, by ticket."""
+        """`chosen`: which it takes of placements that are equally good, modulo how many there are."""
         assert batch.group is not None, "a group"
         self._batch = batch
         self._group = batch.group
-        self._sequence = proposal_sequence
         self._replica = replica
         self._engine = engine
         self._place = place
-        self._choose = choose
+        self._chosen = chosen
         self._only_looks = False
         """Nothing stays on the copy, and nobody is to make room."""
         self._where = ""
@@ -96,7 +94,8 @@ class GroupCycle:
             room = make_room(self._replica.view, task, self._where_enough_fit)
             if not isinstance(room, str):
                 return replace(answers, group_room=room)
-            if not task.refusal and has_unconfirmed(self._replica.view, task.priority):
+            if not task.refusal and len(unconfirmed_below(self._replica.view, task.priority)):
+                # They may be in the way, and no proposal can name them.
                 return self._answers(skipped=list(self._class_of))
             told = f"{told}, {room or told}"
         answers = replace(answers, group_message=f"{told}; {self._lack(answers)}")
@@ -116,9 +115,7 @@ class GroupCycle:
             names = dict.fromkeys(_SHORT.findall(failure.message))
             for ticket in failure.tickets if failure.preemption is None else ():
                 pod_class = self._replica.classes.get(self._class_of[ticket])
-                asked = (
-                    [] if pod_class is None else [_asked(pod_class.info, name) for name in names]
-                )
+                asked = [_asked(pod_class.info, name) for name in names] if pod_class else []
                 wanted[" and ".join(filter(None, asked))] += 1
         told += [f"{count} need {asked} each" for asked, count in wanted.items() if asked]
         return "; ".join(told)
@@ -132,13 +129,16 @@ class GroupCycle:
             return _none_of(1, answers) if is_told else answers
         for number, level in enumerate(task.levels):
             is_last = number == len(task.levels) - 1
-            topology, domains = self._topology(level), self._domains(task.levels[number:])
+            topology, domains = (
+                self._replica.view.topology(level.key),
+                self._domains(task.levels[number:]),
+            )
             best, is_likely = self._best(topology, domains)
             if best is None or not (is_likely or is_last):
                 continue
             rows = topology.rows_of(best)
             answers = self._tried(rows, stays=True)
-            self._where = f"{level.key} {self._value(level, int(rows[0]))}"
+            self._where = f"{level.key} {self._replica.nodes.labels_of(int(rows[0]))[level.key]}"
             if is_last and found_count(answers) < self._group.needed:
                 return _none_of(len(domains), answers)
             if is_last or is_error(answers) or found_count(answers) >= self._group.needed:
@@ -153,7 +153,7 @@ class GroupCycle:
         self, failures: Sequence[Failure] = (), skipped: Sequence[int] = (), message: str = ""
     ) -> Proposals:
         """Of a group that is not placed."""
-        answers = no_answers(self._replica, self._batch, self._sequence)
+        answers = no_answers(self._replica, self._batch)
         return replace(
             answers, failures=list(failures), skipped=list(skipped), group_message=message
         )
@@ -162,20 +162,14 @@ class GroupCycle:
         """On these nodes, or on all. Nothing is left of it on the copy, unless it `stays` and all is
         well."""
         mark = self._replica.mark()
-        answers = self._place(self._batch, self._sequence, rows, self._limits)
+        searches_max = WIDE_SEARCH_WEIGHT * self._batch.pod_count
+        limits = SearchLimits(searches_max, self._group.forbidden, takes_room=True)
+        answers = self._place(self._batch, rows, NO_SEARCHES if self._only_looks else limits)
         is_going = len(answers.placements.tickets) >= self._group.needed
         is_going &= found_count(answers) == len(answers.placements.tickets)
         if not stays or self._only_looks or not is_going or is_error(answers):
             self._replica.roll_back(mark)
         return answers
-
-    @property
-    def _limits(self) -> SearchLimits:
-        """Of the rooms that its pods may look for."""
-        if self._only_looks:
-            return NO_SEARCHES
-        searches_max = WIDE_SEARCH_WEIGHT * self._batch.pod_count
-        return SearchLimits(searches_max, self._group.forbidden, takes_room=True)
 
     def _where_enough_fit(self) -> Placements | None:
         """As `Fits` has it."""
@@ -186,31 +180,23 @@ class GroupCycle:
 
     # Placements ----------------------------------------------------------------------------------
 
-    def _topology(self, level: TopologyLevel) -> Topology:
-        return self._replica.view.topology(level.key)
-
     def _domains(self, levels: list[TopologyLevel]) -> Rows:
         """Of the first of the levels: those within one domain of each of the others. Not in the order of
         their names, so that a recording without these is decided alike."""
-        topology, nodes = self._topology(levels[0]), self._replica.nodes
+        topology, nodes = self._replica.view.topology(levels[0].key), self._replica.nodes
         rows = np.flatnonzero(topology.domain_of_row >= 0)
         domains = topology.domain_of_row[rows]
         of_domain = np.zeros(topology.domain_count, np.intp)
         of_domain[domains] = rows  # Any row of each domain: if they differ, the domain is in none.
         is_possible = np.ones(topology.domain_count, np.bool_)
         for level in levels:
-            wider, values = self._topology(level).domain_of_row, nodes.label_column(level.key)
+            wider = self._replica.view.topology(level.key).domain_of_row
+            values = nodes.label_column(level.key)
             is_possible &= wider[of_domain] >= 0
             is_possible[domains[wider[rows] != wider[of_domain][domains]]] = False
             if level.required_domain is not None and values is not None:
                 is_possible &= values[of_domain] == nodes.find_value_id(level.required_domain)
         return np.flatnonzero(is_possible)
-
-    def _value(self, level: TopologyLevel, row: int) -> str:
-        nodes = self._replica.nodes
-        column = nodes.label_column(level.key)
-        assert column is not None, "somebody has the label"
-        return nodes.value_text(int(column[row]))
 
     def _best(self, topology: Topology, domains: Rows) -> tuple[int | None, bool]:
         """The domain to go to, and True; where the group fits into none, the one that it is told of."""
@@ -231,7 +217,7 @@ class GroupCycle:
             return int(domains[bounds[domains].argmax()]), False
         scores = self._scores(task, topology, rooms, successful)[successful]
         equal = successful[scores == scores.max()]
-        return int(equal[self._choose(len(equal), self._batch.first_ticket)]), True
+        return int(equal[self._chosen % len(equal)]), True
 
     def _rooms(self, topology: Topology) -> tuple[dict[int, Int64s], bool]:
         """Class -> how many of its pods each domain takes, at most; and whether it takes as many."""
@@ -282,13 +268,11 @@ class GroupCycle:
         return scores
 
 
-def no_answers(replica: Replica, batch: SchedulePods, sequence: int) -> Proposals:
+def no_answers(replica: Replica, batch: SchedulePods) -> Proposals:
     """To a batch, to be filled: placements in task order, one failure for all tickets of a class that
     fit nowhere."""
-    placements = Placements([], [])
-    return Proposals(
-        replica.epoch, batch.batch_id, sequence, replica.generation, placements, [], []
-    )
+    numbers = replica.epoch, batch.batch_id, replica.proposal_sequence, replica.generation
+    return Proposals(*numbers, Placements([], []), [], [])
 
 
 def found_count(answers: Proposals) -> int:

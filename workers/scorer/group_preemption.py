@@ -27,7 +27,6 @@ from shared.framework.runtime.what_if import WhatIf
 from shared.messages.from_scorer import GroupRoom, Placements
 from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.preemption.potential_victims import Budgets, VictimGroups, are_spare
-from workers.scorer.evaluator import unconfirmed_below
 
 NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 ONE_BY_ONE_MAX: Final = 64
@@ -173,12 +172,6 @@ def victim_units(cluster: ClusterView, below: int, whole: Mapping[int, int]) -> 
     ordered = rows[_spans(starts[order], counts[order])]
     starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts[order])))
     return VictimUnits(starts, ordered, priority[order])
-
-
-def has_unconfirmed(cluster: ClusterView, priority: int) -> bool:
-    """Whether this scorer has placed less important pods that nobody has confirmed yet: they may be
-    in the way, and no proposal can name them."""
-    return len(unconfirmed_below(cluster, priority)) > 0
 
 
 def _parts(rows: Rows, group_id: Int64s, lower: Mapping[int, int]) -> list[tuple[int, Rows]]:

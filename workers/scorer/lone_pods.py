@@ -1,9 +1,8 @@
 """LonePods: the best node for a pod that has no like, from what other pods like it in part know.
 
 A class of pods that has one pod pays for an evaluation of all nodes and gets nothing back; here most of
-what it would say is that of the pod's family (`families.py`).
-Not every pod can be placed so, nor every profile; then the caller evaluates the class. The choice is
-the same either way.
+what it would say is that of the pod's family (`families.py`). Not every pod can be placed so, nor every
+profile; then the caller evaluates the class. The choice is the same either way.
 """
 
 from collections.abc import Sequence
@@ -16,18 +15,15 @@ from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.usage import requested_and_allocatable, requested_and_allocatable_one
 from shared.engine.evaluation import Alike
 from shared.engine.families import Families, Family, FrameworkParts, passing_part, rooms_asked
-from shared.engine.score_range import INVALID
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import PreScoreError
-from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.framework import INVALID, Framework
+from shared.framework.runtime.plans import PreScoreError
 from shared.plugins.resources.balance import Floats
 from shared.plugins.resources.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
 from shared.plugins.resources.resource_arrays import BLOCK
-from workers.scorer.engine import Choice, Engine, row_bytes_of
-from workers.scorer.tie_break import TieBreak
+from workers.scorer.engine import Choice, Engine, TieBreak, row_bytes_of
 
 FEW_ROWS: Final = 8
 """So many are written one by one in plain numbers, which is quicker."""
@@ -39,27 +35,19 @@ class _KeptScore(NamedTuple):
     scores: KeptScores
 
 
-class _ScoreAsked(NamedTuple):
-    scores: KeptScores
-    weight: int
-    amounts: Sequence[int]
-
-
 class Asked(NamedTuple):
     """What a pod asks for, of each filter and of each score that has a say."""
 
     rooms: Sequence[RoomAsked]
-    scores: Sequence[_ScoreAsked]
+    scores: Sequence[tuple[_KeptScore, Sequence[int]]]
 
 
 class KeptRows:
-    """What plugins know of every row whatever pod is asked about, for pods that have no like.
-
-    A plugin that looks at requests says something else for each pod, but computes most of it from the
-    row: free shares, how well a node is balanced as it is. Of plugins that can tell the two apart
-    (`RoomFilter`, `ScoreKeeper`) the one half is kept here, and follows the journal. Nothing is
-    approximate: where a row matters that a plugin cannot keep, there is no answer here.
-    """
+    """What plugins know of every row whatever pod is asked about, for pods that have no like. A plugin
+    that looks at requests says something else for each pod, but computes most of it from the row: free
+    shares, how well a node is balanced as it is. Of plugins that can tell the two apart (`RoomFilter`,
+    `ScoreKeeper`) the one half is kept here, and follows the journal. Nothing is approximate: where a
+    row matters that a plugin cannot keep, there is no answer here."""
 
     def __init__(
         self, cluster: ClusterView, filters: Sequence[RoomFilter], scores: Sequence[_KeptScore]
@@ -112,13 +100,13 @@ class KeptRows:
         rooms = rooms_asked(self._filters, pod, self._cluster)
         if rooms is None:
             return None
-        scores: list[_ScoreAsked] = []
-        for keeper, weight, kept in self._scores:
-            amounts = keeper.amounts_asked(pod)
+        scores: list[tuple[_KeptScore, Sequence[int]]] = []
+        for kept in self._scores:
+            amounts = kept.plugin.amounts_asked(pod)
             if amounts is not None:
                 if max(amounts) > AMOUNT_MAX:
                     return None
-                scores.append(_ScoreAsked(kept, weight, amounts))
+                scores.append((kept, amounts))
         return Asked(rooms, scores)
 
     def feasible(self, asked: Asked, among: Bools | None) -> Bools | None:
@@ -137,7 +125,7 @@ class KeptRows:
         count = self._cluster.nodes.row_count
         if not asked.scores:
             return None
-        for scores, _, _ in asked.scores:
+        for (_, _, scores), _ in asked.scores:
             if scores.has_left_out:
                 out = scores.left_out[:count]
                 if (out if feasible is None else out & feasible).any():
@@ -146,7 +134,7 @@ class KeptRows:
         for start in range(0, count, BLOCK):
             block = slice(start, min(start + BLOCK, count))
             sums = more[block]
-            for scores, weight, amounts in asked.scores:
+            for (_, weight, scores), amounts in asked.scores:
                 score = scores.rated(amounts, block)
                 if weight != 1:
                     score *= weight
@@ -165,11 +153,10 @@ def kept_rows(cluster: ClusterView, parts: FrameworkParts) -> KeptRows | None:
     for plugin, weight, *_ in parts.own.scores:
         if not isinstance(plugin, ScoreKeeper):
             return None
-        keeper: ScoreKeeper = plugin
-        kept = keeper.keep_score()
+        kept = plugin.keep_score()
         if kept is None:
             return None
-        scores.append(_KeptScore(keeper, weight, kept))
+        scores.append(_KeptScore(plugin, weight, kept))
     return KeptRows(cluster, parts.room_filters, scores)
 
 

@@ -75,6 +75,8 @@ class Replica:
         self.generation = 0
         self.next_ticket = 0
         """Of the next pod that is handed out, as of `sequence`."""
+        self.proposal_sequence = 1
+        """Of the proposal that what is laid on top now will be part of."""
         self.is_whole = False
         self.newly_retired: list[int] = []
         """Classes whose last pod is gone; taken by the cycle, which forgets them."""
@@ -116,10 +118,7 @@ class Replica:
         self._retiring = set(held)
         self._apply_classes(delta)
         self._apply_objects(delta)
-        self.epoch = message.epoch
-        self.sequence = message.sequence
-        self.generation = message.generation
-        self.next_ticket = message.next_ticket
+        self._note_place(message)
         self._settle(message.settled)
         for at, tentative in enumerate(self._tentative):  # In terms of new columns.
             usage = self._usage_of(self._infos[tentative.class_id])
@@ -151,18 +150,16 @@ class Replica:
         self._note_changes(changes, before)
         self._apply_nominations(delta)
         self._apply_objects(delta)
-        self.sequence = message.sequence
-        self.generation = message.generation
-        self.next_ticket = message.next_ticket
+        self._note_place(message)
         return True
+
+    def _note_place(self, message: SnapshotFull | SnapshotDelta) -> None:
+        self.epoch, self.sequence = message.epoch, message.sequence
+        self.generation, self.next_ticket = message.generation, message.next_ticket
 
     def is_ready_for(self, work: SchedulePods | ScheduleExtended) -> bool:
         """Whether the work may be done on this copy as it is; else it waits for the next snapshot."""
         return self.is_whole and work.epoch == self.epoch and self.sequence >= work.min_sequence
-
-    def mark_broken(self) -> None:
-        """A frame was lost or damaged."""
-        self.is_whole = False
 
     # Own placements ------------------------------------------------------------------------------
 
@@ -171,22 +168,24 @@ class Replica:
         """The owner has said what it makes of every placement and preemption."""
         return not (self._tentative or self._own_nominations)
 
-    def place(self, class_id: int, row: int, proposal_sequence: int, uid: str = "") -> None:
+    def place(self, class_id: int, row: int, uid: str = "") -> None:
         """Counts a pod on a row until the owner settles it. `uid`: what is assumed under it goes
         with the placement."""
         usage = self.classes[class_id].usage
-        tentative = Tentative(proposal_sequence, row, usage, class_id, uid)
+        tentative = Tentative(self.proposal_sequence, row, usage, class_id, uid)
+        table, pod_row = self.view.tentative, len(self._tentative)
         self._tentative.append(tentative)
         self._lay_on(tentative)
-        self._write_tentative_pod(len(self._tentative) - 1, tentative)
+        table.reserve(pod_row + 1)
+        table.write(pod_row, class_id, row, NEVER_STARTED, is_terminating=False)
         self.journal.usage.append(row)
 
-    def place_many(self, class_id: int, rows: list[int], proposal_sequence: int) -> None:
+    def place_many(self, class_id: int, rows: list[int]) -> None:
         """Counts a pod on each of these rows, which are distinct; of a class without host ports or
         claims."""
         usage = self.classes[class_id].usage
-        first = len(self._tentative)
-        self._tentative += [Tentative(proposal_sequence, row, usage, class_id) for row in rows]
+        first, number = len(self._tentative), self.proposal_sequence
+        self._tentative += [Tentative(number, row, usage, class_id) for row in rows]
         add_usages(self.nodes, np.array(rows, np.intp), usage)
         self._write_tentative_pods_from(first)
         self.journal.usage.extend(rows)
@@ -210,10 +209,10 @@ class Replica:
             del self._own_nominations[mark.nomination_count :]
             self._show_nominations()
 
-    def nominate(self, own: Nomination, proposal_sequence: int) -> None:
+    def nominate(self, own: Nomination) -> None:
         """Keeps room for a pod until the owner settles its preemption, or (NOT_NOMINATED) keeps it no
         longer: on top of what the owner says, as `_show_nominations` would come to."""
-        self._own_nominations.append((proposal_sequence, own))
+        self._own_nominations.append((self.proposal_sequence, own))
         shown = self.view.nominations
         before = shown.remove(own.uid)
         if before is not None:
@@ -226,6 +225,7 @@ class Replica:
         """The owner has taken back all pods that were in hand here."""
         for tentative in self._tentative:
             self.forget_assumed(tentative.uid)
+        self.proposal_sequence = 1
         self._tentative.clear()
         self._write_tentative_pods()
         self._own_nominations.clear()
@@ -269,9 +269,8 @@ class Replica:
 
     def _apply_nominations(self, delta: DeltaBody) -> None:
         for nomination in delta.nominations:
-            if nomination.node_row == NOT_NOMINATED:
-                self._nominated.pop(nomination.uid, None)
-            else:
+            self._nominated.pop(nomination.uid, None)
+            if nomination.node_row != NOT_NOMINATED:
                 self._nominated[nomination.uid] = nomination
         if self._nominated or len(self.view.nominations):
             self._show_nominations()
@@ -279,9 +278,7 @@ class Replica:
     def _show_nominations(self) -> None:
         """Brings the view to what the owner says with this scorer's own on top."""
         shown = self.view.nominations
-        wanted = dict(self._nominated)
-        for _, own in self._own_nominations:
-            wanted[own.uid] = own
+        wanted = self._nominated | {own.uid: own for _, own in self._own_nominations}
         for before in shown.all():
             now = wanted.pop(before.uid, None)
             if now == before:
@@ -304,20 +301,15 @@ class Replica:
         new = self._tentative[first:]
         if not new:
             return
-        table, count = self.view.tentative, len(new)
-        table.reserve(first + count)
-        table.write_rows(
+        count = len(new)
+        self.view.tentative.reserve(first + count)
+        self.view.tentative.write_rows(
             np.arange(first, first + count),
             np.array([tentative.class_id for tentative in new], np.int64),
             np.array([tentative.row for tentative in new], np.int32),
-            np.full(count, NEVER_STARTED, np.int64),
             np.zeros(count, np.bool_),
+            np.full(count, NEVER_STARTED, np.int64),
         )
-
-    def _write_tentative_pod(self, row: int, tentative: Tentative) -> None:
-        table = self.view.tentative
-        table.reserve(row + 1)
-        table.write(row, tentative.class_id, tentative.row, NEVER_STARTED, is_terminating=False)
 
     def _apply_classes(self, delta: DeltaBody) -> None:
         for definition in delta.classes:
@@ -336,9 +328,8 @@ class Replica:
 
     def _held(self) -> set[int]:
         """The classes that own placements and nominations name."""
-        held = {tentative.class_id for tentative in self._tentative}
-        held |= {own.class_id for _, own in self._own_nominations if own.node_row != NOT_NOMINATED}
-        return held
+        named = {own.class_id for _, own in self._own_nominations if own.node_row != NOT_NOMINATED}
+        return named | {tentative.class_id for tentative in self._tentative}
 
     def _forget_retired(self) -> None:
         if not self._retiring:
@@ -351,7 +342,7 @@ class Replica:
     def _apply_objects(self, delta: DeltaBody) -> None:
         for kind, key, body in delta.objects:
             if kind.startswith(PREFIX):
-                apply_assumption(self.objects, kind, key, body, decode_object)
+                apply_assumption(self.objects, kind, key, body)
             elif body:
                 self.objects.put(kind, key, decode_object(kind, msgspec.Raw(body)))
             else:

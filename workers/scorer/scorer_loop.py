@@ -9,6 +9,8 @@ from collections import Counter, deque
 from collections.abc import Callable, Sequence
 from typing import Final, assert_never
 
+from msgspec.structs import replace
+
 from shared.clock import Clock
 from shared.errors import FrameError
 from shared.feature_gates import FeatureGates
@@ -18,7 +20,6 @@ from shared.limits import EARLY_DELTAS_MAX
 from shared.messages.codec import Drain
 from shared.messages.from_scorer import (
     FORESEEN_MAX,
-    Forecast,
     FromScorer,
     Proposals,
     ResyncRequest,
@@ -39,10 +40,10 @@ from shared.telemetry.metrics import Tally, measured_by
 from shared.transport.channels import Connected
 from shared.transport.heartbeat import Heartbeat, until_beat_s
 from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets
+from workers.scorer.engine import BY_SEED
 from workers.scorer.extended_pods import ExtendedCycle, ExtendedPods
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.replica import Replica
-from workers.scorer.tie_break import BY_SEED
 
 log = EventLog("scorer")
 
@@ -60,8 +61,6 @@ CALM_MS: Final = 2
 """After so long without news, what the next pod will need is computed before it comes."""
 SEND_TIMEOUT_MS: Final = 5_000
 """For proposals: the owner's queue is full only when the owner is in trouble."""
-TIMED_POINTS: Final = ("preFilter", "filter", "postFilter", "preScore", "score")
-"""Whose plugins are timed."""
 PLACED, FAILED, NO_ROOM, MADE_ROOM = "placed", "failed", "no room", "room made"
 """What becomes of a pod; of the last two it was looked whether others can make room for it."""
 
@@ -89,9 +88,8 @@ class ScorerLoop:
         self._tally = Tally()
         self._plugin_times = PluginTimes(clock.monotonic_s)
         for profile in profiles:
-            several = (profile.plugins_at[point] for point in TIMED_POINTS)
-            name = profile.scheduler_name
-            self._plugin_times.watch(name, itertools.chain(*several), IN_SCORERS)
+            plugins = itertools.chain(*profile.plugins_at.values())
+            self._plugin_times.watch(profile.scheduler_name, plugins, IN_SCORERS)
         self.replica = Replica(hello.worker_index, gates)
         self._heartbeat = heartbeat
         self._cycle = ExtendedCycle(
@@ -112,7 +110,6 @@ class ScorerLoop:
                 caller.extenders,
                 caller.ask,
                 self._send,
-                self._next_sequence,
             )
             sockets.watch_fd(caller.fd)
         self._extended_work: deque[ScheduleExtended] = deque()
@@ -120,7 +117,6 @@ class ScorerLoop:
         self._early: deque[FromOwner] = deque(maxlen=EARLY_DELTAS_MAX)
         """Deltas that came while a full snapshot was awaited: the two travel on different sockets, and
         what was published after the full one may overtake it."""
-        self._proposal_sequence = 0
         self._is_draining = False
         self._has_news = False
         """Something came since the last moment of calm."""
@@ -176,23 +172,14 @@ class ScorerLoop:
         begun_s = self._clock.monotonic_s()
         came_count = max(0, replica.next_ticket - self._told_ticket)
         self._told_ticket = replica.next_ticket
-        foreseen = self._cycle.foresee(min(FORESEEN_MAX, max(1, 2 * came_count)))
-        if foreseen is not None:
-            count = len(foreseen.rows)
+        forecast = self._cycle.foresee(min(FORESEEN_MAX, max(1, 2 * came_count)))
+        if forecast is not None:
+            count = len(forecast.node_rows)
             took_s = (self._clock.monotonic_s() - begun_s) / count
             # Found for these pods, whether or not they come.
-            profile = replica.classes[foreseen.class_id].profile
+            profile = replica.classes[forecast.class_id].profile
             self._time_points(Counter({(profile, PLACED): count}))
-            self._send(
-                Forecast(
-                    epoch=replica.epoch,
-                    sequence=replica.sequence,
-                    ticket=replica.next_ticket,
-                    class_id=foreseen.class_id,
-                    node_rows=foreseen.rows,
-                    took_s=took_s,
-                )
-            )
+            self._send(replace(forecast, took_s=took_s))
 
     def _handle(self, received: FromOwner) -> None:
         message = received.message
@@ -227,22 +214,19 @@ class ScorerLoop:
         self._extended_work.clear()
         if self._extended is not None:
             self._extended.clear()
-        self.replica.mark_broken()
-        self._proposal_sequence = 0
+        self.replica.is_whole = False
         self.replica.drop_tentative()
         self._is_resync_asked = True  # The owner answers Hello with a full snapshot.
         self._has_greeted = True
         self._send(self._hello)
 
     def _apply_full(self, message: SnapshotFull, received: FromOwner) -> None:
+        self._is_resync_asked = False
         try:
             self.replica.apply_full(message, list(received.buffers))
         except FrameError as error:
-            self.replica.mark_broken()
-            self._is_resync_asked = False
-            self._ask_for_resync(str(error))
+            self._start_anew(str(error))
             return
-        self._is_resync_asked = False
         self._told_ticket = message.next_ticket
         self._cycle.start_over()
         # What an earlier owner wanted may wait for a delta that this one will not come to for long.
@@ -259,12 +243,16 @@ class ScorerLoop:
         try:
             is_whole = self.replica.apply_delta(message, list(received.buffers))
         except FrameError as error:
-            self.replica.mark_broken()
-            self._ask_for_resync(str(error))
+            self._start_anew(str(error))
             return
         if not is_whole:
             self._early.append(received)
             self._ask_for_resync(f"gap before sequence {message.sequence}")
+
+    def _start_anew(self, reason: str) -> None:
+        """The copy as it is is of no use."""
+        self.replica.is_whole = False
+        self._ask_for_resync(reason)
 
     def _ask_for_resync(self, reason: str) -> None:
         now_s = self._clock.monotonic_s()
@@ -281,14 +269,18 @@ class ScorerLoop:
         batch = self._work.popleft()
         self._plugin_times.begin_round()
         begun_s = self._clock.monotonic_s()
-        answers = self._cycle.run(batch, self._next_sequence())
+        answers = self._cycle.run(batch)
         took_s = self._clock.monotonic_s() - begun_s
-        self._time(answers, took_s)
+        outcomes = self._outcomes(batch, answers)
+        if outcomes:
+            # Of a batch the pods took equally long, as far as anybody can tell.
+            count = outcomes.total()
+            self._tally.observe("algorithm_s", (), took_s / count, count)
         if batch.group is not None:
             self._tally.observe("podgroup_algorithm_s", (), took_s, 1)
         if batch.names:
             self._log_answers(batch, answers)
-        self._time_points(self._outcomes(batch, answers))
+        self._time_points(outcomes)
         self._send(answers)
 
     def _log_answers(self, batch: SchedulePods, answers: Proposals) -> None:
@@ -304,12 +296,6 @@ class ScorerLoop:
                 log.debug("no_node_found", pod=names.get(ticket), ticket=ticket, message=why)
         for ticket in answers.skipped:
             log.debug("attempt_skipped", pod=names.get(ticket), ticket=ticket)
-
-    def _time(self, answers: Proposals, took_s: float) -> None:
-        """Of a batch the pods took equally long, as far as anybody can tell."""
-        count = len(answers.placements.tickets) + sum(len(one.tickets) for one in answers.failures)
-        if count:
-            self._tally.observe("algorithm_s", (), took_s / count, count)
 
     def _outcomes(self, batch: SchedulePods, answers: Proposals) -> Counter[tuple[str, str]]:
         """(profile, what became of them) -> pods of a batch."""
@@ -351,10 +337,6 @@ class ScorerLoop:
                         labels = (point, status, profile)
                         self._tally.observe("extension_point_s", labels, each_s, count)
 
-    def _next_sequence(self) -> int:
-        self._proposal_sequence += 1
-        return self._proposal_sequence
-
     def _do_extended_work(self, extended: ExtendedPods) -> None:
         """Answers of extenders, and the pods whose turn it is to be asked about."""
         if not self.replica.is_whole:
@@ -380,8 +362,7 @@ class ScorerLoop:
             return
         replica = self.replica
         if replica.nodes.dictionary_waste() > DICTIONARY_WASTE_MAX:
-            replica.mark_broken()
-            self._ask_for_resync("sets that no row has any more")
+            self._start_anew("sets that no row has any more")
         elif not replica.is_whole:
             self._ask_for_resync("the copy is still not whole")
         self._look_for_lost_deltas()

@@ -7,9 +7,10 @@ The message is read by people and matched by tools, so it is equal to the last c
 from collections import Counter
 from typing import NamedTuple
 
+from shared.columns.schema import Rows
 from shared.framework.cluster_view import ClusterView
-from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict, PreFilterOutcome
-from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.framework import Framework, out_of_range
+from shared.framework.runtime.plans import FilterOutcome, NodeVerdict, PreFilterOutcome
 from shared.framework.runtime.prepared_pod import PreparedPod, run_filters_with_nominated
 from shared.framework.status import Code, Status, Verdicts
 
@@ -80,6 +81,15 @@ def plugin_error(cluster: ClusterView, message: str) -> FitError:
     """The attempt ended because a plugin failed, not because it refused."""
     node_count = cluster.node_count
     return FitError(node_count, "", Counter(), frozenset(), frozenset(), message)
+
+
+def invalid_score(pod: PreparedPod, feasible: Rows) -> str:
+    """Upstream's words for a score out of range, where a total came out as INVALID."""
+    active = pod.framework.prepare_scores(pod.info, pod.cluster, feasible).active
+    _, scores, _ = pod.framework.run_scores(pod.info, pod.cluster, active, feasible)
+    problem = out_of_range(active, scores)
+    assert problem, "some total is INVALID, and nothing changed since"
+    return problem
 
 
 def node_verdicts(framework: Framework, filtered: FilterOutcome) -> list[NodeVerdict]:

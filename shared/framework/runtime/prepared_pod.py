@@ -20,14 +20,14 @@ from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta, GonePods, PreFilterPlugin, UpdatableFilter
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.filter_outcomes import (
+from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import (
     FilterOutcome,
+    FilterPlan,
     PreFilterOutcome,
     Refuser,
     told_of,
 )
-from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.plans import FilterPlan
 from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import SUCCESS, Code, ReasonBits
 
@@ -204,9 +204,7 @@ def run_filters_with_nominated(
     pod: PreparedPod, rows: Rows, extensions: PreFilterExtensions | None = None
 ) -> FilterOutcome:
     """As `PreparedPod.run_filters`, where rows with nominated pods that the pod has to respect must
-    pass with these added as well.
-
-    `extensions`: the pods in the view are not those that PreFilter saw.
+    pass with these added as well. `extensions`: the pods in the view are not those that PreFilter saw.
     """
     slots = _respected(pod, rows)
     if not len(slots):

@@ -103,11 +103,9 @@ def expanded(
     made: Mapping[str, Plugin],
     problems: list[str],
 ) -> tuple[Plugin, ...]:
-    """The plugins of one extension point, in kube-scheduler's order.
-
-    First those of multiPoint that the extension point names again (in the order of the latter),
-    then the others of multiPoint, then what only the extension point names.
-    """
+    """The plugins of one extension point, in kube-scheduler's order. First those of multiPoint that the
+    extension point names again (in the order of the latter), then the others of multiPoint, then what
+    only the extension point names."""
     own = [name for name, _ in plugins.enabled]
     problems += [
         f"plugins.{point}.enabled: {name} does not take part in {point}"

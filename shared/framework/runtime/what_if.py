@@ -14,7 +14,6 @@ one node read. Without it many nodes can be asked about at once, as if each were
 """
 
 from collections.abc import Callable
-from types import TracebackType
 from typing import Any, Self
 
 import numpy as np
@@ -57,12 +56,7 @@ class WhatIf:
         self._columns = [column[rows] for column in _columns(nodes)]
         return self
 
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        trace: TracebackType | None,
-    ) -> None:
+    def __exit__(self, *_: object) -> None:
         nodes, rows = self._cluster.nodes, self._rows
         count = len(self._requested)
         nodes.requested[:count, rows] = self._requested

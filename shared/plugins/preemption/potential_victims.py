@@ -20,8 +20,7 @@ import numpy as np
 
 from shared.columns.pod_table import group_id, name_hash
 from shared.columns.schema import Bools, Int64s, Rows
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import goes_as_a_whole, is_elastic, priority_of, quorum

@@ -23,8 +23,8 @@ from shared.columns.schema import NO_ROWS, Bools, Rows
 from shared.framework.plugin_api import GonePods
 from shared.framework.post_filter import Candidates
 from shared.framework.runtime.diagnosis import node_verdicts, status_of
-from shared.framework.runtime.filter_outcomes import FilterOutcome, NodeVerdict
 from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import FilterOutcome, NodeVerdict
 from shared.framework.runtime.prepared_pod import (
     PreFilterExtensions,
     PreparedPod,

@@ -14,8 +14,7 @@ import numpy as np
 from numpy.typing import DTypeLike, NDArray
 
 from shared.columns.schema import Bools, Int64s
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.kube.api.storage_v1 import CsiNode
 
 CSI_NODES: Final = "csinodes"

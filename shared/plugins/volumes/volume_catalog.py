@@ -12,8 +12,7 @@ import numpy as np
 
 from shared.columns.schema import Bools, Int64s
 from shared.errors import ObjectError
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.kube import quantity
 from shared.kube.api.storage_v1 import CsiStorageCapacity
 from shared.plugins.volumes.affinity_columns import AffinityColumns

@@ -17,8 +17,7 @@ import numpy as np
 
 from shared.columns.journal import PodChange
 from shared.columns.schema import Int64s
-from shared.framework.cluster_view import ClusterView
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.object_store import ObjectStore
 from shared.framework.pod_info import PodInfo
 from shared.grouped import Grouped, tally, tally_in

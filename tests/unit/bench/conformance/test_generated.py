@@ -17,7 +17,7 @@ from bench.conformance.generated import Found, decided, differing, shrink
 from bench.conformance.scenario import Scenario
 from shared.columns.schema import Rows
 from shared.engine import families
-from shared.engine.dry_runs import DryRuns
+from shared.engine.evaluation import DryRuns
 from shared.framework.post_filter import Candidates
 from workers.scorer.evaluator import CandidateSearch
 

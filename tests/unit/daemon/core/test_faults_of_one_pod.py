@@ -17,7 +17,7 @@ from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 from workers.scorer.engine import Engine
-from workers.scorer.room_maker import RoomMaker
+from workers.scorer.evaluator import RoomMaker
 
 BAD = {"is": "bad"}
 

@@ -46,8 +46,8 @@ def apply(table: PodTable, operation: tuple[str, int, int, int, bool]) -> None:
                 np.array([row, row + 1], np.intp),
                 np.array([class_id, class_id], np.int64),
                 np.array([node_row, NO_NODE], np.int32),
-                np.array([0, 0], np.int64),
                 np.array([is_terminating, False]),
+                np.array([0, 0], np.int64),
             )
         case _:
             assert what == "clear_all"

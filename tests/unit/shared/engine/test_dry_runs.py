@@ -38,7 +38,7 @@ class Searches:
             make_pod("p", cpu="1", priority=9)
         ).class_id
         self.replica = started(self.owner)
-        self.replica.place(class_id, self.replica.nodes.row_of("n1"), proposal_sequence=1)
+        self.replica.place(class_id, self.replica.nodes.row_of("n1"))
         self.engine = Engine(self.replica.view, FRAMEWORKS)
 
     def found(self) -> set[Candidate]:

@@ -9,11 +9,10 @@ import pytest
 from daemon.core.cache import Cache
 from shared.columns.schema import CPU, Int64s, Rows
 from shared.columns.usage import usage_of
-from shared.engine.score_range import INVALID, weighted
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, ON_USAGE, Dependence
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.framework import INVALID, Framework, weighted
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod

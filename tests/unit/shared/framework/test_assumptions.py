@@ -15,7 +15,6 @@ from shared.framework.object_store import (
 )
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.resource_v1 import ResourceClaim
-from shared.kube.decode import decode_object
 
 KIND = "persistentvolumes"
 
@@ -138,12 +137,12 @@ def test_another_store_is_told_what_is_assumed_now() -> None:
     first = take_news(objects)
     assert first == all_assumptions(objects)
     for change in first:
-        apply_assumption(other, *change, decode_object)
+        apply_assumption(other, *change)
     assert other.assumed(KIND) == objects.assumed(KIND)
     assert take_news(objects) == []
     objects.forget_assumed(KIND, "pv")
     (gone,) = take_news(objects)
-    apply_assumption(other, *gone, decode_object)
+    apply_assumption(other, *gone)
     assert not other.assumed(KIND)
     assert all_assumptions(objects) == []
 
@@ -153,7 +152,7 @@ def test_what_a_worker_assumes_gives_way_to_what_the_owner_does() -> None:
     copy = ObjectStore()
     copy.put(KIND, "pv", volume(said="x"))
     (told,) = all_assumptions(store())
-    apply_assumption(copy, *told, decode_object)
+    apply_assumption(copy, *told)
     copy.assume(KIND, "pv", volume(own="x"), "ticket 1")
     assert labels_of(copy.latest(KIND, "pv")) == {"own": "x"}
     for _ in range(2):  # The second time there is nothing of its own.
@@ -161,5 +160,5 @@ def test_what_a_worker_assumes_gives_way_to_what_the_owner_does() -> None:
         assert copy.assumed(KIND) == store().assumed(KIND)
     copy.assume(KIND, "pv", volume(own="x"), "ticket 2")
     kind, key, _ = told
-    apply_assumption(copy, kind, key, b"", decode_object)
+    apply_assumption(copy, kind, key, b"")
     assert not copy.assumed(KIND)

@@ -6,7 +6,7 @@ from daemon.core.cache import Cache
 from shared.columns import journal
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework import object_store
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import Follower
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of
 

@@ -73,7 +73,6 @@ class World:
         self.replica, self.state = scorer.replica, pipeline.state
         self.caller = FakeCaller(*extenders)
         self.asked_for: list[tuple[int, int, list[int]]] = []
-        self.sequence = 0
         built = InTreeRegistry().build(ProfileConfig(percentage_of_nodes_to_score=percentage))
         self.cycle = ExtendedCycle(self.replica, {built.scheduler_name: built.framework}, 0)
         self.extended = ExtendedPods(
@@ -82,16 +81,11 @@ class World:
             self.caller.extenders,
             self.caller.ask,
             self._ask_for_pods,
-            self._next_sequence,
         )
 
     def _ask_for_pods(self, message: FromScorer) -> None:
         assert isinstance(message, AskForPods)
         self.asked_for.append((message.request_id, message.generation, message.node_rows))
-
-    def _next_sequence(self) -> int:
-        self.sequence += 1
-        return self.sequence
 
     def add(self, *records: PodRecord, is_nominated: bool = False) -> list[Proposals]:
         tasks = []
@@ -232,7 +226,7 @@ def test_whoever_an_extender_keeps_from_its_nominated_node_for_good_need_not_wai
     world = World(FILTERS, pods=[pod], running=[going, less_important], node_names=("a", "b"))
     queued = world.state.queue.get(pod.uid)
     assert queued is not None
-    world.replica.nominate(Nomination(pod.uid, queued.class_id, 5, world.row("a")), 1)
+    world.replica.nominate(Nomination(pod.uid, queued.class_id, 5, world.row("a")))
     task = ExtendedTask(1, queued.class_id, True, "default", "p", pod.uid)
     said = {"a": "no"}
     verdicts = ExtenderVerdicts([], *(({}, said) if is_for_good else (said, {})))
@@ -265,7 +259,7 @@ def test_the_nominated_node_is_asked_about_first_and_is_not_the_last_word() -> N
     pod = make_pod("p")
     world = World(FILTERS, pods=[pod])
     class_id = next(iter(world.replica.classes))
-    world.replica.nominate(Nomination(pod.uid, class_id, 0, world.row("b")), 1)
+    world.replica.nominate(Nomination(pod.uid, class_id, 0, world.row("b")))
     world.add(pod, is_nominated=True)
     question = world.caller.take()
     assert question.node_names == ["b"]
@@ -383,7 +377,7 @@ def test_a_node_to_which_somebody_came_meanwhile_is_no_fault_of_the_extender() -
     left = {"b": question.victims["b"]}
     queued = world.state.queue.get("uid-default-p")
     assert queued is not None
-    world.replica.place(queued.class_id, world.row("b"), 1)
+    world.replica.place(queued.class_id, world.row("b"))
     (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=left)])
     assert settled.failures == []
     assert settled.skipped == [1]
@@ -393,7 +387,7 @@ def test_a_node_to_which_nobody_came_is_the_extenders_fault() -> None:
     world, question = preempting()
     queued = world.state.queue.get("uid-default-p")
     assert queued is not None
-    world.replica.place(queued.class_id, world.row("a"), 1)
+    world.replica.place(queued.class_id, world.row("a"))
     too_few = {"b": MetaVictims([], 0)}
     (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=too_few)])
     (failure,) = settled.failures

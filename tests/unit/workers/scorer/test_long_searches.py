@@ -11,7 +11,7 @@ from workers.scorer import cycle
 def first_answers(pipeline: Pipeline) -> tuple[int, int]:
     """How many of the first batch are placed, and how many the worker gives back."""
     scorer = pipeline.scorers[0]
-    answers = scorer.cycle.run(scorer.work.popleft(), 1)
+    answers = scorer.cycle.run(scorer.work.popleft())
     scorer.replica.drop_tentative()
     return len(answers.placements.tickets), len(answers.skipped)
 

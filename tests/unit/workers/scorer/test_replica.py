@@ -8,7 +8,7 @@ from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.nomination_columns import Nomination
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.class_index import EXTRA_COLUMNS
-from shared.framework.follower import Follower
+from shared.framework.cluster_view import Follower
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 from workers.scorer.replica import Replica
@@ -89,7 +89,7 @@ def test_an_unsettled_placement_survives_a_delta_of_its_row() -> None:
     class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
     replica = started(owner)
     row = replica.nodes.row_of("n0")
-    replica.place(class_id, row, proposal_sequence=1)
+    replica.place(class_id, row)
     assert cpu_of(replica, "n0") == 1000
     # Somebody else's pod lands on the node before the owner has seen the proposal.
     owner.cache.add_pod(make_pod("other", cpu="500m", node_name="n0"))
@@ -104,7 +104,7 @@ def test_a_settled_placement_counts_once() -> None:
     pod = make_pod("p", cpu="1", host_port=80)
     class_id = owner.cache.classes.acquire(pod).class_id
     replica = started(owner)
-    replica.place(class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
+    replica.place(class_id, replica.nodes.row_of("n0"))
     follower = Follower(replica.view)
     follower.note()
     owner.assume(pod, "n0")
@@ -126,7 +126,7 @@ def test_a_rejected_placement_is_taken_off_when_it_is_settled() -> None:
     class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
     replica = started(owner)
     row = replica.nodes.row_of("n0")
-    replica.place(class_id, row, proposal_sequence=1)
+    replica.place(class_id, row)
     owner.cache.touch_row(row)
     owner.settled = {0: 1}
     snapshot = owner.delta()
@@ -139,7 +139,7 @@ def test_a_full_snapshot_keeps_what_is_not_settled() -> None:
     owner.cache.add_node(make_node("n0"))
     class_id = owner.cache.classes.acquire(make_pod("p", cpu="1")).class_id
     replica = started(owner)
-    replica.place(class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
+    replica.place(class_id, replica.nodes.row_of("n0"))
     full, buffers = owner.log.full(owner.settled, next_ticket=1)
     replica.apply_full(full, buffers)
     assert cpu_of(replica, "n0") == 1000
@@ -156,7 +156,7 @@ def with_a_pod_that_is_deleted(owner: Owner) -> tuple[Replica, int]:
     owner.cache.add_node(make_node("n0"))
     pod_class = owner.cache.classes.acquire(make_pod("p", cpu="1", priority=7))
     replica = started(owner)
-    replica.place(pod_class.class_id, replica.nodes.row_of("n0"), proposal_sequence=1)
+    replica.place(pod_class.class_id, replica.nodes.row_of("n0"))
     owner.cache.classes.release(pod_class)
     return replica, pod_class.class_id
 
@@ -201,7 +201,7 @@ def test_a_class_lives_as_long_as_a_nomination_of_it_is_not_settled() -> None:
     pod_class = owner.cache.classes.acquire(make_pod("p", cpu="1", priority=7))
     class_id = pod_class.class_id
     replica = started(owner)
-    replica.nominate(Nomination("ticket 1", class_id, 7, replica.nodes.row_of("n0")), 1)
+    replica.nominate(Nomination("ticket 1", class_id, 7, replica.nodes.row_of("n0")))
     owner.cache.classes.release(pod_class)
     snapshot = owner.delta()
     replica.apply_delta(snapshot.message, snapshot.buffers)
@@ -226,7 +226,7 @@ def test_an_unsettled_placement_counts_in_the_columns_of_a_full_snapshot() -> No
         owner.cache.add_node(make_node("n0", extra=dict.fromkeys(order, "9")))
         class_id = owner.cache.classes.acquire(pod).class_id
     replica = started(owners[0])
-    replica.place(class_id, 0, proposal_sequence=1)
+    replica.place(class_id, 0)
     owners[1].log.skip(owners[1].settled)
     full, buffers = owners[1].log.full(owners[1].settled, next_ticket=1)
     replica.apply_full(full, buffers)

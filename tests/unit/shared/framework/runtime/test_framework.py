@@ -9,8 +9,8 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, Dependence, PreFilterResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates
-from shared.framework.runtime.filter_outcomes import PreScoreError, told_of
 from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.plans import PreScoreError, told_of
 from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.status import MORE_REASONS, REASONS_MAX, Code, Status, Verdicts
 from tests.support.builders import make_node

@@ -9,7 +9,7 @@ from shared.cel.cel_selector import Expression
 from shared.dra import search_work as work
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.pod_weight import is_too_much
+from shared.framework.runtime.framework import is_too_much
 from shared.messages.to_owner import ObjectChanged
 from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs
 from shared.selectors import node_selector

@@ -11,7 +11,7 @@ from shared.errors import ConfigurationError
 from shared.feature_gates import FeatureGates, parse_feature_gates
 from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.plugin_api import ON_NODE, Dependence, PreScoreResult
-from shared.framework.runtime.filter_outcomes import PreScoreError
+from shared.framework.runtime.plans import PreScoreError
 from shared.framework.runtime.profiles import EXTENSION_POINTS, PluginSet, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.framework.status import Code, Status

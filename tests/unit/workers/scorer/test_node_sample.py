@@ -8,19 +8,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from shared.framework.runtime.node_sample import (
-    ADAPTIVE,
-    NodeSample,
-    Sampling,
-    count_to_find,
-    first_in_heap,
-    sampling_of,
-)
+from shared.framework.runtime.framework import ADAPTIVE, Sampling, sampling_of
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info
-from workers.scorer.engine import Choice, Engine
+from workers.scorer.engine import Choice, Engine, NodeSample, count_to_find, first_in_heap
 
 PROFILE = "default-scheduler"
 
