@@ -9,22 +9,25 @@ it, with the authority and the token, as any Kubernetes client reads it.
 
 import argparse
 import asyncio
+import base64
 import gc
 import logging
 import os
 import signal
 import sys
 import tempfile
+import time
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
 
 import orjson
 
-from bench.apiserver.api_cluster import ADMISSION_PLUGINS, OFF_BY_DEFAULT, ClusterOptions
-from bench.apiserver.client_file import write_kubeconfig
+from bench.apiserver.api_cluster import ADMISSION_PLUGINS, OFF_BY_DEFAULT, Cluster, ClusterOptions
 from bench.apiserver.fault_plan import read_plan
 from bench.apiserver.http_server import ApiServer, ServerOptions
+from bench.apiserver.served_resources import NODES, PODS
+from bench.apiserver.writes import create
 from bench.watched.server_pace import add_pace_options, pace_of
 from shared.certificates import Authority
 from shared.clock import SystemClock
@@ -43,10 +46,7 @@ def main(argv: Sequence[str] | None = None) -> int:
             faults = read_plan(arguments.faults, arguments.seed) if arguments.faults else None
             server = ApiServer(options, faults=faults)
             if arguments.nodes or arguments.pods:
-                # Imported only here: the server itself needs nothing of the demo.
-                from bench.apiserver.population import populate
-
-                populate(server.cluster, arguments.nodes, arguments.pods)
+                _populate(server.cluster, arguments.nodes, arguments.pods)
             return asyncio.run(_serve(server, arguments, authority_pem))
         except ValueError as error:
             print(f"apiserver: {error}", file=sys.stderr)
@@ -76,6 +76,46 @@ def _make_certificate(arguments: argparse.Namespace, folder: Path) -> bytes | No
     arguments.tls_key.touch(0o600)
     arguments.tls_key.write_bytes(pair.key_pem)
     return authority.certificate_pem
+
+
+def _populate(cluster: Cluster, node_count: int, pod_count: int) -> None:
+    """So many nodes and pending pods, equal ones as in SchedulingBasic, made by the very handlers that
+    serve a POST."""
+    # Imported only here: the server itself needs nothing of the demo.
+    from bench.demo.workload import NAMESPACE, synthetic_workload
+
+    workload = synthetic_workload(node_count, pod_count)
+    now_s = time.time()
+    for body in workload.nodes:
+        create(cluster, NODES, "", body, now_s)
+    for pod in workload.pods:
+        create(cluster, PODS, NAMESPACE, pod.body, now_s)
+    # Nobody has watched yet.
+    cluster.store.changed.clear()
+
+
+def _write_kubeconfig(
+    path: Path, address: str, *, token: str | None, authority_pem: bytes | None
+) -> None:
+    """For its owner's eyes only. JSON, which is YAML too."""
+    cluster: dict[str, str] = {"server": address}
+    if authority_pem is not None:
+        cluster["certificate-authority-data"] = base64.b64encode(authority_pem).decode()
+    content = {
+        "apiVersion": "v1",
+        "kind": "Config",
+        "clusters": [{"name": "simulated", "cluster": cluster}],
+        "users": [{"name": "berth", "user": {"token": token} if token else {}}],
+        "contexts": [{"name": "simulated", "context": {"cluster": "simulated", "user": "berth"}}],
+        "current-context": "simulated",
+    }
+    # Written aside and renamed: whoever waits for the file never reads half of it.
+    aside = path.with_name(f".{path.name}.{os.getpid()}")
+    aside.unlink(missing_ok=True)
+    descriptor = os.open(aside, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(orjson.dumps(content, option=orjson.OPT_INDENT_2) + b"\n")
+    aside.rename(path)
 
 
 def _parser() -> argparse.ArgumentParser:
@@ -249,7 +289,7 @@ async def _serve(
         _stop_at_end_of_input(loop, stopped)
     address = await server.start()
     if arguments.write_kubeconfig:
-        write_kubeconfig(
+        _write_kubeconfig(
             arguments.write_kubeconfig,
             address,
             token=arguments.token,

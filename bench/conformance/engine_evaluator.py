@@ -58,33 +58,12 @@ class EngineEvaluator:
     """All fields of a decision are seen."""
 
     asks_extenders = False
-    observes: frozenset[str] = frozenset(
-        {
-            "pod",
-            "requests",
-            "result",
-            "pre_enqueue",
-            "pre_filter",
-            "pre_filter_status",
-            "pre_filter_nodes",
-            "filter",
-            "filter_each",
-            "used_nominated_node",
-            "feasible",
-            "scores",
-            "node",
-            "message",
-            "message_without_preemption",
-            "unschedulable_plugins",
-            "pending_plugins",
-            "feasible_count",
-            "total",
-            "post_filter",
-            "nominated_node",
-            "claims",
-            "pre_bind",
-        }
-    )
+    observes = frozenset((
+        "pod", "requests", "result", "pre_enqueue", "pre_filter", "pre_filter_status",
+        "pre_filter_nodes", "filter", "filter_each", "used_nominated_node", "feasible", "scores",
+        "node", "message", "message_without_preemption", "unschedulable_plugins", "pending_plugins",
+        "feasible_count", "total", "post_filter", "nominated_node", "claims", "pre_bind",
+    ))  # fmt: skip
 
     def run(self, scenario: Scenario, *, is_compact: bool) -> Outcome:
         """Decides all attempts of a scenario."""

@@ -91,21 +91,10 @@ class PipelineEvaluator:
     threads. To be closed."""
 
     asks_extenders = True
-    observes: frozenset[str] = frozenset(
-        {
-            "pod",
-            "result",
-            "node",
-            "message",
-            "message_without_preemption",
-            "unschedulable_plugins",
-            "pending_plugins",
-            "nominated_node",
-            "pre_enqueue",
-            "post_filter",
-            "claims",
-        }
-    )
+    observes = frozenset((
+        "pod", "result", "node", "message", "message_without_preemption", "unschedulable_plugins",
+        "pending_plugins", "nominated_node", "pre_enqueue", "post_filter", "claims",
+    ))  # fmt: skip
 
     def __init__(self, book: ProfileBook, lane_count: int) -> None:
         self._lanes: queue.Queue[_Lane] = queue.Queue()

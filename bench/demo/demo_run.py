@@ -11,6 +11,7 @@ import shutil
 from collections import deque
 from collections.abc import Sequence
 from datetime import UTC, datetime
+from functools import partial
 from importlib import metadata
 from pathlib import Path
 from typing import Final
@@ -28,11 +29,12 @@ from bench.demo.demo_figures import (
 )
 from bench.demo.pod_book import PodBook
 from bench.demo.progress import Moment, Progress
-from bench.demo.watcher import pod_watcher
 from bench.demo.workload import GPU_RESOURCE, NAMESPACE, Workload
 from bench.watched.berth_options import BerthOptions
 from bench.watched.machine import commit, this_machine
 from bench.watched.owner_status import owner_status
+from bench.watched.pod_events import PodEvent
+from bench.watched.pod_watch import PodWatch, WatchBrokenError
 from bench.watched.run_folder import run_folder
 from bench.watched.server_pace import PaceOptions
 from bench.watched.watched_listing import NODES_PATH, PODS_PATH, all_items
@@ -41,6 +43,7 @@ from bench.watched.watched_processes import (
     ProcessFailedError,
     UseMeter,
     WatchedProcess,
+    processes_of_run,
     start_api_server,
     start_berth,
 )
@@ -148,7 +151,8 @@ class _Run:
         self._book = PodBook()
         self._client = StreamClient(access_at(address), timeout_s=60.0)
         runtime_dir = folder / "run"
-        self._meter = UseMeter(server.pid, runtime_dir, self._clock)
+        processes = partial(processes_of_run, server.pid, runtime_dir)
+        self._meter = UseMeter(processes, self._clock)
         self._owner = OwnerLink(runtime_dir)
         self._berth: WatchedProcess | None = None
         self._bound_history: deque[tuple[float, int]] = deque(maxlen=RATE_WINDOW)
@@ -323,6 +327,18 @@ class _Run:
             "seed": f"{options.seed}",
             "rate": f"{options.rate_per_s:g}/s" if options.rate_per_s else "as fast as possible",
         }
+
+
+def pod_watcher(client: StreamClient, book: PodBook, clock: Clock) -> PodWatch:
+    """A watch that keeps the book up to date, once it is started and runs. It must see every change, so
+    a gap in the history (410 Gone) ends the run instead of being bridged by a new list."""
+
+    def take(event: PodEvent, now_s: float) -> None:
+        if event.type == "DELETED":
+            raise WatchBrokenError(f"pod {event.object.metadata.name} was deleted; nobody may")
+        book.observed(event, now_s)
+
+    return PodWatch(client, clock, take)
 
 
 def _problems(check: CheckResult, book: PodBook) -> list[str]:

@@ -10,7 +10,8 @@ from typing import Any, Final
 
 import msgspec
 
-from bench.fuzz.harness import WrongError
+from bench.fuzz.fuzz_objects import watch_lines
+from bench.fuzz.harness import Surface, Target, WrongError
 from bench.sim.links import Links, PeerEnd
 from bench.sim.schedule import EPOCH_WALL_S, MachineClock, Process, SimulatedFailure, Simulation
 from bench.sim.sim_processes import Life, Machine, OwnerProcess, ScorerProcess
@@ -277,3 +278,13 @@ class SmallCluster:
         found = problems(self.owner.state.cache, self.owner.state.queue)
         if found:
             raise WrongError(f"contradictions: {found[:3]}")
+
+
+def _start() -> Target:
+    cluster = SmallCluster()
+    return Target(cluster.take_line, cluster.check)
+
+
+WATCH: Final = Surface(
+    about="watch lines through adapter, owner and scorer", story=watch_lines, start=_start
+)

@@ -4,12 +4,12 @@ from collections.abc import Mapping
 from types import MappingProxyType
 from typing import Final
 
-from bench.fuzz import cel, extenders, files, http, messages, watch
+from bench.fuzz import cel, extenders, files, fuzz_cluster, http, messages
 from bench.fuzz.harness import Surface
 
 SURFACES: Final[Mapping[str, Surface]] = MappingProxyType(
     {
-        "watch": watch.SURFACE,
+        "watch": fuzz_cluster.WATCH,
         "messages": messages.SURFACE,
         "cel": cel.SURFACE,
         "configuration": files.CONFIGURATION,

@@ -12,7 +12,6 @@ service account (ServiceAccount). Both are seen to before the pods come.
 
 import asyncio
 import contextlib
-import os
 from collections.abc import Mapping, Sequence
 from http import HTTPStatus
 from pathlib import Path
@@ -31,8 +30,8 @@ from bench.perf.samples import Buckets
 from bench.watched.owner_status import owner_status
 from bench.watched.pod_events import PodEvent
 from bench.watched.pod_watch import PodWatch
-from bench.watched.watched_processes import WatchedProcess, start_berth
-from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
+from bench.watched.watched_processes import WatchedProcess, processes_of_run, start_berth
+from daemon.supervisor.process_list import ProcessEntry
 from shared.clock import Clock
 from shared.errors import OperationalError
 from shared.kube.api_client import MERGE_PATCH
@@ -245,12 +244,8 @@ class HttpCluster:
                 process.check()
 
     def processes(self) -> list[ProcessEntry]:
-        entries = [entry_of("load and watch", os.getpid())]
-        if self._place.server is not None:
-            entries.append(entry_of("apiserver", self._place.server.pid))
-        with contextlib.suppress(NotRunningError):  # Not started, or not ours.
-            entries.extend(read_list(self._runtime_dir).processes)
-        return entries
+        server = self._place.server
+        return processes_of_run(None if server is None else server.pid, self._runtime_dir)
 
     async def close(self) -> None:
         if self._berth is not None:

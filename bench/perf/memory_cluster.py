@@ -13,6 +13,7 @@ the binder leave them: made for each pod that names a template, allocated when i
 
 import asyncio
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Any, Final, NamedTuple, assert_never
 
 import msgspec
@@ -72,38 +73,24 @@ class Shape(NamedTuple):
     """Of its resource claims: by which name the pod knows it, and the template's."""
 
 
+@dataclass(slots=True, eq=False)
 class MemoryPod:
     """A pod of the cluster."""
 
-    __slots__ = (
-        "claims",
-        "claims_told",
-        "conditions",
-        "deleting",
-        "name",
-        "namespace",
-        "node",
-        "nominated",
-        "shape",
-        "status",
-        "uid",
-    )
-
-    def __init__(self, namespace: str, name: str, uid: str, shape: Shape) -> None:
-        self.namespace = namespace
-        self.name = name
-        self.uid = uid
-        self.shape = shape
-        self.node = ""
-        self.status = shape.pending
-        self.deleting = b""
-        self.conditions: list[dict[str, Any]] | None = None
-        """Its own, once it was refused."""
-        self.nominated = ""
-        self.claims: list[str] = []
-        """Names of the resource claims that it uses, and of those that were made for it."""
-        self.claims_told = b""
-        """Members of its status that say which they are."""
+    namespace: str
+    name: str
+    uid: str
+    shape: Shape
+    status: bytes
+    node: str = ""
+    deleting: bytes = b""
+    conditions: list[dict[str, Any]] | None = None
+    """Its own, once it was refused."""
+    nominated: str = ""
+    claims: list[str] = field(default_factory=list)
+    """Names of the resource claims that it uses, and of those that were made for it."""
+    claims_told: bytes = b""
+    """Members of its status that say which they are."""
 
     def line(self, event: bytes, version: int) -> bytes:
         """The watch line."""
@@ -231,7 +218,7 @@ class MemoryCluster:
             if shape is None or not series.is_uniform:
                 shape = _shape(self._stored(series, index))
             self._uid += 1
-            yield MemoryPod(series.namespace, name, _uid(self._uid), shape)
+            yield MemoryPod(series.namespace, name, _uid(self._uid), shape, shape.pending)
 
     def _make_objects(self, series: Series) -> Iterator[bytes]:
         if not series.is_uniform:

@@ -8,7 +8,7 @@ the figures. Whatever goes wrong ends the benchmark with the reason and leaves t
 import asyncio
 import gc
 import shutil
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
 from typing import Final, Literal
 
@@ -17,10 +17,9 @@ import msgspec
 from bench.perf.cluster_api import ClusterApi
 from bench.perf.config_file import Plan
 from bench.perf.decision_processes import DecisionOptions, DecisionProcesses
-from bench.perf.executor import Executor, WorkloadFailedError
+from bench.perf.executor import Executor, Interval, WorkloadFailedError
 from bench.perf.http_cluster import HttpCluster, Place
 from bench.perf.memory_cluster import FeederSource, MemoryCluster
-from bench.perf.meter import UseMeter
 from bench.perf.result import (
     FORMAT,
     MIB,
@@ -35,7 +34,7 @@ from bench.perf.result import (
 from bench.watched.machine import commit, this_machine
 from bench.watched.run_folder import run_folder
 from bench.watched.server_pace import PaceOptions
-from bench.watched.watched_processes import ProcessFailedError, start_api_server
+from bench.watched.watched_processes import ProcessFailedError, UseMeter, start_api_server
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.cluster_access import access_at
@@ -248,15 +247,19 @@ async def _execute(
     ready: Awaitable[None],
 ) -> Run:
     """Runs the workload; `beside` is what goes on all the time, until cancelled."""
-    meter = UseMeter(clock)
+    meter = UseMeter(cluster.processes, clock)
+    cpu_s: dict[str, float] = {}
+    """Of each process while something was measured."""
 
     def on_measuring(begins: bool) -> None:
         if begins:
             # A collection of the setup's objects must not fall into the measurement (as upstream).
             gc.collect()
-            meter.begin(cluster.processes())
-        else:
-            meter.end(cluster.processes())
+            meter.begin()
+            return
+        meter.sample()
+        for name, used_s in meter.cpu_s().items():
+            cpu_s[name] = cpu_s.get(name, 0.0) + used_s
 
     executor = Executor(plan, cluster, clock, on_measuring=on_measuring)
 
@@ -266,10 +269,12 @@ async def _execute(
         gc.freeze()
         start_s = clock.monotonic_s()
         await executor.run()
-        meter.look(cluster.processes())
+        meter.sample()
         status = await cluster.status()
         counters = status.counters if status is not None else {}
-        return _finished(executor, cluster, meter, counters, clock.monotonic_s() - start_s)
+        processes = _use(cpu_s, meter.rss_peak_bytes, executor.intervals)
+        whole_s = clock.monotonic_s() - start_s
+        return _finished(executor, cluster, processes, counters, whole_s)
 
     async def watch_processes() -> None:
         while True:
@@ -303,10 +308,24 @@ async def _execute(
     return done
 
 
+def _use(
+    cpu_s: dict[str, float], rss_peak_bytes: dict[str, int], intervals: Sequence[Interval]
+) -> dict[str, ProcessUse]:
+    pod_count = max(1, sum(one.pod_count for one in intervals))
+    return {
+        name: ProcessUse(
+            cpu_s=used_s,
+            cpu_s_per_1000_pods=used_s * 1000 / pod_count,
+            rss_peak_mib=rss_peak_bytes.get(name, 0) / MIB,
+        )
+        for name, used_s in cpu_s.items()
+    }
+
+
 def _finished(
     executor: Executor,
     cluster: ClusterApi,
-    meter: UseMeter,
+    processes: dict[str, ProcessUse],
     counters: dict[str, int],
     whole_s: float,
 ) -> Run:
@@ -323,15 +342,6 @@ def _finished(
         )
         for one in executor.intervals
     ]
-    pod_count = max(1, sum(one.pod_count for one in executor.intervals))
-    processes = {
-        name: ProcessUse(
-            cpu_s=cpu_s,
-            cpu_s_per_1000_pods=cpu_s * 1000 / pod_count,
-            rss_peak_mib=meter.rss_peak_bytes.get(name, 0) / MIB,
-        )
-        for name, cpu_s in meter.cpu_s.items()
-    }
     return Run(
         measurements=measurements,
         processes=processes,

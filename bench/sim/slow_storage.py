@@ -57,16 +57,10 @@ def claim_names(pod: VolumePod) -> Iterator[tuple[str, bool]]:
             yield f"{pod.name}-{volume['name']}", True
 
 
-def class_of(claim: Json) -> str:
-    """The storage class that a claim asks for."""
-    annotations = claim["metadata"].get("annotations") or {}
-    found: str = annotations.get(OLD_CLASS, claim["spec"].get("storageClassName") or "")
-    return found
-
-
-def _class_of_volume(volume: Json) -> str:
-    annotations = volume["metadata"].get("annotations") or {}
-    found: str = annotations.get(OLD_CLASS, volume["spec"].get("storageClassName") or "")
+def class_of(stated: Json) -> str:
+    """The storage class that a claim asks for, or that a volume is of."""
+    annotations = stated["metadata"].get("annotations") or {}
+    found: str = annotations.get(OLD_CLASS, stated["spec"].get("storageClassName") or "")
     return found
 
 
@@ -358,7 +352,7 @@ def _found_volume(
     for volume in storage.latest.get("persistentvolumes", {}).values():
         has = volume["spec"]
         is_given = _is_given_to(volume, claim)
-        if volume["metadata"]["name"] in chosen or _class_of_volume(volume) != class_of(claim):
+        if volume["metadata"]["name"] in chosen or class_of(volume) != class_of(claim):
             continue
         if (has.get("claimRef") and not is_given) or volume["metadata"].get("deletionTimestamp"):
             continue

@@ -15,6 +15,7 @@ import shutil
 import socket
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any, Final, NamedTuple, Self
 
@@ -48,11 +49,11 @@ from bench.watched.watched_processes import (
     WatchedProcess,
     core_count,
     launch_berth,
+    processes_of_run,
     start_api_server,
     start_berth,
 )
 from daemon.commands.compare_caches import CacheComparison, compare
-from daemon.supervisor.process_list import NotRunningError, ProcessEntry, entry_of, read_list
 from shared.clock import Clock, SystemClock
 from shared.errors import OperationalError
 from shared.kube.http_stream import StreamClient
@@ -221,7 +222,8 @@ class _Soak:
         self._clock: Clock = SystemClock()
         self._ledger = Ledger(BEHIND_S) if options.is_disturbed else Ledger()
         self._memory = MemoryMeter()
-        self._meter = UseMeter(server.pid, self._runtime_dir, self._clock)
+        self._processes = partial(processes_of_run, server.pid, self._runtime_dir)
+        self._meter = UseMeter(self._processes, self._clock)
         self._traffic = Traffic(
             client, self._ledger, self._clock,
             rate_per_s=options.rate_per_s, life_s=options.life_s, seed=options.seed,
@@ -284,11 +286,8 @@ class _Soak:
                 task.cancel()
 
     async def _sample_memory(self) -> None:
-        own = entry_of("load and watch", os.getpid())
-        server = entry_of("apiserver", self._server.pid)
         while True:
-            entries = [*_listed(self._runtime_dir), server, own]
-            self._memory.sample(entries, self._clock.monotonic_s())
+            self._memory.sample(self._processes(), self._clock.monotonic_s())
             await asyncio.sleep(MEMORY_PERIOD_S)
 
     # Rounds ---------------------------------------------------------------------------------------
@@ -427,14 +426,6 @@ class _Soak:
             owner_counters=counters,
             problems=[*unique, *ledger.problems, *leaks(memory)],
         )
-
-
-def _listed(runtime_dir: Path) -> list[ProcessEntry]:
-    """Berth's processes; none between two berths."""
-    try:
-        return read_list(runtime_dir).processes
-    except NotRunningError:
-        return []
 
 
 def _for_all(kill: tuple[str, ...]) -> list[str]:

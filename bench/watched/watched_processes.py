@@ -5,11 +5,12 @@ in the run's own folder, which is shown and kept when something fails.
 """
 
 import asyncio
+import contextlib
 import os
 import signal
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -155,16 +156,21 @@ def _is_running(runtime_dir: Path) -> bool:
         return False
 
 
+def processes_of_run(server_pid: int | None, runtime_dir: Path) -> list[ProcessEntry]:
+    """This one, the API server if it is ours, and berth's, where they are started and ours."""
+    found = [] if server_pid is None else [entry_of("apiserver", server_pid)]
+    found.append(entry_of("load and watch", os.getpid()))
+    with contextlib.suppress(NotRunningError):
+        found += read_list(runtime_dir).processes
+    return found
+
+
 class UseMeter:
     """CPU time and memory of every process of the run, added up over restarts."""
 
-    def __init__(self, server_pid: int, runtime_dir: Path, clock: Clock) -> None:
-        self._runtime_dir = runtime_dir
+    def __init__(self, processes: Callable[[], Sequence[ProcessEntry]], clock: Clock) -> None:
+        self._processes = processes
         self._clock = clock
-        self._fixed = [
-            entry_of("apiserver", server_pid),
-            entry_of("load and watch", os.getpid()),
-        ]
         self._cpu_s: dict[tuple[str, int], float] = {}
         self._base_s: dict[tuple[str, int], float] = {}
         self.rss_peak_bytes: dict[str, int] = {}
@@ -181,7 +187,7 @@ class UseMeter:
 
     def sample(self) -> None:
         """Looks at every process."""
-        for entry in (*self._fixed, *self._listed()):
+        for entry in self._processes():
             use = measure(entry, self._clock.wall_s())
             if not use.is_alive:
                 continue
@@ -199,12 +205,6 @@ class UseMeter:
             since_s = used_s - self._base_s.get((name, pid), 0.0)
             total[name] = total.get(name, 0.0) + since_s
         return total
-
-    def _listed(self) -> list[ProcessEntry]:
-        try:
-            return read_list(self._runtime_dir).processes
-        except NotRunningError:
-            return []
 
 
 def core_count() -> int:

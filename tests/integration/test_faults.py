@@ -14,8 +14,8 @@ import psutil
 import pytest
 
 from bench.demo.cluster_check import check_cluster
+from bench.demo.demo_run import pod_watcher
 from bench.demo.pod_book import PodBook
-from bench.demo.watcher import pod_watcher
 from bench.demo.workload import NAMESPACE, Workload, synthetic_workload
 from bench.watched.watched_listing import NODES_PATH, PODS_PATH, all_items
 from bench.watched.watched_load import create_all
