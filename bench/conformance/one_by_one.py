@@ -223,7 +223,7 @@ def _apart_otherwise(slow: SlowAttempt, fast: FastWays, class_id: int, profile: 
             found = _unequal("choice without its like", alone, slow.choice)
     if not slow.filter_error:
         rows = slow.view.nodes.present_rows()
-        passing = rows[fast.checker.passing(class_id, info, profile, rows, own_uid)]
+        passing = rows[fast.checker.passing(class_id, info, rows, own_uid)]
         nodes = slow.view.nodes
         found += _unequal("owner", _names(nodes, passing), _names(nodes, slow.feasible))
     return found

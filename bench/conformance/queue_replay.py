@@ -17,7 +17,7 @@ from daemon.core.administration import by_place
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.queue.scheduling_queue import QueueSettings, SchedulingQueue
+from daemon.core.queue.scheduling_queue import SchedulingQueue
 from daemon.core.queue.wakeups import Strategy, Wakeups
 from shared.columns.journal import Journal
 from shared.columns.pod_table import PodTable
@@ -127,15 +127,12 @@ class QueueReplay:
     def __init__(self, scenario: Json) -> None:
         self._classes = PodClasses(NodeTable())
         wakeups = wakeups_of(store_of(scenario["objects"]), self._classes.infos)
-        settings = QueueSettings(
-            initial_backoff_s=scenario.get("initial_backoff_seconds", 1),
-            max_backoff_s=scenario.get("max_backoff_seconds", 10),
-        )
         self.queue = SchedulingQueue(
             wakeups,
             start_s=0.0,
             release=self._classes.release,
-            settings=settings,
+            initial_backoff_s=scenario.get("initial_backoff_seconds", 1),
+            max_backoff_s=scenario.get("max_backoff_seconds", 10),
             pre_enqueue=lambda pod: SCHEDULING_GATES if pod.info.spec.scheduling_gates else None,
             queue_key=PrioritySort().queue_key,
         )

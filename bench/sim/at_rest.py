@@ -14,6 +14,7 @@ from bench.sim.draw import Json
 from bench.sim.extender import is_asked_about
 from bench.sim.gang_rules import judge_groups
 from bench.sim.judged_orders import JudgedOrders
+from bench.sim.leaks import victims_in_flight_count
 from bench.sim.oracle import (
     OracleCluster,
     OraclePod,
@@ -125,7 +126,7 @@ class AtRest:
             (is_trying and state.cache.node_count())
             or state.cache.assumed_pods()
             or state.binders.in_flight_count()
-            or state.binders.victims_in_flight_count()
+            or victims_in_flight_count(state.binders)
             or state.reservations.held  # For so long others are kept away.
             or not state.scorers.ready()
             or any(pod["metadata"].get("deletionTimestamp") for pod in self._world.pods())
@@ -141,7 +142,7 @@ class AtRest:
             f"{pod.record.key} assumed on {pod.node_name}" for pod in state.cache.assumed_pods()
         ]
         told.append(f"bindings {state.binders.in_flight_count()}")
-        told.append(f"victims {state.binders.victims_in_flight_count()}")
+        told.append(f"victims {victims_in_flight_count(state.binders)}")
         told.append(f"workers {len(state.scorers.ready())}")
         return "; ".join(told)
 

@@ -77,7 +77,7 @@ class Copies:
 def has_all(scorer: ScorerProcess, owner: OwnerProcess) -> bool:
     """Nothing is to be told to the worker."""
     state, replica = owner.state, scorer.loop.replica
-    known, snapshots = state.scorers.get(scorer.sockets.identity), state.outgoing.snapshots
+    known, snapshots = state.scorers.get(scorer.sockets.identity), state.snapshots
     return (
         replica.is_whole
         and replica.epoch == owner.epoch

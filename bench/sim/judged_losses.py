@@ -20,7 +20,7 @@ def listen_to_losses(owner: OwnerProcess) -> None:
     lost: Counter[int] = Counter()
     """Class -> how many workers were lost with a pod of it since one was answered."""
     links: Any = owner.state._scorer_links  # noqa: SLF001 # To listen.
-    suspects: Any = owner.state.facts.suspects  # The same.
+    suspects: Any = owner.state.suspects  # The same.
     hear, lose = links.hear, suspects.lose
 
     def heard(peer: bytes, message: FromScorer, key_name: str, now_s: float) -> None:

@@ -68,10 +68,11 @@ class JudgedOrders:
 
     def _judge_order(self, owner: OwnerProcess, end: PeerEnd, message: BindPods) -> None:
         binders = owner.state.binders
-        ready = (owner.epoch, *binders.peers(), binders.ready_count())
+        ready = (owner.epoch, *(binder.peer for binder in binders), binders.ready_count())
         if ready != self._ready:  # What waits is spread anew.
             self._ready, self._last_order = ready, {}
-        for order in binders.given(order.ticket for order in message.orders):
+        tickets = [order.ticket for order in message.orders]
+        for order in (each.orders[t] for t in tickets for each in binders if t in each.orders):
             if order.bind.look_first:
                 continue
             if order.number <= self._last_order.get(end.identity, 0):

@@ -14,6 +14,7 @@ import numpy as np
 from bench.sim.berth import Berth
 from bench.sim.copies import has_all
 from bench.sim.schedule import SimulatedFailure
+from daemon.core.bindings import BinderPool
 from shared.engine.evaluation import Evaluations
 from shared.framework.class_index import ClassIndex
 from shared.framework.cluster_view import ClusterView
@@ -37,14 +38,14 @@ def judge_nothing_is_kept(berth: Berth, gone: Collection[str]) -> None:
         "nodes": len(state.cache.node_infos()),
         "pods of the queue": len(state.queue),
         "classes": len(list(state.cache.classes)),
-        "attempts": state.scorers.attempt_count(),
+        "attempts": sum(len(scorer.attempts) for scorer in state.scorers),
         "bindings": state.binders.in_flight_count(),
         "nominations": len(state.cache.view.nominations),
-        "victims": state.binders.victims_in_flight_count(),
+        "victims": victims_in_flight_count(state.binders),
         "assumptions": sum(
             len(state.cache.objects.assumed(kind)) for kind in state.cache.objects.assumed_kinds()
         ),
-        "events in flight": sum(state.queue.events_in_flight().values()),
+        "events in flight": sum(state.queue.in_flight.events_by_label().values()),
     }
     for what, count in kept.items():
         if count:
@@ -55,6 +56,11 @@ def judge_nothing_is_kept(berth: Berth, gone: Collection[str]) -> None:
     for process, root in roots:
         for told in holders(root, gone):
             raise SimulatedFailure("kept", f"{process}: the uid of a pod that is gone: {told}")
+
+
+def victims_in_flight_count(binders: BinderPool) -> int:
+    """Deletions that are ordered and not answered."""
+    return len(binders.victims) + sum(len(binder.victims) for binder in binders)
 
 
 def holders(root: object, texts: Collection[str]) -> list[str]:

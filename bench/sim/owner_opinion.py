@@ -160,11 +160,11 @@ class OwnerOpinion:
     # Refusals ---------------------------------------------------------------------------------------
 
     def _listen_to_refusals(self, owner: OwnerProcess, cache: Cache) -> None:
-        checker: Any = owner.state.facts.checker  # To listen.
+        checker: Any = owner.state.checker  # To listen.
         passing = checker.passing
 
-        def passes(class_id: int, info: Any, profile: str, rows: Any, own_uid: str = "") -> Any:
-            ok = passing(class_id, info, profile, rows, own_uid)
+        def passes(class_id: int, info: Any, rows: Any, own_uid: str = "") -> Any:
+            ok = passing(class_id, info, rows, own_uid)
             for row, is_ok in zip(rows.tolist(), ok.tolist(), strict=True):
                 if not is_ok:
                     self._check_refusal(owner, class_id, cache.nodes.name_of(row), own_uid)
@@ -198,15 +198,12 @@ class OwnerOpinion:
         preemptions: Any = owner.state.preemptions
         commit = preemptions.commit
 
-        def committed(
-            scorer: Any, attempt: Any, proposal: Any, *rest: Any, **named: Any
-        ) -> int | None:
+        def committed(answer: Any, attempt: Any, proposal: Any, placed: Any) -> int | None:
             mates = [
-                waiting(mate.pod.record, cache.nodes.name_of(row))
-                for mate, row in named["placed"] or ()
+                waiting(mate.pod.record, cache.nodes.name_of(row)) for mate, row in placed or ()
             ]
             cluster = self._states.held_by(owner.epoch, cache).beside(mates)
-            count: int | None = commit(scorer, attempt, proposal, *rest, **named)
+            count: int | None = commit(answer, attempt, proposal, placed)
             if count is not None:
                 self._check_evictions(cache, cluster, attempt, proposal)
                 self._orders.decided(attempt.pod.record.uid, cache, mates)
@@ -220,13 +217,13 @@ class OwnerOpinion:
         commit = preemptions.commit_group
 
         def committed(
-            first: Any, group: Any, priority: int, placed: Any, room: Any, generation: int
+            answer: Any, first: Any, group: Any, priority: int, placed: Any, victims: Any
         ) -> int | None:
             cluster = self._states.held_by(owner.epoch, cache)
-            count: int | None = commit(first, group, priority, placed, room, generation)
+            count: int | None = commit(answer, first, group, priority, placed, victims)
             if count is not None:
                 pods = [waiting(mate.pod.record, cache.nodes.name_of(row)) for mate, row in placed]
-                self._check_group_victims(group.metadata.key, room.victims, pods, cache, cluster)
+                self._check_group_victims(group.metadata.key, victims, pods, cache, cluster)
             return count
 
         preemptions.commit_group = committed

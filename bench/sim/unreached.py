@@ -31,10 +31,9 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/extender_calls.py:ExtenderDesk._on_done",
     ),
     "People ask for it, or an option has it written down": (
-        "daemon/core/queue/scheduling_queue.py:SchedulingQueue.events_that_wake",
         "daemon/core/administration.py:*",
         "daemon/core/attempt_ends.py:AttemptEnds._decision",
-        "daemon/core/holdings.py:OutgoingWork.log_step",
+        "daemon/core/holdings.py:Holdings.log_step",
         "daemon/core/cache.py:Cache.asked_in_vain",
         "daemon/core/counters.py:*",
         "daemon/core/invariants.py:*",
@@ -49,8 +48,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/attempt_ends.py:AttemptEnds.order_binding:*.log_step(*",
         "daemon/core/binder_links.py:BinderLinks._end:*.log_step(*",
         "daemon/core/committer.py:Committer._time_reserve:*",
-        "daemon/core/cached_nodes.py:CachedNodes.zone_names",
-        "daemon/core/node_tree.py:NodeTree.zone_names",
+        "daemon/core/node_columns.py:NodeTree.zone_names",
         "daemon/core/nominations.py:NominationBook.awaited_victims",
         "shared/framework/status.py:Verdicts.status",
         "shared/plugins/preemption/victim_selector.py:FailedNodes.verdicts",
@@ -78,7 +76,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/node_columns.py:*",
         "daemon/core/cluster_changes.py:ClusterChanges._enqueue:*asks for {asked_count}*",
         "daemon/core/cluster_changes.py:ClusterChanges._enqueue:self._cache.classes.release(pod_class)",
-        "daemon/core/cluster_changes.py:ClusterChanges._enqueue:problem = (",
         "daemon/core/cluster_changes.py:ClusterChanges._enqueue:self.refuse_pod(*",
         "daemon/core/queue/in_flight.py:InFlight.record*",
         "daemon/core/status_patches.py:StatusPatches.add:del *",
@@ -95,7 +92,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/scorer_loop.py:ScorerLoop._beat:*that no row has any more*",
     ),
     "Only a configuration that no seed has leads there": (
-        "daemon/core/pod_groups.py:PodGroups.known:*group=*",
+        "daemon/core/cluster_changes.py:ClusterChanges.pod_changed:*group=*",
         "shared/framework/out_of_tree.py:*",
         "workers/scorer/evaluator.py:RoomMaker.conclude:return Failure([[]task.ticket*",
         "workers/scorer/evaluator.py:RoomMaker.conclude:told, is_error*",
@@ -122,7 +119,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/pod_groups.py:PodGroups.gate_of:return None",
         "daemon/core/pod_groups.py:PodGroups.priority:*",
         "daemon/core/pod_groups.py:PodGroups._why_nobody_goes:*",
-        "daemon/core/queue/backoff_queue.py:BackoffQueue.set_end:*",
+        "daemon/core/queue/pod_line.py:BackoffQueue.set_end:*",
         "shared/framework/runtime/profiles.py:expanded",
         "shared/framework/normalize.py:ratio_table",
         "shared/plugins/preemption/default_preemption.py:DefaultPreemptionArgs.problems",
@@ -182,8 +179,8 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     ),
     "No process of ours says such a thing": (
         "daemon/core/adapter_links.py:AdapterLinks._finish_sync:return",
-        "daemon/core/stretches.py:Stretch.takes:return False",
-        "daemon/core/stretches.py:Stretch._takes_domains:return False*",
+        "daemon/core/checker.py:Stretch.takes:return False",
+        "daemon/core/checker.py:Stretch._takes_domains:return False*",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:uids = *",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:return (",
         "workers/scorer/extended_pods.py:ExtendedPods._candidates:f*claims to preempt pods*",
@@ -260,7 +257,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Two things would have to meet within a moment": (
         "daemon/core/binder_links.py:BinderLinks._on_report:*requeue_error*",
         "daemon/core/binder_links.py:BinderLinks._on_bind_failed:return",
-        "daemon/core/freed_claims.py:claim_releases:continue*",
+        "daemon/core/attempt_ends.py:claim_releases:continue*",
         "daemon/core/group_commits.py:GroupCommits._is_placed:*nominator.nominate(*",
         "daemon/core/group_commits.py:GroupCommits._have_gone:return False",
         "daemon/core/preemptions.py:confirmed_victims:return None",
@@ -287,11 +284,11 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/plugins/preemption/victim_selector.py:victims_on:return NO_ROWS",
     ),
     "Only a bug of ours would lead there": (
-        "daemon/core/adapter_links.py:AdapterLinks._apply:case AdapterHello():",
+        "daemon/core/adapter_links.py:AdapterLinks._apply:case to_owner.AdapterHello():",
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.*:case Place.GONE:",
     ),
     "Workers can read what the owner reads: they have evaluated the pod with the same code": (
-        "daemon/core/holdings.py:ClusterFacts.forget_derived",
+        "daemon/core/holdings.py:Holdings.forget_derived",
     ),
 }
 """Why -> file:function, or file:function:line, patterns as of shells; the first that fits is told."""

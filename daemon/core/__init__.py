@@ -1,4 +1,1 @@
-"""The cache owner's decisions, with no I/O, clock, thread or randomness.
-
-Start reading in `state.py`: every event goes in there, every effect comes out.
-"""
+"""The cache owner's decisions, with no I/O, clock, thread or randomness. Start reading in `state.py`."""

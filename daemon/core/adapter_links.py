@@ -8,14 +8,14 @@ import math
 from collections.abc import Callable, Iterable
 from functools import partial
 from itertools import groupby
-from typing import Final, NamedTuple, assert_never, cast
+from typing import Final, assert_never, cast
 
 import msgspec
 from msgspec.structs import replace
 
+from daemon.core.attempt_ends import forget_written, written_claims
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.events import Tell
-from daemon.core.freed_claims import forget_written, written_claims
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.permit_stage import PermitStage
@@ -24,23 +24,7 @@ from shared.errors import ObjectError
 from shared.in_hand import WHY, InHand
 from shared.kube.pod_record import scheduler_name_of
 from shared.kube.resources import NODES, PODS
-from shared.messages.to_owner import (
-    AdapterBatch,
-    AdapterHello,
-    AdapterMeasured,
-    AdapterMessage,
-    KindUnavailable,
-    NodeChanged,
-    NodeDeleted,
-    ObjectChanged,
-    ObjectDeleted,
-    ObjectRejected,
-    PodChanged,
-    PodDeleted,
-    StartSync,
-    SyncFinished,
-    SyncStarted,
-)
+from shared.messages import to_owner
 from shared.transport.channels import Channel
 
 _encode: Final = msgspec.msgpack.Encoder().encode
@@ -52,28 +36,27 @@ class AdapterLinks(Part):
     _lists_at_s: float
     """At the latest, whatever binders have in flight."""
     _in_hand: InHand | None
-    """For an owner that is to take objects one by one, and say which."""
     _peer: bytes | None = None
     _is_sync_due: bool = False
     _written_claims: dict[str, str] = msgspec.field(default_factory=dict)
     """Key and pod of claims that a list under way shows as they were left for the pod, or later."""
 
-    def hear(self, peer: bytes, batch: AdapterBatch, now_s: float) -> None:
-        outgoing, counters = self._outgoing, self._outgoing.counters
-        is_current = batch.epoch == outgoing.epoch and peer == self._peer
+    def hear(self, peer: bytes, batch: to_owner.AdapterBatch, now_s: float) -> None:
+        owner, counters = self._owner, self._owner.counters
+        is_current = batch.epoch == owner.epoch and peer == self._peer
         counters[Count.ADAPTER_BATCHES] += is_current
         begun_s = counters.stopwatch()
         take = self._take if self._in_hand is None else partial(self._take_carefully, self._in_hand)
         for kind, run in groupby(batch.messages, type):
-            if kind is AdapterHello:
+            if kind is to_owner.AdapterHello:
                 self._peer = peer
                 self._is_sync_due = True
             elif not is_current:
                 continue  # Of an adapter that was replaced, or listed for another life of the owner.
-            elif kind is NodeChanged and self._in_hand is None:
-                self._take_nodes(cast("Iterable[NodeChanged]", run), now_s)
-            elif kind is PodChanged and self._in_hand is None:
-                self._take_pods(cast("Iterable[PodChanged]", run), now_s)
+            elif kind is to_owner.NodeChanged and self._in_hand is None:
+                self._take_nodes(cast("Iterable[to_owner.NodeChanged]", run), now_s)
+            elif kind is to_owner.PodChanged and self._in_hand is None:
+                self._take_pods(cast("Iterable[to_owner.PodChanged]", run), now_s)
             else:
                 for message in run:
                     take(message, now_s)
@@ -85,7 +68,6 @@ class AdapterLinks(Part):
                 counters.observe("event_s", (label,), each_s, count)
 
     def lose(self, peer: bytes) -> None:
-        """Its connection is closed."""
         if peer == self._peer:
             self._peer, self._is_sync_due = None, False
 
@@ -94,86 +76,86 @@ class AdapterLinks(Part):
         if not self._is_sync_due:
             return
         assert self._peer is not None, "due of somebody"
-        binder_count = self._facts.settings.binder_count
-        is_calm = self._outgoing.binders.clear_count() >= binder_count
+        owner = self._owner
+        clear_count = sum(binder.is_clear for binder in owner.binders)
+        is_calm = clear_count >= owner.settings.options.binders
         if is_calm or now_s >= self._lists_at_s:
             self._is_sync_due = False
-            start = StartSync(self._outgoing.epoch)
-            self._outgoing.effects.append(Tell(Channel.ADAPTER, self._peer, start))
+            start = to_owner.StartSync(owner.epoch)
+            owner.effects.append(Tell(Channel.ADAPTER, self._peer, start))
 
     def next_wakeup_s(self) -> float:
         """When lists begin at the latest; infinite if they have, or nobody is there to list."""
         return self._lists_at_s if self._is_sync_due else math.inf
 
-    # What it says --------------------------------------------------------------------------------
-
-    def _take_carefully(self, hand: InHand, message: AdapterMessage, now_s: float) -> None:
-        """For an owner that may die of the object that the message brings."""
+    def _take_carefully(self, hand: InHand, message: to_owner.AdapterMessage, now_s: float) -> None:
         brought = _brought(message)
         if brought is None:
             self._take(message, now_s)
-        elif not hand.do(brought.content, partial(self._take, message, now_s)):
+            return
+        kind, key, name, content = brought
+        if not hand.do(content, partial(self._take, message, now_s)):
             # What is held of the object stays as it was; but a pending pod is not to be placed so.
-            self._facts.syncs.see(brought.kind, brought.key)
-            if isinstance(message, PodChanged) and not message.pod.node_name:
+            self._owner.syncs.see(kind, key)
+            if isinstance(message, to_owner.PodChanged) and not message.pod.node_name:
                 profile = scheduler_name_of(message.pod.template)
                 self._changes.refuse_pod(message.pod, profile, WHY)
-            self._reject(ObjectError(brought.name, WHY))
+            self._reject(ObjectError(name, WHY))
 
-    def _take(self, message: AdapterMessage, now_s: float) -> None:
+    def _take(self, message: to_owner.AdapterMessage, now_s: float) -> None:
         try:
             self._apply(message, now_s)
         except ObjectError as error:
             self._reject_message(message, error)
 
-    def _apply(self, message: AdapterMessage, now_s: float) -> None:
-        syncs, changes = self._facts.syncs, self._changes
+    def _apply(self, message: to_owner.AdapterMessage, now_s: float) -> None:
+        syncs, changes = self._owner.syncs, self._changes
         match message:
-            case PodChanged():
+            case to_owner.PodChanged():
                 self._take_pods((message,), now_s)
-            case PodDeleted(pod):
+            case to_owner.PodDeleted(pod):
                 syncs.unsee(PODS.plural, pod.uid)
                 changes.pod_deleted(pod.uid, now_s, pod)
                 self._permit.drop_gone((pod.uid,))
-            case NodeChanged():
+            case to_owner.NodeChanged():
                 self._take_nodes((message,), now_s)
-            case NodeDeleted(name):
+            case to_owner.NodeDeleted(name):
                 syncs.unsee(NODES.plural, name)
                 changes.node_deleted(name, now_s)
-            case ObjectChanged(kind, key, body):
+            case to_owner.ObjectChanged(kind, key, body):
                 syncs.see(kind, key)
                 changes.object_changed(kind, key, body, now_s)
-            case ObjectDeleted(kind, key):
+            case to_owner.ObjectDeleted(kind, key):
                 syncs.unsee(kind, key)
                 changes.object_deleted(kind, key, now_s)
-            case SyncStarted(kind):
+            case to_owner.SyncStarted(kind):
                 syncs.start(kind)
                 if kind == CLAIMS:
-                    self._written_claims = written_claims(self._facts.cache)
-            case SyncFinished(kind, _):
+                    self._written_claims = written_claims(self._owner.cache)
+            case to_owner.SyncFinished(kind, _):
                 # Word of both: /readyz need not wait for what the adapter says each 4 s.
                 syncs.adapter_told_s = syncs.api_heard_s[kind] = now_s
                 self._finish_sync(kind, now_s)
-                self._permit.drop_gone(self._facts.waiting.uids())
-            case KindUnavailable(kind, reason):
+                self._permit.drop_gone(self._owner.waiting.uids())
+            case to_owner.KindUnavailable(kind, reason):
                 syncs.settle(kind, reason)  # The adapter's log names it.
-            case ObjectRejected(kind, where, problem):
+            case to_owner.ObjectRejected(kind, where, problem):
                 self._reject(ObjectError(f"{kind} {where}", problem))
-            case AdapterMeasured(measured, told_s, heard_s):
-                self._outgoing.counters.add(measured)
+            case to_owner.AdapterMeasured(measured, told_s, heard_s):
+                self._owner.counters.add(measured)
                 syncs.adapter_told_s, syncs.api_heard_s = told_s, heard_s
-            case AdapterHello():
+            case to_owner.AdapterHello():
                 raise AssertionError("heard before")
             case _:
                 assert_never(message)
 
-    def _take_pods(self, messages: Iterable[PodChanged], now_s: float) -> None:
-        facts = self._facts
-        is_listed, waits = facts.syncs.is_listed(PODS.plural), bool(len(facts.waiting))
+    def _take_pods(self, messages: Iterable[to_owner.PodChanged], now_s: float) -> None:
+        owner = self._owner
+        is_listed, waits = owner.syncs.is_listed(PODS.plural), bool(len(owner.waiting))
         for message in messages:
             pod = message.pod
             if is_listed:
-                facts.syncs.see(PODS.plural, pod.uid)
+                owner.syncs.see(PODS.plural, pod.uid)
             try:
                 self._changes.pod_changed(pod, now_s)
             except ObjectError as error:
@@ -181,14 +163,14 @@ class AdapterLinks(Part):
             if waits:
                 self._permit.drop_gone((pod.uid,))
 
-    def _take_nodes(self, messages: Iterable[NodeChanged], now_s: float) -> None:
+    def _take_nodes(self, messages: Iterable[to_owner.NodeChanged], now_s: float) -> None:
         nodes = [message.node for message in messages]
         for node in nodes:
-            self._facts.syncs.see(NODES.plural, node.metadata.name)
+            self._owner.syncs.see(NODES.plural, node.metadata.name)
         self._changes.nodes_changed(nodes, self._reject, now_s)
 
     def _finish_sync(self, kind: str, now_s: float) -> None:
-        cache, queue, syncs = self._facts.cache, self._facts.queue, self._facts.syncs
+        cache, queue, syncs = self._owner.cache, self._owner.queue, self._owner.syncs
         changes = self._changes
         seen = syncs.seen(kind)
         if seen is None:
@@ -208,44 +190,36 @@ class AdapterLinks(Part):
         if kind == CLAIMS:
             forget_written(cache, self._written_claims)
             self._written_claims = {}
-        if missed and not syncs.is_awaited(kind):
-            self._outgoing.counters[Count.MISSED_DELETES] += len(missed)
+        if missed and kind not in syncs.awaited:
+            self._owner.counters[Count.MISSED_DELETES] += len(missed)
             what = {"kind": kind, "count": len(missed), "first": missed[0]}
-            self._outgoing.warn("missed_deletes_repaired", **what)
+            self._owner.warn("missed_deletes_repaired", **what)
         syncs.settle(kind)
 
-    def _reject_message(self, message: AdapterMessage, error: ObjectError) -> None:
+    def _reject_message(self, message: to_owner.AdapterMessage, error: ObjectError) -> None:
         brought = _brought(message)
-        name = "" if brought is None else brought.name
+        name = "" if brought is None else brought[2]
         where = error.where if name in error.where else f"{name}: {error.where}"
         self._reject(ObjectError(where, error.problem))
 
     def _reject(self, error: ObjectError) -> None:
-        self._outgoing.counters[Count.OBJECTS_REJECTED] += 1
-        self._outgoing.warn("object_left_out", where=error.where, problem=error.problem)
+        self._owner.counters[Count.OBJECTS_REJECTED] += 1
+        self._owner.warn("object_left_out", where=error.where, problem=error.problem)
 
 
-class _Brought(NamedTuple):
-    kind: str
-    key: str
-    name: str
-    """As people are told."""
-    content: bytes
-    """What an owner may die of."""
-
-
-def _brought(message: AdapterMessage) -> _Brought | None:
-    """None for a message that brings no object: what is gone is not listed again."""
+def _brought(message: to_owner.AdapterMessage) -> tuple[str, str, str, bytes] | None:
+    """An object's kind and key, its name for people, and what an owner may die of; None for a message
+    that brings none: what is gone is not listed again."""
     match message:
-        case PodChanged(pod):
+        case to_owner.PodChanged(pod):
             # A condition that we write makes another version, not another pod.
             content = _encode(replace(pod, resource_version="", told_why=b""))
-            return _Brought(PODS.plural, pod.uid, f"pod {pod.key}", content)
-        case NodeChanged(node):
+            return PODS.plural, pod.uid, f"pod {pod.key}", content
+        case to_owner.NodeChanged(node):
             name, metadata = node.metadata.name, replace(node.metadata, resource_version="")
             content = _encode(replace(node, metadata=metadata))
-            return _Brought(NODES.plural, name, f"node {name}", content)
-        case ObjectChanged(kind, key, body):
-            return _Brought(kind, key, f"{kind} {key}", f"{kind} {key} ".encode() + body)
+            return NODES.plural, name, f"node {name}", content
+        case to_owner.ObjectChanged(kind, key, body):
+            return kind, key, f"{kind} {key}", f"{kind} {key} ".encode() + body
         case _:
             return None

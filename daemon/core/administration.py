@@ -7,139 +7,112 @@ from typing import Any, Final
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import NodeInfo
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Holdings
 from daemon.core.invariants import problems
 from daemon.core.overview_pages import competition, node_loads, pending_groups, pod_resources_page
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
-from shared.messages.admin import (
-    AdminAnswer,
-    CacheAnswer,
-    CacheRequest,
-    CompareRequest,
-    DumpRequest,
-    HeldNode,
-    HeldPod,
-    MetricsAnswer,
-    MetricsRequest,
-    NodeLoadsRequest,
-    PastFailure,
-    PendingGroupsRequest,
-    PendingPod,
-    PodAnswer,
-    PodRequest,
-    PodResourcesRequest,
-    Question,
-    QueueAnswer,
-    QueueFacts,
-    QueueRequest,
-    StatusAnswer,
-    StatusRequest,
-    TextAnswer,
-)
+from shared.messages import admin
 from shared.telemetry.metrics import LabelledCount
 
 FOREIGN_NODES_MAX: Final = 10
 """Nodes with the most foreign pods that are told: one line, and few series."""
 
 
-def answer_of(
-    facts: ClusterFacts, outgoing: OutgoingWork, question: Question, now_s: float
-) -> AdminAnswer:
+def answer_of(owner: Holdings, question: admin.Question, now_s: float) -> admin.AdminAnswer:
     """The answer to any question that is none to stop."""
-    cache, queue = facts.cache, facts.queue
+    cache, queue = owner.cache, owner.queue
     match question:
-        case StatusRequest():
-            return status_of(facts, outgoing)
-        case DumpRequest():
-            return TextAnswer(dump_lines(cache, queue))
-        case CompareRequest():
-            return TextAnswer(problems(cache, queue) or ["no contradictions"])
-        case QueueRequest():
-            pods = [_pending_pod(facts, pod) for pod in by_place(queue)]
-            in_flight_count = outgoing.binders.in_flight_count()
-            return QueueAnswer(pods, in_flight_count, outgoing.counters.plain())
-        case PodRequest(key):
-            found = (queue_facts(facts, pod, now_s) for pod in queue if pod.key == key)
-            return PodAnswer(next(found, None))
-        case CacheRequest():
-            return cache_answer(facts)
-        case NodeLoadsRequest(start):
+        case admin.StatusRequest():
+            return status_of(owner)
+        case admin.DumpRequest():
+            return admin.TextAnswer(dump_lines(cache, queue))
+        case admin.CompareRequest():
+            return admin.TextAnswer(problems(cache, queue) or ["no contradictions"])
+        case admin.QueueRequest():
+            pods = [_pending_pod(owner, pod) for pod in by_place(queue)]
+            return admin.QueueAnswer(pods, owner.binders.in_flight_count(), owner.counters.plain())
+        case admin.PodRequest(key):
+            found = (queue_facts(owner, pod, now_s) for pod in queue if pod.key == key)
+            return admin.PodAnswer(next(found, None))
+        case admin.CacheRequest():
+            return cache_answer(owner)
+        case admin.NodeLoadsRequest(start):
             return node_loads(cache, start)
-        case PendingGroupsRequest(start):
-            return pending_groups(facts, outgoing, start, now_s)
-        case PodResourcesRequest(start):
+        case admin.PendingGroupsRequest(start):
+            return pending_groups(owner, start, now_s)
+        case admin.PodResourcesRequest(start):
             return pod_resources_page(cache, queue, start)
-        case MetricsRequest():
-            return metrics_answer(facts, outgoing)
+        case admin.MetricsRequest():
+            return metrics_answer(owner)
 
 
-def queue_facts(facts: ClusterFacts, pod: QueuedPod, now_s: float) -> QueueFacts:
+def queue_facts(owner: Holdings, pod: QueuedPod, now_s: float) -> admin.QueueFacts:
     """All that is known of a pod that waits."""
-    held, waiting = facts.cache.get_pod(pod.uid), facts.waiting.waiting_pod(pod.uid)
+    held, waiting = owner.cache.get_pod(pod.uid), owner.waiting.waiting_pod(pod.uid)
     since_s = pod.timestamp_s if waiting is None else waiting.since_s
-    leftover_s = pod.timestamp_s + facts.settings.queue.leftover_after_s
+    leftover_s = pod.timestamp_s + owner.settings.options.pod_max_in_unschedulable_pods_s
     next_try_s = {Place.BACKOFF: pod.backoff_until_s, Place.UNSCHEDULABLE: leftover_s}
     due_s = None if pod.gated_by else next_try_s.get(pod.place)
-    reason, competitor_count, ahead_count = competition(facts.queue, pod)
-    return QueueFacts(
+    reason, competitor_count, ahead_count = competition(owner.queue, pod)
+    return admin.QueueFacts(
         place=pod.place.value,
         attempts=pod.attempts,
         rejected_by=sorted(pod.rejected_by),
         gated_by=pod.gated_by,
-        nominated_node=facts.queue.nominator.node_of(pod.uid) or "",
-        awaited_victim_count=len(facts.nominations.awaited_victims(pod.uid)),
+        nominated_node=owner.queue.nominator.node_of(pod.uid) or "",
+        awaited_victim_count=len(owner.nominations.awaited_victims(pod.uid)),
         pending_for_s=round(now_s - pod.added_s, 1),
         here_for_s=round(now_s - since_s, 1),
         next_try_in_s=None if due_s is None else round(max(0.0, due_s - now_s), 1),
-        woken_by=facts.queue.events_that_wake(pod),
+        woken_by=owner.queue.wakeups.events_of(pod.rejected_by),
         assumed_node="" if held is None else held.node_name,
         waits_for=[] if waiting is None else list(waiting.pending_plugins),
-        past=[PastFailure(round(now_s - at_s, 1), message) for at_s, message in reversed(pod.past)],
+        past=[
+            admin.PastFailure(round(now_s - at_s, 1), message)
+            for at_s, message in reversed(pod.past)
+        ],
         reason=reason,
         competitor_count=competitor_count,
         ahead_count=ahead_count,
     )
 
 
-def status_of(facts: ClusterFacts, outgoing: OutgoingWork) -> StatusAnswer:
+def status_of(owner: Holdings) -> admin.StatusAnswer:
     """What `berth status` shows."""
-    cache, counters = facts.cache, outgoing.counters
-    return StatusAnswer(
-        epoch=outgoing.epoch,
+    cache, counters = owner.cache, owner.counters
+    return admin.StatusAnswer(
+        epoch=owner.epoch,
         generation=cache.generation,
-        synced=facts.syncs.is_synced,
+        synced=owner.syncs.is_synced,
         node_count=cache.node_count(),
         pod_count=cache.pod_count(),
         assumed_pod_count=len(cache.assumed_pods()),
-        queue=facts.queue.pending_lengths(),
-        scorers_ready=len(outgoing.scorers.ready()),
-        binders_ready=outgoing.binders.ready_count(),
-        binds_in_flight=outgoing.binders.in_flight_count(),
+        queue=owner.queue.pending_lengths(),
+        scorers_ready=len(owner.scorers.ready()),
+        binders_ready=owner.binders.ready_count(),
+        binds_in_flight=owner.binders.in_flight_count(),
         counters=counters.plain(),
-        is_standby=facts.is_standby,
+        is_standby=owner.is_standby,
         foreign_pods_by_node=dict(counters.foreign_by_node.most_common(FOREIGN_NODES_MAX)),
-        awaited_kinds=facts.syncs.awaited_kinds,
-        adapter_told_s=facts.syncs.adapter_told_s,
-        api_heard_s=facts.syncs.api_heard_s,
-        unavailable_kinds=facts.syncs.unavailable,
+        awaited_kinds=sorted(owner.syncs.awaited),
+        adapter_told_s=owner.syncs.adapter_told_s,
+        api_heard_s=owner.syncs.api_heard_s,
+        unavailable_kinds=owner.syncs.unavailable,
         last_error=counters.last_error,
-        scorer_lags={each.index: each.lag for each in outgoing.scorers.ready()},
+        scorer_lags={each.index: each.lag for each in owner.scorers.ready()},
     )
 
 
 def dump_lines(cache: Cache, queue: SchedulingQueue) -> list[str]:
     """Nodes in order of name, then the queue by place."""
     lines = [f"nodes: {cache.node_count()}, pods: {cache.pod_count()}"]
-    lines.extend(node_lines(cache))
-    lines.append(f"queue: {len(queue)} pods")
-    for pod in by_place(queue):
-        rejected = ",".join(sorted(pod.unschedulable_plugins))
-        lines.append(
-            f"  {pod.place.value} {pod.key} uid {pod.uid} priority {pod.priority}"
-            f" attempts {pod.attempts} rejected by [{rejected}] gated by [{pod.gated_by}]"
-        )
-    return lines
+    queued = [
+        f"  {pod.place.value} {pod.key} uid {pod.uid} priority {pod.priority} attempts {pod.attempts}"
+        f" rejected by [{','.join(sorted(pod.unschedulable_plugins))}] gated by [{pod.gated_by}]"
+        for pod in by_place(queue)
+    ]
+    return [*lines, *node_lines(cache), f"queue: {len(queue)} pods", *queued]
 
 
 def node_lines(cache: Cache) -> Iterator[str]:
@@ -178,8 +151,8 @@ def by_place(queue: SchedulingQueue) -> list[QueuedPod]:
     return sorted(queue, key=lambda pod: (pod.place.value, pod.key, pod.uid))
 
 
-def _pending_pod(facts: ClusterFacts, pod: QueuedPod) -> PendingPod:
-    return PendingPod(
+def _pending_pod(owner: Holdings, pod: QueuedPod) -> admin.PendingPod:
+    return admin.PendingPod(
         key=pod.key,
         uid=pod.uid,
         place=pod.place.value,
@@ -187,40 +160,40 @@ def _pending_pod(facts: ClusterFacts, pod: QueuedPod) -> PendingPod:
         unschedulable_plugins=sorted(pod.unschedulable_plugins),
         pending_plugins=sorted(pod.pending_plugins),
         gated_by=pod.gated_by,
-        nominated_node=facts.queue.nominator.node_of(pod.uid) or "",
-        awaited_victims=facts.nominations.awaited_victims(pod.uid),
+        nominated_node=owner.queue.nominator.node_of(pod.uid) or "",
+        awaited_victims=owner.nominations.awaited_victims(pod.uid),
     )
 
 
-def cache_answer(facts: ClusterFacts) -> CacheAnswer:
+def cache_answer(owner: Holdings) -> admin.CacheAnswer:
     """Who is where, by uid. A pod in flight may be assumed: it is told once, on its node."""
-    cache = facts.cache
+    cache = owner.cache
     nodes = [
-        HeldNode(
+        admin.HeldNode(
             info.name,
             info.node is None,
             [
-                HeldPod(uid, pod.record.key, cache.is_assumed_pod(uid))
+                admin.HeldPod(uid, pod.record.key, cache.is_assumed_pod(uid))
                 for uid, pod in info.pods.items()
             ],
         )
         for info in cache.node_infos()
     ]
     pending = [
-        HeldPod(pod.record.uid, pod.record.key, is_assumed=False)
-        for pod in facts.queue
+        admin.HeldPod(pod.record.uid, pod.record.key, is_assumed=False)
+        for pod in owner.queue
         if cache.get_pod(pod.record.uid) is None
     ]
-    return CacheAnswer(nodes, pending, sorted(facts.frameworks))
+    return admin.CacheAnswer(nodes, pending, sorted(owner.frameworks))
 
 
-def metrics_answer(facts: ClusterFacts, outgoing: OutgoingWork) -> MetricsAnswer:
+def metrics_answer(owner: Holdings) -> admin.MetricsAnswer:
     """All that is counted. Costs a walk over the queue, so it is made when it is asked for only."""
-    queue, counters = facts.queue, outgoing.counters
+    queue, counters = owner.queue, owner.counters
     rejected: Counter[tuple[str, str]] = Counter()
     for pod in queue:
         rejected.update((plugin, pod.pod_class.profile) for plugin in pod.rejected_by)
-    in_flight = {(label,): count for label, count in queue.events_in_flight().items()}
+    in_flight = {(label,): count for label, count in queue.in_flight.events_by_label().items()}
     of_queue: dict[str, Mapping[Any, int]] = {
         "queue_incoming": queue.incoming,
         "inflight_events": in_flight,
@@ -232,4 +205,4 @@ def metrics_answer(facts: ClusterFacts, outgoing: OutgoingWork) -> MetricsAnswer
         for name, counts in of_queue.items()
         for labels, count in counts.items()
     )
-    return MetricsAnswer(status_of(facts, outgoing), measured)
+    return admin.MetricsAnswer(status_of(owner), measured)

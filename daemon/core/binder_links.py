@@ -11,18 +11,9 @@ from shared.framework.cluster_event import ASSIGNED_POD_DELETE
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
 from shared.kube.pod_record import decode_template
-from shared.messages import to_binder
+from shared.messages import from_binder, to_binder
 from shared.messages.codec import Drain
-from shared.messages.from_binder import (
-    BinderHeartbeat,
-    BinderHello,
-    BinderReady,
-    BindFailed,
-    BindFailureReason,
-    BindReport,
-    FromBinder,
-    VictimDone,
-)
+from shared.messages.from_binder import BindFailureReason
 from shared.messages.from_scorer import Failure
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.transport.channels import Channel
@@ -32,77 +23,78 @@ class BinderLinks(Part):
     _changes: ClusterChanges
     _ends: AttemptEnds
 
-    def hear(self, peer: bytes, message: FromBinder, now_s: float) -> None:
+    def hear(self, peer: bytes, message: from_binder.FromBinder, now_s: float) -> None:
         match message:
-            case BinderHello():
+            case from_binder.BinderHello():
                 self._welcome(peer, message.binder_index, now_s)
-            case BinderReady():
-                if message.epoch == self._outgoing.epoch:
-                    self._outgoing.binders.ready(peer, is_clear=not message.in_flight_count)
-            case BindReport():
-                self._outgoing.binders.heard(peer, now_s)
-                if message.epoch == self._outgoing.epoch:
+            case from_binder.BinderReady():
+                if message.epoch == self._owner.epoch:
+                    self._owner.binders.ready(peer, is_clear=not message.in_flight_count)
+            case from_binder.BindReport():
+                self._owner.binders.heard(peer, now_s)
+                if message.epoch == self._owner.epoch:
                     self._on_report(peer, message, now_s)
-            case BinderHeartbeat():
-                self._outgoing.counters.add(message.measured)
-                if not self._outgoing.binders.heard(peer, now_s):
+            case from_binder.BinderHeartbeat():
+                self._owner.counters.add(message.measured)
+                if self._owner.binders.heard(peer, now_s) is None:
                     # It was given up as silent and is back; its orders are with others by now.
                     self._welcome(peer, message.binder_index, now_s)
             case _:
                 assert_never(message)
 
     def _welcome(self, peer: bytes, binder_index: int, now_s: float) -> None:
-        binders = self._outgoing.binders
-        self._outgoing.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, now_s)
-        welcome = to_binder.Welcome(self._outgoing.epoch)
-        self._outgoing.effects.append(Tell(Channel.BINDERS, peer, welcome))
+        binders = self._owner.binders
+        self._owner.counters[Count.BINDS_REPEATED] += binders.join(peer, binder_index, now_s)
+        welcome = to_binder.Welcome(self._owner.epoch)
+        self._owner.effects.append(Tell(Channel.BINDERS, peer, welcome))
 
-    def _on_report(self, peer: bytes, report: BindReport, now_s: float) -> None:
+    def _on_report(self, peer: bytes, report: from_binder.BindReport, now_s: float) -> None:
         bound_count = 0
         bound_s = now_s - max(0.0, report.held_s)
         for ticket in report.finished:
-            order = self._outgoing.binders.settle(peer, ticket)
-            if order is not None:
-                bound_count += 1
-                uid = order.record.uid
-                is_here = self._facts.cache.finish_binding(uid, now_s)
-                pod = None if is_here else self._facts.queue.get(uid)
-                if pod is not None and not pod.record.deleted:
-                    # The API server has shown it without its node again since it was bound. One that
-                    # is gone, or is being deleted, had to give its room up.
-                    self._facts.queue.requeue_error(uid, now_s)
-                else:
-                    self._end(uid, bound_s)
-        self._outgoing.counters[Count.BOUND] += bound_count
+            order = self._owner.binders.settle(peer, ticket)
+            if order is None:
+                continue
+            bound_count += 1
+            uid = order.record.uid
+            is_here = self._owner.cache.finish_binding(uid, now_s)
+            pod = None if is_here else self._owner.queue.get(uid)
+            if pod is not None and not pod.record.deleted:
+                # The API server has shown it without its node again since it was bound. One that is
+                # gone, or is being deleted, had to give its room up.
+                self._owner.queue.requeue_error(uid, now_s)
+            else:
+                self._end(uid, bound_s)
+        self._owner.counters[Count.BOUND] += bound_count
         for failed in report.failed:
             self._on_bind_failed(peer, failed, now_s)
         for done in report.victims:
             self._on_victim(peer, done, now_s)
 
-    def _on_bind_failed(self, peer: bytes, failed: BindFailed, now_s: float) -> None:
-        order = self._outgoing.binders.settle(peer, failed.ticket)
+    def _on_bind_failed(self, peer: bytes, failed: from_binder.BindFailed, now_s: float) -> None:
+        order = self._owner.binders.settle(peer, failed.ticket)
         if order is None:
             return
         record, node_name, ticket = order.record, order.bind.node_name, order.bind.ticket
         # That a pod is deleted while it is being bound is nobody's fault.
         is_problem = failed.reason is not BindFailureReason.GONE
-        tell = self._outgoing.warn if is_problem else self._outgoing.note
+        tell = self._owner.warn if is_problem else self._owner.note
         why = {"reason": failed.reason.value, "message": failed.message}
         tell("binding_failed", pod=record.key, ticket=ticket, node=node_name, **why)
-        self._outgoing.counters[Count.BINDS_FAILED] += 1
+        self._owner.counters[Count.BINDS_FAILED] += 1
         if failed.reason is BindFailureReason.UNREACHABLE:
-            self._outgoing.binders.order_again(order, now_s)
+            self._owner.binders.order_again(order, now_s)
             return
-        held = self._facts.cache.get_pod(record.uid)
+        held = self._owner.cache.get_pod(record.uid)
         if held is None:  # Its class may be gone.
             info = PodInfo(record.namespace, decode_template(record.template))
         else:
             info = held.pod_class.info
         self._ends.take_off(record, info, node_name, failed.claims_left)
-        if self._facts.cache.get_pod(record.uid) is not None:
+        if self._owner.cache.get_pod(record.uid) is not None:
             self._end(record.uid, now_s)  # On a node by the API server's word, which stands.
             return
-        pod = self._facts.queue.get(record.uid)
+        pod = self._owner.queue.get(record.uid)
         if pod is not None:
             # Of a pod that somebody else has bound or deleted, nothing is told.
             is_reported = failed.reason in (BindFailureReason.REJECTED, BindFailureReason.TIMEOUT)
@@ -110,50 +102,45 @@ class BinderLinks(Part):
             failure = Failure([], failed.message, is_error=True)
             self._ends.fail(pod, failure, now_s, is_reported=is_reported)
             is_announced = failed.was_announced or order.is_announced
-            self._facts.nominations.not_placed(pod, is_announced=is_announced)
+            self._owner.nominations.not_placed(pod, is_announced=is_announced)
         self._changes.wake_as_removed(PodView(record, info), node_name, now_s)
 
     def _end(self, uid: str, bound_s: float) -> None:
         """Nothing is left to be tried with a pod whose order was answered: it is bound, since then."""
-        pod = self._facts.queue.done(uid)
+        pod = self._owner.queue.done(uid)
         if pod is not None:
-            if self._facts.settings.logs_attempts:
-                self._outgoing.log_step("pod_bound", pod)
-            self._outgoing.counters.bound(pod, pod.pod_class.profile, bound_s)
+            if self._owner.logs_attempts:
+                self._owner.log_step("pod_bound", pod)
+            self._owner.counters.bound(pod, bound_s)
 
-    def _on_victim(self, peer: bytes, done: VictimDone, now_s: float) -> None:
-        order = self._outgoing.binders.settle_victim(peer, done.order_id)
+    def _on_victim(self, peer: bytes, done: from_binder.VictimDone, now_s: float) -> None:
+        order = self._owner.binders.settle_victim(peer, done.order_id)
         if order is None:
             return
-        facts, problem = self._facts, done.problem
+        owner, problem = self._owner, done.problem
         if problem:
-            facts.cache.mark_evicted(order.uid, is_evicted=False)
+            owner.cache.mark_evicted(order.uid, is_evicted=False)
         # Whoever waits for it is tried again. So is who was kept out while something happened that
         # helps: who goes last need not help him.
-        for uid, is_failed in facts.evictions.end(order.uid, is_failed=bool(problem)).items():
+        for uid, is_failed in owner.evictions.end(order.uid, is_failed=bool(problem)).items():
             if is_failed:
-                facts.queue.fail(uid, now_s)
+                owner.queue.fail(uid, now_s)
             else:
-                facts.queue.let_in((uid,), DEFAULT_PREEMPTION, ASSIGNED_POD_DELETE.label, now_s)
+                owner.queue.let_in((uid,), DEFAULT_PREEMPTION, ASSIGNED_POD_DELETE.label, now_s)
         if problem:
-            self._outgoing.warn(
-                "victim_not_deleted",
-                pod=f"{order.namespace}/{order.name}",
-                node=order.node_name,
-                ticket=order.ticket,
-                problem=problem,
-            )
+            what = {"pod": f"{order.namespace}/{order.name}", "node": order.node_name}
+            self._owner.warn("victim_not_deleted", **what, ticket=order.ticket, problem=problem)
 
     def lose(self, peer: bytes, reason: str) -> None:
         """Its orders go to others."""
-        lost = self._outgoing.binders.leave(peer)
-        self._outgoing.counters[Count.BINDS_REPEATED] += lost
-        self._outgoing.warn("binder_lost", orders=lost, reason=reason)
+        lost = self._owner.binders.leave(peer)
+        self._owner.counters[Count.BINDS_REPEATED] += lost
+        self._owner.warn("binder_lost", orders=lost, reason=reason)
 
     def lose_the_silent(self, now_s: float) -> None:
-        for peer in self._outgoing.binders.silent(now_s):
+        for peer in self._owner.binders.silent(now_s):
             self.lose(peer, "silent")
 
     def drain(self) -> None:
-        for peer in self._outgoing.binders.peers():
-            self._outgoing.effects.append(Tell(Channel.BINDERS, peer, Drain()))
+        for binder in self._owner.binders:
+            self._owner.effects.append(Tell(Channel.BINDERS, binder.peer, Drain()))

@@ -10,7 +10,7 @@ import heapq
 import math
 import zlib
 from collections import deque
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable
 from typing import Final
 
 import msgspec
@@ -39,7 +39,6 @@ class Order(msgspec.Struct, frozen=True, eq=False, gc=False):
 
 class Binder(Peer):
     is_ready: bool = False
-    """It takes orders."""
     is_clear: bool = False
     """Nothing of before is in flight there."""
     orders: dict[int, Order] = msgspec.field(default_factory=dict)
@@ -71,8 +70,6 @@ class BinderPool(Peers[Binder]):
         self.releases: list[ReleaseClaim] = []
         """Resource claims to be freed that a pod which fits nowhere could use otherwise."""
         self._next_number = 1
-
-    # Who is there --------------------------------------------------------------------------------
 
     def join(self, peer: bytes, index: int, now_s: float) -> int:
         """A binder said Hello. Returns how many orders its former life left to be sent again."""
@@ -107,12 +104,6 @@ class BinderPool(Peers[Binder]):
     def ready_count(self) -> int:
         return len(self._ready)
 
-    def clear_count(self) -> int:
-        """Binders that have nothing of an earlier owner in flight."""
-        return sum(binder.is_clear for binder in self._by_peer.values())
-
-    # Orders --------------------------------------------------------------------------------------
-
     def order(self, bind: BindPod, record: PodRecord, *, is_announced: bool = False) -> None:
         """Asks for a binding; it leaves with the next `flush`. `is_announced`: the pod's status says
         the node already, or is about to, whatever the record says."""
@@ -140,17 +131,11 @@ class BinderPool(Peers[Binder]):
 
     def settle(self, peer: bytes, ticket: int) -> Order | None:
         """The outcome of an order came in; None for one that is not out with this binder."""
-        binder = self._by_peer.get(peer)
+        binder = self.get(peer)
         return None if binder is None else binder.orders.pop(ticket, None)
 
-    def given(self, tickets: Iterable[int]) -> Iterator[Order]:
-        """Those of the orders that a binder has."""
-        for ticket in tickets:
-            held = (binder.orders.get(ticket) for binder in self._by_peer.values())
-            yield from (order for order in held if order is not None)
-
     def in_flight_count(self) -> int:
-        given = sum(len(b.orders) + len(b.waiting) for b in self._by_peer.values())
+        given = sum(len(binder.orders) + len(binder.waiting) for binder in self)
         return len(self._unassigned) + len(self._paused) + given
 
     def flush(self) -> list[Effect]:
@@ -173,13 +158,9 @@ class BinderPool(Peers[Binder]):
                 effects.append(Tell(Channel.BINDERS, binder.peer, BindPods(self._epoch, orders)))
         return effects
 
-    # Victims -------------------------------------------------------------------------------------
-
     def preempt(self) -> list[Effect]:
         """Has `victims` deleted, as soon as a binder is there, and what is in `releases` freed, if one
         is: the pods' next attempts find those again."""
-        if not (self.victims or self.releases):
-            return []
         messages: dict[bytes, PreemptPods] = {}
 
         def to(binder: Binder) -> PreemptPods:
@@ -201,14 +182,8 @@ class BinderPool(Peers[Binder]):
         binder = self._by_peer.get(peer)
         return None if binder is None else binder.victims.pop(order_id, None)
 
-    def victims_in_flight_count(self) -> int:
-        return len(self.victims) + sum(len(b.victims) for b in self._by_peer.values())
-
-    # Inside --------------------------------------------------------------------------------------
-
     def _home(self, uid: str) -> Binder:
-        """Of those that are ready: an even choice, always the same for a pod and all that share its
-        claim."""
+        """An even choice of those that are ready, the same for a pod and all that share its claim."""
         if len(self._ready) == 1:
             return self._ready[0]
         name = self._shared_claim_of(uid) or uid
@@ -216,7 +191,7 @@ class BinderPool(Peers[Binder]):
 
     def _line_up(self) -> None:
         """Others are ready than before, so that what waits is spread anew, in the old order."""
-        ready = [binder for binder in self._by_peer.values() if binder.is_ready]
+        ready = [binder for binder in self if binder.is_ready]
         self._ready = sorted(ready, key=lambda binder: binder.index)
         for binder in ready:
             self._unassigned += binder.waiting

@@ -16,7 +16,7 @@ live is set.
 import math
 from collections import Counter, deque
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import Final
 
 import msgspec
 import numpy as np
@@ -38,14 +38,6 @@ RUN_LENGTH_MIN: Final = 4
 """Fewer pods than that are assumed faster one by one than by a dozen operations on arrays."""
 
 
-class Disagreement(NamedTuple):
-    """The API server said something that the cache did not expect; the cache was repaired."""
-
-    kind: str
-    subject: str
-    detail: str
-
-
 class Cache(CachedNodes):
     """Nodes and pods as the scheduler must see them at this moment. One writer, no locks."""
 
@@ -57,14 +49,13 @@ class Cache(CachedNodes):
         self.view = ClusterView(
             self.nodes, self.objects, self.pod_table, self.classes.infos, self.journal, gates
         )
-        self.disagreements: list[Disagreement] = []
-        """For the caller to take, log and count."""
+        self.disagreements: list[tuple[str, str, str]] = []
+        """What the API server said against what is here: kind, pod, in words. For the caller to take."""
         self.nomination_news: dict[str, Nomination] = {}
         """By uid, the same; written by `daemon.core.nominations`."""
         self._ttl_s = assumed_pod_ttl_s
         self.grouped = Grouped[str, str, CachedPod]()
-        """Pods on nodes by group and uid, assumed ones included, so that nobody has to look through all
-        pods of a group for them."""
+        """Pods on nodes by group and uid, assumed ones included."""
         self._pods: dict[str, CachedPod] = {}
         self._assumed: dict[str, CachedPod] = {}
         """Invariant: a subset of `_pods`."""
@@ -72,16 +63,13 @@ class Cache(CachedNodes):
         self.is_assumed_pod: Callable[[str], bool] = self._assumed.__contains__
         """By uid. Asked several times for each pod, so without a function around them."""
         self._expiring: deque[tuple[float, CachedPod]] = deque()
-        """When its time is over, of each pod whose binding was accepted, in that order; among them such
-        as were confirmed meanwhile."""
+        """When each accepted binding's time is over, in that order; some were confirmed meanwhile."""
         self._object_bodies: dict[tuple[str, str], msgspec.Raw] = {}
         self.object_news: list[tuple[str, str, bytes]] = []
         """Kind, key and body (empty: it is gone) of those that changed since somebody last took this."""
         self.is_recounted = False
         """Classes in use have another usage than copies know; reset by whoever tells them."""
         self._free_pod_rows: list[int] = []
-
-    # Assumed pods ----------------------------------------------------
 
     def assume_pod(self, record: PodRecord, node_name: str, pod_class: PodClass) -> None:
         """Counts a pod on a node before the API server knows. The pod must not be in the cache."""
@@ -93,8 +81,7 @@ class Cache(CachedNodes):
     def assume_pods(
         self, records: list[PodRecord], rows: list[int], pod_class: PodClass
     ) -> list[str]:
-        """The same as `assume_pod` for each, of pods of one class on rows of which no two are equal.
-        Returns the names of the nodes."""
+        """As `assume_pod` for each, of pods of one class on distinct rows; the names of the nodes."""
         usage = pod_class.usage
         node_names = [self.nodes.name_of(row) for row in rows]
         if len(records) < RUN_LENGTH_MIN or usage.ports or pod_class.claim_keys:
@@ -117,9 +104,8 @@ class Cache(CachedNodes):
         node_rows = np.array(rows, np.intp)
         add_usages(self.nodes, node_rows, usage)
         self._write_new_pod_rows(records, pod_rows, node_rows, pod_class.class_id)
-        self.generation += count
-        self.nodes.generation[node_rows] = np.arange(generation + 1, self.generation + 1)
         self.journal.pods.extend(pod_rows)
+        self._number_rows(node_rows)
         self.journal.usage.extend(rows)
         return node_names
 
@@ -164,20 +150,17 @@ class Cache(CachedNodes):
         pod = self._pods.get(uid)
         if pod is not None and pod.is_evicted is not is_evicted:
             pod.is_evicted = is_evicted
-            row = self._node_infos[pod.node_name].row
-            self._write_pod_row(pod, row)
-            self._touch_usage(row)
+            self._rewrite(pod)
 
-    # Pods on nodes, by the API server's word -----------------------------------------------------------
-
-    def add_pod(self, record: PodRecord) -> None:
+    def add_pod(self, record: PodRecord) -> CachedPod:
         """A pod with a node was listed, added, or bound. Raises ObjectError for a record that cannot
         be read, and has changed nothing then."""
         pod_class = self.classes.acquire(record)
         pod = self._pods.get(record.uid)
         if pod is None:
-            self._attach(self._new_pod(record, pod_class, record.node_name))
-            return
+            pod = self._new_pod(record, pod_class, record.node_name)
+            self._attach(pod)
+            return pod
         was_assumed = self._assumed.pop(record.uid, None) is not None
         before, now = pod.node_name, record.node_name
         if before != now and was_assumed:
@@ -185,6 +168,7 @@ class Cache(CachedNodes):
         elif before != now:
             self._disagree("moved", pod, f"was on {before}, is on {now}")
         self._adopt(pod, record, pod_class)
+        return pod
 
     def remove_pod(self, uid: str) -> CachedPod | None:
         """A pod is gone or finished; None if it was not here."""
@@ -193,14 +177,13 @@ class Cache(CachedNodes):
             self._drop(pod)
         return pod
 
-    def unbind_pod(self, uid: str) -> CachedPod:
+    def unbind_pod(self, uid: str) -> None:
         """The API server shows a pod without a node that it showed on one: its data are older than they
         were (etcd was restored). It is believed, as in everything. kube-scheduler ends itself there and
         lists anew, which comes to the same."""
         pod = self._pods[uid]
         self._disagree("unbound", pod, f"was on {pod.node_name}, is on none")
         self._drop(pod)
-        return pod
 
     def confirm_pod(self, record: PodRecord) -> CachedPod | None:
         """The same as `add_pod`, for an assumed pod that was bound where it was assumed and is
@@ -244,8 +227,6 @@ class Cache(CachedNodes):
             found += there
         return found
 
-    # Resources and names -------------------------------------------------------------------------
-
     def compact_names(self) -> bool:
         """As of the nodes, for pods too."""
         is_done = super().compact_names()
@@ -267,16 +248,17 @@ class Cache(CachedNodes):
 
     def _count_new_resources(self, first_new: int) -> None:
         names = self.nodes.resources.values[first_new:]
-        if not names:
-            return
-        asking = [c for c in self.classes if not c.info.requests.scalars.keys().isdisjoint(names)]
+        asking = {
+            each
+            for each in (self.classes if names else ())
+            if not each.info.requests.scalars.keys().isdisjoint(names)
+        }
         if not asking:
             return
         for pod_class in asking:
             pod_class.count_usage(self.nodes)
-        is_asking = {pod_class.class_id for pod_class in asking}
         for pod in self._pods.values():
-            if pod.pod_class.class_id in is_asking:
+            if pod.pod_class in asking:
                 row = self._node_infos[pod.node_name].row
                 self.nodes.requested[first_new:, row] += pod.pod_class.usage.amounts[first_new:]
                 self._touch_usage(row)
@@ -287,8 +269,6 @@ class Cache(CachedNodes):
         """Every row, as if all of them had changed."""
         rows = self.nodes.named_rows()
         return Changes(rows, rows, self.pod_table.used_rows())
-
-    # Objects of the other kinds --------------------------------------------------------------------
 
     def put_object(self, kind: str, key: str, body: msgspec.Raw, value: object) -> None:
         """Keeps an object, decoded for our plugins and as msgpack for the scorers'."""
@@ -308,8 +288,6 @@ class Cache(CachedNodes):
         """All of them, as a full snapshot carries them."""
         return [(kind, key, bytes(body)) for (kind, key), body in self._object_bodies.items()]
 
-    # Inside: pods -----------------------------------------------------------
-
     def _write_new_pod_rows(
         self, records: list[PodRecord], pod_rows: list[int], node_rows: Rows, class_id: int
     ) -> None:
@@ -328,15 +306,12 @@ class Cache(CachedNodes):
 
     def _new_pod(self, record: PodRecord, pod_class: PodClass, node_name: str) -> CachedPod:
         pod = CachedPod(record, pod_class, node_name)
-        assert record.uid not in self._pods, (
-            f"pod {record.key} is assumed, and is on a node already"
-        )
+        assert record.uid not in self._pods, f"pod {record.key} is assumed, and on a node already"
         self._pods[record.uid] = pod
         return pod
 
     def _adopt(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
-        """Takes the newer record over, and a share of its class; the sums change only if something that
-        counts did."""
+        """Takes the newer record over, and a share of its class; sums change if what counts did."""
         old_class = pod.pod_class
         is_same_group = record.group == pod.record.group
         if record.node_name == pod.node_name and old_class is new_class and is_same_group:
@@ -344,9 +319,7 @@ class Cache(CachedNodes):
             looked = pod.record.deleted, pod.record.started, pod.record.is_preempted
             pod.record = record
             if looked != (record.deleted, record.started, record.is_preempted):
-                row = self._node_infos[pod.node_name].row
-                self._write_pod_row(pod, row)
-                self._touch_usage(row)
+                self._rewrite(pod)
             return
         self._detach(pod)
         self.classes.release(old_class)
@@ -354,6 +327,11 @@ class Cache(CachedNodes):
         pod.pod_class = new_class
         pod.node_name = record.node_name
         self._attach(pod)
+
+    def _rewrite(self, pod: CachedPod) -> None:
+        row = self._node_infos[pod.node_name].row
+        self._write_pod_row(pod, row)
+        self._touch_usage(row)
 
     def _drop(self, pod: CachedPod) -> None:
         uid = pod.record.uid
@@ -416,4 +394,4 @@ class Cache(CachedNodes):
         self._free_if_empty(info)
 
     def _disagree(self, kind: str, pod: CachedPod, detail: str) -> None:
-        self.disagreements.append(Disagreement(kind, pod.record.key, detail))
+        self.disagreements.append((kind, pod.record.key, detail))

@@ -13,19 +13,18 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from daemon.core.node_columns import NodeShapes, ShapedNode, write_node_columns
-from daemon.core.node_tree import NodeTree
+from daemon.core.node_columns import NodeShapes, NodeTree, ShapedNode, write_node_columns
 from daemon.core.pod_classes import PodClass
 from shared.columns.journal import Journal
 from shared.columns.schema import Rows
 from shared.columns.table import NodeTable, PortTuple
 from shared.errors import ObjectError
+from shared.framework.queueing_hints import PodView
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
 
 LINES_LOOKED_AT: Final = 64
-"""With so many resources and label keys it is time to see how many nodes have; clusters have about
-thirty."""
+"""With so many resources and label keys (clusters have about thirty) it is seen how many nodes have."""
 DICTIONARY_WASTE_MAX: Final = 4096
 """A set of 50 image names takes about 4 kB: at most some 16 MB are kept for nothing."""
 
@@ -34,8 +33,7 @@ NO_CLAIMS: Final[Mapping[str, int]] = {}
 
 
 class CachedPod(msgspec.Struct, eq=False, gc=False):
-    """A pod that counts on a node. Nothing that it holds leads back to it, so no collector has to
-    look through all of them."""
+    """A pod that counts on a node. Nothing that it holds leads back to it: no need of a collector."""
 
     record: PodRecord
     pod_class: PodClass
@@ -48,6 +46,10 @@ class CachedPod(msgspec.Struct, eq=False, gc=False):
     is_evicted: bool = False
     """Ordered to go by preemption; the API server may not have heard yet."""
 
+    @property
+    def view(self) -> PodView:
+        return PodView(self.record, self.pod_class.info)
+
 
 class NodeInfo(msgspec.Struct, eq=False, gc=False):
     """What the cache holds of one node beside its row of the table. Small, as there may be a million;
@@ -56,8 +58,7 @@ class NodeInfo(msgspec.Struct, eq=False, gc=False):
     name: str
     row: int
     node: Node | None = None
-    """What scheduling reads of it. None for a ghost: pods are on it, but the API server shows no such
-    node."""
+    """What scheduling reads of it. None for a ghost: the API server shows none, but pods are on it."""
     pods: dict[str, CachedPod] = {}
     """By uid."""
     ports: frozenset[PortTuple] = _NO_PORTS
@@ -79,18 +80,19 @@ class CachedNodes:
         self.new_image_sizes: dict[str, int] = {}
         """Since somebody last took them."""
         self._node_infos: dict[str, NodeInfo] = {}
+        self.node_info: Callable[[str], NodeInfo | None] = self._node_infos.get
+        """By name; ghosts included."""
         self._value_look = DICTIONARY_WASTE_MAX
         """With so many label values it is time to see how many are in use."""
         self._line_look = LINES_LOOKED_AT
         """The same with resources and label keys together."""
         self._free_rows: list[int] = []
-        self._tree = NodeTree(self.nodes)
+        self.tree = NodeTree(self.nodes)
         self._shapes = NodeShapes()
         self._image_nodes: Counter[str] = Counter()
 
     def _count_new_resources(self, first_new: int) -> None:
-        """Resources from `first_new` on are new with some node: what pods asked of them counts from now
-        on."""
+        """Some node has brought resources, `first_new` and on: what pods ask of them counts now."""
         raise NotImplementedError
 
     def add_node(self, node: Node) -> None:
@@ -118,25 +120,17 @@ class CachedNodes:
         self._forget_images(node)
         info.node = None
         self.nodes.set_present(info.row, is_present=False)
-        self._tree.remove(info.row)
+        self.tree.remove(info.row)
         self._touch_nodes(np.array([info.row], np.intp))
         self._free_if_empty(info)
         return node
-
-    def node_info(self, name: str) -> NodeInfo | None:
-        """What is known of a node, ghosts included."""
-        return self._node_infos.get(name)
 
     def node_infos(self) -> list[NodeInfo]:
         return list(self._node_infos.values())
 
     def node_count(self) -> int:
         """Nodes that the API server shows."""
-        return len(self._tree)
-
-    def zone_names(self, rows: Rows) -> list[str]:
-        """Of the rows of nodes that the API server shows."""
-        return self._tree.zone_names(rows)
+        return len(self.tree)
 
     def touch_row(self, row: int) -> None:
         """Makes the next delta carry this row, if there is one, for a scorer whose copy of it is off."""
@@ -175,8 +169,6 @@ class CachedNodes:
             self._line_look = 2 * line_count + LINES_LOOKED_AT
         return is_worth_it
 
-    # Inside ----------------------------------------------------------------------------------------
-
     def _new_node_infos(self, names: Sequence[str]) -> list[NodeInfo]:
         """Of nodes, distinct, of which nothing is known."""
         count = len(names)
@@ -204,11 +196,14 @@ class CachedNodes:
             updates.append((old, node))
             if info is None or old is None:
                 new[name] = shaped
-            elif _looks_the_same(old, node):
+            elif _columns_of(old) == _columns_of(node):
                 info.node = node  # A heartbeat: conditions and the like, which no plugin reads.
             else:
                 self._put_new_nodes(new)
-                self._change_node(info, old, shaped)
+                self._forget_images(old)
+                rows = self._write_nodes([info], [shaped])
+                self.tree.update(info.row, node.metadata.labels or {})
+                self._touch_nodes(rows)
         self._put_new_nodes(new)
         return updates
 
@@ -220,15 +215,9 @@ class CachedNodes:
         infos, shaped = [self._node_infos[name] for name in new], list(new.values())
         rows = self._write_nodes(infos, shaped)
         self.nodes.set_present(rows, is_present=True)
-        self._tree.add(rows, [node.metadata.labels or {} for node, _ in shaped])
+        self.tree.add(rows, [node.metadata.labels or {} for node, _ in shaped])
         self._touch_nodes(rows)
         new.clear()
-
-    def _change_node(self, info: NodeInfo, old: Node, shaped: ShapedNode) -> None:
-        self._forget_images(old)
-        rows = self._write_nodes([info], [shaped])
-        self._tree.update(info.row, shaped.node.metadata.labels or {})
-        self._touch_nodes(rows)
 
     def _write_nodes(self, infos: Sequence[NodeInfo], shaped: Sequence[ShapedNode]) -> Rows:
         rows = np.array([info.row for info in infos], np.intp)
@@ -273,27 +262,26 @@ class CachedNodes:
         self.journal.usage.append(row)
 
     def _touch_nodes(self, rows: Rows) -> None:
+        self._number_rows(rows)
+        self.journal.node.extend(rows.tolist())
+
+    def _number_rows(self, rows: Rows) -> None:
+        """Gives each row a generation of its own, in order."""
         first = self.generation + 1
         self.generation += len(rows)
         self.nodes.generation[rows] = np.arange(first, first + len(rows))
-        self.journal.node.extend(rows.tolist())
 
 
 def take_rows(free: list[int], first: int, count: int) -> list[int]:
-    """Rows in the order in which one by one would be taken: from the end of `free`, then from `first`
-    on, where nothing has been yet."""
+    """Rows as one by one would be taken: from the end of `free`, then unused ones from `first` on."""
     taken = free[: -count - 1 : -1]
     del free[len(free) - len(taken) :]
     taken.extend(range(first, first + count - len(taken)))
     return taken
 
 
-def _looks_the_same(old: Node, new: Node) -> bool:
-    """Whether the columns of two states of a node are equal."""
-    return (
-        old.spec == new.spec
-        and old.metadata.labels == new.metadata.labels
-        and old.status.allocatable == new.status.allocatable
-        and old.status.images == new.status.images
-        and old.status.declared_features == new.status.declared_features
-    )
+def _columns_of(node: Node) -> tuple[object, ...]:
+    """All that the columns of a node are written from."""
+    status = node.status
+    labels, features = node.metadata.labels, status.declared_features
+    return node.spec, labels, status.allocatable, status.images, features

@@ -3,17 +3,31 @@
 The scorers' engine looks at all rows, and rates them too. Both run the same plugin code on the
 same columns, and keep what comes of it in the same way (`Evaluation`): where a scorer and the committer
 disagree on more than freshness, a proposal would loop for ever.
+
+Pods in a row are checked by one call, a *stretch*. Each placement may keep away the next: it takes
+room on its node, and where pods elsewhere matter, it counts there. Pods that are the same to the checker
+and come to distinct nodes take no room from each other, and how many may come where others beyond their
+node matter, plugins tell by domains (`CrowdingFilter`). So all of a stretch that pass at its beginning
+pass in turn, too.
 """
 
-from collections.abc import Hashable
+from collections import Counter
+from collections.abc import Hashable, Sequence
 from typing import Final
 
 import numpy as np
 
+from daemon.core.dispatch import Placed
+from daemon.core.pod_classes import PodClass
 from shared.columns.schema import Bools, Rows
+from shared.columns.topology import NO_DOMAIN
+from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.families import Families, Family, passing_part, rooms_asked
+from shared.errors import ObjectError
+from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import Crowding
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 
@@ -26,11 +40,9 @@ CLASSES_BYTES_MAX: Final = 64 << 20
 
 
 class Checker:
-    """Whether pods of a class pass every filter on given rows right now.
-
-    What a placement cannot change is remembered per class and row, so that the usual check costs
-    the filters of NodeResourcesFit and the like on the proposed rows and nothing else.
-    """
+    """Whether pods of a class pass every filter on given rows right now. What a placement cannot change
+    is remembered per class and row, so that the usual check costs the filters of NodeResourcesFit and
+    the like on the proposed rows and nothing else."""
 
     def __init__(self, cluster: ClusterView, frameworks: dict[str, Framework]) -> None:
         self._cluster = cluster
@@ -38,44 +50,40 @@ class Checker:
         self.evaluations = Evaluations(cluster, ROW_BYTES, CLASSES_BYTES_MAX)
         self._families = Families(cluster, frameworks, ROW_BYTES)
 
-    def passing(
-        self, class_id: int, info: PodInfo, profile: str, rows: Rows, own_uid: str = ""
-    ) -> Bools:
+    def passing(self, class_id: int, info: PodInfo, rows: Rows, own_uid: str = "") -> Bools:
         """Shape (n,): the pod may be placed on the row. Rows must be distinct. `own_uid` names a pod
         that is nominated itself."""
-        key = self.key_of(class_id, info, profile)
+        key = self.key_of(class_id, info)
         if isinstance(key, Alike) or key not in self.evaluations:
-            passes = self._passing_alone(key, info, profile, rows)
+            passes = self._passing_alone(key, info, rows)
             if passes is not None:
                 return passes
-        return self.evaluations.of(key, info, self._frameworks[profile]).filters.passing(
-            rows, own_uid
-        )
+        return self._known(key, info).filters.passing(rows, own_uid)
 
-    def known(self, class_id: int, info: PodInfo, profile: str) -> Evaluation:
+    def known(self, class_id: int, info: PodInfo) -> Evaluation:
         """What is known of the class, or of all pods that are like this one but for their claims."""
-        key = self.key_of(class_id, info, profile)
-        return self.evaluations.of(key, info, self._frameworks[profile])
+        return self._known(self.key_of(class_id, info), info)
 
-    def key_of(self, class_id: int, info: PodInfo, profile: str) -> Hashable:
+    def _known(self, key: Hashable, info: PodInfo) -> Evaluation:
+        return self.evaluations.of(key, info, self._frameworks[info.spec.scheduler_name])
+
+    def key_of(self, class_id: int, info: PodInfo) -> Hashable:
         """Equal for pods of which the filters say the same of nodes that none of them came to: those of
         a class, and those that are alike but for their claims."""
-        alike = self._families.alike(info, profile)
+        alike = self._families.alike(info, info.spec.scheduler_name)
         return class_id if alike is None else alike
 
     def forget_all(self) -> None:
         self.evaluations.forget_all()
         self._families.kept.forget_all()
 
-    def _passing_alone(
-        self, key: Hashable, info: PodInfo, profile: str, rows: Rows
-    ) -> Bools | None:
+    def _passing_alone(self, key: Hashable, info: PodInfo, rows: Rows) -> Bools | None:
         """The same of a pod that may be the only one of its class, from what is known of its family;
         None: to be found out in the usual way."""
-        family = self._families.of(key, info, profile)
+        family = self._families.of(key, info, info.spec.scheduler_name)
         if not isinstance(family, Family):
             return None
-        has_room = self._with_room(profile, info, rows)
+        has_room = self._with_room(info, rows)
         if has_room is None:
             has_room = passing_part(family.own, info, self._cluster, rows)
             if has_room is None:
@@ -86,10 +94,10 @@ class Checker:
         with_claims = passing_part(family.claims, info, self._cluster, rows)
         return None if with_claims is None else passes & with_claims
 
-    def _with_room(self, profile: str, info: PodInfo, rows: Rows) -> Bools | None:
+    def _with_room(self, info: PodInfo, rows: Rows) -> Bools | None:
         """Whether the pod passes the filters that do not ignore requests, of a few rows; None where
         these look at more than room."""
-        filters = self._families.parts[profile].room_filters
+        filters = self._families.parts[info.spec.scheduler_name].room_filters
         if filters is None or len(rows) > FEW_ROWS:
             return None
         rooms = rooms_asked(filters, info, self._cluster)
@@ -101,3 +109,91 @@ class Checker:
             for row in rows.tolist()
         ]
         return np.array(has_room, np.bool_)
+
+
+class Stretch:
+    """Rows that pods of a class come to without keeping each other away."""
+
+    __slots__ = ("_are_nominated", "_crowded", "rows")
+
+    def __init__(
+        self, class_id: int, info: PodInfo, checker: Checker, view: ClusterView, first_row: int
+    ) -> None:
+        self.rows = {first_row}
+        self._are_nominated = len(view.nominations) > 0
+        """Pods that come on top, each where its own node is asked about alone."""
+        self._crowded = _crowded_domains(class_id, info, checker, view)
+        """Of each topology, and how many have come to its domains; None: no other pod comes in."""
+        if not self._takes_domains(first_row):
+            self._crowded = None
+
+    def takes(self, row: int) -> bool:
+        """Whether a pod that comes to the row goes on with the stretch."""
+        if row in self.rows or self._crowded is None or not self._takes_domains(row):
+            return False
+        self.rows.add(row)
+        return True
+
+    def _takes_domains(self, row: int) -> bool:
+        """Whether nobody is kept away by who came to the domains of the row; this one has then."""
+        for (domain_of_row, room_in), counts in self._crowded or ():
+            if not 0 <= row < len(domain_of_row):
+                return False  # Of a copy that is not ours.
+            domain = domain_of_row.item(row)
+            count = counts[domain]
+            if count and (self._are_nominated or count >= room_in(domain)):
+                return False
+            if domain != NO_DOMAIN:
+                counts[domain] = count + 1
+        return True
+
+
+def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: ClusterView) -> int:
+    """Where the stretch ends that begins there. It is looked for when the one before is dealt with:
+    which pods are the same may have changed by it."""
+    nominations = view.nominations if len(view.nominations) else None
+    first, first_row = known[begin]
+    # The nomination of one pod takes room from the others, not from itself.
+    if nominations is not None and nominations.get(first.pod.record.uid) is not None:
+        return begin + 1
+    first_class, key, stretch = first.pod_class, None, None
+    for at in range(begin + 1, len(known)):
+        attempt, row = known[at]
+        if row == first_row:
+            return at
+        if attempt.pod_class is not first_class:
+            if not first_class.info.takes_claims:
+                return at
+            key = _key_of(first_class, checker) if key is None else key
+            if _key_of(attempt.pod_class, checker) != key:
+                return at
+        if nominations is not None and nominations.get(attempt.pod.record.uid) is not None:
+            return at
+        if stretch is None:
+            stretch = Stretch(first_class.class_id, first_class.info, checker, view, first_row)
+        if not stretch.takes(row):
+            return at
+    return len(known)
+
+
+def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:
+    try:
+        with reading("class", pod_class.class_id):
+            return checker.key_of(pod_class.class_id, pod_class.info)
+    except ObjectError:
+        return pod_class.class_id  # And comes out where it is checked.
+
+
+def _crowded_domains(
+    class_id: int, info: PodInfo, checker: Checker, view: ClusterView
+) -> list[tuple[Crowding, Counter[int]]] | None:
+    try:
+        with reading("class", class_id):
+            if takes_devices(info, view):
+                return None
+            if info.takes_claims and checker.key_of(class_id, info) == class_id:
+                return None
+            crowded = checker.known(class_id, info).crowded_domains(class_id)
+    except ObjectError:
+        return None  # And comes out where it is checked.
+    return None if crowded is None else [(each, Counter()) for each in crowded]

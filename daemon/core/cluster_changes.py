@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Holdings
 from daemon.core.owner_counts import Count
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import QueuedPod
@@ -56,11 +56,10 @@ def _resource_of(kind: str) -> EventResource | None:
 
 
 class ClusterChanges:
-    def __init__(self, facts: ClusterFacts, outgoing: OutgoingWork) -> None:
-        self._facts = facts
-        self._outgoing = outgoing
-        self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
-        self._profiles = facts.frameworks.keys()
+    def __init__(self, owner: Holdings) -> None:
+        self._owner = owner
+        self._cache, self._queue, self._groups = owner.cache, owner.queue, owner.groups
+        self._profiles = owner.frameworks.keys()
         self._events: dict[ClusterEvent | str, int] = defaultdict(int)
 
     def take_events(self) -> dict[ClusterEvent | str, int]:
@@ -74,34 +73,24 @@ class ClusterChanges:
         """Nodes that were listed, added or modified. They come in crowds: with every list, and when
         a cluster grows. Those that cannot be understood are left out, and `refuse` is told."""
         for old, new in self._cache.add_nodes(nodes, refuse):
-            if old is None:
-                self._wake(NODE_ADD, None, new, now_s)
-                continue
-            for event in node_update_events(old, new):
+            for event in [NODE_ADD] if old is None else node_update_events(old, new):
                 self._wake(event, old, new, now_s)
 
     def requeue(self, pod: CachedPod, now_s: float) -> None:
         """A pod that was assumed and never confirmed is pending again, as far as anyone knows."""
         self._enqueue(pod.record, self._queue.get(pod.record.uid), now_s)
 
-    def wake_as_deleted(self, pod: CachedPod, now_s: float, but: str = "") -> None:
-        """What waits for room may use the room of a pod that is gone, or was forgotten; `but` names
-        a pod (uid) that is not to be woken."""
-        view = PodView(pod.record, pod.pod_class.info)
-        self.wake_as_removed(view, pod.node_name, now_s, but=but)
-
     def wake_as_removed(self, view: PodView, node_name: str, now_s: float, but: str = "") -> None:
-        """The same, of any pod that took something up on a node."""
+        """What waits for room may use that of a pod which took something up on the node, and is gone or
+        was forgotten; `but` names a pod (uid) that is not to be woken."""
         # An assumed pod's record names no node yet, and hints look for one.
         gone = view._replace(record=msgspec.structs.replace(view.record, node_name=node_name))
         self._events[ASSIGNED_POD_DELETE] += 1
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, now_s, but=but)
 
-    # Pods ----------------------------------------------------------------------------------------
-
     def pod_changed(self, record: PodRecord, now_s: float) -> None:
-        if record.group:
-            record = self._groups.known(record)
+        if record.group and not self._owner.settings.groups.is_on:
+            record = msgspec.structs.replace(record, group="")
         if record.node_name:
             self._assigned_pod_changed(record, now_s)
             return
@@ -118,7 +107,8 @@ class ClusterChanges:
                 if old.record.nominated_node_name not in ("", record.nominated_node_name):
                     self._queue.wake_after_nomination(old, now_s)
         elif not self._cache.is_assumed_pod(record.uid):
-            self.wake_as_deleted(self._cache.unbind_pod(record.uid), now_s)
+            self._cache.unbind_pod(record.uid)
+            self.wake_as_removed(held.view, held.node_name, now_s)
             self._enqueue(record, queued, now_s)
         elif queued is not None:
             self._assumed_pod_changed(held, queued, record, now_s)
@@ -131,33 +121,27 @@ class ClusterChanges:
         cannot be bound any more, and gives its room up at once, whatever its finalizers wait for
         (handleAssumedPodDeletion upstream)."""
         self._enqueue(record, queued, now_s, is_assumed=True)
-        if record.deleted and not self._facts.waiting.reject_deleted(record.uid):
+        if record.deleted and not self._owner.waiting.reject_deleted(record.uid):
             self._cache.forget_pod(record.uid)
-            self.wake_as_deleted(held, now_s)
+            self.wake_as_removed(held.view, held.node_name, now_s)
 
     def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
         confirmed = self._cache.confirm_pod(record)
         if confirmed is not None:
             # What was pending is so no more, which is an event of its own.
             self._events[UNSCHEDULED_POD_DELETE] += 1
-            self._wake(ASSIGNED_POD_ADD, None, PodView(record, confirmed.pod_class.info), now_s)
+            self._wake(ASSIGNED_POD_ADD, None, confirmed.view, now_s)
             return
         held = self._cache.get_pod(record.uid)
         was_assumed = self._cache.is_assumed_pod(record.uid)
-        old = None if held is None else PodView(held.record, held.pod_class.info)
-        node_name = record.node_name if held is None else held.node_name
-        self._cache.add_pod(record)
-        was = None if old is None else old.record
-        self._join_group(was, record, ASSIGNED_POD_ADD.label, now_s)
+        old, node_name = (None, "") if held is None else (held.view, held.node_name)
+        new = self._cache.add_pod(record).view
+        self._join_group(None if old is None else old.record, record, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
-        if held is None and self._queue.get(record.uid) is not None:
-            self._outgoing.counters[Count.FOREIGN_BINDS] += 1
-            self._outgoing.counters.foreign_by_node[record.node_name] += 1
-            self._queue.delete(record.uid)
-        new_pod = self._cache.get_pod(record.uid)
-        assert new_pod is not None, "just added"
-        new = PodView(new_pod.record, new_pod.pod_class.info)
+        if held is None and self._queue.delete(record.uid) is not None:
+            self._owner.counters[Count.FOREIGN_BINDS] += 1
+            self._owner.counters.foreign_by_node[record.node_name] += 1
         if old is None or was_assumed:
             self._wake(ASSIGNED_POD_ADD, None, new, now_s)
             return
@@ -166,12 +150,7 @@ class ClusterChanges:
             self._wake(event, old, new, now_s)
 
     def _enqueue(
-        self,
-        record: PodRecord,
-        known: QueuedPod | None,
-        now_s: float,
-        *,
-        is_assumed: bool = False,
+        self, record: PodRecord, known: QueuedPod | None, now_s: float, *, is_assumed: bool = False
     ) -> None:
         """`known`: the pod as it is in the queue."""
         try:
@@ -182,15 +161,14 @@ class ClusterChanges:
         asked_count = len(pod_class.info.requests.scalars)
         if asked_count > RESOURCES_MAX and pod_class.profile in self._profiles:
             self._cache.classes.release(pod_class)
-            problem = (
-                f"asks for {asked_count} different resources, and {RESOURCES_MAX} at most are read"
-            )
+            most = f"{RESOURCES_MAX} at most are read"
+            problem = f"asks for {asked_count} different resources, and {most}"
             self.refuse_pod(record, pod_class.profile, problem)
             raise ObjectError("spec.containers[].resources.requests", problem)
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
             self._queue.delete(record.uid)
-            self._outgoing.counters[Count.FOREIGN_PODS] += 1
+            self._owner.counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
             self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
@@ -222,7 +200,7 @@ class ClusterChanges:
         self._queue.delete(record.uid)
         self._groups.remove(record)
         if profile in self._profiles:
-            self._outgoing.patches.add(verdict_of(0, record, profile, problem, is_error=True))
+            self._owner.patches.add(verdict_of(0, record, profile, problem, is_error=True))
 
     def pass_over(self, pod: QueuedPod, now_s: float) -> None:
         """A pod is not to be tried any more and leaves the queue. One that is being deleted, whatever
@@ -244,19 +222,15 @@ class ClusterChanges:
         if queued is not None:
             self._events[UNSCHEDULED_POD_DELETE] += 1
         if removed is not None:
-            self.wake_as_deleted(removed, now_s)
+            self.wake_as_removed(removed.view, removed.node_name, now_s)
         elif queued is not None and (node_name or queued.record.nominated_node_name):
             self._queue.wake_after_nomination(queued.view, now_s, node_name)
 
-    # Nodes ---------------------------------------------------------------------------------------
-
     def node_deleted(self, name: str, now_s: float) -> None:
-        self._outgoing.counters.foreign_by_node.pop(name, None)
+        self._owner.counters.foreign_by_node.pop(name, None)
         node = self._cache.remove_node(name)
         if node is not None:
             self._wake(NODE_DELETE, node, None, now_s)
-
-    # Objects of the other kinds ------------------------------------------------------------------
 
     def object_changed(self, kind: str, key: str, body: msgspec.Raw, now_s: float) -> None:
         value = decode_object(kind, body)
@@ -277,8 +251,6 @@ class ClusterChanges:
         resource = _resource_of(kind)
         if resource is not None:
             self._wake(ClusterEvent(resource, Action.DELETE), old, None, now_s)
-
-    # Inside --------------------------------------------------------------------------------------
 
     def _wake(
         self,

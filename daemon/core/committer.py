@@ -19,19 +19,16 @@ from typing import NamedTuple
 
 import numpy as np
 
-from daemon.core.attempt_ends import AttemptEnds, refusal
+from daemon.core.attempt_ends import AttemptEnds, claim_releases, refusal
 from daemon.core.cache import Cache
-from daemon.core.checker import Checker
-from daemon.core.dispatch import Attempt, Placed, Scorer
-from daemon.core.freed_claims import claim_releases
+from daemon.core.checker import Checker, end_of_stretch
+from daemon.core.dispatch import Attempt, Found, Placed
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
 from daemon.core.permit_stage import PermitStage
-from daemon.core.pod_classes import PodClass
 from daemon.core.preemptions import Preemptions
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.stretches import end_of_stretch
 from shared.errors import ObjectError
 from shared.extenders.extender_config import binders_of
 from shared.faults import reading
@@ -45,8 +42,7 @@ class Judgement(NamedTuple):
     rejected: list[QueuedPod]
     """The node does not take the pod any more; it is to be tried again at once."""
     failed: list[tuple[QueuedPod, Status]]
-    """A Reserve plugin refused the placement, or the owner does not know how to check it: the attempt
-    ends so."""
+    """The attempt ends so: Reserve refused the placement, or it cannot be checked here."""
 
 
 class Committer(Part):
@@ -54,7 +50,7 @@ class Committer(Part):
     _permit: PermitStage
     _preemptions: Preemptions
 
-    def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
+    def commit(self, answer: Found) -> None:
         """Settles all answers of one message, as far as they change something in the order in which
         they were found.
 
@@ -66,46 +62,43 @@ class Committer(Part):
         nothing comes from there, the pods that are not settled become fewer with each round.
         """
         accepted_count = refused_count = 0
+        proposals = answer.proposals
         for placements, preemption in in_order(proposals):
             for placed in self._in_turn(placements):
-                judgement = self.judge(scorer, placed, proposals.generation)
-                self.carry_out(scorer, judgement, now_s)
+                judgement = self.judge(answer, placed)
+                self.carry_out(answer, judgement)
                 accepted_count += len(judgement.accepted) + len(judgement.failed)
                 refused_count += len(judgement.rejected)
             if preemption is not None:
-                self.settle_failure(scorer, preemption, proposals.generation, now_s)
-        scorer.judged(accepted_count, refused_count, proposals.batch_id)
-        for ticket in proposals.skipped:
-            skipped = scorer.settle(ticket)
-            if skipped is not None:
-                # The scorer did as much as it should at once: each answer settles at least one pod.
-                self.try_again(skipped.pod, now_s, is_refused=False)
+                self.settle_failure(answer, preemption)
+        answer.scorer.judged(accepted_count, refused_count, proposals.batch_id)
+        # The scorer did as much as it should at once: each answer settles at least one pod.
+        self.try_all_again(answer, proposals.skipped, is_refused=False)
         for failure in proposals.failures:
             if failure.preemption is None:
-                self.settle_failure(scorer, failure, proposals.generation, now_s)
+                self.settle_failure(answer, failure)
 
     def _in_turn(self, placements: Placements) -> Iterable[Placements]:
         """Those that are assumed before any of them is asked about: one at a time where Permit plugins
         could see the next ones there (schedulingCycle in pkg/scheduler/schedule_one.go, v1.36.2)."""
-        if not any(self._facts.plugins.permit.values()):
+        if not any(self._owner.plugins.permit.values()):
             return (placements,) if placements.tickets else ()
         pairs = zip(placements.tickets, placements.node_rows, strict=True)
         return [Placements([ticket], [row]) for ticket, row in pairs]
 
     def commit_checked(self, pod: QueuedPod, node_row: int, now_s: float) -> None:
         """Settles a placement that nothing has happened since its check."""
-        counters, cache = self._outgoing.counters, self._facts.cache
+        counters, cache = self._owner.counters, self._owner.cache
         begun_s = counters.stopwatch()
         node_name = cache.nodes.name_of(node_row)
         cache.assume_pod(pod.record, node_name, pod.pod_class)
         counters.took("Reserve", pod.pod_class.profile, counters.stopwatch() - begun_s)
         self._bind(pod, node_name, now_s)
 
-    def judge(self, scorer: Scorer, placements: Placements, generation: int) -> Judgement:
+    def judge(self, answer: Found, placements: Placements) -> Judgement:
         """Checks placements that nothing else came between, in order, and assumes what passes. Other
-        rows are marked as changed, so that the next delta puts the scorer's copy of them right.
-        `generation` is that of its copy."""
-        cache, counters = self._facts.cache, self._outgoing.counters
+        rows are marked as changed, so that the next delta puts the scorer's copy of them right."""
+        scorer, cache, counters = answer.scorer, self._owner.cache, self._owner.counters
         begun_s = counters.stopwatch()
         known: list[Placed] = []
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
@@ -115,7 +108,7 @@ class Committer(Part):
                 cache.touch_row(row)
             else:
                 known.append((attempt, row))
-        judgement = self._judged(known, generation)
+        judgement = self._judged(known, answer.proposals.generation)
         self._time_reserve(judgement, counters.stopwatch() - begun_s)
         if len(judgement.accepted) < len(placements.tickets):
             scorer.refused_generation = cache.generation
@@ -123,8 +116,8 @@ class Committer(Part):
         return judgement
 
     def _judged(self, known: list[Placed], generation: int) -> Judgement:
-        cache, checker, plugins = self._facts.cache, self._facts.checker, self._facts.plugins
-        nominations = self._facts.nominations
+        cache, checker, plugins = self._owner.cache, self._owner.checker, self._owner.plugins
+        nominations = self._owner.nominations
         judgement = Judgement([], [], [])
         begin = 0
         while begin < len(known):
@@ -137,7 +130,7 @@ class Committer(Part):
                     if pod_class.is_reserved is None:
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
-                self._facts.forget_derived()
+                self._owner.forget_derived()
                 status = Status(Code.ERROR, (error.told(),))
                 judgement.failed.extend((attempt.pod, status) for attempt, _ in stretch)
                 for _, row in stretch:
@@ -177,18 +170,18 @@ class Committer(Part):
                 judgement.accepted.extend(zip((pod for pod, _ in chosen), names, strict=True))
         return judgement
 
-    def carry_out(self, scorer: Scorer, judgement: Judgement, now_s: float) -> None:
+    def carry_out(self, answer: Found, judgement: Judgement) -> None:
         for pod, node_name in judgement.accepted:
-            if not self._bind(pod, node_name, now_s):
-                scorer.refused_generation = self._facts.cache.generation
+            if not self._bind(pod, node_name, answer.now_s):
+                answer.scorer.refused_generation = self._owner.cache.generation
         for rejected in judgement.rejected:
-            self.try_again(rejected, now_s)
+            self.try_again(rejected, answer.now_s)
         for failed, status in judgement.failed:
-            self._ends.fail(failed, refusal(status), now_s)
+            self._ends.fail(failed, refusal(status), answer.now_s)
 
     def _time_reserve(self, judgement: Judgement, took_s: float) -> None:
         """The check on the newest state and all that is done to assume pods is what Reserve is here."""
-        took = self._outgoing.counters.took
+        took = self._owner.counters.took
         each_s = took_s / max(1, len(judgement.accepted) + len(judgement.failed))
         profiles = Counter([pod.pod_class.profile for pod, _ in judgement.accepted])
         for profile, count in profiles.items():
@@ -196,96 +189,86 @@ class Committer(Part):
         for pod, status in judgement.failed:
             took("Reserve", pod.pod_class.profile, each_s, status=CODE_NAMES[status.code])
 
-    def settle_failure(
-        self, scorer: Scorer, failure: Failure, generation: int, now_s: float
-    ) -> None:
+    def settle_failure(self, answer: Found, failure: Failure) -> None:
         """On a copy from before a refusal, only what was refused may have kept the pod away. It is tried
         at once, however often that happens: each time another pod was refused, whose count ends it."""
-        is_too_old = generation < scorer.refused_generation
+        scorer = answer.scorer
+        is_too_old = answer.proposals.generation < scorer.refused_generation
         has_room = failure.preemption is not None
         for ticket in failure.tickets:
             failed = scorer.settle(ticket)
             if failed is None or is_too_old:
-                self.not_made(scorer, failure)
+                self.not_made(answer, failure)
             if failed is None:
                 continue
-            if is_too_old or not self.refuse(scorer, failed, failure, generation, now_s):
-                self.try_again(failed.pod, now_s, is_refused=has_room)
+            if is_too_old or not self.refuse(answer, failed, failure):
+                self.try_again(failed.pod, answer.now_s, is_refused=has_room)
 
-    def not_made(self, scorer: Scorer, failure: Failure) -> None:
+    def not_made(self, answer: Found, failure: Failure) -> None:
         """Room that was proposed, if any was. It is a refusal as well: the scorer has taken it for made,
         and found other answers on top of that."""
         if failure.preemption is not None:
-            self._facts.cache.touch_row(failure.preemption.node_row)
-            scorer.refused_generation = self._facts.cache.generation
+            self._owner.cache.touch_row(failure.preemption.node_row)
+            answer.scorer.refused_generation = self._owner.cache.generation
+
+    def try_all_again(self, answer: Found, tickets: Iterable[int], *, is_refused: bool) -> None:
+        for ticket in tickets:
+            attempt = answer.scorer.settle(ticket)
+            if attempt is not None:
+                self.try_again(attempt.pod, answer.now_s, is_refused=is_refused)
 
     def try_again(self, pod: QueuedPod, now_s: float, *, is_refused: bool = True) -> None:
         """The pod is tried at once, with the state as it is then, because its answer cannot be used or
         there is none; one that `is_refused` too often in a row, later."""
         step = "placement_refused" if is_refused else "attempt_taken_back"
-        self._outgoing.log_step(step, pod)
-        place = self._facts.queue.requeue_head(pod.uid, now_s, is_refused=is_refused)
-        self._outgoing.counters[Count.ATTEMPTS_REPEATED] += place is not None
+        self._owner.log_step(step, pod)
+        place = self._owner.queue.requeue_head(pod.uid, now_s, is_refused=is_refused)
+        self._owner.counters[Count.ATTEMPTS_REPEATED] += place is not None
         if place is Place.BACKOFF:
-            self._outgoing.counters[Count.REFUSED_TOO_OFTEN] += 1
+            self._owner.counters[Count.REFUSED_TOO_OFTEN] += 1
             times = pod.refused_count
-            self._outgoing.warn("refused_too_often", pod=pod.key, ticket=pod.ticket, times=times)
+            self._owner.warn("refused_too_often", pod=pod.key, ticket=pod.ticket, times=times)
 
     def _bind(self, pod: QueuedPod, node_name: str, now_s: float) -> bool:
         """What follows for a pod that is assumed; False where it loses its place at once."""
         pod_class = pod.pod_class
         if pod_class.is_bound_plainly is None:
-            pod_class.is_bound_plainly = self._is_bound_plainly(pod_class)
+            owner, info = self._owner, pod_class.info
+            pod_class.is_bound_plainly = not (
+                owner.plugins.permit.get(pod_class.profile)
+                or owner.plugins.may_reserve(info)
+                or binders_of(owner.settings.config.extenders, info.spec)
+            )
         if pod_class.is_bound_plainly:
             permit = "Permit", "Success", pod_class.profile
-            self._outgoing.counters.observed["extension_point_s", permit, 0.0] += 1
+            self._owner.counters.observed["extension_point_s", permit, 0.0] += 1
             self._ends.order_binding(pod, pod.record, node_name)
             return True
         return self._permit.enter(pod, node_name, now_s)
 
-    def _is_bound_plainly(self, pod_class: PodClass) -> bool:
-        """Nobody is asked whether pods of the class may be bound, there is nothing to write before, and
-        no extender binds them."""
-        return not (
-            self._facts.plugins.permit.get(pod_class.profile)
-            or self._facts.plugins.may_reserve(pod_class.info)
-            or binders_of(self._facts.settings.extenders, pod_class.info.spec)
-        )
-
     def refuse(
-        self,
-        scorer: Scorer,
-        attempt: Attempt,
-        failure: Failure,
-        generation: int,
-        now_s: float,
-        placed: list[Placed] | None = None,
+        self, answer: Found, attempt: Attempt, failure: Failure, placed: list[Placed] | None = None
     ) -> bool:
         """A pod fits nowhere; room may be made for it, on top of that of `placed`, others of its group.
         False where it is not, though it was proposed: then it is for the caller to end the attempt."""
-        pod, info = attempt.pod, attempt.pod_class.info
-        self._outgoing.binders.releases += claim_releases(
-            pod.ticket, pod.record, info, self._facts.cache.view, failure.freed_claims
-        )
-        if failure.was_room_sought:
-            self._outgoing.counters[Count.PREEMPTION_ATTEMPTS] += 1
+        owner, pod, info = self._owner, attempt.pod, attempt.pod_class.info
+        view, freed = owner.cache.view, failure.freed_claims
+        owner.binders.releases += claim_releases(pod.ticket, pod.record, info, view, freed)
+        owner.counters[Count.PREEMPTION_ATTEMPTS] += failure.was_room_sought
         if failure.preemption is not None:
             try:
-                victim_count = self._preemptions.commit(
-                    scorer, attempt, failure.preemption, generation, now_s, placed=placed
-                )
+                count = self._preemptions.commit(answer, attempt, failure.preemption, placed)
             except ObjectError as error:
-                self._facts.forget_derived()
-                self.not_made(scorer, failure)
-                self._ends.fail(pod, Failure([], error.told(), is_error=True), now_s)
+                owner.forget_derived()
+                self.not_made(answer, failure)
+                self._ends.fail(pod, Failure([], error.told(), is_error=True), answer.now_s)
                 return True
-            self._preemptions.count(victim_count)
-            if victim_count is None:
-                self.not_made(scorer, failure)
+            if count is None:
+                self.not_made(answer, failure)
                 return False
-        elif failure.ends_nomination and pod.uid in self._facts.queue.nominator.node_by_uid:
-            self._facts.nominations.end(pod, now_s)
-        self._ends.fail(pod, failure, now_s)
+        elif failure.ends_nomination and pod.uid in owner.queue.nominator.node_by_uid:
+            owner.nominations.end(pod, answer.now_s)
+        self._ends.fail(pod, failure, answer.now_s)
         return True
 
 
@@ -315,7 +298,7 @@ def passing(
     pod_class = stretch[0][0].pod_class
     uid = stretch[0][0].pod.record.uid
     own_uid = uid if cache.view.nominations.get(uid) is not None else ""
-    asked = pod_class.class_id, pod_class.info, pod_class.profile
+    asked = pod_class.class_id, pod_class.info
     passed: list[bool] = checker.passing(*asked, rows, own_uid).tolist()
     for at, row in enumerate(proposed):
         if nodes.incarnation.item(row) > generation:

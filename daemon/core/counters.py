@@ -61,8 +61,7 @@ class Counters(dict[Count, int]):
         self.last_error = ""
         """What was told of the last attempt that ended with an error."""
         self.recent: deque[tuple[float, str, str, str]] = deque(maxlen=RECENT_MAX)
-        """How the last attempts ended: when they began, the pod's key, node, and the message of those
-        without."""
+        """How the last attempts ended: when they began, the pod's key, its node, else the message."""
         self._tally = Tally(ALL_METRICS)
         self.count = self._tally.count
         """What is told apart by labels."""
@@ -77,20 +76,21 @@ class Counters(dict[Count, int]):
         """An extension point took so long for `times` pods together."""
         self.observed["extension_point_s", (point, status, profile), seconds / times] += times
 
-    def bound(self, pod: QueuedPod, profile: str, at_s: float) -> None:
+    def bound(self, pod: QueuedPod, at_s: float) -> None:
         """The attempt led to a binding, which is part of it."""
         since_s = pod.initial_attempt_s or pod.added_s
         is_many = pod.attempts >= ATTEMPTS_LABELLED_MAX
         label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{pod.attempts}"
+        profile = pod.pod_class.profile
         self.observed["attempt_s", (SCHEDULED, profile), at_s - pod.popped_s] += 1
         self.observed["sli_s", (label,), at_s - since_s] += 1
         self.observed["attempts", (), pod.attempts] += 1
         if pod.was_flushed:
             self[Count.SCHEDULED_AFTER_FLUSH] += 1
 
-    def refused(self, pod: QueuedPod, profile: str, now_s: float, *, is_error: bool) -> None:
-        result = ERROR if is_error else UNSCHEDULABLE
-        self.observed["attempt_s", (result, profile), now_s - pod.popped_s] += 1
+    def refused(self, pod: QueuedPod, now_s: float, *, is_error: bool) -> None:
+        labels = ERROR if is_error else UNSCHEDULABLE, pod.pod_class.profile
+        self.observed["attempt_s", labels, now_s - pod.popped_s] += 1
 
     def flush(self) -> None:
         """Puts what was measured into its buckets."""

@@ -13,7 +13,8 @@ same nodes meanwhile. Its window (the credit when it has nothing in hand) is the
 by a fixed step with each answer that is accepted, as TCP does on a path that it shares with others.
 """
 
-from collections.abc import Container, Iterable, Iterator
+from collections.abc import Container, Iterable
+from itertools import groupby
 from typing import Final, NamedTuple
 
 import msgspec
@@ -24,7 +25,7 @@ from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.snapshot_log import SnapshotLog
 from shared.limits import RUN_PODS_MAX
-from shared.messages.from_scorer import Forecast
+from shared.messages.from_scorer import Forecast, Proposals
 from shared.messages.to_scorer import (
     ExtendedTask,
     GroupTask,
@@ -72,8 +73,7 @@ class GroupInHand(NamedTuple):
 
 
 class Foreseen(msgspec.Struct):
-    """The next pods of a class would be placed so, in the state of a snapshot with what was foreseen and
-    done since."""
+    """Where the next pods of a class would go, after a snapshot and what was foreseen and done since."""
 
     forecast: Forecast
     sequence: int
@@ -148,6 +148,14 @@ class Scorer(Peer):
             self.shrunk_at_batch = self.last_batch_id
 
 
+class Found(NamedTuple):
+    """What a scorer has found, and when that was heard."""
+
+    scorer: Scorer
+    proposals: Proposals
+    now_s: float
+
+
 class ScorerFleet(Peers[Scorer]):
     SILENCE_MAX_S = 60.0
     """A scorer says something each second, except while it places a batch: 256 pods of as many classes
@@ -185,11 +193,6 @@ class ScorerFleet(Peers[Scorer]):
         self.answered(scorer, 0)
         return lost
 
-    def key_name_at(self, index: int) -> str | None:
-        """Of the scorer that has the number; None if nobody has."""
-        found = (s.key_name for s in self._by_peer.values() if s.index == index)
-        return next(found, None)
-
     def leave(self, peer: bytes) -> list[Attempt]:
         """A scorer is gone. Returns what it had in hand, in order."""
         scorer = self._by_peer.pop(peer, None)
@@ -200,7 +203,7 @@ class ScorerFleet(Peers[Scorer]):
         return [scorer.attempts[ticket] for ticket in sorted(scorer.attempts)]
 
     def ready(self) -> list[Scorer]:
-        return [scorer for scorer in self._by_peer.values() if scorer.is_ready]
+        return [scorer for scorer in self if scorer.is_ready]
 
     def answered(self, scorer: Scorer, proposal_sequence: int) -> None:
         """The verdicts on what it proposed are in the cache from this turn on."""
@@ -213,13 +216,9 @@ class ScorerFleet(Peers[Scorer]):
     def _credit(self, scorer: Scorer) -> int:
         return 1 - len(scorer.attempts) if self.is_careful else scorer.credit
 
-    def attempt_count(self) -> int:
-        return sum(len(scorer.attempts) for scorer in self._by_peer.values())
-
     def awaited_count(self) -> int:
-        """The same without those that wait for extenders: that may take long, and they lose nothing
-        if the scorer ends meanwhile."""
-        return sum(len(s.attempts) - len(s.extended) for s in self._by_peer.values())
+        """Without those that wait for extenders: that may take long, and they lose nothing by an end."""
+        return sum(len(scorer.attempts) - len(scorer.extended) for scorer in self)
 
     def retire_classes(self, class_ids: Iterable[int]) -> None:
         for class_id in class_ids:
@@ -232,12 +231,6 @@ class ScorerFleet(Peers[Scorer]):
         if found is None or found.forecast.class_id != class_id or found.ticket != self.next_ticket:
             return None
         return scorer
-
-    def all_foreseen(self) -> Iterator[Foreseen]:
-        """What the scorers have said of the next pods."""
-        for scorer in self._by_peer.values():
-            if scorer.foreseen is not None and scorer.foreseen.ticket == self.next_ticket:
-                yield scorer.foreseen
 
     def take_ticket(self) -> int:
         """For a pod that is not part of a batch."""
@@ -300,35 +293,27 @@ class ScorerFleet(Peers[Scorer]):
         return shares
 
     def _work(
-        self,
-        scorer: Scorer,
-        batch: list[QueuedPod],
-        group: GroupTask | None = None,
+        self, scorer: Scorer, batch: list[QueuedPod], group: GroupTask | None = None
     ) -> SchedulePods:
         batch_id = self._next_batch_id
         self._next_batch_id += 1
         scorer.last_batch_id = batch_id
         first_ticket, nominated = self.next_ticket, self._nominated
-        ticket = first_ticket
-        runs: list[TaskRun] = []
-        run_class_id, run_length = 0, 0
-        for pod in batch:
-            pod_class = pod.pod_class
-            scorer.attempts[ticket] = Attempt(pod, pod_class)
+        self.next_ticket += len(batch)
+        for ticket, pod in enumerate(batch, first_ticket):
+            scorer.attempts[ticket] = Attempt(pod, pod.pod_class)
             pod.ticket = ticket
-            ticket += 1
-            class_id, uid = pod_class.class_id, pod.record.uid
-            uid = uid if uid in nominated else ""
-            if run_length and (uid or class_id != run_class_id or run_length == RUN_PODS_MAX):
-                runs.append(TaskRun(run_class_id, run_length))
-                run_length = 0
-            if uid:
-                runs.append(TaskRun(class_id, 1, uid))
-            else:
-                run_class_id, run_length = class_id, run_length + 1
-        if run_length:
-            runs.append(TaskRun(run_class_id, run_length))
-        self.next_ticket = ticket
+
+        def kind_of(pod: QueuedPod) -> tuple[int, str]:
+            uid = pod.record.uid
+            return pod.pod_class.class_id, uid if uid in nominated else ""
+
+        runs: list[TaskRun] = []
+        for (class_id, uid), alike in groupby(batch, kind_of):
+            left = len(list(alike))
+            while left:
+                runs.append(TaskRun(class_id, min(left, RUN_PODS_MAX), uid))
+                left -= runs[-1].count
         names = [pod.key for pod in batch] if self._names_pods else []
         sequence = self._snapshots.sequence
         return SchedulePods(self._epoch, batch_id, sequence, first_ticket, runs, group, names)

@@ -18,11 +18,11 @@ Rules: pkg/scheduler/schedule_one_podgroup.go `podGroupSchedulingDefaultAlgorith
 from collections.abc import Iterable
 from typing import Final
 
-import msgspec
+from msgspec.structs import replace
 
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.committer import Committer
-from daemon.core.dispatch import Placed, Scorer
+from daemon.core.dispatch import Found, Placed, Scorer
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import Part
 from daemon.core.pod_groups import Unit
@@ -43,19 +43,20 @@ class GroupCommits(Part):
     _preemptions: Preemptions
     _reservations: GroupReservations
 
-    def commit(self, scorer: Scorer, proposals: Proposals, now_s: float) -> bool:
+    def commit(self, answer: Found) -> bool:
         """Whether the answer was one about a group; then it is settled."""
+        scorer, proposals, now_s = answer
         group = scorer.groups.pop(proposals.batch_id, None)
         if group is None:
             return False
         in_hand = (scorer.attempts[t].pod for t in group.tickets if t in scorer.attempts)
         first = next(in_hand, None)
-        is_judged = first is not None and self._settle(group.key, first, scorer, proposals, now_s)
+        is_judged = first is not None and self._settle(group.key, first, answer)
         if not is_judged and len(proposals.placements.tickets) >= group.needed:
             # The scorer has all of it on its copy; what it found on top of that is no verdict.
             for row in proposals.placements.node_rows:
-                self._facts.cache.touch_row(row)
-            scorer.refused_generation = self._facts.cache.generation
+                self._owner.cache.touch_row(row)
+            scorer.refused_generation = self._owner.cache.generation
         self.release((group.key,), now_s)
         return True
 
@@ -71,17 +72,16 @@ class GroupCommits(Part):
     def release(self, keys: Iterable[str], now_s: float) -> None:
         """Groups are not out with a scorer any more: pods of them that came since are tried."""
         for key in keys:
-            for pod in self._facts.groups.settled(key):
+            for pod in self._owner.groups.settled(key):
                 self._committer.try_again(pod, now_s, is_refused=False)
 
-    def _settle(
-        self, key: str, first: QueuedPod, scorer: Scorer, proposals: Proposals, now_s: float
-    ) -> bool:
+    def _settle(self, key: str, first: QueuedPod, answer: Found) -> bool:
         """Whether the placements were checked."""
-        needed = self._facts.groups.needed(key, first)
-        found = _found(proposals)
+        needed = self._owner.groups.needed(key, first)
+        found = _found(answer.proposals)
         found_count = len(found)
-        proposals = self._permitted(key, first, proposals, found)
+        answer = self._permitted(key, first, answer, found)
+        scorer, proposals, now_s = answer
         # The first one ends the look at the group: those after it are told of that alone.
         failing = (each for each in proposals.failures if each.is_error)
         own = dict(sorted((min(each.tickets, default=0), each.message) for each in failing)[:1])
@@ -90,32 +90,32 @@ class GroupCommits(Part):
         if found_count < needed and not error:
             if proposals.skipped or is_too_old:
                 # What kept pods away may be gone, or has yet to be said.
-                self._try_again(scorer, _tickets(proposals), now_s, is_refused=is_too_old)
+                self._committer.try_all_again(answer, _tickets(proposals), is_refused=is_too_old)
                 return False
-            error = self._facts.groups.preemption_problem(key)
+            error = self._owner.groups.preemption_problem(key)
         is_judged = not error and needed <= found_count == len(proposals.placements.tickets)
         told = proposals.group_message or UNSCHEDULABLE
         room = proposals.group_room
         if error:
             result, message = "error", error
             for ticket in _tickets(proposals):
-                self._reject(scorer, ticket, own.get(ticket, error), now_s, is_error=True)
+                self._reject(answer, ticket, own.get(ticket, error), is_error=True)
         elif found_count < needed and (room is None or room.is_awaited):
             if room is not None:
                 self._reservations.hold(key, _placed(scorer, room), told, now_s)
-            self._refuse_all(scorer, proposals, now_s)
+            self._refuse_all(answer)
             result, message = "unschedulable", self._reservations.message(key, told)
         elif found_count < needed:
-            if not self._have_gone(key, first, scorer, proposals, now_s):
-                self._try_again(scorer, _tickets(proposals), now_s, is_refused=True)
+            if not self._have_gone(key, first, answer):
+                self._committer.try_all_again(answer, _tickets(proposals), is_refused=True)
                 return False
             result, message = "waiting_on_preemption", self._reservations.message(key, told)
-            self._wait_for_room(scorer, proposals, told, now_s, is_kept=message != told)
+            self._wait_for_room(answer, told, is_kept=message != told)
         elif not is_judged:
             result, message = "waiting_on_preemption", WAITING_FOR_PREEMPTION
-            self._wait_for_room(scorer, proposals, message, now_s)
-            self._reservations.forget(key, now_s)
-        elif self._is_placed(key, needed, scorer, proposals, now_s):
+            self._wait_for_room(answer, message)
+            self._reservations.release(key, now_s, are_nominated=True)
+        elif self._is_placed(key, needed, answer):
             result, message = "scheduled", ""
             self._reservations.release(key, now_s)
         else:
@@ -125,166 +125,127 @@ class GroupCommits(Part):
             self._tell(key, first, result, message, now_s)
         return is_judged
 
-    def _permitted(
-        self, key: str, first: QueuedPod, proposals: Proposals, found: list[int]
-    ) -> Proposals:
+    def _permitted(self, key: str, first: QueuedPod, answer: Found, found: list[int]) -> Found:
         """With what Permit says to the first pod that found a place, where the group's object is gone:
         how many pods it wanted is not known any more."""
-        problem = self._facts.groups.permit_problem(key, first)
+        problem = self._owner.groups.permit_problem(key, first)
         if not problem or not found:
-            return proposals
-        failure = Failure([min(found)], problem, is_error=True)
-        return msgspec.structs.replace(proposals, failures=[failure, *proposals.failures])
+            return answer
+        failures = [Failure([min(found)], problem, is_error=True), *answer.proposals.failures]
+        return answer._replace(proposals=replace(answer.proposals, failures=failures))
 
     def _tell(self, key: str, first: QueuedPod, result: str, message: str, now_s: float) -> None:
         labels = (result, first.pod_class.profile)
-        self._outgoing.counters.count("podgroup_attempts", labels)
-        self._outgoing.counters.observe("podgroup_attempt_s", labels, now_s - first.popped_s)
-        group = self._facts.groups.of(key)
-        if group is None or self._facts.settings.groups.are_foreign:
+        self._owner.counters.count("podgroup_attempts", labels)
+        self._owner.counters.observe("podgroup_attempt_s", labels, now_s - first.popped_s)
+        group = self._owner.groups.of(key)
+        if group is None or self._owner.settings.groups.are_foreign:
             return  # Gone meanwhile, and with it who could be told; or another scheduler's.
-        verdict = group_verdict(
-            group, message, is_scheduled=result == "scheduled", is_error=result == "error"
-        )
+        is_scheduled, is_error = result == "scheduled", result == "error"
+        verdict = group_verdict(group, message, is_scheduled=is_scheduled, is_error=is_error)
         if verdict is not None:
-            self._outgoing.patches.add(verdict)
+            self._owner.patches.add(verdict)
 
-    # A group that is placed ----------------------------------------------------------------------
-
-    def _is_placed(
-        self, key: str, needed: int, scorer: Scorer, proposals: Proposals, now_s: float
-    ) -> bool:
+    def _is_placed(self, key: str, needed: int, answer: Found) -> bool:
         """Assumes what passes, if that is enough; else everything is as before, and tried again."""
-        nominated = dict(self._facts.queue.nominator.node_by_uid)
-        generation = proposals.generation
-        with self._facts.cache.objects.for_one_group():
-            judgement = self._committer.judge(scorer, proposals.placements, generation)
-        accepted_count = len(judgement.accepted)
+        scorer, proposals, _ = answer
+        nominated = dict(self._owner.queue.nominator.node_by_uid)
+        with self._owner.cache.objects.for_one_group():
+            judgement = self._committer.judge(answer, proposals.placements)
+        accepted_count, rejected_count = len(judgement.accepted), len(judgement.rejected)
         is_placed = accepted_count >= needed
-        settled_count = accepted_count if is_placed else 0
-        refused_count = len(judgement.accepted) + len(judgement.rejected) - settled_count
-        scorer.judged(settled_count, refused_count, proposals.batch_id)
         refused = [pod.uid for pod, _ in judgement.failed]
         if is_placed:
-            self._committer.carry_out(scorer, judgement, now_s)
+            scorer.judged(accepted_count, rejected_count, proposals.batch_id)
+            self._committer.carry_out(answer, judgement)
             accepted = (pod.uid for pod, _ in judgement.accepted)
-            refused += [uid for uid in accepted if self._facts.cache.get_pod(uid) is None]
+            refused += [uid for uid in accepted if self._owner.cache.get_pod(uid) is None]
             is_settled = not (proposals.failures or judgement.rejected)
-            self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
+            self._committer.try_all_again(answer, proposals.skipped, is_refused=False)
             for failure in proposals.failures:
-                self._committer.settle_failure(scorer, failure, generation, now_s)
+                self._committer.settle_failure(answer, failure)
         else:
+            scorer.judged(0, accepted_count + rejected_count, proposals.batch_id)
             is_settled = False
             for pod, node_name in judgement.accepted:
                 self._ends.take_off(pod.record, pod.info, node_name)
                 if pod.uid in nominated:
-                    self._facts.queue.nominator.nominate(pod.uid, nominated[pod.uid])
-            scorer.refused_generation = self._facts.cache.generation
+                    self._owner.queue.nominator.nominate(pod.uid, nominated[pod.uid])
+            scorer.refused_generation = self._owner.cache.generation
             taken_off = [pod for pod, _ in judgement.accepted]
             judgement = judgement._replace(accepted=[], rejected=taken_off + judgement.rejected)
-            self._committer.carry_out(scorer, judgement, now_s)
-            self._try_again(scorer, _tickets(proposals), now_s, is_refused=True)
+            self._committer.carry_out(answer, judgement)
+            self._committer.try_all_again(answer, _tickets(proposals), is_refused=True)
         if refused and not is_settled:
-            self._facts.groups.tried_without(key, refused)
+            self._owner.groups.tried_without(key, refused)
         return is_placed
 
-    # A group that is not -------------------------------------------------------------------------
-
-    def _try_again(
-        self, scorer: Scorer, tickets: Iterable[int], now_s: float, *, is_refused: bool
-    ) -> None:
-        for ticket in tickets:
-            attempt = scorer.settle(ticket)
-            if attempt is not None:
-                self._committer.try_again(attempt.pod, now_s, is_refused=is_refused)
-
-    def _refuse_all(self, scorer: Scorer, proposals: Proposals, now_s: float) -> None:
+    def _refuse_all(self, answer: Found) -> None:
         """Pods that have a place, and pods for which one could be made, wait for the others."""
-        told = f"{UNSCHEDULABLE}, {WAITING_FOR_OTHERS}"
-        for ticket in proposals.placements.tickets:
-            self._reject(scorer, ticket, told, now_s)
-        for failure in proposals.failures:
+        for ticket in _found(answer.proposals):
+            self._reject(answer, ticket, f"{UNSCHEDULABLE}, {WAITING_FOR_OTHERS}")
+        for failure in answer.proposals.failures:
             if failure.preemption is None:
-                self._committer.settle_failure(scorer, failure, proposals.generation, now_s)
-                continue
-            for ticket in failure.tickets:
-                self._reject(scorer, ticket, told, now_s)
+                self._committer.settle_failure(answer, failure)
 
-    def _reject(
-        self, scorer: Scorer, ticket: int, told: str, now_s: float, *, is_error: bool = False
-    ) -> None:
-        attempt = scorer.settle(ticket)
+    def _reject(self, answer: Found, ticket: int, told: str, *, is_error: bool = False) -> None:
+        attempt = answer.scorer.settle(ticket)
         if attempt is not None:
-            self._fail(attempt.pod, Failure([], told, is_error=is_error), now_s)
+            self._fail(attempt.pod, Failure([], told, is_error=is_error), answer.now_s)
 
     def _fail(self, pod: QueuedPod, failure: Failure, now_s: float) -> None:
         """A pod keeps no claim to what was found for it earlier."""
-        if pod.uid in self._facts.queue.nominator.node_by_uid:
-            self._facts.nominations.end(pod, now_s)
+        if pod.uid in self._owner.queue.nominator.node_by_uid:
+            self._owner.nominations.end(pod, now_s)
         self._ends.fail(pod, failure, now_s)
 
-    def _have_gone(
-        self, key: str, first: QueuedPod, scorer: Scorer, proposals: Proposals, now_s: float
-    ) -> bool:
+    def _have_gone(self, key: str, first: QueuedPod, answer: Found) -> bool:
         """Has all go who are in a group's way; no, where that would not help any more."""
-        facts, room = self._facts, proposals.group_room
+        owner, room = self._owner, answer.proposals.group_room
         assert room is not None, "asked before"
-        group = facts.groups.of(key)
-        placed = _placed(scorer, room)
-        if group is None or len(placed) < facts.groups.needed(key, first):
+        group = owner.groups.of(key)
+        placed = _placed(answer.scorer, room)
+        if group is None or len(placed) < owner.groups.needed(key, first):
             return False
-        priority = facts.groups.priority(group, (attempt.pod for attempt, _ in placed))
+        priority = owner.groups.priority(group, (attempt.pod for attempt, _ in placed))
+        commit = self._preemptions.commit_group
         try:
-            count = self._preemptions.commit_group(
-                first, group, priority, placed, room, proposals.generation
-            )
+            count = commit(answer, first, group, priority, placed, room.victims)
         except ObjectError:
-            facts.forget_derived()
+            owner.forget_derived()
             return False
-        self._preemptions.count(count)
         if count is None:
-            scorer.refused_generation = facts.cache.generation
+            answer.scorer.refused_generation = owner.cache.generation
             return False
         if count:
-            told = proposals.group_message or UNSCHEDULABLE
-            self._reservations.hold(key, placed, told, now_s, priority)
+            told = answer.proposals.group_message or UNSCHEDULABLE
+            self._reservations.hold(key, placed, told, answer.now_s, priority)
         return True
 
-    def _wait_for_room(
-        self,
-        scorer: Scorer,
-        proposals: Proposals,
-        message: str,
-        now_s: float,
-        *,
-        is_kept: bool = False,
-    ) -> None:
+    def _wait_for_room(self, answer: Found, message: str, *, is_kept: bool = False) -> None:
         """Each keeps the place that it has found, unless room `is_kept` for all of them, and who is in
         the way has to go. Were a pod that is refused its own room tried at once it would have them all
         tried with it, and take their room in turn; so it waits with them, and what was found on top of
         another's is looked at for itself."""
-        generation = proposals.generation
-        placements = proposals.placements
+        proposals, placements = answer.proposals, answer.proposals.placements
         rows = dict(zip(placements.tickets, placements.node_rows, strict=True))
         failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
         waits, placed = Failure([], message), list[Placed]()
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
-            attempt, failure = scorer.settle(ticket), failing.get(ticket)
+            attempt, failure = answer.scorer.settle(ticket), failing.get(ticket)
             if attempt is None:
                 if failure is not None:
-                    self._committer.not_made(scorer, failure)
+                    self._committer.not_made(answer, failure)
                 continue
             if failure is None:
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
                 if not is_kept:
-                    self._preemptions.commit(
-                        scorer, attempt, place, generation, now_s, placed=placed
-                    )
-            elif self._committer.refuse(scorer, attempt, failure, generation, now_s, placed):
+                    self._preemptions.commit(answer, attempt, place, placed)
+            elif self._committer.refuse(answer, attempt, failure, placed):
                 continue
-            self._ends.fail(attempt.pod, waits, now_s)
-        self._try_again(scorer, proposals.skipped, now_s, is_refused=False)
+            self._ends.fail(attempt.pod, waits, answer.now_s)
+        self._committer.try_all_again(answer, proposals.skipped, is_refused=False)
 
 
 def _placed(scorer: Scorer, room: GroupRoom) -> list[Placed]:

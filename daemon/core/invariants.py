@@ -21,9 +21,7 @@ def problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
         # A pod in flight may be assumed, or already seen bound while its binder's report is out.
         is_cached = cache.get_pod(queued.record.uid) is not None
         if is_cached and queued.place is not Place.IN_FLIGHT:
-            found.append(
-                f"pod {queued.record.key} is on a node and {queued.place.value} in the queue"
-            )
+            found.append(f"pod {queued.key} is on a node and {queued.place.value} in the queue")
     try:
         queue.check_invariants()
     except AssertionError as error:
@@ -40,11 +38,10 @@ def _group_problems(cache: Cache) -> list[str]:
             by_key.setdefault(pod.record.group_key, []).append(pod.record.uid)
         if cache.pod_table.group_id[pod.row] != group_id_of(pod.record):
             found.append(f"pod {pod.record.key}: the table has it in another group")
-    keys = by_key.keys() | cache.grouped.keys()
-    wrong = [
-        key for key in keys if sorted(cache.grouped.get(key, ())) != sorted(by_key.get(key, ()))
-    ]
-    return found + [f"group {key}: not the pods that are on nodes" for key in sorted(wrong)]
+    told = cache.grouped
+    keys = sorted(by_key.keys() | told.keys())
+    wrong = [key for key in keys if sorted(told.get(key, ())) != sorted(by_key.get(key, ()))]
+    return found + [f"group {key}: not the pods that are on nodes" for key in wrong]
 
 
 def _node_problems(cache: Cache) -> list[str]:

@@ -28,7 +28,9 @@ class Evictions(msgspec.Struct, eq=False):
     _cache: Cache
     _groups: PodGroups
     is_async: bool
-    """Of preemptions (`Settings.preempts_async`); else nobody is held back."""
+    """The feature gate SchedulerAsyncPreemption. What is left of it here, where preemption never keeps
+    anybody waiting: without it nobody is held back, with it nothing at all is done where all victims are
+    going already."""
     victims: dict[str, set[str]] = {}
     """By uid of a preemptor: the uids of those that are to go for it."""
     _preemptors: dict[str, dict[str, str]] = {}

@@ -17,23 +17,14 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.fit_reasons import reason_of, short_resource
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Holdings
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord
 from shared.kube.pod_resources import exact_limits, exact_requests
 from shared.kube.quantity import NANOS_PER_UNIT
-from shared.messages.admin import (
-    GangProgress,
-    NodeLoads,
-    PendingGroup,
-    PendingGroups,
-    PodResources,
-    RecentDecision,
-    ResourcesOfPod,
-    ResourcesOfTemplate,
-)
+from shared.messages import admin
 
 NODES_A_PAGE: Final = 5_000
 """Some 2 ms."""
@@ -49,7 +40,7 @@ GATED: Final = "gated"
 FEW: Final = "other reasons"
 
 
-def node_loads(cache: Cache, start: int) -> NodeLoads:
+def node_loads(cache: Cache, start: int) -> admin.NodeLoads:
     """From the node at `start` of the table on."""
     table = cache.nodes
     every = table.present_rows()
@@ -60,21 +51,19 @@ def node_loads(cache: Cache, start: int) -> NodeLoads:
     allocatable = [*table.allocatable[resources][:, rows], table.allowed_pod_count[rows]]
     names = table.names.values
     following = max(start, 0) + len(rows)
-    return NodeLoads(
+    return admin.NodeLoads(
         next_start=following if following < len(every) else LAST,
         resources=[*(table.resources.values[each] for each in resources.tolist()), "pods"],
         names=[names[each] for each in table.name_id[rows].tolist()],
-        zones=cache.zone_names(rows),
+        zones=cache.tree.zone_names(rows),
         requested=np.concatenate(requested).astype("<i8").tobytes(),
         allocatable=np.concatenate(allocatable).astype("<i8").tobytes(),
     )
 
 
-def pending_groups(
-    facts: ClusterFacts, outgoing: OutgoingWork, start: int, now_s: float
-) -> PendingGroups:
+def pending_groups(owner: Holdings, start: int, now_s: float) -> admin.PendingGroups:
     """From the pod at `start` of the queue on."""
-    queue, groups, start = facts.queue, facts.groups, max(start, 0)
+    queue, groups, start = owner.queue, owner.groups, max(start, 0)
     alike: Counter[tuple[int, Place, str]] = Counter()
     examples: dict[tuple[int, Place, str], QueuedPod] = {}
     gangs: Counter[str] = Counter()
@@ -85,35 +74,35 @@ def pending_groups(
         alike[key] += 1
         if pod.record.group:
             gangs[pod.record.group_key] += 1
-    alike_by: dict[tuple[str, str], PendingGroup] = {}
+    alike_by: dict[tuple[str, str], admin.PendingGroup] = {}
     for key, count in alike.items():
         found = _group(examples[key], count)
         kind = (found.place, found.reason)
         alike_by[kind] = alike_by[kind].with_more(found) if kind in alike_by else found
     following = start + PODS_A_PAGE
-    return PendingGroups(
+    return admin.PendingGroups(
         next_start=following if following < len(queue) else LAST,
         groups=most_frequent(list(alike_by.values()), GROUPS_MAX),
         gangs=[
-            GangProgress(key, count, groups.scheduled_count(key), groups.wanted_count(key))
+            admin.GangProgress(key, count, groups.scheduled_count(key), groups.wanted_count(key))
             for key, count in gangs.most_common(GANGS_MAX)
         ],
         recent=[]
         if start
         else [
-            RecentDecision(now_s - begun_s, *outcome)
-            for begun_s, *outcome in reversed(outgoing.counters.recent)
+            admin.RecentDecision(now_s - begun_s, *outcome)
+            for begun_s, *outcome in reversed(owner.counters.recent)
         ],
     )
 
 
-def _group(pod: QueuedPod, count: int) -> PendingGroup:
+def _group(pod: QueuedPod, count: int) -> admin.PendingGroup:
     """Of pods of one class that are at one place."""
     reason = _reason(pod)
     resource = short_resource(reason)
     asked = pod.info.fit_filter_requests.of(resource) if resource else 0
     place = GATED if pod.gated_by else pod.place.value
-    return PendingGroup(place, reason, count, asked, asked, pod.key)
+    return admin.PendingGroup(place, reason, count, asked, asked, pod.key)
 
 
 def _reason(pod: QueuedPod) -> str:
@@ -125,19 +114,18 @@ def _reason(pod: QueuedPod) -> str:
     return reason_of(pod.pod_class.last_message)
 
 
-def most_frequent(groups: list[PendingGroup], count: int) -> list[PendingGroup]:
+def most_frequent(groups: list[admin.PendingGroup], count: int) -> list[admin.PendingGroup]:
     """The largest groups, and all others as one."""
     ordered = sorted(groups, key=lambda each: (-each.pod_count, each.place, each.reason))
     kept, few = ordered[:count], ordered[count:]
     if few:
         pod_count = sum(each.pod_count for each in few)
-        kept.append(PendingGroup(few[0].place, FEW, pod_count, 0, 0, few[0].example))
+        kept.append(admin.PendingGroup(few[0].place, FEW, pod_count, 0, 0, few[0].example))
     return kept
 
 
 def competition(queue: SchedulingQueue, pod: QueuedPod) -> tuple[str, int, int]:
-    """What this pod waits for, in a phrase; how many others wait for the same, and how many of these are
-    of a higher priority."""
+    """What this pod waits for, how many others do for the same, and how many of these matter more."""
     reason = _reason(pod)
     if not reason or pod.gated_by:
         return reason, 0, 0
@@ -157,9 +145,9 @@ def competition(queue: SchedulingQueue, pod: QueuedPod) -> tuple[str, int, int]:
 # What pods ask for --------------------------------------------------------------------------------
 
 
-def pod_resources_page(cache: Cache, queue: SchedulingQueue, start: int) -> PodResources:
+def pod_resources_page(cache: Cache, queue: SchedulingQueue, start: int) -> admin.PodResources:
     """From the node row `start` on."""
-    page = PodResources(LAST, [], [])
+    page = admin.PodResources(LAST, [], [])
     numbers: dict[int, int] = {}
     """Id of a class' `PodInfo` -> its template's number."""
 
@@ -170,9 +158,9 @@ def pod_resources_page(cache: Cache, queue: SchedulingQueue, start: int) -> PodR
             priority = "" if spec.priority is None else str(spec.priority)
             asked = _units(exact_requests(template).items())
             allowed = _units(exact_limits(template).items())
-            told = ResourcesOfTemplate(spec.scheduler_name, priority, asked, allowed)
+            told = admin.ResourcesOfTemplate(spec.scheduler_name, priority, asked, allowed)
             page.templates.append(told)
-        page.pods.append(ResourcesOfPod(record.namespace, record.name, node_name, number))
+        page.pods.append(admin.ResourcesOfPod(record.namespace, record.name, node_name, number))
 
     nodes = cache.nodes
     for row in range(max(start, 0), nodes.row_count):

@@ -35,7 +35,6 @@ def _one_of(name: str, kind: Kind, label: str, value: str, sentence: str) -> Met
 _attempts = partial(_one_of, "scheduler_schedule_attempts_total", Kind.COUNTER, "result")
 _binds = partial(_one_of, "berth_binds_total", Kind.COUNTER, "result")
 _proposals = partial(_one_of, "berth_proposals_total", Kind.COUNTER, "result")
-_pending = partial(_one_of, "scheduler_pending_pods", Kind.GAUGE, "queue")
 
 
 @enum.unique
@@ -58,22 +57,14 @@ class Count(enum.Enum):
         "Pods that fit nowhere, for which it was looked whether room can be made.",
     )
     PREEMPTIONS = "Pods for which room was made by preemption."
-    PREEMPTIONS_REJECTED = (
-        "Proposals to make room that did not pass the owner's check on its newest state."
-    )
+    PREEMPTIONS_REJECTED = "Proposals to make room that did not pass the owner's check."
     PERMIT_WAITS = "Placements that a Permit plugin made wait."
     PERMIT_REJECTIONS = "Placements that a Permit plugin refused, or that waited too long."
     BINDS_REPEATED = _binds("repeated", "Orders sent again because their binder was lost.")
-    PROPOSALS_REJECTED = _proposals(
-        "rejected", "Placements that did not pass the owner's check on its newest state."
-    )
+    PROPOSALS_REJECTED = _proposals("rejected", "Placements that did not pass the owner's check.")
     PROPOSALS_STALE = _proposals("stale", "Answers for attempts that were not out any more.")
-    ATTEMPTS_REPEATED = (
-        "Attempts made again because their answer could not be used: refused, too old, or lost."
-    )
-    REFUSED_TOO_OFTEN = (
-        "Pods that went through back-off because too many attempts in a row were made again."
-    )
+    ATTEMPTS_REPEATED = "Attempts made again: their answer was refused, too old, or lost."
+    REFUSED_TOO_OFTEN = "Pods in back-off because too many attempts in a row were made again."
     DISAGREEMENTS = "Contradictions between cache and API server, repaired."
     MISSED_DELETES = "Objects gone from a re-list that no watch event had removed."
     ADAPTER_BATCHES = "Messages of the watch adapter that were applied."
@@ -84,9 +75,7 @@ class Count(enum.Enum):
     RESYNCS = "Full snapshots sent to scoring workers."
     SNAPSHOTS = "Deltas published to scoring workers."
     WORKERS_REFUSED = "Scoring workers that were sent away for what they said."
-    PODS_PARKED = (
-        "Pods set aside because scoring workers ended with them in hand, or came to no end."
-    )
+    PODS_PARKED = "Pods set aside: scoring workers ended with them in hand, or came to no end."
     SCHEDULED_AFTER_FLUSH = Metric(
         "scheduler_pod_scheduled_after_flush_total",
         Kind.COUNTER,
@@ -109,23 +98,8 @@ class Count(enum.Enum):
         return told
 
 
-QUEUE_GAUGES: Final[dict[str, Metric]] = {
-    "active": _pending("active", "Pods that wait for their turn."),
-    "backoff": _pending("backoff", "Pods that wait out their pause after a failed attempt."),
-    "unschedulable": _pending(
-        "unschedulable", "Pods that fit nowhere and wait for the cluster to change."
-    ),
-    "gated": _pending("gated", "Pods that a scheduling gate holds back."),
-    "in_flight": Metric(
-        "berth_pods_in_flight", Kind.GAUGE, (), "Pods that a scoring worker has in hand."
-    ),
-}
-"""Field of `QueueLengths` -> what it is to the outside."""
-
-
 FAMILY_SENTENCES: Final = {
     "scheduler_schedule_attempts_total": "Attempts to place a pod, by what came of them.",
-    "scheduler_pending_pods": "Pods that wait, by the part of the queue.",
     "berth_binds_total": "Bindings, by what came of them.",
     "berth_proposals_total": "Placements of workers that were not taken, by the reason.",
 }

@@ -9,13 +9,8 @@ from typing import Final, NamedTuple
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.errors import ObjectError
 from shared.faults import OURS, reading
+from shared.framework import plugin_api
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import (
-    PermitPlugin,
-    PreEnqueuePlugin,
-    QueueSortPlugin,
-    ReservePlugin,
-)
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations
 from shared.framework.runtime.framework import Framework
@@ -29,11 +24,11 @@ FITS_NO_MORE: Final = Status(Code.UNSCHEDULABLE)
 class OwnerPlugins(NamedTuple):
     """By profile (schedulerName), in the order in which they run."""
 
-    queue_sort: QueueSortPlugin
+    queue_sort: plugin_api.QueueSortPlugin
     """The same for all profiles: there is one queue."""
-    pre_enqueue: Mapping[str, tuple[PreEnqueuePlugin, ...]]
-    reserve: Mapping[str, tuple[ReservePlugin, ...]]
-    permit: Mapping[str, tuple[PermitPlugin, ...]] = {}
+    pre_enqueue: Mapping[str, tuple[plugin_api.PreEnqueuePlugin, ...]]
+    reserve: Mapping[str, tuple[plugin_api.ReservePlugin, ...]]
+    permit: Mapping[str, tuple[plugin_api.PermitPlugin, ...]] = {}
     """Run by `waiting_pods.py`."""
     registrations: Mapping[str, Registrations] = {}
     """The events that help, of all plugins that may reject a pod."""
@@ -76,19 +71,16 @@ class OwnerPlugins(NamedTuple):
         """False: no Reserve plugin has a say about pods of this class, wherever they are placed."""
         return _concerns(self.reserve.get(pod.spec.scheduler_name, ()), "reserves_for", pod)
 
-    def run_reserve(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
-    ) -> Status:
-        """Runs Reserve in order; after a failure everything is unreserved again. FITS_NO_MORE where it
-        is Filter's."""
+    def run_reserve(self, record: PodRecord, pod: PodInfo, view: ClusterView, row: int) -> Status:
+        """Runs Reserve in order, and Unreserve after a failure. FITS_NO_MORE where that is Filter's."""
         for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
             try:
                 with reading("pod", record):
-                    status = plugin.reserve(record, pod, cluster, row)
+                    status = plugin.reserve(record, pod, view, row)
             except ObjectError as error:
                 status = Status(Code.ERROR, (error.problem,))
             if not status.is_success:
-                self.run_unreserve(record, pod, cluster, row)
+                self.run_unreserve(record, pod, view, row)
                 if status.is_rejected and _filters_in_reserve(plugin):
                     return FITS_NO_MORE
                 if not status.is_rejected:
@@ -98,7 +90,7 @@ class OwnerPlugins(NamedTuple):
         return SUCCESS
 
     def pre_bind_work(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
+        self, record: PodRecord, pod: PodInfo, view: ClusterView, row: int
     ) -> dict[str, bytes]:
         """By plugin, what is to be done before a pod is bound that was just reserved. Taken down then:
         claims and volumes may be deleted or replaced while the pod waits for Permit or for a binder, and
@@ -106,19 +98,17 @@ class OwnerPlugins(NamedTuple):
         told = {}
         for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
             ask = getattr(plugin, "pre_bind_work", None)
-            if ask is not None and (work := ask(record, pod, cluster, row)):
+            if ask is not None and (work := ask(record, pod, view, row)):
                 told[plugin.NAME] = work
         return told
 
-    def run_unreserve(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
-    ) -> None:
+    def run_unreserve(self, record: PodRecord, pod: PodInfo, view: ClusterView, row: int) -> None:
         """Runs Unreserve in reverse order."""
         for plugin in reversed(self.reserve.get(pod.spec.scheduler_name, ())):
-            plugin.unreserve(record, pod, cluster, row)
+            plugin.unreserve(record, pod, view, row)
 
 
-def _filters_in_reserve(plugin: ReservePlugin) -> bool:
+def _filters_in_reserve(plugin: plugin_api.ReservePlugin) -> bool:
     return bool(getattr(plugin, "reserve_filters", False))
 
 

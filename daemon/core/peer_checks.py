@@ -12,32 +12,17 @@ from typing import assert_never
 
 from daemon.core.cache import Cache
 from daemon.core.dispatch import Scorer
-from shared.limits import (
-    FAILURE_PLUGINS_MAX,
-    MEASURED_SECONDS_MAX,
-    PROCESSES_MAX,
-    WORKER_INDEX_MAX,
-    WORKER_NAME_LENGTH_MAX,
-    WORKER_TEXT_LENGTH_MAX,
-)
-from shared.messages.from_scorer import (
-    FORESEEN_MAX,
-    AskForPods,
-    Failure,
-    Forecast,
-    FromScorer,
-    Proposals,
-    ResyncRequest,
-    ScorerHeartbeat,
-    ScorerHello,
-)
+from shared import limits
+from shared.messages import from_scorer
 from shared.telemetry.metrics import Measured
 
 
-def hello_problem(hello: ScorerHello, key_name: str, configuration: str) -> str:
+def hello_problem(hello: from_scorer.ScorerHello, key_name: str, configuration: str) -> str:
     """What is wrong with a greeting; empty if nothing is. Only processes of this host may go without a
     configuration, as the owner's own supervisor started them, and have the low numbers."""
-    first, last = (PROCESSES_MAX, WORKER_INDEX_MAX) if key_name else (0, PROCESSES_MAX)
+    first, last = 0, limits.PROCESSES_MAX
+    if key_name:
+        first, last = limits.PROCESSES_MAX, limits.WORKER_INDEX_MAX
     if not first <= hello.worker_index < last:
         return f"its number is {hello.worker_index}; it has to be from {first} to below {last}"
     if hello.configuration != configuration and (key_name or hello.configuration):
@@ -45,30 +30,30 @@ def hello_problem(hello: ScorerHello, key_name: str, configuration: str) -> str:
     return ""
 
 
-def message_problem(message: FromScorer, scorer: Scorer, cache: Cache) -> str:
+def message_problem(message: from_scorer.FromScorer, scorer: Scorer, cache: Cache) -> str:
     """What is wrong with any other message of this epoch; empty if nothing is."""
     match message:
-        case Proposals():
+        case from_scorer.Proposals():
             return _proposals_problem(message, scorer, cache)
-        case Forecast():
-            if len(message.node_rows) > FORESEEN_MAX:
+        case from_scorer.Forecast():
+            if len(message.node_rows) > from_scorer.FORESEEN_MAX:
                 return "it foresees more than anybody asks for"
             return "" if _is_time(message.took_s) else "it took a time that is none"
-        case AskForPods():
+        case from_scorer.AskForPods():
             too_many = len(message.node_rows) > cache.nodes.row_count
             return "it asks about more nodes than there are" if too_many else ""
-        case ScorerHeartbeat():
+        case from_scorer.ScorerHeartbeat():
             return _measured_problem(message.measured)
-        case ResyncRequest():
-            is_long = len(message.reason) > WORKER_TEXT_LENGTH_MAX
+        case from_scorer.ResyncRequest():
+            is_long = len(message.reason) > limits.WORKER_TEXT_LENGTH_MAX
             return "it says too much" if is_long else ""
-        case ScorerHello():
+        case from_scorer.ScorerHello():
             return ""
         case _:
             assert_never(message)
 
 
-def _proposals_problem(proposals: Proposals, scorer: Scorer, cache: Cache) -> str:
+def _proposals_problem(proposals: from_scorer.Proposals, scorer: Scorer, cache: Cache) -> str:
     placements = proposals.placements
     if len(placements.tickets) != len(placements.node_rows):
         return "its placements have unequal columns"
@@ -82,11 +67,10 @@ def _proposals_problem(proposals: Proposals, scorer: Scorer, cache: Cache) -> st
     return next(filter(None, map(_failure_problem, proposals.failures)), "")
 
 
-def _failure_problem(failure: Failure) -> str:
+def _failure_problem(failure: from_scorer.Failure) -> str:
     for names in (failure.plugins, failure.pending_plugins):
-        if len(names) > FAILURE_PLUGINS_MAX or any(
-            len(name) > WORKER_NAME_LENGTH_MAX for name in names
-        ):
+        length = max(map(len, names), default=0)
+        if len(names) > limits.FAILURE_PLUGINS_MAX or length > limits.WORKER_NAME_LENGTH_MAX:
             return "plugins refuse a pod that cannot be plugins"
     if failure.preemption is not None:
         victims = failure.preemption.victims
@@ -103,9 +87,9 @@ def _measured_problem(measured: Measured) -> str:
         return "it measured what cannot be"
     labels = [label for one in measured.counts for label in one.labels]
     labels += [label for one in measured.histograms for label in one.labels]
-    is_long = max(map(len, labels), default=0) > WORKER_NAME_LENGTH_MAX
+    is_long = max(map(len, labels), default=0) > limits.WORKER_NAME_LENGTH_MAX
     return "its labels are too long" if is_long else ""
 
 
 def _is_time(seconds: float) -> bool:
-    return math.isfinite(seconds) and 0 <= seconds < MEASURED_SECONDS_MAX
+    return math.isfinite(seconds) and 0 <= seconds < limits.MEASURED_SECONDS_MAX

@@ -46,7 +46,7 @@ class PodClass:
         self.is_reserved: bool | None = None
         """Some Reserve plugin may have a say about its pods; None: nobody has asked yet."""
         self.is_bound_plainly: bool | None = None
-        """Its pods are bound without further ado; None: nobody has asked yet."""
+        """Nothing is asked or written before a binder binds its pods; None: nobody has asked yet."""
 
     def count_usage(self, table: NodeTable) -> None:
         """What a pod takes of a node, in the resources that `table` has now."""
@@ -78,11 +78,9 @@ class PodClasses:
 
     def acquire(self, record: PodRecord) -> PodClass:
         """The class of a pod, counted as used once more. Raises ObjectError, and has changed nothing
-        then, for a pod of which anything that the cache needs cannot be read.
-
-        The record's template becomes the class's own: as it came, it is a window on the whole message
-        that brought it, and would keep that in memory as long as the pod lives.
-        """
+        then, for a pod of which anything that the cache needs cannot be read. The record's template
+        becomes the class's own: as it came, it is a window on the whole message that brought it, and
+        would keep that in memory as long as the pod lives."""
         if record.started:
             start_time_s(record.started)  # It is read again where writing it must not fail.
         key = (record.namespace, bytes(record.template))

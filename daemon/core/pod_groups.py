@@ -77,8 +77,6 @@ class PodGroups:
         self._left_out: dict[str, frozenset[str]] = {}
         """The same of the try that is under way, or was the last."""
 
-    # Who is in which group -----------------------------------------------------------------------
-
     @property
     def is_used(self) -> bool:
         return bool(self._pods)
@@ -86,12 +84,6 @@ class PodGroups:
     def of(self, key: str) -> PodGroup | None:
         group: PodGroup | None = self._cache.objects.get(POD_GROUPS.plural, key)
         return group
-
-    def known(self, record: PodRecord) -> PodRecord:
-        """The pod as it is to be looked at: in no group where groups are not looked at."""
-        if not record.group or self._settings.is_on:
-            return record
-        return msgspec.structs.replace(record, group="")
 
     def add(self, record: PodRecord) -> Collection[str]:
         """A pod is there. Returns the pods (uids) that it may let in: all, if it completes a quorum."""
@@ -121,8 +113,6 @@ class PodGroups:
         key = pod.record.group_key
         is_let_in = lets_in(self.of(key), len(self._pods.get(key, ())))
         return None if is_let_in else GANG_SCHEDULING
-
-    # Trying them ---------------------------------------------------------------------------------
 
     def units(self, popped: Iterable[QueuedPod]) -> list[Unit]:
         """Pods as they were popped, those of a group where the first of it was. What is left out are
@@ -213,8 +203,6 @@ class PodGroups:
                 return None, f"more than 1 domain found for pod group: {domain}, {found}"
             domain = found
         return domain, ""
-
-    # Making room for them ------------------------------------------------------------------------
 
     def preemptor_uid(self, record: PodRecord) -> str:
         """Who makes room where a pod has none: the pod, or its group as a whole."""

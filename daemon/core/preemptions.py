@@ -18,7 +18,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.dispatch import Attempt, Placed, Scorer
+from daemon.core.dispatch import Attempt, Found, Placed
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import PodGroups
@@ -33,7 +33,7 @@ from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_group_rules import goes_as_a_whole, priority_of
 from shared.kube.pod_record import PodRecord
-from shared.messages.from_scorer import GroupRoom, PreemptionProposal
+from shared.messages.from_scorer import PreemptionProposal
 from shared.messages.to_binder import DeleteVictim
 from shared.plugins.preemption.default_preemption import NEVER
 from shared.plugins.preemption.victim_selector import fits_without, victims_on
@@ -47,12 +47,9 @@ class Preemptions(Part):
 
     def commit(
         self,
-        scorer: Scorer,
+        answer: Found,
         attempt: Attempt,
         proposal: PreemptionProposal,
-        generation: int,
-        now_s: float,
-        *,
         placed: list[Placed] | None = None,
     ) -> int | None:
         """Keeps room for a pod and has the victims go, or says no (None): then the pod is to be tried
@@ -60,48 +57,43 @@ class Preemptions(Part):
         be done, so that it is 0 and nobody loses a nomination. ObjectError where that cannot be told;
         nothing was changed then. `placed`: others of the pod's group, on top of which that was found; it
         is added to them."""
-        facts, pod, row = self._facts, attempt.pod, proposal.node_row
+        owner, pod, row = self._owner, attempt.pod, proposal.node_row
         with reading("pod", pod):
-            victims = self._confirmed(attempt, proposal, generation)
-            with in_place(facts.cache.view, placed or ()):
-                is_right = victims is not None and self._makes_room(
-                    scorer, attempt, proposal, generation
-                )
+            victims = self._confirmed(attempt, proposal, answer.proposals.generation)
+            with in_place(owner.cache.view, placed or ()):
+                is_right = victims is not None and self._makes_room(answer, attempt, proposal)
         if victims is None or not is_right:
-            facts.cache.touch_row(row)
+            owner.counters[Count.PREEMPTIONS_REJECTED] += bool(proposal.victims)
+            owner.cache.touch_row(row)
             return None
-        node_name = facts.cache.nodes.name_of(row)
+        node_name = owner.cache.nodes.name_of(row)
         count = self._evict(victims, pod, pod.record, node_name)
         if count:  # Of a group a pod may be nominated that nobody is in the way of.
-            self._clear_lower(pod, row, now_s)
-        facts.nominations.nominate(pod, node_name, [victim.record.uid for victim in victims])
+            self._clear_lower(pod, row, answer.now_s)
+        owner.nominations.nominate(pod, node_name, [victim.record.uid for victim in victims])
         if placed is not None:
             placed.append((attempt, row))
         return count
 
     def commit_group(
-        self, first: QueuedPod, group: PodGroup, priority: int, placed: list[Placed],
-        room: GroupRoom, generation: int,
-    ) -> int | None:  # fmt: skip
-        """Has all go who are in the way of a group of that priority, of which these pods are, `first`
-        among them. Returns what `commit` does, ObjectError as there."""
-        cache = self._facts.cache
+        self,
+        answer: Found,
+        first: QueuedPod,
+        group: PodGroup,
+        priority: int,
+        placed: list[Placed],
+        pod_rows: Sequence[int],
+    ) -> int | None:
+        """Has all go who are in the way of a group of that priority, of which the placed pods are, and
+        `first`. Returns what `commit` does, ObjectError as there."""
+        cache = self._owner.cache
         with reading("pod", first):
-            victims = confirmed_victims(
-                cache, self._facts.groups, priority, room.victims, generation
-            )
-            if victims is None or not fit_without(cache, self._facts.frameworks, placed, victims):
+            generation = answer.proposals.generation
+            victims = confirmed_victims(cache, self._owner.groups, priority, pod_rows, generation)
+            if victims is None or not fit_without(cache, self._owner.frameworks, placed, victims):
+                self._owner.counters[Count.PREEMPTIONS_REJECTED] += 1
                 return None
         return self._evict(victims, first, group.metadata, WHOLE_CLUSTER, group.metadata.key)
-
-    def count(self, victim_count: int | None) -> None:
-        """What came of a proposal to make room, by what `commit` returned."""
-        if victim_count is None:
-            self._outgoing.counters[Count.PREEMPTIONS_REJECTED] += 1
-            return
-        self._outgoing.counters[Count.PREEMPTIONS] += 1
-        if victim_count:
-            self._outgoing.counters.observe("victims", (), victim_count)
 
     def _evict(
         self,
@@ -114,12 +106,12 @@ class Preemptions(Part):
         """For a pod, or for the group of this key, which `pod` is of; `place`: the node. Returns what
         `commit` does (prepareCandidateAsync and prepareCandidate in framework/preemption/executor.go,
         v1.36.2)."""
-        facts = self._facts
+        owner = self._owner
         staying = [victim for victim in victims if not victim.record.deleted]
         for victim in staying:
             record = victim.record
             # One that waits on Permit is bound nowhere: it goes back to the queue.
-            is_given_up = facts.waiting.preempt(record.uid)
+            is_given_up = owner.waiting.preempt(record.uid)
             if is_given_up or not victim.is_evicted:
                 order = DeleteVictim(
                     order_id=self._next_order_id,
@@ -138,25 +130,29 @@ class Preemptions(Part):
                     is_for_group=bool(group_key),
                 )
                 self._next_order_id += 1
-                self._outgoing.binders.victims.append(order)
-                facts.evictions.begin(record.uid)
+                owner.binders.victims.append(order)
+                owner.evictions.begin(record.uid)
                 if not is_given_up:
-                    facts.cache.mark_evicted(record.uid, is_evicted=True)
-            facts.evictions.join(record.uid, preemptor.uid, group_key)
-        return 0 if facts.evictions.is_async and not staying else len(victims)
+                    owner.cache.mark_evicted(record.uid, is_evicted=True)
+            owner.evictions.join(record.uid, preemptor.uid, group_key)
+        owner.counters[Count.PREEMPTIONS] += bool(victims)
+        if not victims or (owner.evictions.is_async and not staying):
+            return 0
+        owner.counters.observe("victims", (), len(victims))
+        return len(victims)
 
     def _clear_lower(self, pod: QueuedPod, node_row: int, now_s: float) -> None:
         """Less important pods that are nominated to the node may fit there no more."""
-        for other in self._facts.cache.view.nominations.on(node_row):
-            queued = self._facts.queue.get(other.uid)
+        for other in self._owner.cache.view.nominations.on(node_row):
+            queued = self._owner.queue.get(other.uid)
             if other.priority < pod.priority and queued is not None:
-                self._facts.nominations.end(queued, now_s)
+                self._owner.nominations.end(queued, now_s)
 
     def _confirmed(
         self, attempt: Attempt, proposal: PreemptionProposal, generation: int
     ) -> list[CachedPod] | None:
         """The victims, if all are still what the scorer took them for, and the pod still waits."""
-        cache, row = self._facts.cache, proposal.node_row
+        cache, row = self._owner.cache, proposal.node_row
         nodes = cache.nodes
         if not 0 <= row < nodes.row_count or not nodes.present[row]:
             return None
@@ -171,23 +167,21 @@ class Preemptions(Part):
         )
         return victims if is_right else None
 
-    def _makes_room(
-        self, scorer: Scorer, attempt: Attempt, proposal: PreemptionProposal, generation: int
-    ) -> bool:
+    def _makes_room(self, answer: Found, attempt: Attempt, proposal: PreemptionProposal) -> bool:
         """Whether the pod fits without the victims; and where what there is to look at has changed
         since that was searched, whether a search on that node comes to the same victims now: none that
         could stay, and with those last whose going a budget forbids."""
-        facts, cache, pod_class = self._facts, self._facts.cache, attempt.pod_class
-        framework = facts.frameworks[pod_class.profile]
+        owner, cache, pod_class = self._owner, self._owner.cache, attempt.pod_class
+        framework = owner.frameworks[pod_class.profile]
         pod = prepared(framework, pod_class.info, cache.view, attempt.pod.record.uid)
         row, victims = proposal.node_row, proposal.victims
         changed_at = cache.generation if pod.plan.is_wide else int(cache.nodes.generation[row])
         # One of another host is not believed. Whom extenders want to go, no search of ours can tell.
-        is_in_doubt = changed_at > generation or scorer.key_name
+        is_in_doubt = changed_at > answer.proposals.generation or answer.scorer.key_name
         if (
             victims
             and is_in_doubt
-            and not asked_of_scorers(facts.settings.extenders, pod_class.info.spec)
+            and not asked_of_scorers(owner.settings.config.extenders, pod_class.info.spec)
         ):
             return set(victims_on(pod, row).tolist()) == set(victims)
         return fits_without(pod, row, np.array(victims, np.intp))

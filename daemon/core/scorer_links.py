@@ -10,7 +10,7 @@ from daemon.core import suspects
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer, is_wanted
-from daemon.core.dispatch import Attempt
+from daemon.core.dispatch import Attempt, Found
 from daemon.core.events import Tell
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
@@ -51,68 +51,63 @@ class ScorerLinks(Part):
     _sent_away: deque[bytes] = msgspec.field(default_factory=partial(deque, maxlen=SENT_AWAY_MAX))
     """Connections of other hosts that are not listened to any more."""
 
-    # What scorers say ----------------------------------------------------------------------------
-
     def hear(self, peer: bytes, message: FromScorer, key_name: str, now_s: float) -> None:
         """`key_name`: as `Said` has it."""
         if peer in self._sent_away:
             return
-        if not self._outgoing.scorers.heard(peer, now_s) and not isinstance(message, ScorerHello):
+        if isinstance(message, ScorerHello):
+            self._greet(peer, message, key_name, now_s)
+            return
+        scorer = self._owner.scorers.heard(peer, now_s)
+        if scorer is None:
             # Given up as stuck, and back: its pods are elsewhere. Or it spoke before it knew that the
             # owner is another.
             self._tell(peer, to_scorer.GreetAgain())
             return
-        scorer = self._outgoing.scorers.get(peer)
-        if scorer is not None and not isinstance(message, ScorerHello):
-            problem = message_problem(message, scorer, self._facts.cache)
-            if scorer.key_name != key_name:
-                problem = "somebody else speaks in its name"
-            is_current = getattr(message, "epoch", self._outgoing.epoch) == self._outgoing.epoch
-            if problem and is_current:
-                self._send_away(peer, key_name, scorer.instance, problem, now_s)
-                return
+        problem = message_problem(message, scorer, self._owner.cache)
+        if scorer.key_name != key_name:
+            problem = "somebody else speaks in its name"
+        is_current = getattr(message, "epoch", self._owner.epoch) == self._owner.epoch
+        if problem and is_current:
+            self._send_away(peer, key_name, scorer.instance, problem, now_s)
+            return
         match message:
-            case ScorerHello():
-                self._greet(peer, message, key_name, now_s)
             case ResyncRequest():
                 self._resyncs[peer] = message.reason
             case Proposals():
-                if scorer is None or message.epoch != self._outgoing.epoch:
-                    self._outgoing.counters[Count.PROPOSALS_STALE] += len(
-                        message.placements.tickets
-                    )
+                if not is_current:
+                    self._owner.counters[Count.PROPOSALS_STALE] += len(message.placements.tickets)
                 else:
-                    in_hand = dict(scorer.attempts) if self._facts.suspects.is_careful else {}
-                    self._facts.nominations.refresh()
-                    self._outgoing.scorers.answered(scorer, message.proposal_sequence)
-                    if not self._group_commits.commit(scorer, message, now_s):
-                        self._committer.commit(scorer, message, now_s)
+                    in_hand = dict(scorer.attempts) if self._owner.suspects.is_careful else {}
+                    self._owner.nominations.refresh()
+                    self._owner.scorers.answered(scorer, message.proposal_sequence)
+                    answer = Found(scorer, message, now_s)
+                    if not self._group_commits.commit(answer):
+                        self._committer.commit(answer)
                     for ticket in in_hand.keys() - scorer.attempts.keys():
-                        self._facts.suspects.clear(in_hand[ticket].pod_class.class_id)
+                        self._owner.suspects.clear(in_hand[ticket].pod_class.class_id)
             case Forecast():
-                if scorer is not None and message.epoch == self._outgoing.epoch:
+                if is_current:
                     self._foresight.note(scorer, message)
             case AskForPods():
                 self._tell(peer, self._pods_on(message))
             case ScorerHeartbeat():
-                if scorer is not None:
-                    scorer.lag = max(0, self._facts.cache.generation - message.generation)
-                self._outgoing.counters.add(message.measured)
+                scorer.lag = max(0, self._owner.cache.generation - message.generation)
+                self._owner.counters.add(message.measured)
             case _:
                 assert_never(message)
 
     def _tell(self, peer: bytes, message: to_scorer.ToScorer) -> None:
-        self._outgoing.effects.append(Tell(Channel.SCORERS, peer, message))
+        self._owner.effects.append(Tell(Channel.SCORERS, peer, message))
 
     def _greet(self, peer: bytes, hello: ScorerHello, key_name: str, now_s: float) -> None:
-        problem = hello_problem(hello, key_name, self._facts.settings.configuration)
-        if self._outgoing.scorers.key_name_at(hello.worker_index) not in (None, key_name):
+        problem = hello_problem(hello, key_name, self._owner.settings.configuration)
+        same = (each for each in self._owner.scorers if each.index == hello.worker_index)
+        if any(each.key_name != key_name for each in same):
             problem = "its number is that of another worker"
         if not problem:
-            lost = self._outgoing.scorers.join(
-                peer, hello.worker_index, hello.instance, now_s, key_name
-            )
-            self._take_back(lost, now_s)
+            who = hello.worker_index, hello.instance
+            self._take_back(self._owner.scorers.join(peer, *who, now_s, key_name), now_s)
             self._resyncs[peer] = "hello"
             return
         self._tell(peer, to_scorer.ScorerRefused(problem))
@@ -121,8 +116,7 @@ class ScorerLinks(Part):
     def _send_away(
         self, peer: bytes, key_name: str, instance: str, problem: str, now_s: float
     ) -> None:
-        """A scorer said what none of ours would say. One of another host is done with; one of this host
-        has a fault, and begins anew."""
+        """It said what none of ours would: one of another host is done with, ours begins anew."""
         self.lose(peer, now_s)
         if key_name:
             self._sent_away.append(peer)
@@ -132,12 +126,12 @@ class ScorerLinks(Part):
         self._note_refused(instance, key_name, problem)
 
     def _note_refused(self, instance: str, key_name: str, problem: str) -> None:
-        self._outgoing.counters[Count.WORKERS_REFUSED] += 1
-        self._outgoing.warn("worker_refused", instance=instance, key=key_name, problem=problem)
+        self._owner.counters[Count.WORKERS_REFUSED] += 1
+        self._owner.warn("worker_refused", instance=instance, key=key_name, problem=problem)
 
     def _pods_on(self, question: AskForPods) -> to_scorer.PodsOnNodes:
         """Names for a scorer whose copy is as old as it says."""
-        cache, epoch = self._facts.cache, self._outgoing.epoch
+        cache, epoch = self._owner.cache, self._owner.epoch
         pods: list[to_scorer.PodOnNode] = []
         nodes = cache.nodes
         for row in question.node_rows if question.epoch == epoch else ():
@@ -150,23 +144,20 @@ class ScorerLinks(Part):
                     pods.append(to_scorer.PodOnNode(held.row, row, *names))
         return to_scorer.PodsOnNodes(epoch, question.request_id, pods)
 
-    # Who is gone ---------------------------------------------------------------------------------
-
     def lose(self, peer: bytes, now_s: float) -> None:
         """A scorer's connection is closed."""
-        self._take_back(self._outgoing.scorers.leave(peer), now_s)
+        self._take_back(self._owner.scorers.leave(peer), now_s)
 
     def lose_the_silent(self, now_s: float) -> None:
-        scorers = self._outgoing.scorers
+        scorers = self._owner.scorers
         for peer in scorers.silent(now_s):
             lost = scorers.leave(peer)
-            self._outgoing.warn("scorer_lost", pods=len(lost), reason="silent")
+            self._owner.warn("scorer_lost", pods=len(lost), reason="silent")
             self._take_back(lost, now_s)
 
     def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
-        """Pods that a lost scorer had in hand go to the head of the queue, in order; those of which
-        scorers are lost are parked."""
-        guilty = self._facts.suspects.lose(attempts, now_s)
+        """What a lost scorer had is tried again, in order; what scorers are lost of is parked."""
+        guilty = self._owner.suspects.lose(attempts, now_s)
         for attempt in attempts:
             if attempt.pod_class.class_id in guilty:
                 self._park(attempt.pod, now_s)
@@ -177,73 +168,71 @@ class ScorerLinks(Part):
         self._group_commits.release(groups, now_s)
 
     def _park(self, pod: QueuedPod, now_s: float) -> None:
-        self._outgoing.counters[Count.PODS_PARKED] += 1
-        self._outgoing.warn("pod_parked", pod=pod.key, ticket=pod.ticket, reason=suspects.WHY)
+        self._owner.counters[Count.PODS_PARKED] += 1
+        self._owner.warn("pod_parked", pod=pod.key, ticket=pod.ticket, reason=suspects.WHY)
         self._ends.fail(pod, Failure([], suspects.WHY, is_error=True), now_s)
 
     def release_parked(self, now_s: float) -> None:
         """Pods whose time is over are tried again, alone."""
-        due = self._facts.suspects.due(now_s)
+        due = self._owner.suspects.due(now_s)
         if due:
-            queue = self._facts.queue
+            queue = self._owner.queue
             queue.activate([pod.record.uid for pod in queue if pod.class_id in due], now_s)
-
-    # What scorers are told -----------------------------------------------------------------------
 
     def start_over(self, reason: str) -> None:
         """No copy that is out is of use any more."""
-        self._outgoing.snapshots.start_over(self._outgoing.scorers.settled)
-        self._resyncs |= {scorer.peer: reason for scorer in self._outgoing.scorers.ready()}
+        self._owner.snapshots.start_over(self._owner.scorers.settled)
+        self._resyncs |= {scorer.peer: reason for scorer in self._owner.scorers.ready()}
 
     def publish(self, *, is_synced: bool, is_work: bool) -> None:
         """The delta of this turn, unless that can wait; then whole snapshots for those that asked.
         `is_work`: pods wait that somebody may be given."""
-        scorers = self._outgoing.scorers
-        retired = self._facts.cache.classes.retired
+        scorers = self._owner.scorers
+        retired = self._owner.cache.classes.retired
         if retired:
             scorers.retire_classes(retired)
-            self._facts.suspects.retire(retired)
+            self._owner.suspects.retire(retired)
             for class_id in retired:
-                self._facts.checker.evaluations.forget(class_id)
+                self._owner.checker.evaluations.forget(class_id)
         settled = scorers.settled
         covering = self._foresight.covering()
         is_needed = is_work or self._resyncs
         if not is_needed and any(each.may_wait for each in covering):
             return
         if scorers.ready():
-            snapshot = self._outgoing.snapshots.delta(settled, scorers.next_ticket)
+            snapshot = self._owner.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
                 for foreseen in covering:
-                    foreseen.sequence, foreseen.is_told = self._outgoing.snapshots.sequence, True
-                self._outgoing.counters[Count.SNAPSHOTS] += 1
-                self._outgoing.effects.append(snapshot)
+                    foreseen.sequence, foreseen.is_told = self._owner.snapshots.sequence, True
+                self._owner.counters[Count.SNAPSHOTS] += 1
+                self._owner.effects.append(snapshot)
         else:
-            self._outgoing.snapshots.skip(settled)
+            self._owner.snapshots.skip(settled)
         if self._resyncs and is_synced:
             self._send_everything(settled)
 
     def _send_everything(self, settled: dict[int, int]) -> None:
-        full, buffers = self._outgoing.snapshots.full(settled, self._outgoing.scorers.next_ticket)
+        full, buffers = self._owner.snapshots.full(settled, self._owner.scorers.next_ticket)
         for peer, reason in self._resyncs.items():
-            scorer = self._outgoing.scorers.get(peer)
+            scorer = self._owner.scorers.get(peer)
             if scorer is None:
                 continue
             scorer.is_ready = True
-            self._outgoing.counters[Count.RESYNCS] += 1
-            self._outgoing.note("full_snapshot_sent", worker=scorer.index, reason=reason)
-            self._outgoing.effects.append(Tell(Channel.SCORERS, peer, full, buffers))
+            self._owner.counters[Count.RESYNCS] += 1
+            self._owner.note("full_snapshot_sent", worker=scorer.index, reason=reason)
+            self._owner.effects.append(Tell(Channel.SCORERS, peer, full, buffers))
         self._resyncs.clear()
 
     def hand_out(self, now_s: float) -> None:
         """New work for the scorers that have credit."""
-        scorers = self._outgoing.scorers
-        scorers.is_careful = self._facts.suspects.is_careful
+        scorers = self._owner.scorers
+        scorers.is_careful = self._owner.suspects.is_careful
         credit = scorers.credit()
         if credit <= 0:
             return
         pods: list[QueuedPod] = []
-        groups = self._facts.groups
-        while popped := self._facts.queue.pop_batch(credit - len(pods), now_s):
+        groups = self._owner.groups
+        while popped := self._owner.queue.pop_batch(credit - len(pods), now_s):
             pods += [pod for pod in popped if self._is_tried(pod, now_s)]
         for unit in groups.units(pods) if groups.is_used else [Unit(pods)]:
             if unit.key:
@@ -252,23 +241,23 @@ class ScorerLinks(Part):
                 self._hand_out_pods(unit.pods)
 
     def _hand_out_pods(self, pods: list[QueuedPod]) -> None:
-        scorers = self._outgoing.scorers
+        scorers = self._owner.scorers
         tried = pods
-        extenders = self._facts.settings.extenders
+        extenders = self._owner.settings.config.extenders
         if extenders and pods:
             extended = [each for each in pods if asked_of_scorers(extenders, each.info.spec)]
-            self._outgoing.effects.extend(scorers.hand_out_extended(extended))
+            self._owner.effects.extend(scorers.hand_out_extended(extended))
             waiting = {id(pod) for pod in extended}
             pods = [each for each in pods if id(each) not in waiting]
         if pods:
-            self._outgoing.effects.extend(scorers.hand_out(pods))
+            self._owner.effects.extend(scorers.hand_out(pods))
         self._log_handed_out(tried)
 
     def _hand_out_group(self, unit: Unit, now_s: float) -> None:
-        groups, scorers = self._facts.groups, self._outgoing.scorers
-        mates = self._facts.queue.pop_these(groups.mates(unit.key), now_s)
+        groups, scorers = self._owner.groups, self._owner.scorers
+        mates = self._owner.queue.pop_these(groups.mates(unit.key), now_s)
         unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
-        extenders = self._facts.settings.extenders
+        extenders = self._owner.settings.config.extenders
         is_asked = extenders and any(
             asked_of_scorers(extenders, pod.info.spec) for pod in unit.pods
         )
@@ -277,23 +266,23 @@ class ScorerLinks(Part):
         if isinstance(task, str):
             self._group_commits.refuse(unit, task, now_s)
             return
-        self._outgoing.effects.extend(scorers.hand_out_group(unit.pods, task))
+        self._owner.effects.extend(scorers.hand_out_group(unit.pods, task))
         self._log_handed_out(unit.pods)
 
     def _log_handed_out(self, pods: list[QueuedPod]) -> None:
-        for pod in pods if self._facts.settings.logs_attempts else ():
-            self._outgoing.log_step("handed_out", pod, attempts=pod.attempts)
+        for pod in pods if self._owner.logs_attempts else ():
+            self._owner.log_step("handed_out", pod, attempts=pod.attempts)
 
     def _is_tried(self, pod: QueuedPod, now_s: float) -> bool:
-        if not is_wanted(pod, self._facts.cache):
+        if not is_wanted(pod, self._owner.cache):
             self._changes.pass_over(pod, now_s)
             return False
-        if pod.class_id in self._facts.suspects.parked:
+        if pod.class_id in self._owner.suspects.parked:
             # It was active when another of it was parked.
             self._park(pod, now_s)
             return False
         return True
 
     def drain(self) -> None:
-        for scorer in self._outgoing.scorers.ready():
+        for scorer in self._owner.scorers.ready():
             self._tell(scorer.peer, Drain())

@@ -59,7 +59,8 @@ class SnapshotLog:
             nominations=list(cache.nomination_news.values()),
         )
         self.sequence += 1
-        message = SnapshotDelta(*self._where(), dict(settled), msgspec.Raw(body), next_ticket)
+        where = self._epoch, self.sequence, cache.generation
+        message = SnapshotDelta(*where, dict(settled), msgspec.Raw(body), next_ticket)
         self._sent(settled)
         return Publish(message, buffers)
 
@@ -89,11 +90,9 @@ class SnapshotLog:
             objects=cache.encoded_objects() + all_assumptions(cache.objects),
             nominations=cache.view.nominations.all(),
         )
-        message = SnapshotFull(*self._where(), dict(settled), msgspec.Raw(body), next_ticket)
+        where = self._epoch, self.sequence, cache.generation
+        message = SnapshotFull(*where, dict(settled), msgspec.Raw(body), next_ticket)
         return message, buffers
-
-    def _where(self) -> tuple[int, int, int]:
-        return self._epoch, self.sequence, self._cache.generation
 
     def _sent(self, settled: dict[int, int]) -> None:
         self._follower.note()

@@ -32,13 +32,12 @@ from daemon.core.events import Effect, Event, LeaseTaken, Tell
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.holdings import ClusterFacts, OutgoingWork
+from daemon.core.holdings import Holdings, Settings
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
 from daemon.core.preemptions import Preemptions
 from daemon.core.scorer_links import ScorerLinks
-from daemon.core.settings import Settings
 from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
 from shared.limits import BINDERS_AWAITED_S
@@ -50,11 +49,10 @@ from shared.transport.channels import Channel
 from shared.transport.heard import PeerGone, Said
 
 TIDY_S: Final = 1.0
-"""How often is looked whether names are of no use any more, and what waits is counted: in that time
-little comes."""
+"""How often waiting counts are added up and unused names are looked for: little comes in that time."""
 
 
-class SchedulerState:
+class SchedulerState(Holdings):
     """Everything that the owner knows."""
 
     def __init__(
@@ -67,48 +65,22 @@ class SchedulerState:
         in_hand: InHand | None = None,
         stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
-        """`in_hand`: for an owner that is to take objects one by one, and say which. `stopwatch`: as
-        `Counters` has it."""
-        self.facts = facts = ClusterFacts(settings, frameworks, plugins, now_s, stopwatch)
-        self.outgoing = outgoing = OutgoingWork(epoch, facts)
-        self.cache, self.queue, self.nominations = facts.cache, facts.queue, facts.nominations
-        self.counters, self.scorers, self.binders = (
-            facts.counters,
-            outgoing.scorers,
-            outgoing.binders,
-        )
-        self._changes = changes = ClusterChanges(facts, outgoing)
-        self._ends = AttemptEnds(facts, outgoing)
-        self._permit = PermitStage(facts, outgoing, changes, self._ends)
-        self.preemptions = preemptions = Preemptions(facts, outgoing)
-        committer = Committer(facts, outgoing, self._ends, self._permit, preemptions)
-        self._foresight = Foresight(facts, outgoing, committer)
-        self._adapter_links = AdapterLinks(
-            facts, outgoing, changes, self._permit, now_s + BINDERS_AWAITED_S, in_hand
-        )
-        self.reservations = GroupReservations(facts)
-        groups = GroupCommits(
-            facts, outgoing, self._ends, committer, preemptions, self.reservations
-        )
-        self._scorer_links = ScorerLinks(
-            facts,
-            outgoing,
-            changes,
-            self._ends,
-            committer,
-            groups,
-            self.reservations,
-            self._foresight,
-        )
-        self._binder_links = BinderLinks(facts, outgoing, changes, self._ends)
-        self._timed = (
-            self._adapter_links,
-            self.reservations,
-            self.queue,
-            facts.waiting,
-            self.binders,
-            self.cache,
-        )
+        """`in_hand`: objects are taken one by one, and said. `stopwatch`: as in `Counters`."""
+        super().__init__(epoch, settings, frameworks, plugins, now_s, stopwatch)
+        self._changes = changes = ClusterChanges(self)
+        self._ends = ends = AttemptEnds(self)
+        self._permit = permit = PermitStage(self, changes, ends)
+        self.preemptions = preemptions = Preemptions(self)
+        committer = Committer(self, ends, permit, preemptions)
+        self._foresight = foresight = Foresight(self, committer)
+        lists_at_s = now_s + BINDERS_AWAITED_S
+        self._adapter_links = AdapterLinks(self, changes, permit, lists_at_s, in_hand)
+        self.reservations = held = GroupReservations(self)
+        groups = GroupCommits(self, ends, committer, preemptions, held)
+        self._scorer_links = ScorerLinks(self, changes, ends, committer, groups, held, foresight)
+        self._binder_links = BinderLinks(self, changes, ends)
+        links = self._adapter_links
+        self._timed = (links, held, self.queue, self.waiting, self.binders, self.cache)
         self.wakes_at_s = self._looks_at_s = self._tidies_at_s = now_s
         """When there is something to do even if nothing comes, by the last turn; infinite if never. When
         to look what time brings about. When to tidy."""
@@ -117,14 +89,11 @@ class SchedulerState:
 
     @property
     def is_synced(self) -> bool:
-        return self.facts.syncs.is_synced
+        return self.syncs.is_synced
 
     @property
     def _gives_out_work(self) -> bool:
-        facts = self.facts
-        return facts.syncs.is_synced and not self._is_stopping and not facts.is_standby
-
-    # A turn --------------------------------------------------------------------------------------
+        return self.is_synced and not self._is_stopping and not self.is_standby
 
     def handle(self, events: Sequence[Event], now_s: float) -> list[Effect]:
         """A whole turn, for those who need not hurry."""
@@ -140,27 +109,29 @@ class SchedulerState:
             self._pass_time(now_s)
         if self.cache.is_recounted:
             self.cache.is_recounted = False
-            self.facts.checker.forget_all()
+            self.checker.forget_all()
             self._scorer_links.start_over("a node has a resource that pods asked for before")
         self._permit.settle(now_s)
         self.nominations.refresh()
         if self._gives_out_work:
             self._foresight.place(now_s)
-        self.outgoing.effects.extend(self.binders.flush())
+        self.effects.extend(self.binders.flush())
         return self._taken()
 
     def spread(self, now_s: float) -> list[Effect]:
         """Tells everybody of what was decided, and gives out new work."""
-        if self.cache.disagreements:
-            self._note_disagreements()
+        for kind, subject, detail in self.cache.disagreements:
+            self.counters[Count.DISAGREEMENTS] += 1
+            self.warn("disagreement_repaired", kind=kind, pod=subject, detail=detail)
+        self.cache.disagreements.clear()
         self.counters.plugin_times.begin_round()
         self._foresight.check_next()
         is_work = self.queue.poppable_count > 0
         self._scorer_links.publish(is_synced=self.is_synced, is_work=is_work)
         if is_work and self._gives_out_work:
             self._scorer_links.hand_out(now_s)
-        self.outgoing.effects.extend(self.binders.preempt())
-        if self.outgoing.patches.by_uid:
+        self.effects.extend(self.binders.preempt())
+        if self.patches.by_uid:
             self._ends.report()
         if self._stop_waiters:
             self._answer_stop()
@@ -169,10 +140,8 @@ class SchedulerState:
         return self._taken()
 
     def _taken(self) -> list[Effect]:
-        effects, self.outgoing.effects = self.outgoing.effects, []
+        effects, self.effects = self.effects, []
         return effects
-
-    # Events --------------------------------------------------------------------------------------
 
     def _apply(self, event: Event, now_s: float) -> None:
         match event:
@@ -192,11 +161,11 @@ class SchedulerState:
             case PeerGone(Channel.ADAPTER, peer):
                 self._adapter_links.lose(peer)
             case PeerGone():
-                self.outgoing.note("admin_client_left")
+                self.note("admin_client_left")
             case LeaseTaken(term):
                 # Everything else was done all along, so the cache is warm and work begins at once.
-                self.facts.is_standby = False
-                self.outgoing.note("leading", term=term)
+                self.is_standby = False
+                self.note("leading", term=term)
             case _:
                 assert_never(event)
 
@@ -205,18 +174,16 @@ class SchedulerState:
             self._is_stopping = True
             self._stop_waiters.append(peer)
             return
-        answer = answer_of(self.facts, self.outgoing, request, now_s)
-        self.outgoing.effects.append(Tell(Channel.ADMIN, peer, answer))
-
-    # Time ----------------------------------------------------------------------------------------
+        answer = answer_of(self, request, now_s)
+        self.effects.append(Tell(Channel.ADMIN, peer, answer))
 
     def _pass_time(self, now_s: float) -> None:
         self.queue.flush(now_s)
         self.binders.pass_time(now_s)
         for pod in self.cache.cleanup_expired(now_s):
             self.counters[Count.ASSUMED_EXPIRED] += 1
-            self.outgoing.warn("assumed_pod_expired", pod=pod.record.key)
-            self._changes.wake_as_deleted(pod, now_s)
+            self.warn("assumed_pod_expired", pod=pod.record.key)
+            self._changes.wake_as_removed(pod.view, pod.node_name, now_s)
             self._changes.requeue(pod, now_s)
         self._scorer_links.lose_the_silent(now_s)
         self._scorer_links.release_parked(now_s)
@@ -227,30 +194,19 @@ class SchedulerState:
             self._tidy()
 
     def _tidy(self) -> None:
-        """Counts what waits for that, and takes back what names and sets that nobody has any more take
-        up."""
+        """Counts what waits for that, and drops names and sets that nobody has any more."""
         self.counters.flush()
         if self.cache.compact():
-            self.facts.checker.forget_all()
+            self.checker.forget_all()
         if self.is_synced and self.cache.compact_names():
-            self.facts.checker.forget_all()
+            self.checker.forget_all()
             self._scorer_links.start_over("names compacted")
-
-    # The end of a turn ---------------------------------------------------------------------------
-
-    def _note_disagreements(self) -> None:
-        for kind, subject, detail in self.cache.disagreements:
-            self.counters[Count.DISAGREEMENTS] += 1
-            self.outgoing.warn("disagreement_repaired", kind=kind, pod=subject, detail=detail)
-        self.cache.disagreements.clear()
 
     def _answer_stop(self) -> None:
         if self.scorers.awaited_count() or self.binders.in_flight_count():
             return
         answer = TextAnswer(["nothing in flight"])
-        self.outgoing.effects.extend(
-            Tell(Channel.ADMIN, peer, answer) for peer in self._stop_waiters
-        )
+        self.effects.extend(Tell(Channel.ADMIN, peer, answer) for peer in self._stop_waiters)
         self._stop_waiters.clear()
         self._scorer_links.drain()
         self._binder_links.drain()

@@ -72,14 +72,8 @@ def verdict_of(
 
 def nomination_of(ticket: int, record: PodRecord, node_name: str) -> StatusPatch:
     """Of a pod that has room kept on a node; on none any more, if that is empty."""
-    return StatusPatch(
-        profile="",
-        namespace=record.namespace,
-        name=record.name,
-        uid=record.uid,
-        ticket=ticket,
-        nominated_node_name=node_name,
-    )
+    who = record.namespace, record.name, record.uid
+    return StatusPatch("", *who, ticket=ticket, nominated_node_name=node_name)
 
 
 def group_verdict(

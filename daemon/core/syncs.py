@@ -11,8 +11,9 @@ from shared.kube.resources import ResourceKind
 
 class Syncs:
     def __init__(self, kinds: Iterable[ResourceKind]) -> None:
-        self._awaited = {kind.plural for kind in kinds}
-        self.is_synced = not self._awaited
+        self.awaited = {kind.plural for kind in kinds}
+        """The kinds that keep `is_synced` from being true."""
+        self.is_synced = not self.awaited
         """Every kind was listed whole once, or is known not to be available."""
         self._seen: dict[str, set[str]] = {}
         """Kinds being listed -> uids (pods), names (nodes) or keys seen so far."""
@@ -21,11 +22,6 @@ class Syncs:
         """Kinds that the server did not list, and what it said."""
         self.api_heard_s: dict[str, float] = {}
         """As in `StatusAnswer`."""
-
-    @property
-    def awaited_kinds(self) -> list[str]:
-        """The kinds that keep `is_synced` from being true."""
-        return sorted(self._awaited)
 
     def start(self, kind: str) -> None:
         self._seen[kind] = set()
@@ -43,17 +39,13 @@ class Syncs:
             self._seen[kind].discard(key)
 
     def seen(self, kind: str) -> set[str] | None:
-        """A list ends: what it showed. None for one that never began here, as of an adapter that was
-        replaced meanwhile."""
+        """A list ends: what it showed. None if it never began here (its adapter was replaced)."""
         return self._seen.pop(kind, None)
-
-    def is_awaited(self, kind: str) -> bool:
-        return kind in self._awaited
 
     def settle(self, kind: str, why_not: str = "") -> None:
         """The kind was listed, or is not available."""
-        self._awaited.discard(kind)
-        self.is_synced = not self._awaited
+        self.awaited.discard(kind)
+        self.is_synced = not self.awaited
         self.unavailable.pop(kind, None)
         if why_not:
             self.unavailable[kind] = why_not

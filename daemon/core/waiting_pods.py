@@ -71,9 +71,7 @@ class Waiting(msgspec.Struct, eq=False):
 
     def expire(self, now_s: float) -> None:
         """Rejects the pod if a plugin's time is over; of several, by the one that was first."""
-        end_s, timeout_s, plugin = min(
-            (end, span, name) for name, (end, span) in self._ends.items()
-        )
+        end_s, timeout_s, plugin = min((*end, name) for name, end in self._ends.items())
         if now_s >= end_s:
             span = duration_text(timeout_s)
             self.reject(plugin, f"rejected due to timeout after waiting {span} at plugin {plugin}")
@@ -83,13 +81,13 @@ class WaitingPods:
     """All of them. Is the `Handle` of the plugins, too."""
 
     def __init__(self, plugins: OwnerPlugins, queue: SchedulingQueue, cluster: ClusterView) -> None:
-        """Whoever of the plugins wants a handle is given it."""
         self._plugins = {profile: each for profile, each in plugins.permit.items() if each}
         self._queue = queue
         self._cluster = cluster
         self._waiting: dict[str, Waiting] = {}
         self._decided: dict[str, Waiting] = {}
-        self._to_activate: dict[str, None] = {}
+        self.to_activate: dict[str, None] = {}
+        """Uids of pods that plugins ask for, until somebody has taken them."""
         self._next_end_s = math.inf
         """No pod's time is over before."""
         self._reviewers = {
@@ -105,13 +103,6 @@ class WaitingPods:
     def __len__(self) -> int:
         return len(self._waiting)
 
-    @property
-    def has_work(self) -> bool:
-        """Somebody waits, or is asked for."""
-        return bool(self._waiting or self._to_activate)
-
-    # The plugins' handle -------------------------------------------------------------------------
-
     def waiting_pods(self) -> Iterator[Waiting]:
         return iter([each for each in self._waiting.values() if each.decision is None])
 
@@ -123,9 +114,7 @@ class WaitingPods:
         return (pod.record for pod in self._queue)
 
     def activate(self, uids: Iterable[str]) -> None:
-        self._to_activate.update(dict.fromkeys(uids))
-
-    # The owner's side ----------------------------------------------------------------------------
+        self.to_activate.update(dict.fromkeys(uids))
 
     def run_permit(
         self, record: PodRecord, pod: PodInfo, node_name: str, work: dict[str, bytes], now_s: float
@@ -151,8 +140,7 @@ class WaitingPods:
         return Status(Code.WAIT)
 
     def preempt(self, uid: str) -> bool:
-        """A waiting pod has to make room: it goes back to the queue, and need not be deleted. Whether
-        the pod was waiting."""
+        """Has a waiting pod make room: it goes back to the queue, undeleted. Whether it was waiting."""
         waiting = self.waiting_pod(uid)
         if waiting is not None:
             waiting.decide(Status(Code.ERROR, (PREEMPTED,)))
@@ -196,11 +184,6 @@ class WaitingPods:
             del self._waiting[each.record.uid]
         self._decided.clear()
         return decided
-
-    def take_activated(self) -> list[str]:
-        """Uids of pods that plugins asked for."""
-        uids, self._to_activate = list(self._to_activate), {}
-        return uids
 
     def next_wakeup_s(self) -> float:
         return self._next_end_s if self._waiting else math.inf

@@ -12,7 +12,9 @@ from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
 from typing import Final
 
-from daemon.core.owner_counts import ALL_METRICS, FAMILY_SENTENCES, QUEUE_GAUGES, Count, Metric
+from msgspec.structs import asdict
+
+from daemon.core.owner_counts import ALL_METRICS, FAMILY_SENTENCES, Count, Metric
 from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
@@ -107,8 +109,11 @@ def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
 
 
 def _add_gauges(text: _Text, status: StatusAnswer) -> None:
-    for name, metric in QUEUE_GAUGES.items():
-        text.add_metric(metric, getattr(status.queue, name))
+    lengths = asdict(status.queue)
+    in_flight_count = lengths.pop("in_flight")
+    sentence = "Pods that wait, by the part of the queue."
+    for part, count in lengths.items():
+        text.add("scheduler_pending_pods", Kind.GAUGE, sentence, count, [("queue", part)])
     for kind, count in (
         ("nodes", status.node_count),
         ("pods", status.pod_count),
@@ -120,6 +125,7 @@ def _add_gauges(text: _Text, status: StatusAnswer) -> None:
     bindings = [("operation", "binding")]
     text.add("scheduler_goroutines", Kind.GAUGE, sentence, status.binds_in_flight, bindings)
     for name, sentence, count in (
+        ("berth_pods_in_flight", "Pods that a scoring worker has in hand.", in_flight_count),
         ("berth_synced", "Whether the whole cluster is listed.", status.synced),
         ("berth_generation", "Changes of the cache so far.", status.generation),
         ("berth_scorers_ready", "Scoring workers that can be given work.", status.scorers_ready),

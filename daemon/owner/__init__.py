@@ -1,4 +1,1 @@
-"""The cache-owner process, I/O half: sockets and timers around `daemon.core`. Decides nothing.
-
-Start reading in `owner_loop.py`.
-"""
+"""The cache-owner process, I/O half. Start reading in `owner_loop.py`."""

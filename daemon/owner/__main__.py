@@ -33,9 +33,8 @@ def _run(start: ChildStart) -> int:
     entrance = None
     if options.workers_address:
         with reading_files():
-            entrance = WorkersEntrance.read(
-                options.workers_address, options.workers_key_file, options.workers_allowed_file
-            )
+            files = options.workers_key_file, options.workers_allowed_file
+            entrance = WorkersEntrance.read(options.workers_address, *files)
     # Nanoseconds since 1970: greater than that of any earlier life on this machine.
     epoch = time.time_ns()
     clock = SystemClock()
@@ -43,6 +42,7 @@ def _run(start: ChildStart) -> int:
     in_hand = InHand.asked_for(start.careful, heartbeat.beat)
     registry = InTreeRegistry(gates)
     now_s = clock.monotonic_s()
+    is_candidate, stopwatch = start.plan.is_candidate, time.perf_counter
     state = make_state(
         config,
         gates,
@@ -51,8 +51,8 @@ def _run(start: ChildStart) -> int:
         epoch,
         now_s,
         in_hand,
-        stopwatch=time.perf_counter,
-        is_candidate=start.plan.is_candidate,
+        stopwatch,
+        is_candidate=is_candidate,
     )
     with OwnerSockets(start.runtime_dir) as sockets:
         is_stopped = watch_for_end(start.lifeline_fd, sockets.watch_fd)

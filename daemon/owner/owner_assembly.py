@@ -1,27 +1,16 @@
-"""The owner's core put together as a configuration says: apart from `__main__`, as the simulation makes
-it, too.
-"""
+"""The owner's core put together as a configuration says, for `__main__` and for the simulation."""
 
 import itertools
 from collections.abc import Callable
 from typing import Any
 
+from daemon.core.holdings import Settings
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import NO_GROUPS, GroupSettings
-from daemon.core.queue.scheduling_queue import QueueSettings
-from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
+from shared import feature_gates
 from shared.config import SchedulerConfiguration, scoring_digest
 from shared.errors import ConfigurationError
-from shared.feature_gates import (
-    GENERIC_WORKLOAD,
-    NOMINATED_NODE_NAME_FOR_EXPECTATION,
-    SCHEDULER_ASYNC_PREEMPTION,
-    SCHEDULER_POP_FROM_BACKOFF_Q,
-    TOPOLOGY_AWARE_WORKLOAD_SCHEDULING,
-    WORKLOAD_AWARE_PREEMPTION,
-    FeatureGates,
-)
 from shared.framework.plugin_api import QueueSortPlugin
 from shared.framework.runtime.plugin_times import IN_OWNER
 from shared.framework.runtime.profiles import CARRIED_OUT_BY_NAME
@@ -34,7 +23,7 @@ from shared.runtime_options import RuntimeOptions
 
 def make_state(
     config: SchedulerConfiguration,
-    gates: FeatureGates,
+    gates: feature_gates.FeatureGates,
     registry: InTreeRegistry,
     options: RuntimeOptions,
     epoch: int,
@@ -48,26 +37,8 @@ def make_state(
     another. `epoch` is greater than that of any earlier owner; `stopwatch` as `Counters` has it;
     `is_candidate`: with leader election."""
     built = [registry.build(profile) for profile in config.profiles]
-    settings = Settings(
-        binder_count=options.binders,
-        is_candidate=is_candidate,
-        assumed_pod_ttl_s=options.assume_ttl_s,
-        queue=QueueSettings(
-            initial_backoff_s=config.pod_initial_backoff_s,
-            max_backoff_s=config.pod_max_backoff_s,
-            pops_from_backoff=gates[SCHEDULER_POP_FROM_BACKOFF_Q],
-            leftover_after_s=options.pod_max_in_unschedulable_pods_s,
-        ),
-        extenders=config.extenders,
-        annotates_decisions=options.annotate_decisions,
-        announces_nodes=gates[NOMINATED_NODE_NAME_FOR_EXPECTATION],
-        preempts_async=gates[SCHEDULER_ASYNC_PREEMPTION],
-        groups=_group_settings(built, gates, options),
-        gates=gates,
-        logs_attempts=options.log_level == "debug",
-        configuration=scoring_digest(config, gates),
-        custom_kinds=options.custom_kinds,
-    )
+    groups, digest = _group_settings(built, gates, options), scoring_digest(config, gates)
+    settings = Settings(gates, config, options, groups, is_candidate, digest)
     plugins = OwnerPlugins(
         queue_sort=_queue_sort(built),
         pre_enqueue={p.scheduler_name: with_method(p, "preEnqueue") for p in built},
@@ -91,9 +62,9 @@ def with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:
 
 
 def _group_settings(
-    built: list[BuiltProfile], gates: FeatureGates, options: RuntimeOptions
+    built: list[BuiltProfile], gates: feature_gates.FeatureGates, options: RuntimeOptions
 ) -> GroupSettings:
-    if not gates[GENERIC_WORKLOAD]:
+    if not gates[feature_gates.GENERIC_WORKLOAD]:
         return NO_GROUPS
 
     def having(plugin: str, point: str) -> frozenset[str]:
@@ -107,8 +78,8 @@ def _group_settings(
     preempting = having(DEFAULT_PREEMPTION, "postFilter")
     return GroupSettings(
         having(GANG_SCHEDULING, "preEnqueue"),
-        placing if gates[TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
-        preempting if gates[WORKLOAD_AWARE_PREEMPTION] else None,
+        placing if gates[feature_gates.TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
+        preempting if gates[feature_gates.WORKLOAD_AWARE_PREEMPTION] else None,
         are_foreign=bool(options.pod_groups),
         reservation_s=options.gang_reservation_s,
     )

@@ -6,7 +6,7 @@ change of the table. The writer notes in the journal what it touched.
 
 Nodes are looked at one of each zone in turn, so that neighbours differ in zone
 (pkg/scheduler/backend/cache/node_tree.go, v1.36.2). Zones stand in the order in which they appeared,
-nodes of a zone in that in which they were added. The owner numbers both (`daemon.core.node_tree`) and
+nodes of a zone in that in which they were added. The owner numbers both (`daemon.core.node_columns`) and
 the numbers travel as columns, so that every copy finds the same order by itself, and only where somebody
 asks for it: few do, and at a million nodes the order has 8 MB.
 """

@@ -14,10 +14,9 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
-from daemon.core.checker import Checker
+from daemon.core.checker import Checker, end_of_stretch
 from daemon.core.committer import passing
 from daemon.core.pod_classes import PodClass
-from daemon.core.stretches import end_of_stretch
 from shared.engine import families, row_states
 from shared.engine.evaluation import Alike, Evaluations
 from shared.engine.families import Families
@@ -169,11 +168,11 @@ class World:
     def owner_agrees(self, pod_class: PodClass, feasible: Any) -> None:
         for row in self.cache.nodes.present_rows().tolist():
             rows = np.array([row], np.intp)
-            passes = self.checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+            passes = self.checker.passing(pod_class.class_id, pod_class.info, rows)
             assert passes.item() == feasible.item(row)
         rows = np.array(self.cache.nodes.present_rows())
         kept, fresh = (
-            each.passing(pod_class.class_id, pod_class.info, PROFILE, rows).tolist()
+            each.passing(pod_class.class_id, pod_class.info, rows).tolist()
             for each in (self.owner, Checker(self.cache.view, CHECKED))
         )
         assert kept == fresh
@@ -189,7 +188,7 @@ class World:
             for (attempt, row), is_let_in in zip(run, passes, strict=False):
                 record, pod_class = attempt.pod.record, attempt.pod_class
                 fresh, alone = Checker(self.cache.view, CHECKED), np.array([row], np.intp)
-                wanted = fresh.passing(pod_class.class_id, pod_class.info, PROFILE, alone)
+                wanted = fresh.passing(pod_class.class_id, pod_class.info, alone)
                 assert is_let_in is wanted.item(), f"{record.key} of {len(run)} on {row}"
                 if is_let_in and self.reserve(record, pod_class, row):
                     self.there.append((record, pod_class.info))
@@ -343,7 +342,7 @@ def test_pods_with_claims_of_one_kind_share_an_evaluation(
         pod_class.class_id, pod_class.info, PROFILE, lambda ties: ties[-1]
     )
     rows = np.array([0], np.intp)
-    world.checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+    world.checker.passing(pod_class.class_id, pod_class.info, rows)
     assert not made, "nothing of it was worked out anew"
 
 

@@ -220,7 +220,7 @@ class Change(NamedTuple):
 def changed(
     cache: Cache,
     info: PodInfo,
-    change: Callable[[], None],
+    change: Callable[[], object],
     reads: Reads,
     node: str = "",
     kind: str = "",

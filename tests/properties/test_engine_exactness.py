@@ -189,7 +189,7 @@ class EngineMachine(RuleBasedStateMachine):
             if choice is None:
                 return
             rows = np.array([choice.row], np.intp)
-            ok = self.checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+            ok = self.checker.passing(pod_class.class_id, pod_class.info, rows)
             assert ok.all(), "the owner refuses what the engine chose on the same state"
             name = self.cache.nodes.name_of(choice.row)
             self.cache.assume_pod(self.new_pod(shape), name, pod_class)
@@ -315,7 +315,7 @@ class EngineMachine(RuleBasedStateMachine):
         for shape in shapes:
             pod_class = self.classes[shape]
             assert_equal_to_slow(self.fast, view, pod_class.class_id, pod_class.info)
-            key = (pod_class.class_id, pod_class.info, PROFILE)
+            key = (pod_class.class_id, pod_class.info)
             fresh = Checker(view, FRAMEWORKS)
             assert self.checker.known(*key).is_wide is fresh.known(*key).is_wide
 

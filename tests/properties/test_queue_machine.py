@@ -16,7 +16,7 @@ from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, pr
 
 from daemon.core.pod_classes import PodClasses
 from daemon.core.queue.queued_pod import Place
-from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings, SchedulingQueue
+from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, SchedulingQueue
 from shared.columns.table import NodeTable
 from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
@@ -245,7 +245,8 @@ class QueueMachine(RuleBasedStateMachine):
             wakeups_of(REGISTRATIONS),
             start_s=0.0,
             release=self.classes.release,
-            settings=QueueSettings(initial_backoff_s=backoff[0], max_backoff_s=backoff[1]),
+            initial_backoff_s=backoff[0],
+            max_backoff_s=backoff[1],
             pre_enqueue=scheduling_gates,
             queue_key=PrioritySort().queue_key,
         )
@@ -374,7 +375,9 @@ class QueueMachine(RuleBasedStateMachine):
         if not hasattr(self, "queue"):
             return
         self.queue.check_invariants()
-        actual: dict[str, Any] = {pod.record.uid: (pod.place, pod.is_gated) for pod in self.queue}
+        actual: dict[str, Any] = {
+            pod.record.uid: (pod.place, bool(pod.gated_by)) for pod in self.queue
+        }
         expected = {
             pod.uid: (pod.place, pod.place is Place.UNSCHEDULABLE and pod.is_held)
             for pod in self.model.pods.values()

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 
 from bench.sim.slow_topology import HOST_NAME, REQUIRED, ZONE, SlowNode, SlowPod
 from daemon.core.cache import Cache
-from daemon.core.checker import Checker
+from daemon.core.checker import Checker, end_of_stretch
 from daemon.core.committer import passing
-from daemon.core.stretches import end_of_stretch
 from shared.columns.nomination_columns import Nomination
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.profiles import ProfileConfig
@@ -45,7 +44,7 @@ def lengths(cache: Cache, known: list[Any]) -> list[int]:
         for (attempt, row), is_let_in in zip(run, passes, strict=False):
             pod_class, record = attempt.pod_class, attempt.pod.record
             wanted = Checker(cache.view, FRAMEWORKS).passing(
-                pod_class.class_id, pod_class.info, PROFILE, np.array([row], np.intp), record.uid
+                pod_class.class_id, pod_class.info, np.array([row], np.intp), record.uid
             )
             assert is_let_in is wanted.item(), f"{record.key} of {len(run)} on {row}"
             if is_let_in:

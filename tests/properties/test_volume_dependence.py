@@ -140,7 +140,7 @@ def test_what_is_kept_is_what_a_new_evaluation_finds(steps: list[tuple[Any, ...]
             assert kept.pod.outcome.status == new.pod.outcome.status
             assert kept.feasible.tolist() == new.feasible.tolist()
             rows = cache.nodes.present_rows()
-            passes = checker.passing(each.class_id, each.info, profile, rows)
+            passes = checker.passing(each.class_id, each.info, rows)
             assert passes.tolist() == new.feasible[rows].tolist()
             if len(rows) and passes.any():
                 assert np.count_nonzero(passes) == new.feasible_count

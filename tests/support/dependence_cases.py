@@ -39,7 +39,7 @@ from tests.support.volumes import (
     put_volume,
 )
 
-Step = Callable[[Cache], None]
+Step = Callable[[Cache], object]
 NODE: Final = Reads.NODE | Reads.IMAGES
 PODS: Final = Reads.USAGE | Reads.PODS
 DRIVER: Final = "csi.example.com"

@@ -11,16 +11,23 @@ from dataclasses import dataclass, field
 import msgspec
 
 from daemon.core.events import Effect, Event, Note, Publish, Tell
+from daemon.core.holdings import Settings
 from daemon.core.invariants import problems
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.pod_groups import NO_GROUPS, GroupSettings
 from daemon.core.queue.queued_pod import Place
-from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.owner.owner_assembly import with_method
+from shared.config import SchedulerConfiguration
 from shared.extenders.extender_config import ExtenderConfig
-from shared.feature_gates import DEFAULT_GATES, parse_feature_gates
+from shared.feature_gates import (
+    DEFAULT_GATES,
+    NOMINATED_NODE_NAME_FOR_EXPECTATION,
+    SCHEDULER_ASYNC_PREEMPTION,
+    FeatureGates,
+    parse_feature_gates,
+)
 from shared.framework.plugin_api import PermitPlugin, ReservePlugin
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
@@ -59,6 +66,7 @@ from shared.messages.to_owner import (
 )
 from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
+from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.heard import PeerGone, Said
 from workers.scorer.cycle import Cycle
@@ -117,14 +125,16 @@ class Pipeline:
             registrations=dict.fromkeys(schedulers, built.registrations),
         )
         settings = Settings(
-            gates=DEFAULT_GATES,
-            binder_count=1,
+            gates=FeatureGates(
+                {
+                    NOMINATED_NODE_NAME_FOR_EXPECTATION: announces_nodes,
+                    SCHEDULER_ASYNC_PREEMPTION: preempts_async,
+                }
+            ),
+            config=SchedulerConfiguration(extenders=extenders),
+            options=RuntimeOptions(log_level="debug" if logs_attempts else "info"),
             is_candidate=is_candidate,
-            extenders=extenders,
-            announces_nodes=announces_nodes,
-            preempts_async=preempts_async,
             groups=groups,
-            logs_attempts=logs_attempts,
         )
         self.state = SchedulerState(
             EPOCH, settings, self.frameworks, self.plugins, self.now_s, in_hand
@@ -313,7 +323,7 @@ class Pipeline:
 
     def _settled_count(self) -> int:
         counted = (Count.SCHEDULED, Count.UNSCHEDULABLE, Count.ERRORS)
-        return sum(self.state.counters[name] for name in counted) + len(self.state.facts.waiting)
+        return sum(self.state.counters[name] for name in counted) + len(self.state.waiting)
 
     def step_binder(self, *, fails: bool = False) -> bool:
         """Answers the oldest order."""

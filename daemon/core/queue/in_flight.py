@@ -24,11 +24,12 @@ from shared.framework.queueing_hints import Change
 from shared.limits import EVENT_COUNT_MAX, OWN_EVENT_COUNT_MAX
 
 POD_POPPED: Final = "PodPopped"
+_LOST: Final = -1
+"""As `first_event`: before any event that is still known."""
 
 
 class InFlight:
-    """Pods that are being tried, and the log of events. Which answer each waits for:
-    `dispatch.Attempt`."""
+    """Pods that are being tried (by whom: `dispatch.Attempt`), and the log of events."""
 
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups
@@ -156,7 +157,3 @@ class InFlight:
         self._events_start += dropped_count
         # A list drops its front in O(n): not again before it has about twice as many.
         self._grows_to = min(EVENT_COUNT_MAX, 64 + 2 * len(self._events))
-
-
-_LOST: Final = -1
-"""As `first_event`: before any event that is still known."""

@@ -1,8 +1,7 @@
 """What the update of a node or a pod means to scheduling: none, one or several cluster events.
 
-Apart from the vocabulary because it reads objects. Callers may rely on the order of the events, which
-is kube-scheduler's: each is handled in turn, and the first that wakes a pod names the cause in
-metrics.
+Apart from the vocabulary because it reads objects. Callers may rely on the order of the events, which is
+kube-scheduler's: each is handled in turn, and the first that wakes a pod names the cause in metrics.
 
 Rules: pkg/scheduler/framework/events.go {Node,Pod}SchedulingPropertiesChange, v1.36.
 """

@@ -96,10 +96,6 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
         return self.unschedulable_plugins | self.pending_plugins
 
     @property
-    def is_gated(self) -> bool:
-        return self.gated_by != ""
-
-    @property
     def is_error(self) -> bool:
         """The last attempt failed with an error: nobody rejected the pod."""
         return not self.unschedulable_plugins and not self.pending_plugins

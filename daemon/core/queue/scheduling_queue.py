@@ -30,11 +30,10 @@ from typing import Final
 import msgspec
 
 from daemon.core.pod_classes import PodClass
-from daemon.core.queue.backoff_queue import BackoffQueue
 from daemon.core.queue.in_flight import InFlight
 from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
-from daemon.core.queue.pod_line import ActiveQueue, QueueKey
+from daemon.core.queue.pod_line import ActiveQueue, BackoffQueue, QueueKey
 from daemon.core.queue.queued_pod import NO_PLUGINS, Place, QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
 from daemon.core.queue.wakeups import Strategy, Wakeups
@@ -69,20 +68,6 @@ PreEnqueue = Callable[[QueuedPod], str | None]
 active, and not while nothing changes for it."""
 
 
-class QueueSettings(msgspec.Struct, frozen=True):
-    """The parts of the configuration that the queue reads."""
-
-    initial_backoff_s: float = POD_INITIAL_BACKOFF_S
-    """podInitialBackoffSeconds"""
-    max_backoff_s: float = POD_MAX_BACKOFF_S
-    """podMaxBackoffSeconds; 0 turns back-off off."""
-    pops_from_backoff: bool = True
-    """Pods in back-off are tried early where there is nothing else to try (SchedulerPopFromBackoffQ).
-    PreEnqueue is asked when they go there, otherwise when they leave."""
-    leftover_after_s: float = LEFTOVER_AFTER_S
-    """A pod parked for longer than this is tried again without a reason: hints may be wrong."""
-
-
 class SchedulingQueue:
     def __init__(
         self,
@@ -90,17 +75,23 @@ class SchedulingQueue:
         *,
         start_s: float,
         release: Callable[[PodClass], None],
-        settings: QueueSettings = QueueSettings(),  # noqa: B008  # Frozen: sharing it is safe.
         pre_enqueue: PreEnqueue,
         queue_key: QueueKey,
+        initial_backoff_s: float = POD_INITIAL_BACKOFF_S,
+        max_backoff_s: float = POD_MAX_BACKOFF_S,
+        pops_early: bool = True,
+        leftover_after_s: float = LEFTOVER_AFTER_S,
     ) -> None:
         """`start_s` is the first moment; looking for leftovers happens every 30 s from it. `release`
-        takes the share of a class back that came with a pod."""
+        takes the share of a class back that came with a pod. `max_backoff_s`: 0 turns back-off off.
+        `pops_early`: pods in back-off are tried early where there is nothing else to try, and PreEnqueue
+        is asked when they go there, otherwise when they leave. `leftover_after_s`: a pod parked for
+        longer than this is tried again without a reason, as hints may be wrong."""
         self._release = release
         self.nominator = Nominator()
         self.incoming: Counter[tuple[str, str]] = Counter()
         """(place, event label) -> pods that came there so (queue_incoming_pods_total)."""
-        self._wakeups = wakeups
+        self.wakeups = wakeups
         self._pre_enqueue = pre_enqueue
         self._pods: dict[str, QueuedPod] = {}
         self.get: Callable[[str], QueuedPod | None] = self._pods.get
@@ -109,18 +100,15 @@ class SchedulingQueue:
         self.first_in_line: Callable[[], QueuedPod | None] = self._active.first_in_line
         """The pod that `pop_batch` would give out first, in the usual case that pods came in order."""
         self._backoff = BackoffQueue(
-            settings.initial_backoff_s,
-            settings.max_backoff_s,
-            queue_key,
-            pops_early=settings.pops_from_backoff,
+            initial_backoff_s, max_backoff_s, queue_key, pops_early=pops_early
         )
-        self._parked = UnschedulablePods(start_s, settings.leftover_after_s)
-        self._in_flight = InFlight(wakeups)
+        self._parked = UnschedulablePods(start_s, leftover_after_s)
+        self.in_flight = InFlight(wakeups)
         self._places: dict[Place, ActiveQueue | BackoffQueue | UnschedulablePods | InFlight] = {
             Place.ACTIVE: self._active,
             Place.BACKOFF: self._backoff,
             Place.UNSCHEDULABLE: self._parked,
-            Place.IN_FLIGHT: self._in_flight,
+            Place.IN_FLIGHT: self.in_flight,
         }
         self._arrivals = 0
 
@@ -137,14 +125,6 @@ class SchedulingQueue:
         """How many pods `pop_batch` could give out at this moment."""
         return self._active.count + self._backoff.pops_early * self._backoff.rejected.count
 
-    def events_in_flight(self) -> Counter[str]:
-        """By label: see `InFlight.events_by_label`."""
-        return self._in_flight.events_by_label()
-
-    def events_that_wake(self, pod: QueuedPod) -> list[str]:
-        """Labels of the events that those who rejected the pod registered."""
-        return self._wakeups.events_of(pod.rejected_by)
-
     def pending_lengths(self) -> QueueLengths:
         """Pods by place; gated ones are not counted as unschedulable."""
         return QueueLengths(
@@ -152,7 +132,7 @@ class SchedulingQueue:
             backoff=len(self._backoff),
             unschedulable=len(self._parked) - self._parked.gated_count,
             gated=self._parked.gated_count,
-            in_flight=len(self._in_flight),
+            in_flight=len(self.in_flight),
         )
 
     def next_wakeup_s(self) -> float:
@@ -180,12 +160,10 @@ class SchedulingQueue:
     def update(
         self, record: PodRecord, pod_class: PodClass, now_s: float, *, is_assumed: bool = False
     ) -> QueuedPod:
-        """Takes in the newest state of a pod that is here, and the caller's share of its class.
-
-        A parked pod is woken if a plugin that rejected it says that the change may help. A pod in
-        flight stays so: the change counts when it comes back. One that `is_assumed` takes its room
-        itself, whatever its status says of a nomination.
-        """
+        """Takes in the newest state of a pod that is here, and the caller's share of its class. A parked
+        pod is woken if a plugin that rejected it says that the change may help. A pod in flight stays
+        so: the change counts when it comes back. One that `is_assumed` takes its room itself, whatever
+        its status says of a nomination."""
         known = self._pods[record.uid]
         if not is_assumed:
             self.nominator.update(known.record, record)
@@ -197,18 +175,16 @@ class SchedulingQueue:
                 for event in pod_update_events(old, new):
                     change = Change(event, old, new)
                     if event.action is Action.UPDATE_POD_LABEL:  # It may be as good as on a node.
-                        self._in_flight.record(change)
+                        self.in_flight.record(change)
                     else:
-                        self._in_flight.record_own(known, change)
+                        self.in_flight.record_own(known, change)
             case Place.UNSCHEDULABLE:
                 self._parked.remove(known)
                 self._take_over(known, record, pod_class)
                 self._parked.add(known)
                 self._requeue_updated(old, known, now_s)
-            case Place.ACTIVE:
-                self._refile(known, self._active, record, pod_class)
-            case Place.BACKOFF:
-                self._refile(known, self._backoff, record, pod_class)
+            case Place.ACTIVE | Place.BACKOFF:
+                self._refile(known, record, pod_class)
             case Place.GONE:
                 raise AssertionError(f"pod {record.uid} is known but nowhere")
         return known
@@ -226,11 +202,9 @@ class SchedulingQueue:
     # Attempts -------------------------------------------------------------------------------------
 
     def pop_batch(self, limit: int, now_s: float) -> list[QueuedPod]:
-        """The next pods to try, most important first; each is in flight from now on.
-
-        When no pod is active, pods in back-off are taken early rather than leaving the scorers idle,
-        but not those that failed with an error.
-        """
+        """The next pods to try, most important first; each is in flight from now on. When no pod is
+        active, pods in back-off are taken early rather than leaving the scorers idle, but not those that
+        failed with an error."""
         popped: list[QueuedPod] = []
         while len(popped) < limit:
             pod = self._active.pop()
@@ -261,18 +235,12 @@ class SchedulingQueue:
         return popped
 
     def requeue_unschedulable(
-        self,
-        uid: str,
-        plugins: Iterable[str],
-        pending_plugins: Iterable[str],
-        now_s: float,
+        self, uid: str, plugins: Iterable[str], pending_plugins: Iterable[str], now_s: float
     ) -> Place | None:
-        """Ends an attempt that plugins refused (AddUnschedulablePodIfNotPresent upstream).
-
-        The pod is parked unless something happened since it was popped that may help it. Where it
-        went is returned; None if it is not in flight (any more). Without any plugin it is an error.
-        """
-        pod = self._in_flight.get(uid)
+        """Ends an attempt that plugins refused (AddUnschedulablePodIfNotPresent upstream). The pod is
+        parked unless something happened since it was popped that may help it. Where it went is returned;
+        None if it is not in flight (any more). Without any plugin it is an error."""
+        pod = self.in_flight.get(uid)
         if pod is None:
             return None
         pod.unschedulable_plugins = frozenset(plugins)
@@ -293,13 +261,13 @@ class SchedulingQueue:
         count: nothing is wrong with the pod. But one that `is_refused` too often in a row has an error
         like any other: whatever makes owner and scorers disagree, no pod can keep them busy with it.
         """
-        pod = self._in_flight.get(uid)
+        pod = self.in_flight.get(uid)
         if pod is None:
             return None
         pod.refused_count += is_refused
         if pod.refused_count > REFUSALS_IN_A_ROW_MAX:
             return self._requeue_failed(pod, now_s, PROPOSAL_REJECTED)
-        self._in_flight.remove(pod)
+        self.in_flight.remove(pod)
         pod.attempts -= 1
         assert pod.initial_attempt_s is not None, f"pod {uid} was tried, so it was active"
         return self._admit(pod, self._active.push_head, PROPOSAL_REJECTED)
@@ -312,7 +280,7 @@ class SchedulingQueue:
         if pod is None:
             return
         if pod.place is Place.IN_FLIGHT:
-            self._in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
+            self.in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
         elif pod.place is Place.UNSCHEDULABLE and pod.gated_by in ("", DEFAULT_PREEMPTION):
             self._parked.remove(pod)
             pod.unschedulable_plugins = pod.pending_plugins = NO_PLUGINS
@@ -321,10 +289,10 @@ class SchedulingQueue:
 
     def done(self, uid: str) -> QueuedPod | None:
         """Ends an attempt that succeeded: the pod is bound and leaves. None if it is not in flight."""
-        pod = self._in_flight.get(uid)
+        pod = self.in_flight.get(uid)
         if pod is None:
             return None
-        self._in_flight.remove(pod)
+        self.in_flight.remove(pod)
         del self._pods[uid]
         if self.nominator.node_by_uid:
             self.nominator.clear(pod.uid)
@@ -334,10 +302,8 @@ class SchedulingQueue:
     # What wakes pods ------------------------------------------------------------------------------
 
     def activate(self, uids: Iterable[str], now_s: float) -> None:
-        """Makes pods active because a plugin asks for it, back-off or not.
-
-        A pod in flight is tried again when it comes back; pods that are not here are ignored.
-        """
+        """Makes pods active because a plugin asks for it, back-off or not. A pod in flight is tried
+        again when it comes back; pods that are not here are ignored."""
         for uid in uids:
             pod = self._pods.get(uid)
             if pod is None:
@@ -349,7 +315,7 @@ class SchedulingQueue:
                     self._backoff.remove(pod)
                     self._end_backoff(pod, FORCE_ACTIVATE.label)
                 case Place.IN_FLIGHT:
-                    self._in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
+                    self.in_flight.record_own(pod, Change(FORCE_ACTIVATE, None, pod.view))
                 case Place.ACTIVE | Place.GONE:
                     pass
 
@@ -363,23 +329,18 @@ class SchedulingQueue:
         priority_max: int | None = None,
         but: str = "",
     ) -> None:
-        """Wakes every parked pod that the event may help.
-
-        Attempts under way will ask about it when they fail. `priority_max` leaves out more important
-        pods: a nomination that ends helps only those that had to respect it. `but` leaves out one
-        pod (uid): the one that brought the event about.
-        """
-        if event not in self._wakeups.interested:
+        """Wakes every parked pod that the event may help. Attempts under way will ask about it when they
+        fail. `priority_max` leaves out more important pods: a nomination that ends helps only those that
+        had to respect it. `but` leaves out one pod (uid): the one that brought the event about."""
+        if event not in self.wakeups.interested:
             return
         change = Change(event, old, new)
-        for pod, strategy in (
-            self._wakeups.woken(change, self._parked) if self._parked.count else ()
-        ):
+        for pod, strategy in self.wakeups.woken(change, self._parked) if self._parked.count else ():
             if pod.uid == but or (priority_max is not None and pod.priority > priority_max):
                 continue
             self._parked.remove(pod)
             self._requeue(pod, strategy, now_s, event.label)
-        self._in_flight.record(change)
+        self.in_flight.record(change)
 
     def wake_after_nomination(
         self, view: PodView, now_s: float, node_name: str = "", priority: int | None = None
@@ -390,11 +351,9 @@ class SchedulingQueue:
         if node_name:
             record = msgspec.structs.replace(view.record, nominated_node_name=node_name)
             view = view._replace(record=record)
-        if priority is None:
-            priority = view.info.priority
-        self.move_all_to_active_or_backoff(
-            ASSIGNED_POD_DELETE, view, None, now_s, priority_max=priority
-        )
+        highest = view.info.priority if priority is None else priority
+        wake = self.move_all_to_active_or_backoff
+        wake(ASSIGNED_POD_DELETE, view, None, now_s, priority_max=highest)
 
     def let_in(self, uids: Iterable[str], gate: str, label: str, now_s: float) -> None:
         """Something happened (the event's `label`) after which the plugin `gate` is asked again about
@@ -406,11 +365,8 @@ class SchedulingQueue:
                 self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, label)
 
     def flush(self, now_s: float) -> None:
-        """Does what time alone brings about. Call at `next_wakeup_s`.
-
-        Pods whose back-off is over become active; every 30 s those that were parked for too long are
-        tried again.
-        """
+        """Does what time alone brings about. Call at `next_wakeup_s`. Pods whose back-off is over become
+        active; every 30 s those that were parked for too long are tried again."""
         for pod in self._backoff.pop_completed(now_s):
             self._end_backoff(pod, BACKOFF_COMPLETE)
         leftovers = self._parked.leftovers(now_s)
@@ -421,7 +377,7 @@ class SchedulingQueue:
             pod.was_flushed = True
             self._requeue(pod, Strategy.AFTER_BACKOFF, now_s, UNSCHEDULABLE_TIMEOUT.label)
         if leftovers:
-            self._in_flight.record(Change(UNSCHEDULABLE_TIMEOUT, None, None))
+            self.in_flight.record(Change(UNSCHEDULABLE_TIMEOUT, None, None))
 
     # Checks ---------------------------------------------------------------------------------------
 
@@ -437,11 +393,11 @@ class SchedulingQueue:
                 assert uid not in found, f"pod {uid} is in {found[uid]} and in {place}"
                 assert pod is self._pods.get(uid), f"pod {uid} in {place} is not the one known"
                 assert pod.place is place, f"pod {uid} is in {place} and says {pod.place}"
-                assert pod.is_gated <= (place is Place.UNSCHEDULABLE), f"gated pod {uid} in {place}"
+                assert not pod.gated_by or place is Place.UNSCHEDULABLE, f"gated {uid} in {place}"
                 found[uid] = place
         assert found.keys() == self._pods.keys(), "pods are known but in no place"
         self._parked.check_invariants()
-        self._in_flight.check_invariants()
+        self.in_flight.check_invariants()
 
     # Moves ----------------------------------------------------------------------------------------
 
@@ -449,23 +405,19 @@ class SchedulingQueue:
         """Gives a parked pod that was updated its next place, where the update may help it."""
         new = pod.view
         for event in pod_update_events(old, new):
-            strategy = self._wakeups.strategy(pod, Change(event, old, new))
+            strategy = self.wakeups.strategy(pod, Change(event, old, new))
             if strategy is not Strategy.SKIP:
                 self._requeue(pod, strategy, now_s, event.label)
                 if pod.place is not Place.UNSCHEDULABLE:
                     return
 
-    def _refile(
-        self,
-        pod: QueuedPod,
-        line: ActiveQueue | BackoffQueue,
-        record: PodRecord,
-        pod_class: PodClass,
-    ) -> None:
+    def _refile(self, pod: QueuedPod, record: PodRecord, pod_class: PodClass) -> None:
         """Takes an update over. Under another priority, which the API does not allow to happen, the pod
         has another place in the line; so it has in back-off once it is in a group, or in none."""
+        line: ActiveQueue | BackoffQueue = self._active
         is_moved = pod_class.priority != pod.priority
         if pod.place is Place.BACKOFF:
+            line = self._backoff
             is_moved |= bool(record.group) is not bool(pod.record.group)
         if is_moved:
             line.remove(pod)
@@ -484,8 +436,8 @@ class SchedulingQueue:
         self._count_failure(pod, now_s)
         # Events are of pods: what may help a group, none says (determineSchedulingHintForInFlightPod).
         is_member = bool(pod.record.group)
-        strategy = Strategy.AFTER_BACKOFF if is_member else self._in_flight.strategy(pod)
-        self._in_flight.remove(pod)
+        strategy = Strategy.AFTER_BACKOFF if is_member else self.in_flight.strategy(pod)
+        self.in_flight.remove(pod)
         return self._requeue(pod, strategy, now_s, label)
 
     def _begin_attempt(self, pod: QueuedPod, now_s: float) -> None:
@@ -493,7 +445,7 @@ class SchedulingQueue:
         pod.popped_s = now_s
         pod.unschedulable_plugins = NO_PLUGINS
         pod.pending_plugins = NO_PLUGINS
-        self._in_flight.start(pod)
+        self.in_flight.start(pod)
 
     def _count_failure(self, pod: QueuedPod, now_s: float) -> None:
         if pod.is_error:

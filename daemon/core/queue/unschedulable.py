@@ -19,6 +19,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
+from shared.grouped import Grouped
 
 LEFTOVERS_EVERY_S: Final = 30.0
 
@@ -29,14 +30,9 @@ class GroupKey(NamedTuple):
     pending_plugins: frozenset[str]
     class_id: int
 
-    @property
-    def rejected_by(self) -> frozenset[str]:
-        return self.unschedulable_plugins | self.pending_plugins
-
 
 Group = dict[str, QueuedPod]
-"""Parked pods, by uid, that differ only in their identity, in the order in which they were parked; never
-empty while it is indexed."""
+"""Parked pods by uid, alike but for identity, in the order of parking; never empty while indexed."""
 
 
 class UnschedulablePods:
@@ -44,16 +40,16 @@ class UnschedulablePods:
         self._start_s = self._next_look_s = start_s
         self._leftover_after_s = leftover_after_s
         self._groups: dict[GroupKey, Group] = {}
-        self._by_plugin: dict[str, dict[int, dict[GroupKey, Group]]] = {}
+        self._by_plugin: dict[str, Grouped[int, GroupKey, Group]] = {}
         """Plugin -> class -> groups: of many that wait, an event may concern few."""
         self.count = 0
-        self.gated_count = 0
-        self._oldest_s = math.inf
-        """No parked pod has an earlier timestamp; exact after a look for leftovers, else a lower bound,
-        and of no meaning when none is parked."""
 
     def __len__(self) -> int:
         return self.count
+
+    @property
+    def gated_count(self) -> int:
+        return sum(len(group) for key, group in self._groups.items() if key.gated_by)
 
     def __iter__(self) -> Iterator[QueuedPod]:
         for group in self._groups.values():
@@ -65,14 +61,12 @@ class UnschedulablePods:
         group = self._groups.get(key)
         if group is None:
             group = self._groups[key] = {}
-            for plugin in key.rejected_by:
-                by_class = self._by_plugin.setdefault(plugin, {})
-                by_class.setdefault(key.class_id, {})[key] = group
+            for plugin in pod.rejected_by:
+                by_class = self._by_plugin.setdefault(plugin, Grouped())
+                by_class.put(key.class_id, key, group)
         pod.place = Place.UNSCHEDULABLE
         group[pod.record.uid] = pod
-        self._oldest_s = min(self._oldest_s, pod.timestamp_s) if self.count else pod.timestamp_s
         self.count += 1
-        self.gated_count += pod.is_gated
 
     def remove(self, pod: QueuedPod) -> None:
         """Takes a pod out; the caller gives it its next place. Before its plugins are changed."""
@@ -81,10 +75,14 @@ class UnschedulablePods:
         group = self._groups[key]
         del group[pod.record.uid]
         if not group:
-            self._drop_group(key)
+            del self._groups[key]
+            for plugin in pod.rejected_by:
+                by_class = self._by_plugin[plugin]
+                by_class.drop(key.class_id, key)
+                if not by_class:
+                    del self._by_plugin[plugin]
         pod.place = Place.GONE
         self.count -= 1
-        self.gated_count -= pod.is_gated
 
     def groups_rejected_by(
         self, plugins: Iterable[str], classes_of: Callable[[str], Collection[int] | None]
@@ -106,62 +104,33 @@ class UnschedulablePods:
         """Pods that no event woke for too long; none before the next look is due."""
         if now_s < self._next_look_s:
             return []
-        self._next_look_s = self._look_after(now_s)
-        before_s = self._next_look_s - LEFTOVERS_EVERY_S - self._leftover_after_s
-        if not self.count or self._oldest_s >= before_s:
-            return []
-        found = []
-        oldest_s = math.inf
-        for pod in self:
-            if pod.timestamp_s < before_s:
-                found.append(pod)
-            if pod.timestamp_s >= before_s or pod.is_gated:
-                oldest_s = min(oldest_s, pod.timestamp_s)
-        self._oldest_s = oldest_s
-        return found
+        looks = math.floor((now_s - self._start_s) / LEFTOVERS_EVERY_S)
+        look_s = self._start_s + looks * LEFTOVERS_EVERY_S
+        self._next_look_s = look_s + LEFTOVERS_EVERY_S
+        return [pod for pod in self if pod.timestamp_s < look_s - self._leftover_after_s]
 
     def next_leftovers_s(self) -> float:
         """When there may be leftovers; infinity for never."""
-        if not self.count:
-            return math.inf
-        return max(self._next_look_s, self._look_after(self._oldest_s + self._leftover_after_s))
-
-    def _look_after(self, time_s: float) -> float:
-        looks = math.floor((time_s - self._start_s) / LEFTOVERS_EVERY_S) + 1
-        return self._start_s + max(looks, 0) * LEFTOVERS_EVERY_S
+        return self._next_look_s if self.count else math.inf
 
     def check_invariants(self) -> None:
         """Raises AssertionError if the indexes contradict one another."""
-        count = gated_count = 0
+        count = 0
         for key, group in self._groups.items():
             assert group, f"group {key} is empty"
             count += len(group)
-            gated_count += len(group) if key.gated_by else 0
             for uid, pod in group.items():
                 assert pod.record.uid == uid, f"pod {uid} is filed under another's uid"
                 assert _key_of(pod) == key, f"pod {uid} changed while it was parked"
-                assert pod.timestamp_s >= self._oldest_s, f"pod {uid} is older than the oldest"
-            for plugin in key.rejected_by:
-                of_class = self._by_plugin[plugin][key.class_id]
-                assert of_class[key] is group, f"{plugin} cannot find its group"
+                for plugin in pod.rejected_by:
+                    of_class = self._by_plugin[plugin][key.class_id]
+                    assert of_class[key] is group, f"{plugin} cannot find its group"
         assert self.count == count, "parked pods counted"
-        assert self.gated_count == gated_count, "gated pods counted"
         for plugin, by_class in self._by_plugin.items():
             assert by_class, f"empty index for {plugin}"
             for groups in by_class.values():
                 assert groups, f"{plugin} knows a class without groups"
                 assert groups.keys() <= self._groups.keys(), f"{plugin} knows a group that is gone"
-
-    def _drop_group(self, key: GroupKey) -> None:
-        del self._groups[key]
-        for plugin in key.rejected_by:
-            by_class = self._by_plugin[plugin]
-            groups = by_class[key.class_id]
-            del groups[key]
-            if not groups:
-                del by_class[key.class_id]
-            if not by_class:
-                del self._by_plugin[plugin]
 
 
 def _key_of(pod: QueuedPod) -> GroupKey:

@@ -11,7 +11,8 @@ pkg/scheduler/scheduler.go buildQueueingHintMap, v1.36.
 import enum
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
-from typing import Final, NamedTuple
+from itertools import chain
+from typing import Final
 
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
@@ -43,9 +44,8 @@ _HINT_LABELS: Final = {False: "QueueSkip", True: "Queue", None: "Error"}
 pkg/scheduler/backend/queue/scheduling_queue.go, v1.36.2)."""
 
 
-class _Interest(NamedTuple):
-    plugin: str
-    hint: QueueingHintFn | None
+_Interest = tuple[str, QueueingHintFn | None]
+"""A plugin, and what it is asked."""
 
 
 class Wakeups:
@@ -90,13 +90,14 @@ class Wakeups:
         woken: list[tuple[QueuedPod, Strategy]] = []
         interested = self.interested.get(change.event, ())
         groups = parked.groups_rejected_by(interested, partial(self._concerned, change))
-        for key, group in groups.items():
-            if len(group) > 1 and self.reads_identity(key.rejected_by, change.event):
+        for group in groups.values():
+            first = next(iter(group.values()))
+            if len(group) > 1 and self.reads_identity(first.rejected_by, change.event):
                 each = ((pod, self.strategy(pod, change)) for pod in group.values())
                 woken.extend(one for one in each if one[1] is not Strategy.SKIP)
                 continue
             # The hints say the same of each pod of the group.
-            strategy = self.strategy(next(iter(group.values())), change)
+            strategy = self.strategy(first, change)
             if strategy is not Strategy.SKIP:
                 woken.extend((pod, strategy) for pod in group.values())
         return woken
@@ -107,22 +108,17 @@ class Wakeups:
         return None if classes is None else classes(change, self._cluster)
 
     def strategy(self, pod: QueuedPod, change: Change) -> Strategy:
-        """What to do with a rejected pod now that this happened.
-
-        A plugin that said Pending only waited for the event: the pod has done nothing wrong and skips
-        the back-off.
-        """
+        """What to do with a rejected pod now that this happened. A plugin that said Pending only waited
+        for the event: the pod has done nothing wrong and skips the back-off."""
         if pod.is_error or change.event.is_wildcard:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
         of_profile = self._by_profile.get(pod.info.spec.scheduler_name, {})
         for interest in of_profile.get(change.event, ()):
-            is_pending = interest.plugin in pod.pending_plugins
-            if not is_pending and (
-                best is not Strategy.SKIP or interest.plugin not in pod.unschedulable_plugins
-            ):
-                continue
-            if not self._ask(interest, pod, change):
+            plugin, _ = interest
+            is_pending = plugin in pod.pending_plugins
+            may_help = best is Strategy.SKIP and plugin in pod.unschedulable_plugins
+            if not (is_pending or may_help) or not self._ask(interest, pod, change):
                 continue
             if is_pending:
                 return Strategy.IMMEDIATELY
@@ -132,20 +128,21 @@ class Wakeups:
         return best
 
     def _ask(self, interest: _Interest, pod: QueuedPod, change: Change) -> bool:
+        plugin, hint = interest
         self._asked_count += 1
         is_sample = not self._asked_count % HINTS_A_SAMPLE
         begun_s = self._stopwatch() if is_sample else 0.0
         said: bool | None = True
-        if interest.hint is not None:
+        if hint is not None:
             try:
-                said = interest.hint(pod.view, change, self._cluster)
+                said = hint(pod.view, change, self._cluster)
             except Exception as error:  # Of a pod or an object; nothing was changed.
                 if isinstance(error, OURS):
                     raise
                 self.hint_error_count += 1
                 said = None
         if is_sample:
-            told = (interest.plugin, change.event.label, _HINT_LABELS[said])
+            told = (plugin, change.event.label, _HINT_LABELS[said])
             self._on_hint(told, self._stopwatch() - begun_s, HINTS_A_SAMPLE)
         return said is None or said
 
@@ -156,7 +153,7 @@ class Wakeups:
         lines: tuple[ClusterEventWithHint, ...],
     ) -> None:
         for line in with_implied_taint(lines):
-            interest = _Interest(plugin, line.hint)
+            interest = plugin, line.hint
             for action in line.actions:
                 for event in covered(line.resource, action):
                     of_profile[event] = (*of_profile.get(event, ()), interest)
@@ -171,14 +168,11 @@ class Wakeups:
 
 
 def with_implied_taint(lines: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:
-    """The lines, with UpdateNodeTaint where a plugin registers Node Add without it.
-
-    A new node often comes tainted; the plugin may then never be asked about it until the taint goes,
-    and that must wake the pod as the node's arrival would have (pkg/scheduler/scheduler.go, v1.36).
-    """
-    actions = {
-        action for line in lines if line.resource is Resource.NODE for action in line.actions
-    }
+    """The lines, with UpdateNodeTaint where a plugin registers Node Add without it. A new node often
+    comes tainted; the plugin may then never be asked about it until the taint goes, and that must wake
+    the pod as the node's arrival would have (pkg/scheduler/scheduler.go, v1.36)."""
+    of_nodes = (line.actions for line in lines if line.resource is Resource.NODE)
+    actions = set(chain.from_iterable(of_nodes))
     if Action.ADD not in actions or actions & _TAINT_UPDATES:
         return lines
     return (*lines, ClusterEventWithHint(Resource.NODE, (Action.UPDATE_NODE_TAINT,)))

@@ -14,8 +14,8 @@ from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 
 
-def queued(name: str, *, popped_s: float, attempts: int = 1) -> QueuedPod:
-    record = make_pod(name)
+def queued(name: str, *, popped_s: float, attempts: int = 1, profile: str = "default") -> QueuedPod:
+    record = make_pod(name, spec={"schedulerName": profile})
     pod_class = PodClasses(NodeTable()).acquire(record)
     return QueuedPod(
         record=record, pod_class=pod_class, priority=0, timestamp_s=0.0, arrival=1, added_s=1.0,
@@ -30,9 +30,9 @@ def by_name(counters: Counters) -> dict[tuple[str, ...], HistogramState]:
 def test_each_attempt_is_observed_once_with_its_own_duration() -> None:
     counters = Counters()
     for popped_s in (2.0, 2.0, 3.0):
-        counters.bound(queued("p", popped_s=popped_s), "default", 4.0)
-    counters.refused(queued("q", popped_s=3.5), "default", 4.0, is_error=False)
-    counters.refused(queued("r", popped_s=3.5), "other", 4.0, is_error=True)
+        counters.bound(queued("p", popped_s=popped_s), 4.0)
+    counters.refused(queued("q", popped_s=3.5), 4.0, is_error=False)
+    counters.refused(queued("r", popped_s=3.5, profile="other"), 4.0, is_error=True)
     counters.flush()
     counters.flush()
     found = by_name(counters)
@@ -50,7 +50,7 @@ def test_what_a_binder_held_back_is_no_part_of_what_an_attempt_took(
     ago_s: float, took_s: float
 ) -> None:
     counters = Counters()
-    counters.bound(queued("p", popped_s=2.0), "default", 4.0 - ago_s)
+    counters.bound(queued("p", popped_s=2.0), 4.0 - ago_s)
     found = by_name(counters)
     assert found["attempt_s", "scheduled", "default"].sum == pytest.approx(took_s)
     assert found["sli_s", "1"].sum == pytest.approx(max(0.0, 3.0 - ago_s))
@@ -59,7 +59,7 @@ def test_what_a_binder_held_back_is_no_part_of_what_an_attempt_took(
 def test_very_many_attempts_are_one_label() -> None:
     counters = Counters()
     for attempts in (ATTEMPTS_LABELLED_MAX - 1, ATTEMPTS_LABELLED_MAX, 99):
-        counters.bound(queued("p", popped_s=2.0, attempts=attempts), "default", 3.0)
+        counters.bound(queued("p", popped_s=2.0, attempts=attempts), 3.0)
     found = by_name(counters)
     assert sum(found["sli_s", "14"].counts) == 1
     assert sum(found["sli_s", "15+"].counts) == 2

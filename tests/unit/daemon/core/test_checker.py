@@ -27,7 +27,7 @@ def test_rows_asked_about_one_by_one_are_answered_as_rows_asked_about_together()
     ]
     cache = cluster_of(nodes)
     pod_class = cache.classes.acquire(make_pod("p", cpu="1", spec=SSD))
-    key = (pod_class.class_id, pod_class.info, PROFILE)
+    key = (pod_class.class_id, pod_class.info)
 
     def wanted(rows: Rows) -> list[bool]:
         return [bool(row % 3 and row % 5) for row in rows.tolist()]
@@ -67,7 +67,7 @@ def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_befo
             spec={"nodeSelector": {"zone": zones[family % 3]}},
         )
         pod_class = cache.classes.acquire(record)
-        passes = checker.passing(next(class_ids), pod_class.info, PROFILE, everything)
+        passes = checker.passing(next(class_ids), pod_class.info, everything)
         room = {i: 1 + i % 4 - (i in occupied) for i in range(len(nodes))}
         wanted = [room[i] >= cpu and i % 3 == family % 3 for i in range(len(nodes))]
         assert passes.tolist() == wanted
@@ -108,7 +108,7 @@ def test_pods_that_have_no_like_find_the_same_room_on_few_rows_as_on_many() -> N
             spec = {"containers": [{"name": "c", "resources": {"requests": requests}}]}
             pod_class = cache.classes.acquire(make_pod("p", spec=spec))
             for rows in (everything, everything[:1], everything[5:8], everything[-1:]):
-                passes = checker.passing(pod_class.class_id, pod_class.info, PROFILE, rows)
+                passes = checker.passing(pod_class.class_id, pod_class.info, rows)
                 assert passes.tolist() == [free(row, cpu, gpus) for row in rows.tolist()]
 
 

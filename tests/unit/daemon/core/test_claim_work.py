@@ -321,7 +321,7 @@ def test_pods_that_name_one_claim_are_known_by_it_wherever_they_are() -> None:
     cluster = Cluster(one_gpu())
     cluster.show(make_claim("c"))
     first, second = claim_pod("p", "c"), claim_pod("q", "missing", "c")
-    named = cluster.state.facts.shared_claim_of
+    named = cluster.state.shared_claim_of
     assert named(first.uid) == ""
     assert cluster.order_of(first) is not None
     cluster.add_pod(second)

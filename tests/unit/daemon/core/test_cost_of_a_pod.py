@@ -8,7 +8,7 @@ from collections.abc import Callable
 from types import FrameType
 from typing import Final
 
-from daemon.core.settings import Settings
+from daemon.core.holdings import Settings
 from daemon.core.state import SchedulerState
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.plugin_times import IN_OWNER, SAMPLED
@@ -95,9 +95,7 @@ def test_a_pod_of_a_gang_is_asked_about_when_it_comes_and_when_the_gang_is_whole
                 pipeline.tell(PodChanged(other))
 
         counts = calls_by_place(come)
-        return sum(
-            calls for place, calls in counts.items() if place.endswith(":ClusterFacts._gate_of")
-        )
+        return sum(calls for place, calls in counts.items() if place.endswith(":Holdings._gate_of"))
 
     assert asked(20) - asked(10) == 2 * 10
 

@@ -40,12 +40,10 @@ def test_the_owner_waits_for_them_until_they_are_listed_or_known_not_to_be() -> 
     tell(state, [AdapterHello()], epoch=0)
     for kind in watched_kinds(RuntimeOptions()):
         tell(state, list_of(kind.plural))
-    assert status_of(state.facts, state.outgoing).awaited_kinds == [FOOS]
+    assert status_of(state).awaited_kinds == [FOOS]
     assert not state.is_synced
     tell(state, [KindUnavailable(FOOS, "404 NotFound: no such page")])
     assert state.is_synced
-    assert status_of(state.facts, state.outgoing).unavailable_kinds == {
-        FOOS: "404 NotFound: no such page"
-    }
+    assert status_of(state).unavailable_kinds == {FOOS: "404 NotFound: no such page"}
     tell(state, list_of(FOOS))
-    assert status_of(state.facts, state.outgoing).unavailable_kinds == {}
+    assert status_of(state).unavailable_kinds == {}

@@ -159,11 +159,11 @@ def test_a_worker_is_told_of_what_it_foresaw_when_a_quarter_is_left_and_when_it_
     None
 ):
     pipeline = calm(count=8)
-    before = pipeline.state.outgoing.snapshots.sequence
+    before = pipeline.state.snapshots.sequence
     told = []
     for i in range(8):
         place(pipeline, f"p{i}", is_ahead=False)
-        told.append(pipeline.state.outgoing.snapshots.sequence - before)
+        told.append(pipeline.state.snapshots.sequence - before)
     assert told == [0, 0, 0, 0, 0, 1, 1, 2]
     assert used(pipeline) == 8
     pipeline.check()

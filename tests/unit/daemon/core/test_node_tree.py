@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from daemon.core.node_tree import NodeTree
+from daemon.core.node_columns import NodeTree
 from shared.columns.table import NodeTable
 
 CHANGES = st.lists(

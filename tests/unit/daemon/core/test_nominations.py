@@ -275,7 +275,7 @@ def test_the_gate_opens_once_the_last_victim_is_going() -> None:
         held.record, node_name="n0", deleted="2026-01-01T00:00:00Z", is_preempted=True
     )
     pipeline.tell(PodChanged(going))
-    assert not pipeline.state.facts.evictions.holds_back(high), "before the binder has said so"
+    assert not pipeline.state.evictions.holds_back(high), "before the binder has said so"
     pipeline.tell(PodDeleted(going))
     pipeline.advance(20.0)
     settle(pipeline)

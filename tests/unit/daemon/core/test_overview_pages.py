@@ -150,7 +150,7 @@ def test_a_gang_is_told_with_what_waits_and_what_is_placed() -> None:
     gangs.add_group("team", 3)
     for name in ("a", "b", "c"):
         gangs.add_pod(member(name, "team"))
-    (found,) = overview_pages.pending_groups(gangs.state.facts, gangs.state.outgoing, 0, 1.0).gangs
+    (found,) = overview_pages.pending_groups(gangs.state, 0, 1.0).gangs
     told = (found.group, found.pending_count, found.placed_count, found.wanted_count)
     assert told == ("default/team", 3, 0, 3)
 

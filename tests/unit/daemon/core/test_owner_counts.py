@@ -6,21 +6,16 @@ from collections.abc import Iterable
 import pytest
 
 from daemon.core.counters import Counters
-from daemon.core.owner_counts import QUEUE_GAUGES, Count, Metric
-from shared.messages.admin import QueueLengths
+from daemon.core.owner_counts import Count, Metric
 
 
 def every() -> Iterable[Metric]:
-    return [*(count.metric for count in Count), *QUEUE_GAUGES.values()]
+    return [count.metric for count in Count]
 
 
 def test_a_counter_that_is_not_declared_cannot_be_counted() -> None:
     with pytest.raises(KeyError):
         Counters()["bonud"] += 1  # type: ignore[index] # Which mypy would have said.
-
-
-def test_every_length_of_the_queue_is_declared() -> None:
-    assert set(QUEUE_GAUGES) == set(QueueLengths.__struct_fields__)
 
 
 def test_names_follow_prometheus_and_every_metric_has_a_sentence() -> None:

@@ -97,11 +97,11 @@ def test_who_says_what_no_scorer_says_is_sent_away(message: FromScorer, is_far: 
     assert answers_to(pipeline, ScorerHello(index, "w", ""), FAR, key)
     pipeline.add_pod(make_pod("p"))
     before = pipeline.state.cache.generation
-    assert pipeline.state.scorers.attempt_count() == 1
+    assert sum(len(each.attempts) for each in pipeline.state.scorers) == 1
     (answer,) = answers_to(pipeline, message, FAR, key)
     assert isinstance(answer, ScorerRefused if is_far else GreetAgain)
     assert pipeline.state.scorers.get(FAR) is None
-    assert pipeline.state.scorers.attempt_count() == 0
+    assert sum(len(each.attempts) for each in pipeline.state.scorers) == 0
     assert pipeline.state.cache.generation == before
     assert pipeline.state.counters[Count.WORKERS_REFUSED] == 1
     if is_far:
@@ -125,7 +125,7 @@ def test_a_row_that_is_none_places_nothing(row: int) -> None:
     )
     answers_to(pipeline, placed, FAR, KEY)
     assert not pipeline.state.cache.assumed_pods()
-    forecast = Forecast(EPOCH, pipeline.state.outgoing.snapshots.sequence, 1, 1, [row], 0.1)
+    forecast = Forecast(EPOCH, pipeline.state.snapshots.sequence, 1, 1, [row], 0.1)
     answers_to(pipeline, forecast, FAR, KEY)
     answers_to(pipeline, AskForPods(EPOCH, 1, 1, [row]), FAR, KEY)
     pipeline.check()

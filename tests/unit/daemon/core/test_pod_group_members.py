@@ -29,7 +29,7 @@ class Members(Gangs):
     """Pods of groups of which nobody has made the object: they wait until it is there."""
 
     def all_pods(self, key: str = KEY) -> set[str]:
-        return {self._name(uid) for uid in self.state.facts.groups.uids(key)}
+        return {self._name(uid) for uid in self.state.groups.uids(key)}
 
     def scheduled(self, key: str = KEY) -> set[str]:
         return {self._name(uid) for uid in self.state.cache.grouped.get(key, {})}
@@ -41,12 +41,12 @@ class Members(Gangs):
     def counts(self, key: str = KEY) -> Counts:
         scheduled, assumed = self.scheduled(key), self.assumed(key)
         assert scheduled <= self.all_pods(key)
-        assert self.state.facts.groups.scheduled_count(key) == len(scheduled)
+        assert self.state.groups.scheduled_count(key) == len(scheduled)
         unscheduled = self.all_pods(key) - scheduled
         return Counts(len(unscheduled), len(assumed), len(scheduled - assumed))
 
     def group_count(self) -> int:
-        return len({*self.state.facts.groups._pods, *self.state.cache.grouped})
+        return len({*self.state.groups._pods, *self.state.cache.grouped})
 
     def on_the_copy(self, key: str = KEY) -> int:
         """Pods of the group that a worker knows on nodes, once it has read everything."""

@@ -11,7 +11,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from daemon.core.dispatch import Attempt, Scorer
+from daemon.core.cached_nodes import CachedPod
+from daemon.core.dispatch import Attempt
 from daemon.core.events import Event
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings, Unit
@@ -389,12 +390,12 @@ def test_a_pod_that_is_refused_its_room_beside_others_of_its_group_waits(
     berth = Lingering()
     berth.add_group("pg1", 2)
     berth.add(*(member(f"low{i}", "", uid=f"low{i}", node_name="node") for i in range(4)))
-    commit = berth.state.preemptions.commit
+    confirmed = berth.state.preemptions._confirmed
 
-    def but_for_one(scorer: Scorer, attempt: Attempt, *how: Any, **more: Any) -> int | None:
-        return None if attempt.pod.record.name == "p1" else commit(scorer, attempt, *how, **more)
+    def but_for_one(attempt: Attempt, *how: Any) -> list[CachedPod] | None:
+        return None if attempt.pod.record.name == "p1" else confirmed(attempt, *how)
 
-    monkeypatch.setattr(berth.state.preemptions, "commit", but_for_one)
+    monkeypatch.setattr(berth.state.preemptions, "_confirmed", but_for_one)
     berth.tell(*(PodChanged(pod) for pod in gang("p1", "p2", priority=100)))
     berth.settle()
     counters = berth.state.counters
@@ -438,7 +439,7 @@ def test_a_group_that_is_gone_leaves_nothing_behind() -> None:
         berth.delete_pod(pod)
     berth.tell(ObjectDeleted("podgroups", "default/pg1"))
     berth.settle()
-    assert not berth.state.facts.groups.is_used
+    assert not berth.state.groups.is_used
     assert len(berth.state.queue) == 0
 
 
@@ -613,7 +614,7 @@ def test_members_are_tried_in_the_same_order_each_time() -> None:
     waiting = sorted(berth.state.queue, key=lambda pod: pod.record.name, reverse=True)
     assert len({pod.initial_attempt_s for pod in waiting}) == 1
     unit = Unit(waiting, "default/pg1")
-    berth.state.facts.groups.begin(unit)
+    berth.state.groups.begin(unit)
     assert [pod.record.name for pod in unit.pods] == ["p1", "p2", "p3"]
 
 

@@ -367,7 +367,7 @@ def test_is_pod_group_running_preemption(state: str, is_running: bool) -> None:
             berth.tell(PodDeleted(last))
         elif state == "going":
             berth.tell(PodChanged(going))
-    evictions = berth.state.facts.evictions
+    evictions = berth.state.evictions
     assert [evictions.holds_back(pod) for pod in pods] == [is_running] * 2
 
 

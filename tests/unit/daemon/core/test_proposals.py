@@ -151,7 +151,7 @@ def test_pods_with_a_device_each_are_checked_together_and_given_devices_one_by_o
     passing = Checker.passing
 
     def note(self: Checker, *parts: Any) -> Any:
-        asked.append(len(parts[3]))
+        asked.append(len(parts[2]))
         return passing(self, *parts)
 
     monkeypatch.setattr(Checker, "passing", note)

@@ -13,13 +13,13 @@ def test_nothing_is_given_out_before_the_lease_is_taken_and_then_at_once() -> No
     pods = [make_pod(f"p{i}") for i in range(3)]
     pipeline.sync([make_node("n0")], pods)
     pipeline.run_until_quiet()
-    status = status_of(pipeline.state.facts, pipeline.state.outgoing)
+    status = status_of(pipeline.state)
     assert status.is_standby
     assert (status.queue.active, status.scorers_ready) == (3, 1), "warm"
     assert pipeline.bound == {}
     pipeline.handle(LeaseTaken(1))
     pipeline.run_until_quiet()
-    assert not status_of(pipeline.state.facts, pipeline.state.outgoing).is_standby
+    assert not status_of(pipeline.state).is_standby
     assert len(pipeline.bound) == 3
 
 
@@ -29,13 +29,13 @@ def test_what_the_leader_binds_is_a_fact_and_counted_on_its_node() -> None:
     for name, node in (("a", "n1"), ("b", "n1")):
         pipeline.add_pod(make_pod(name, node_name=node))
     pipeline.run_until_quiet()
-    status = status_of(pipeline.state.facts, pipeline.state.outgoing)
+    status = status_of(pipeline.state)
     assert status.queue.active == 0
     assert status.pod_count == 2
     assert status.counters["foreign_binds"] == 2
     assert status.foreign_pods_by_node == {"n1": 2}
     pipeline.remove_node("n1")
-    assert status_of(pipeline.state.facts, pipeline.state.outgoing).foreign_pods_by_node == {}
+    assert status_of(pipeline.state).foreign_pods_by_node == {}
 
 
 def test_the_cache_is_told_by_uid_and_who_is_assumed() -> None:
@@ -44,7 +44,7 @@ def test_the_cache_is_told_by_uid_and_who_is_assumed() -> None:
     pipeline.sync([make_node("n0")], [bound, make_pod("b"), make_pod("c", cpu="1000")])
     while not pipeline.state.cache.assumed_pods():
         assert pipeline.step_owner() or pipeline.step_scorer(0)
-    answer = cache_answer(pipeline.state.facts)
+    answer = cache_answer(pipeline.state)
     (node,) = answer.nodes
     assert not node.is_ghost
     assert {(pod.key, pod.is_assumed) for pod in node.pods} == {
@@ -64,7 +64,7 @@ def test_metrics_tell_who_rejected_what_waits() -> None:
     pipeline = Pipeline()
     pipeline.sync([make_node("n0")], [make_pod("a", cpu="1000"), make_pod("b")])
     pipeline.run_until_quiet()
-    answer = metrics_answer(pipeline.state.facts, pipeline.state.outgoing)
+    answer = metrics_answer(pipeline.state)
     assert rejected(answer) == [(["NodeResourcesFit", "default-scheduler"], 1)]
     incoming = {tuple(one.labels): one.count for one in answer.measured.counts}
     assert incoming["active", "UnschedulablePodAdd"] == 2
@@ -76,7 +76,7 @@ def test_a_plugin_that_said_pending_counts_among_those_that_rejected() -> None:
     bench = Bench()
     bench.park("a", ["NodeResourcesFit"], pending=["DynamicResources"])
     state = Pipeline().state
-    state.facts.queue = bench.queue
-    answer = metrics_answer(state.facts, state.outgoing)
+    state.queue = bench.queue
+    answer = metrics_answer(state)
     told = [(labels[0], count) for labels, count in rejected(answer)]
     assert told == [("DynamicResources", 1), ("NodeResourcesFit", 1)]

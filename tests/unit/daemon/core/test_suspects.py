@@ -78,7 +78,7 @@ def test_the_one_that_nobody_survives_is_found_and_parked(worker_count: int) -> 
     assert deadly.deaths == 2
     assert deadly.pipeline.bound.keys() == {pod.uid for pod in others}
     assert deadly.is_parked(guilty[0])
-    assert not deadly.pipeline.state.facts.suspects.is_careful
+    assert not deadly.pipeline.state.suspects.is_careful
     (told,) = deadly.pipeline.verdicts
     assert (told.name, told.reason) == ("bad0", "SchedulerError")
     assert "again and again" in told.message
@@ -129,7 +129,7 @@ def test_it_is_tried_again_when_it_changes() -> None:
     deadly.run()
     assert deadly.pipeline.bound.keys() == {pod.uid}
     assert deadly.deaths == 2
-    assert not deadly.pipeline.state.facts.suspects.parked
+    assert not deadly.pipeline.state.suspects.parked
     deadly.pipeline.check()
 
 
@@ -139,7 +139,7 @@ def test_nothing_is_remembered_of_pods_that_are_gone() -> None:
     deadly.pipeline.sync([make_node("n0", cpu="64")], [pod])
     deadly.run()
     deadly.pipeline.tell(PodDeleted(pod))
-    assert not deadly.pipeline.state.facts.suspects.parked
+    assert not deadly.pipeline.state.suspects.parked
 
 
 def test_a_scorer_that_dies_of_itself_costs_nobody_anything() -> None:
@@ -152,7 +152,7 @@ def test_a_scorer_that_dies_of_itself_costs_nobody_anything() -> None:
     pipeline.start_scorer(0)
     deadly.run()
     assert len(pipeline.bound) == 30
-    assert not pipeline.state.facts.suspects.is_careful
+    assert not pipeline.state.suspects.is_careful
     assert pipeline.state.counters[Count.PODS_PARKED] == 0
 
 
@@ -165,6 +165,6 @@ def test_suspicion_ends_where_nobody_asks_for_the_pod() -> None:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
     pipeline.lose_scorer(0)
     pipeline.step_owner()
-    assert pipeline.state.facts.suspects.is_careful
+    assert pipeline.state.suspects.is_careful
     pipeline.advance(SUSPICION_S + 1)
-    assert not pipeline.state.facts.suspects.is_careful
+    assert not pipeline.state.suspects.is_careful

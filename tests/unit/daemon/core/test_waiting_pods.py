@@ -147,14 +147,14 @@ def test_the_shortest_time_counts_and_the_pod_is_unschedulable_by_that_plugin() 
 
 def test_nobody_waits_longer_than_a_quarter_of_an_hour() -> None:
     world = Waited(Asks("A", timeout_s=1e9))
-    assert world.state.facts.waiting.next_wakeup_s() == 1000.0 + PERMIT_TIMEOUT_MAX_S
+    assert world.state.waiting.next_wakeup_s() == 1000.0 + PERMIT_TIMEOUT_MAX_S
 
 
 @pytest.mark.parametrize("code", [Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE])
 def test_one_refusal_ends_it_whoever_else_would_wait(code: Code) -> None:
     world = Waited(Asks("A"), Asks("B", Status(code, ("no",))))
     assert not world.is_assumed
-    assert len(world.state.facts.waiting) == 0
+    assert len(world.state.waiting) == 0
     assert world.messages() == ["0/1 nodes are available: 1 no."]
 
 
@@ -191,7 +191,7 @@ def test_a_waiting_pod_that_is_deleted_or_bound_elsewhere_is_forgotten() -> None
             world.delete_pod(world.pod)
         else:
             world.add_pod(make_pod("p", cpu="3", node_name="n1"))
-        assert len(world.state.facts.waiting) == 0
+        assert len(world.state.waiting) == 0
         assert world.place is None
         world.settle()
         assert world.bound == {}
@@ -200,7 +200,7 @@ def test_a_waiting_pod_that_is_deleted_or_bound_elsewhere_is_forgotten() -> None
 def test_a_re_list_without_the_pod_ends_its_waiting() -> None:
     world = Waited(Asks("A"))
     world.sync([make_node("n1", cpu="4")], [])
-    assert len(world.state.facts.waiting) == 0
+    assert len(world.state.waiting) == 0
     world.settle()
 
 

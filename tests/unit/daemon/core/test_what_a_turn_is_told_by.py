@@ -6,8 +6,8 @@ from collections.abc import Callable
 
 from daemon.core.administration import status_of
 from daemon.core.counters import Counters
+from daemon.core.holdings import Settings
 from daemon.core.owner_counts import Count
-from daemon.core.settings import Settings
 from daemon.core.state import SchedulerState
 from daemon.endpoints.metrics_text import metrics_text
 from shared.feature_gates import DEFAULT_GATES
@@ -150,6 +150,6 @@ def test_bindings_under_way_are_what_goroutines_are() -> None:
     pipeline.add_pod(make_pod("p"))
     while not pipeline.orders:
         assert pipeline.step_owner() or pipeline.step_scorer(0)
-    status = status_of(pipeline.state.facts, pipeline.state.outgoing)
+    status = status_of(pipeline.state)
     text = metrics_text(metrics_answer(Counters(), status), [], None, now_s=0.0)
     assert 'scheduler_goroutines{operation="binding"} 1\n' in text

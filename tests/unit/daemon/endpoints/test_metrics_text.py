@@ -69,7 +69,9 @@ def test_every_kind_of_metric_is_told() -> None:
     assert told[f'{attempts}{{result="unschedulable",profile="p"}}'] == 1
     assert told['berth_binds_total{result="bound"}'] == 4
     assert told["scheduler_preemption_attempts_total"] == 2
-    assert told['scheduler_pending_pods{queue="gated"}'] == 3
+    waiting = {"active": 5, "backoff": 1, "unschedulable": 2, "gated": 3}
+    assert {part: told[f'scheduler_pending_pods{{queue="{part}"}}'] for part in waiting} == waiting
+    assert told["berth_pods_in_flight"] == 4
     assert told['scheduler_cache_size{type="assumed_pods"}'] == 1
     incoming = 'scheduler_queue_incoming_pods_total{queue="active",event="UnschedulablePodAdd"}'
     assert told[incoming] == 6

@@ -6,7 +6,7 @@ from typing import Any
 from daemon.core.cache import Cache
 from daemon.core.queue.pod_line import QueueKey
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.core.queue.scheduling_queue import PreEnqueue, QueueSettings, SchedulingQueue
+from daemon.core.queue.scheduling_queue import PreEnqueue, SchedulingQueue
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView, Registrations
@@ -37,9 +37,9 @@ class Bench:
         self,
         *,
         registrations: Registrations | None = None,
-        settings: QueueSettings | None = None,
         pre_enqueue: PreEnqueue = scheduling_gates,
         queue_key: QueueKey = by_priority,
+        **settings: Any,
     ) -> None:
         cache = Cache(DEFAULT_GATES)
         self.classes = cache.classes
@@ -50,9 +50,9 @@ class Bench:
             self.wakeups,
             start_s=0.0,
             release=self.classes.release,
-            settings=settings or QueueSettings(),
             pre_enqueue=pre_enqueue,
             queue_key=queue_key,
+            **settings,
         )
 
     def add(self, name: str, now_s: float = 0.0, **pod: Any) -> QueuedPod:
@@ -96,7 +96,7 @@ class Bench:
     def places(self) -> dict[str, str]:
         """Name -> place; "gated" for those that a PreEnqueue plugin holds."""
         self.queue.check_invariants()
-        return {pod.record.name: "gated" if pod.is_gated else pod.place.value for pod in self.queue}
+        return {pod.record.name: "gated" if pod.gated_by else pod.place.value for pod in self.queue}
 
 
 def labels_of(labels: Mapping[str, str]) -> dict[str, Any]:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from daemon.core.queue.backoff_queue import BackoffQueue
+from daemon.core.queue.pod_line import BackoffQueue
 from tests.unit.daemon.core.queue.builders import by_priority
 
 

@@ -164,7 +164,7 @@ def test_one_queue_orders_and_wakes_pods_of_several_profiles_each_by_its_own_plu
         return {"spec": {"schedulerName": profile, **pod}}
 
     bench = Bench()
-    bench.wakeups = bench.queue._wakeups = Wakeups(
+    bench.wakeups = bench.queue.wakeups = Wakeups(
         {
             "by-node": registrations_of([Says((Resource.NODE, Action.ADD))]),
             "by-pod": registrations_of([Says((Resource.ASSIGNED_POD, Action.DELETE))]),

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX, QueueSettings
+from daemon.core.queue.scheduling_queue import REFUSALS_IN_A_ROW_MAX
 from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
     ASSIGNED_POD_DELETE,
@@ -174,7 +174,7 @@ def test_pods_whose_back_off_ends_in_the_same_second_are_taken_by_priority() -> 
 
 
 def test_without_its_gate_no_pod_is_taken_early_and_ends_are_not_cut() -> None:
-    bench = Bench(settings=QueueSettings(pops_from_backoff=False))
+    bench = Bench(pops_early=False)
     bench.park("p", [NODE_NAME], 0.5)
     wake(bench, 0.6)
     assert (bench.queue.poppable_count, bench.pop(0.7)) == (0, [])
@@ -189,7 +189,7 @@ def test_without_its_gate_no_pod_is_taken_early_and_ends_are_not_cut() -> None:
 def test_a_pod_that_is_not_taken_early_is_held_back_when_its_back_off_is_over() -> None:
     held = {"p"}
     bench = Bench(
-        settings=QueueSettings(pops_from_backoff=False),
+        pops_early=False,
         pre_enqueue=lambda pod: NODE_NAME if pod.record.name in held and pod.attempts else None,
     )
     bench.park("p", [NODE_NAME], 0.5)
@@ -255,7 +255,7 @@ def test_attempts_are_counted_and_rejectors_forgotten_when_a_pod_is_popped() -> 
 
 
 def test_without_a_maximum_there_is_no_back_off() -> None:
-    bench = Bench(settings=QueueSettings(max_backoff_s=0.0))
+    bench = Bench(max_backoff_s=0.0)
     bench.park("p", [NODE_NAME])
     wake(bench, 0.1)
     assert bench.places() == {"p": "active"}
@@ -679,8 +679,8 @@ def test_pods_of_a_class_are_asked_one_by_one_when_a_hint_reads_their_names() ->
 def test_a_pod_parked_for_more_than_five_minutes_is_tried_again() -> None:
     bench = Bench()
     bench.park("p", ["ExamplePlugin"], 10.0)
-    assert bench.queue.next_wakeup_s() == 330.0
     assert bench.moved(bench.queue.flush, 310.0) == 0
+    assert bench.queue.next_wakeup_s() == 330.0
     assert bench.moved(bench.queue.flush, 330.0) == 1
     assert bench.places() == {"p": "active"}
 
@@ -688,8 +688,8 @@ def test_a_pod_parked_for_more_than_five_minutes_is_tried_again() -> None:
 def test_exactly_five_minutes_are_not_more_than_five_minutes() -> None:
     bench = Bench()
     bench.park("p", ["ExamplePlugin"], 30.0)
-    assert bench.queue.next_wakeup_s() == 360.0
     assert bench.moved(bench.queue.flush, 330.0) == 0
+    assert bench.queue.next_wakeup_s() == 360.0
     assert bench.moved(bench.queue.flush, 360.0) == 1
 
 
@@ -714,6 +714,7 @@ def test_the_flush_of_leftovers_does_not_open_gates() -> None:
     bench.park("old", ["ExamplePlugin"], 0.0)
     asked.clear()
     moved = dict(bench.queue.incoming)
+    assert bench.moved(bench.queue.flush, 300.0) == 0
     assert bench.queue.next_wakeup_s() == 330.0
     assert bench.moved(bench.queue.flush, 1000.0) == 1
     assert asked == ["old"], "nobody opens a gate by waiting"
