@@ -1,4 +1,4 @@
-"""The in-tree plugins, one file each, named as in kube-scheduler. No plugin imports another.
+"""The in-tree plugins, named as in kube-scheduler; no folder here imports another.
 
 Start reading in `node_filters.py`, then `node_resources_fit.py`. How to write one: docs/plugins.md.
 """

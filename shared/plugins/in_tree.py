@@ -50,11 +50,9 @@ from shared.plugins.volumes.volume_binding import VolumeBinding, VolumeBindingAr
 from shared.plugins.volumes.volume_restrictions import VolumeRestrictions
 from shared.plugins.volumes.volume_zone import VolumeZone
 
-Factory = Callable[[FeatureGates, Args], Plugin]
-
 
 class InTree(NamedTuple):
-    make: Factory
+    make: Callable[[FeatureGates, Args], Plugin]
     weight: int
     """In the default profile; 0 reads as "not stated", which a score plugin treats as 1."""
     gate: str

@@ -7,7 +7,7 @@ nobody has interned are -1 and match nothing.
 Rules: staging/src/k8s.io/apimachinery/pkg/labels/selector.go `Requirement.Matches`, v1.36.2.
 """
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable
 from typing import Final, assert_never
 
 import numpy as np
@@ -26,53 +26,7 @@ from shared.selectors.node_terms import (
 )
 
 COMPARED_ONE_BY_ONE_MAX: Final = 8
-"""Up to so many ids, comparing with each is cheaper than building a look-up table."""
-
-
-def has_label(column: Int32s) -> Bools:
-    """Rows that have the label, with whatever value."""
-    found: Bools = column != 0
-    return found
-
-
-def value_in(column: Int32s, value_ids: Sequence[int]) -> Bools:
-    """Rows whose label is there and has one of the values."""
-    known = [value_id for value_id in value_ids if value_id > 0]
-    if not known:
-        return np.zeros(len(column), np.bool_)
-    found: Bools = column == known[0]
-    if len(known) <= COMPARED_ONE_BY_ONE_MAX:
-        for value_id in known[1:]:
-            found |= column == value_id
-        return found
-    table = np.zeros(max(*known, int(column.max(initial=0))) + 1, np.bool_)
-    table[known] = True
-    return table[column]
-
-
-Numbers = tuple[Int64s, Bools]
-"""The number that each value is, and whether it is one."""
-
-
-def numbers_in(column: Int32s, number_of: Callable[[int], int | None]) -> Numbers:
-    """What the values of a column are as numbers; asked once for each distinct id."""
-    if len(column) <= COMPARED_ONE_BY_ONE_MAX:
-        told = [number_of(value_id) if value_id else None for value_id in column.tolist()]
-        numbers = np.array([number or 0 for number in told], np.int64)
-        return numbers, np.array([number is not None for number in told], np.bool_)
-    occurs = np.zeros(int(column.max()) + 1, np.bool_)
-    occurs[column] = True
-    occurs[0] = False
-    numbers = np.zeros(len(occurs), np.int64)
-    are_there = np.zeros_like(occurs)
-    for value_id in np.flatnonzero(occurs).tolist():
-        number = number_of(value_id)
-        if number is not None:
-            numbers[value_id], are_there[value_id] = number, True
-    return numbers[column], are_there[column]
-
-
-# Terms --------------------------------------------------------------------------------------------
+"""Up to so many ids, comparing with each is cheaper than a look-up."""
 
 
 def match_any(terms: Terms, columns: "SelectedColumns") -> Bools:
@@ -95,7 +49,8 @@ def match_all(each: Iterable[Terms], columns: "SelectedColumns") -> Bools:
 
 class SelectedColumns:
     """Labels of some rows, as selectors ask for them: what several ask for is taken out of the table
-    once, and its numbers are read once. For one question: the table may change after it."""
+    once, and its numbers are read once, as a pod may have thousands of terms. For one question: the
+    table may change after it."""
 
     __slots__ = ("_numbers", "_values", "count", "index", "nodes")
 
@@ -104,7 +59,7 @@ class SelectedColumns:
         self.index = row_index(rows)
         self.count = len(rows)
         self._values: dict[str, Int32s | None] = {}
-        self._numbers: dict[str, Numbers] = {}
+        self._numbers: dict[str, tuple[Int64s, Bools]] = {}
 
     def matched(self, term: Term) -> Bools | None:
         """Rows for which every requirement of the term holds, shape (count,); None: there is none."""
@@ -130,26 +85,40 @@ class SelectedColumns:
             return np.ones(self.count, np.bool_) if is_absence_asked else None
         match requirement.operator:
             case Operator.IN:
-                known = self._known(requirement.values)
-                return value_in(values, known) if known else None
+                return self._having(values, requirement.values)
             case Operator.NOT_IN:
-                return ~value_in(values, self._known(requirement.values))
-            case Operator.EXISTS:
-                return has_label(values)
-            case Operator.DOES_NOT_EXIST:
-                return ~has_label(values)
-            case Operator.GREATER:
+                having = self._having(values, requirement.values)
+                return np.ones(self.count, np.bool_) if having is None else ~having
+            case Operator.EXISTS | Operator.DOES_NOT_EXIST:
+                found: Bools = values != 0
+                return found if requirement.operator is Operator.EXISTS else ~found
+            case Operator.GREATER | Operator.LESS:
                 numbers, are_there = self._numbers_of(requirement.key, values)
-                return (numbers > requirement.bound) & are_there
-            case Operator.LESS:
-                numbers, are_there = self._numbers_of(requirement.key, values)
-                return (numbers < requirement.bound) & are_there
+                is_greater = requirement.operator is Operator.GREATER
+                bound = requirement.bound
+                return (numbers > bound if is_greater else numbers < bound) & are_there
             case _:
                 assert_never(requirement.operator)
 
-    def _known(self, values: Sequence[str]) -> list[int]:
-        ids = [self.nodes.find_value_id(value) for value in values]
-        return [value_id for value_id in ids if value_id > 0]
+    def _numbers_of(self, key: str, values: Int32s) -> tuple[Int64s, Bools]:
+        """The number that each value is, and whether it is one."""
+        if key not in self._numbers:
+            ids, of_row = np.unique(values, return_inverse=True)
+            read = [parse_int64(self.nodes.value_text(i)) if i else None for i in ids.tolist()]
+            numbers = np.array([number or 0 for number in read], np.int64)
+            are_there = np.array([number is not None for number in read], np.bool_)
+            self._numbers[key] = numbers[of_row], are_there[of_row]
+        return self._numbers[key]
+
+    def _having(self, column: Int32s, values: Iterable[str]) -> Bools | None:
+        """Rows whose label is there and has one of the values; None: there is none."""
+        ids = [value_id for value_id in map(self.nodes.find_value_id, values) if value_id > 0]
+        if len(ids) > COMPARED_ONE_BY_ONE_MAX:
+            return np.isin(column, ids)
+        found: Bools | None = None
+        for value_id in ids:
+            found = column == value_id if found is None else found | (column == value_id)
+        return found
 
     def values_of(self, key: str) -> Int32s | None:
         """Value ids of a label, shape (count,); None: no node has it."""
@@ -157,14 +126,6 @@ class SelectedColumns:
             column = self.nodes.label_column(key)
             self._values[key] = None if column is None else column[self.index]
         return self._values[key]
-
-    def _numbers_of(self, key: str, values: Int32s) -> Numbers:
-        found = self._numbers.get(key)
-        if found is None:
-            text_of = self.nodes.value_text
-            found = numbers_in(values, lambda value_id: parse_int64(text_of(value_id)))
-            self._numbers[key] = found
-        return found
 
 
 def required_nodes(spec: PodSpec) -> tuple[Terms, ...]:

@@ -64,9 +64,6 @@ class Term(NamedTuple):
 Terms = tuple[Term, ...]
 
 
-# Parsing ------------------------------------------------------------------------------------------
-
-
 def parse_selector(selector: NodeSelector, path: str = "") -> Terms:
     """The terms of a selector, of which one must match; empty terms match nothing and are left out."""
     terms = selector.node_selector_terms or ()
@@ -117,46 +114,33 @@ def _parse_label(requirement: NodeSelectorRequirement) -> LabelRequirement | lis
     except ValueError:
         known = ", ".join(o.value for o in Operator)
         return [f"operator: {requirement.operator!r} is not one of {known}"]
-    error = _value_count_error(operator, len(values))
-    if error:
-        return [error]
-    problems: list[str] = []
     is_number = operator in (Operator.GREATER, Operator.LESS)
+    is_named = operator in (Operator.IN, Operator.NOT_IN)
+    if is_number and len(values) != 1:
+        return [f"values: {operator.value} needs exactly one"]
+    if is_named and not values:
+        return [f"values: {operator.value} needs at least one"]
+    if values and not (is_number or is_named):
+        return [f"values: {operator.value} takes none"]
+    problems: list[str] = []
     bound = parse_int64(values[0]) if is_number else 0
     if bound is None:
         told = "for 'Gt', 'Lt' operators, the value must be an integer"
         problems.append(_invalid("values[0]", values[0], told))
     for i, value in enumerate(values):
-        told = _label_value_problem(value)
-        if told:
-            problems.append(_invalid(f"values[{i}][{requirement.key}]", value, told))
+        is_long = len(value.encode()) > LABEL_VALUE_LENGTH_MAX
+        wrong = [f"must be no more than {LABEL_VALUE_LENGTH_MAX} bytes"] if is_long else []
+        if _LABEL_VALUE.fullmatch(value) is None:
+            wrong.append(NO_LABEL_VALUE)
+        if wrong:
+            path = f"values[{i}][{requirement.key}]"
+            problems.append(_invalid(path, value, "; ".join(wrong)))
     return problems or LabelRequirement(requirement.key, operator, values, bound or 0)
 
 
 def _invalid(path: str, value: str, told: str) -> str:
     """As upstream's field errors; the value as Go's %q shows letters that can be printed."""
     return f"{path}: Invalid value: {json.dumps(value, ensure_ascii=False)}: {told}"
-
-
-def _value_count_error(operator: Operator, count: int) -> str:
-    match operator:
-        case Operator.IN | Operator.NOT_IN:
-            return "" if count else f"values: {operator.value} needs at least one"
-        case Operator.EXISTS | Operator.DOES_NOT_EXIST:
-            return f"values: {operator.value} takes none" if count else ""
-        case Operator.GREATER | Operator.LESS:
-            return "" if count == 1 else f"values: {operator.value} needs exactly one"
-        case _:
-            assert_never(operator)
-
-
-def _label_value_problem(value: str) -> str:
-    """Why it cannot be the value of a label; empty where it can."""
-    is_long = len(value.encode()) > LABEL_VALUE_LENGTH_MAX
-    told = [f"must be no more than {LABEL_VALUE_LENGTH_MAX} bytes"] if is_long else []
-    if _LABEL_VALUE.fullmatch(value) is None:
-        told.append(NO_LABEL_VALUE)
-    return "; ".join(told)
 
 
 def _parse_name(requirement: NodeSelectorRequirement) -> NameRequirement | str:
@@ -176,9 +160,6 @@ def parse_int64(text: str) -> int | None:
         return None
     number = int(text)
     return number if -INT64_MAX - 1 <= number <= INT64_MAX else None
-
-
-# A single node ------------------------------------------------------------------------------------
 
 
 def selects_node(terms: Terms, node: ObjectMeta) -> bool:

@@ -12,7 +12,7 @@ mismatchLabelKeys are not read here: the API server has merged them into the sel
 from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
-from shared.kube.api.core_v1 import Affinity, PodAffinityTerm
+from shared.kube.api.core_v1 import Affinity, Namespace, Node, PodAffinityTerm
 from shared.selectors.label_selector import (
     NOTHING,
     Labels,
@@ -23,6 +23,11 @@ from shared.selectors.label_selector import (
 )
 
 NO_LABELS: Final[Labels] = {}
+
+
+def labels_of(found: Node | Namespace | None) -> Labels:
+    """What is not there has none."""
+    return NO_LABELS if found is None else found.metadata.labels or NO_LABELS
 
 
 class PodTerm(NamedTuple):

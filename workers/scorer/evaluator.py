@@ -180,17 +180,18 @@ class CandidateSearch:
         if not selector.can_be_independent:
             for position in range(len(victims.rows)):
                 if not self._is_enough:
-                    self._take(selector.select(victims.part(position, position + 1), is_alone=True))
+                    alone = victims.at(np.array([position]))
+                    self._take(selector.select(alone, is_alone=True))
             return
         has_nominated = selector.have_nominated(victims.rows)
-        plain = victims.kept(~has_nominated)
+        plain = victims.at(np.flatnonzero(~has_nominated))
         found = [selector.select(plain, are_independent=True)] if len(plain.rows) else []
         enough = self._enough_at(found[0]) if found else -1
         end = len(victims.rows)
         if enough >= 0:
             end = int(np.flatnonzero(victims.rows == found[0].rows[enough])[0])
         found += [
-            selector.select(victims.part(position, position + 1), is_alone=True)
+            selector.select(victims.at(np.array([position])), is_alone=True)
             for position in np.flatnonzero(has_nominated[:end]).tolist()
         ]
         self._take(in_order(found, victims.rows))

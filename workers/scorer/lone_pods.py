@@ -20,9 +20,8 @@ from shared.framework.plugin_api import RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import INVALID, Framework
 from shared.framework.runtime.plans import PreScoreError
-from shared.plugins.resources.balance import Floats
 from shared.plugins.resources.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
-from shared.plugins.resources.resource_arrays import BLOCK
+from shared.plugins.resources.resource_arrays import BLOCK, Floats
 from workers.scorer.engine import Choice, Engine, TieBreak, row_bytes_of
 
 FEW_ROWS: Final = 8

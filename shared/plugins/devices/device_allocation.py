@@ -101,9 +101,6 @@ class DeviceClaims:
         self.work = Work(self._timeout_s)
 
 
-# Extended resources -----------------------------------------------------------------------------------
-
-
 def scalars_of(pod: PodInfo) -> dict[str, int]:
     """The extended resources that the pod asks for."""
     return {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
@@ -134,18 +131,6 @@ def extended_requests_of(pod: PodInfo, cluster: ClusterView, names: Names) -> Ex
     """What the scheduler's own claim asks for; `names`: the resources that devices provide."""
     by_resource = device_index(cluster).by_resource
     return extended_requests(pod.spec, {name: by_resource[name] for name in names})
-
-
-def _special_claim(pod: PodInfo, cluster: ClusterView, names: Names) -> ResourceClaim:
-    """The scheduler's own claim for the extended resources that devices provide."""
-    requests = extended_requests_of(pod, cluster, names).requests
-    return ResourceClaim(
-        metadata=ObjectMeta(name=SPECIAL_CLAIM, namespace=pod.namespace),
-        spec=ResourceClaimSpec(devices=DeviceClaim(requests=requests)),
-    )
-
-
-# Allocation -------------------------------------------------------------------------------------------
 
 
 def alike(
@@ -233,7 +218,10 @@ def _understood(
     if known is None:
         claims = list(state.pending)
         if names:
-            claims.append(_special_claim(pod, cluster, names))
+            requests = extended_requests_of(pod, cluster, names).requests
+            spec = ResourceClaimSpec(devices=DeviceClaim(requests=requests))
+            meta = ObjectMeta(name=SPECIAL_CLAIM, namespace=pod.namespace)
+            claims.append(ResourceClaim(metadata=meta, spec=spec))
         try:
             known = understand(claims, cluster.objects.all(CLASSES), cluster.gates)
         except AllocationError as error:

@@ -39,6 +39,7 @@ from shared.feature_gates import (
     DRA_PRIORITIZED_LIST,
     DRA_SCHEDULER_FILTER_TIMEOUT,
 )
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
 from shared.framework.plugin_api import (
@@ -53,7 +54,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult
-from shared.framework.queueing_hints import ClusterEventWithHint
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, as_kind
 from shared.framework.status import (
     MORE_REASONS,
     SUCCESS,
@@ -68,7 +69,6 @@ from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim
 from shared.kube.binding_work import ClaimWork, GeneratedClaim
 from shared.kube.pod_record import OwnFacts, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
-from shared.plugins.devices.claim_hints import EVENTS
 from shared.plugins.devices.device_allocation import (
     DeviceClaims,
     alike,
@@ -84,10 +84,6 @@ from shared.selectors.node_terms import Terms, parse_selector
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 CANNOT_FIT: Final = "cannot fit resource"
 IN_USE: Final = "resourceclaim in use"
-NOTHING_TO_DEALLOCATE: Final = "no new claims to deallocate"
-STILL_NOT: Final = "still not schedulable"
-DEALLOCATED: Final = "deallocation of ResourceClaim completed"
-STATE_MISSING: Final = "not found"
 ALTERNATIVES_MAX: Final = 8
 """FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
 
@@ -137,9 +133,18 @@ class DynamicResources(DefaultNormalizeScore):
         self._binding_timeout_s = parse_duration(args.binding_timeout)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        return EVENTS
-
-    # Before any node -------------------------------------------------------------------------------
+        both = Action.ADD, Action.UPDATE
+        of_nodes = Action.ADD, Action.UPDATE_NODE_ALLOCATABLE, Action.UPDATE_NODE_LABEL
+        own = (Action.UPDATE_POD_GENERATED_RESOURCE_CLAIM,)
+        return (
+            ClusterEventWithHint(Resource.NODE, of_nodes),
+            ClusterEventWithHint(
+                Resource.RESOURCE_CLAIM, both, _after_claim_change, reads_identity=True
+            ),
+            ClusterEventWithHint(Resource.POD, own, _after_own_generated_claim),
+            ClusterEventWithHint(Resource.DEVICE_CLASS, both),
+            ClusterEventWithHint(Resource.RESOURCE_SLICE, both),
+        )
 
     def may_gate(self, pod: PodInfo) -> bool:
         return bool(pod.spec.resource_claims)
@@ -148,20 +153,18 @@ class DynamicResources(DefaultNormalizeScore):
         """Keeps a pod out until all of its claims exist."""
         if not pod.spec.resource_claims:
             return SUCCESS
-        try:
-            _claims_of(pod, cluster)
-        except ClaimError as error:
-            return unresolvable(str(error))._replace(plugin=self.NAME)
+        claims = _claims_of(pod, cluster)
+        if isinstance(claims, str):
+            return unresolvable(claims)._replace(plugin=self.NAME)
         return SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         scalars = scalars_of(pod)
         if not pod.spec.resource_claims and not scalars:
             return NEVER_FILTERS
-        try:
-            claims = _claims_of(pod, cluster)
-        except ClaimError as error:
-            return PreFilterResult(unresolvable(str(error)))
+        claims = _claims_of(pod, cluster)
+        if isinstance(claims, str):
+            return PreFilterResult(unresolvable(claims))
         # What another pod of the group was given is there for this one, too.
         claims = [cluster.objects.shared(CLAIMS, c.metadata.key) or c for c in claims]
         if scalars and not any(name in device_index(cluster).by_resource for name in scalars):
@@ -192,11 +195,11 @@ class DynamicResources(DefaultNormalizeScore):
             return None
         if not pod.spec.resource_claims:
             return ()
-        try:
-            claims = {claim.metadata.key: claim for claim in _claims_of(pod, cluster)}
-        except ClaimError:
+        found = _claims_of(pod, cluster)
+        if isinstance(found, str) or not device_index(cluster).is_of_nodes:
             return None
-        if not device_index(cluster).is_of_nodes or len(claims) < len(pod.spec.resource_claims):
+        claims = {claim.metadata.key: claim for claim in found}
+        if len(claims) < len(pod.spec.resource_claims):
             return None
         assumed = cluster.objects.assumed(CLAIMS)
         for key, claim in claims.items():
@@ -215,8 +218,6 @@ class DynamicResources(DefaultNormalizeScore):
         index = device_index(cluster)
         state.position, before = index.log.position, state.position
         return index.log.since(before) if index.is_of_nodes else None
-
-    # Filter ----------------------------------------------------------------------------------------
 
     def filter(
         self, state: DeviceClaims, pod: PodInfo, cluster: ClusterView, rows: Rows
@@ -248,20 +249,18 @@ class DynamicResources(DefaultNormalizeScore):
             said.refuse(unavailable, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, NOT_AVAILABLE)
         return said.verdicts()
 
-    # PostFilter ------------------------------------------------------------------------------------
-
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
         """Names what can be freed; for pods without claims there is nothing."""
         each = attempt.pod.outcome.each
         if self.NAME not in each:
-            return PostFilterResult(Status(Code.ERROR, (STATE_MISSING,)))
+            return PostFilterResult(Status(Code.ERROR, ("not found",)))
         state = attempt.pod.outcome.states.get(self.NAME)
         if not isinstance(state, DeviceClaims):
-            return PostFilterResult(Status(Code.UNSCHEDULABLE, (NOTHING_TO_DEALLOCATE,)))
+            return PostFilterResult(Status(Code.UNSCHEDULABLE, ("no new claims to deallocate",)))
         claim = self._deallocatable(attempt, state)
         if claim is None:
-            return PostFilterResult(Status(Code.UNSCHEDULABLE, (STILL_NOT,)))
-        status = Status(Code.UNSCHEDULABLE, (DEALLOCATED,))
+            return PostFilterResult(Status(Code.UNSCHEDULABLE, ("still not schedulable",)))
+        status = Status(Code.UNSCHEDULABLE, ("deallocation of ResourceClaim completed",))
         return PostFilterResult(status, freed_claims=(claim.metadata.key,))
 
     def _deallocatable(self, attempt: FailedAttempt, state: DeviceClaims) -> ResourceClaim | None:
@@ -281,8 +280,6 @@ class DynamicResources(DefaultNormalizeScore):
                 ):
                     return claim
         return None
-
-    # Score -----------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if not pod.spec.resource_claims or not cluster.gates[DRA_PRIORITIZED_LIST]:
@@ -317,8 +314,6 @@ class DynamicResources(DefaultNormalizeScore):
                 for each in outcome.solutions
             )
         return scores
-
-    # Reserve ---------------------------------------------------------------------------------------
 
     def reserves_for(self, pod: PodInfo) -> bool:
         """Only for pods with claims, or with resources that devices may provide."""
@@ -362,7 +357,8 @@ class DynamicResources(DefaultNormalizeScore):
     ) -> dict[str, ResourceClaim]:
         """By key, the claims of a reserved pod, as they were or as they were allocated for it."""
         own: dict[str, ResourceClaim] = cluster.objects.assumed_for(CLAIMS, record.uid)
-        return {c.metadata.key: c for c in _claims_of(pod, cluster)} | own
+        claims = claims_of(pod.namespace, pod.template, cluster.objects.all(CLAIMS).get)
+        return {claim.metadata.key: claim for claim in claims} | own
 
     def pre_bind_work(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
@@ -403,11 +399,34 @@ class DynamicResources(DefaultNormalizeScore):
         return _encoder.encode(work) if work else b""
 
 
-# Claims ---------------------------------------------------------------------------------------------
+def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim] | str:
+    """The pod's claims; why not, while one is missing, on its way out, or another pod's."""
+    try:
+        return claims_of(pod.namespace, pod.template, cluster.objects.all(CLAIMS).get)
+    except ClaimError as error:
+        return str(error)
 
 
-def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim]:
-    return claims_of(pod.namespace, pod.template, cluster.objects.all(CLAIMS).get)
+def _after_claim_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
+    """Some claim freed its devices, or a claim of the pod is new or has another status. Without all
+    claims of the pod no change of one can help."""
+    was, now = change.both(ResourceClaim)
+    claims = _claims_of(pod.info, cluster)
+    if now is None or isinstance(claims, str):
+        return False
+    if was is not None and was.status.allocation and not now.status.allocation:
+        return True
+    if all(claim.metadata.uid != now.metadata.uid for claim in claims):
+        return False
+    return was is None or was.status != now.status
+
+
+def _after_own_generated_claim(pod: PodView, change: Change, cluster: ClusterView) -> bool:
+    """The claims that the pod waited for are made and named in its status."""
+    now = as_kind(PodView, change.new)
+    if now is None or not change.is_of(pod):
+        return False
+    return not isinstance(_claims_of(now.info, cluster), str)
 
 
 def _uid(pod: PodInfo) -> str:
@@ -476,9 +495,6 @@ def _unavailable(state: DeviceClaims, cluster: ClusterView, rows: Rows) -> Bools
     for claim, terms in state.available:
         found |= ~_usable(claim, terms, cluster, rows)
     return found
-
-
-# Solutions -------------------------------------------------------------------------------------------
 
 
 def _score(claim: ResourceClaim, requests: Iterable[str]) -> int:

@@ -6,15 +6,13 @@ image is not flooded. Hence a score depends on the images of all nodes and on th
 Rules: pkg/scheduler/framework/plugins/imagelocality/image_locality.go, v1.36.2.
 """
 
-from collections.abc import Sequence
-from functools import partial
 from typing import ClassVar, Final
 
 import numpy as np
 
 from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
-from shared.columns.schema import Int32s, Int64s, Rows
+from shared.columns.schema import Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.plugin_api import Dependence, PreScoreResult, Reads, Scope
@@ -63,39 +61,22 @@ def _image_scores(pod: PodInfo, cluster: ClusterView) -> AnswerTable[ImageSet] |
     if not known:
         return None
     ids = nodes.images_id[: nodes.row_count][nodes.present[: nodes.row_count]]
-    counts = nodes_by_image(ids, nodes.images.values, known)
-    wanted = [
-        (name, spread_size(nodes.image_sizes[name], count, len(ids)))
-        for name, count in zip(known, counts, strict=True)
-    ]
-    answer = partial(set_score, wanted=wanted, container_count=len(containers))
-    return AnswerTable(answer, np.int64)
+    node_counts = np.bincount(ids, minlength=len(nodes.images.values)).tolist()
+    # Each with its size by the share of nodes that have it, truncated as float64 gives it.
+    wanted: list[tuple[str, int]] = []
+    for name in known:
+        sets = zip(node_counts, nodes.images.values, strict=True)
+        node_count = sum(count for count, images in sets if name in images)
+        share = float(node_count) / float(len(ids))
+        wanted.append((name, int(float(nodes.image_sizes[name]) * share)))
+    maximum = BYTES_MAX_EACH * len(containers)
 
+    def score_of(images: ImageSet) -> int:
+        total = sum(size for name, size in wanted if name in images)
+        total = BYTES_MIN if total < BYTES_MIN else min(total, maximum)
+        return SCORE_MAX * (total - BYTES_MIN) // (maximum - BYTES_MIN)
 
-def nodes_by_image(
-    images_ids: Int32s, image_sets: Sequence[frozenset[str]], names: Sequence[str]
-) -> list[int]:
-    """How many nodes have each of `names`; `images_ids` holds the set id of each node."""
-    counts = np.bincount(images_ids, minlength=len(image_sets)).tolist()
-    return [
-        sum(count for count, images in zip(counts, image_sets, strict=False) if name in images)
-        for name in names
-    ]
-
-
-def spread_size(size_bytes: int, node_count_with: int, node_count: int) -> int:
-    """The size scaled by the share of nodes that have the image, truncated as float64 gives it."""
-    return int(float(size_bytes) * (float(node_count_with) / float(node_count)))
-
-
-def set_score(
-    images: frozenset[str], wanted: Sequence[tuple[str, int]], container_count: int
-) -> int:
-    """The score of a node with these images, 0..100; `wanted` holds (image, scaled size) pairs."""
-    maximum = BYTES_MAX_EACH * container_count
-    total = sum(size for name, size in wanted if name in images)
-    total = BYTES_MIN if total < BYTES_MIN else min(total, maximum)
-    return SCORE_MAX * (total - BYTES_MIN) // (maximum - BYTES_MIN)
+    return AnswerTable(score_of, np.int64)
 
 
 def normalized_name(name: str) -> str:

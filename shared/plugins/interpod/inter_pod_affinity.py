@@ -17,6 +17,8 @@ from shared.columns.answer_table import ClassValues
 from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
+from shared.errors import ObjectError
+from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
     NEVER_SCORES,
@@ -31,7 +33,7 @@ from shared.framework.plugin_api import (
 )
 from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct, out_of_range
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import ClusterEventWithHint
+from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import (
     SKIP,
     SUCCESS,
@@ -41,8 +43,8 @@ from shared.framework.status import (
     as_one_error,
     unresolvable,
 )
+from shared.kube.api.core_v1 import Node
 from shared.plugin_names import INTER_POD_AFFINITY
-from shared.plugins.interpod.affinity_hints import EVENTS
 from shared.plugins.interpod.matched_term_counts import (
     NO_SHARES,
     Key,
@@ -52,27 +54,17 @@ from shared.plugins.interpod.matched_term_counts import (
     crosses_zero,
     summed,
 )
-from shared.selectors.label_selector import Labels
-from shared.selectors.pod_terms import NO_LABELS, PodTerm, index_of
+from shared.selectors.pod_terms import NO_LABELS, PodTerm, PodTerms, index_of, labels_of
 
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
 REASON_EXISTING: Final = "node(s) didn't satisfy existing pods anti-affinity rules"
 TEXTS: Final = (REASON_AFFINITY, REASON_ANTI_AFFINITY, REASON_EXISTING)
-_CODES: Final = np.array(
-    [
-        Code.SUCCESS,
-        Code.UNSCHEDULABLE_AND_UNRESOLVABLE,
-        Code.UNSCHEDULABLE,
-        Code.SUCCESS,  # Never: one reason a node.
-        Code.UNSCHEDULABLE,
-    ],
-    np.uint8,
-)
-"""By bits of reasons."""
+_CODES: Final = np.full(5, Code.UNSCHEDULABLE, np.uint8)
+"""By bits of reasons, of which a node has one."""
+_CODES[:2] = Code.SUCCESS, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 NAMESPACES: Final = "namespaces"
-
 
 AFFINITY, ANTI_AFFINITY, EXISTING, SCORED = range(4)
 """What terms are counted for. Filter: pods that match all affinity terms of the incoming one, pods that
@@ -118,7 +110,7 @@ class FilterState(TermState):
         near, apart = _resolved(cluster, pod.pod_terms.affinity, pod.pod_terms.anti_affinity)
         apart_index = index_of(apart)
         namespace, labels = pod.namespace, pod.labels
-        namespace_labels = _namespace_labels(cluster, namespace)
+        namespace_labels = labels_of(cluster.objects.get(NAMESPACES, namespace))
 
         def parts_of(other: PodInfo) -> Parts:
             if _mean(near, other):
@@ -137,10 +129,8 @@ class FilterState(TermState):
         self.has_own_terms = bool(near or apart)
         self.is_self_matching = _mean(near, pod)
         """It would satisfy its own affinity: it may be the first of its kind."""
-        for term in near:
-            self.counts.of_key(
-                (AFFINITY, term.topology_key)
-            )  # A node must have each of these labels.
+        for term in near:  # A node must have each of these labels.
+            self.counts.of_key((AFFINITY, term.topology_key))
 
     @property
     def may_reject(self) -> bool:
@@ -185,9 +175,12 @@ class InterPodAffinity:
         self._ignores_existing = args.ignore_preferred_terms_of_existing_pods
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
-        return EVENTS
-
-    # Filter ----------------------------------------------------------------------------------------
+        of_pods = Action.ADD, Action.DELETE, Action.UPDATE_POD_LABEL
+        of_nodes = Action.ADD, Action.UPDATE_NODE_LABEL
+        return (
+            ClusterEventWithHint(Resource.POD, of_pods, _after_pod_change, classes=_classes_meant),
+            ClusterEventWithHint(Resource.NODE, of_nodes, _after_node_change),
+        )
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if pod.pod_terms.errors:
@@ -210,8 +203,7 @@ class InterPodAffinity:
     ) -> Verdicts:
         index = row_index(rows)
         reasons = np.zeros(len(rows), np.int64)
-        lacks_label = np.zeros(len(rows), np.bool_)
-        lacks_pods = np.zeros(len(rows), np.bool_)
+        lacks_label = lacks_pods = np.zeros(len(rows), np.bool_)
         entry_count: Int64s | int = state.counts.entry_count(AFFINITY)
         # The reason that counts most comes last.
         for key in sorted(state.counts.by_key, reverse=True):
@@ -227,14 +219,13 @@ class InterPodAffinity:
                 if what == AFFINITY:
                     entry_count = entry_count - lost  # Each term weighs 1 here.
             if what == AFFINITY:
-                lacks_label |= domains == NO_DOMAIN
-                lacks_pods |= weights <= 0
+                lacks_label = lacks_label | (domains == NO_DOMAIN)
+                lacks_pods = lacks_pods | (weights <= 0)
             else:
                 reasons[weights > 0] = 1 << what
-        if state.is_self_matching:
-            lacks_pods &= entry_count != 0
         if state.has_affinity:
-            reasons[lacks_label | lacks_pods] = 1 << AFFINITY
+            may_be_first = state.is_self_matching & (entry_count == 0)
+            reasons[lacks_label | (lacks_pods & ~np.bool_(may_be_first))] = 1 << AFFINITY
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def update_filter(
@@ -263,8 +254,6 @@ class InterPodAffinity:
             if key[0] == ANTI_AFFINITY
         ]
         return [Crowding(topology.domain_of_row, lambda _: 1) for topology in apart]
-
-    # Score -----------------------------------------------------------------------------------------
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if pod.pod_terms.errors:
@@ -309,7 +298,7 @@ class InterPodAffinity:
     def _score_state(self, pod: PodInfo, cluster: ClusterView) -> TermState:
         (own,) = _resolved(cluster, pod.pod_terms.preferred)
         namespace, labels = pod.namespace, pod.labels
-        namespace_labels = _namespace_labels(cluster, namespace)
+        namespace_labels = labels_of(cluster.objects.get(NAMESPACES, namespace))
         hard_weight, own_terms = self._hard_weight, index_of(own)
 
         def parts_of(other: PodInfo) -> Parts:
@@ -332,9 +321,12 @@ def _unreadable(pod: PodInfo) -> Status:
     return unresolvable(f"parsing pod: {as_one_error(list(pod.pod_terms.errors))}")
 
 
-def _mean(terms: tuple[PodTerm, ...], pod: PodInfo) -> bool:
-    """Whether there are terms, which are resolved, and all of them mean the pod."""
-    return bool(terms) and all(t.matches(pod.namespace, NO_LABELS, pod.labels) for t in terms)
+def _mean(terms: tuple[PodTerm, ...], pod: PodInfo | None) -> bool:
+    """Whether there are terms, and all of them mean the pod. A namespaceSelector is asked about no
+    labels at all: the terms of a state are resolved, and upstream's hint asks so."""
+    if pod is None or not terms:
+        return False
+    return all(term.matches(pod.namespace, NO_LABELS, pod.labels) for term in terms)
 
 
 def _lost(state: FilterState, key: Key, cluster: ClusterView, gone: GonePods) -> Int64s:
@@ -357,12 +349,6 @@ def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[Po
     return [tuple(term.resolved(labels) for term in terms) for terms in each]
 
 
-def _namespace_labels(cluster: ClusterView, name: str) -> Labels:
-    """A namespace that nobody has seen yet has no labels."""
-    found = cluster.objects.get(NAMESPACES, name)
-    return NO_LABELS if found is None else found.metadata.labels or NO_LABELS
-
-
 def _classes_concerned(
     cluster: ClusterView, pod: PodInfo, own: tuple[PodTerm, ...]
 ) -> Iterable[tuple[int, PodInfo]]:
@@ -373,3 +359,62 @@ def _classes_concerned(
         namespaces = None if term.takes_all_namespaces else term.namespaces
         found.update(index.selected(namespaces, term.selector))
     return found.items()
+
+
+def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
+    """A pod came that this one wants to be with, or went that it cannot be with.
+
+    All terms together are compared: the plugin looks for one pod that satisfies all of them.
+    """
+    was, now = change.both(PodView)
+    if change.is_of(pod):
+        return True
+    if any(view is not None and not view.holds_node for view in (was, now)):
+        return False
+    terms = _terms(pod.info)
+    had, has = (view and view.info for view in (was, now))
+    has_come = _mean(terms.affinity, has) and not _mean(terms.affinity, had)
+    has_gone = _mean(terms.anti_affinity, had) and not _mean(terms.anti_affinity, has)
+    if has_come or has_gone:
+        return True
+    return has is None and had is not None and _mean(_terms(had).anti_affinity, pod.info)
+
+
+def _classes_meant(change: Change, cluster: ClusterView) -> set[int] | None:
+    """Those with terms about the pod that came or went, as far as its own do not matter."""
+    was, now = change.both(PodView)
+    if now is None and was is not None and was.info.pod_terms.anti_affinity:
+        return None
+    index = cluster.class_index
+    return {
+        class_id
+        for view in (was, now)
+        if view is not None
+        for class_id, _ in index.with_terms_about(view.record.namespace, view.info.labels)
+    }
+
+
+def _after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:
+    """A topology domain that the pod's terms name gained or lost a node.
+
+    Affinity is helped by a node that joins a domain, anti-affinity also by one that leaves it.
+    """
+    was, now = change.both(Node)
+    had, has = labels_of(was), labels_of(now)
+    terms = _terms(pod.info)
+    for term in terms.affinity:
+        key = term.topology_key
+        if key in has and has[key] != had.get(key):
+            return True
+    for term in terms.anti_affinity:
+        key = term.topology_key
+        if was is None or (key in had and had[key] != has.get(key)):
+            return True
+    return False
+
+
+def _terms(pod: PodInfo) -> PodTerms:
+    terms = pod.pod_terms
+    if terms.errors:
+        raise ObjectError("pod affinity", "; ".join(terms.errors))
+    return terms

@@ -106,7 +106,7 @@ class MatchedTermCounts:
 
     def entry_count(self, what: int) -> int:
         """The entries of all keys of which this is the first half."""
-        return sum(counts.entry_count for key, counts in self.by_key.items() if key[0] == what)
+        return sum([counts.entry_count for key, counts in self.by_key.items() if key[0] == what])
 
     def settle(self, is_different: Callable[[int, int], bool]) -> list[Rows]:
         """The rows of all domains whose count is now so different that it matters."""

@@ -97,8 +97,6 @@ class NodeAffinity(DefaultNormalizeScore):
         self._has_added_preferences = bool(preferred)
         assert not errors, "checked when the arguments were read"
 
-    # Filter ----------------------------------------------------------------------------------------
-
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         affinity = _node_affinity(pod)
         selector = affinity.required_during_scheduling_ignored_during_execution
@@ -118,8 +116,6 @@ class NodeAffinity(DefaultNormalizeScore):
         codes = (reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
         return Verdicts(codes, reasons, TEXTS)
 
-    # Score -----------------------------------------------------------------------------------------
-
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         preferred = _node_affinity(pod).preferred_during_scheduling_ignored_during_execution
         if preferred is None and not self._has_added_preferences:
@@ -137,8 +133,6 @@ class NodeAffinity(DefaultNormalizeScore):
             if matched is not None:
                 total += matched * np.int64(weight)
         return total
-
-    # Events ----------------------------------------------------------------------------------------
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return (

@@ -94,9 +94,6 @@ class NodeName(_OfNode):
         return (ClusterEventWithHint(Resource.NODE, (Action.ADD,)),)
 
 
-# Taints ---------------------------------------------------------------------------------------------
-
-
 class _ByTolerations(_OfNode):
     """A node takes the pods that tolerate something about it."""
 
@@ -187,9 +184,6 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
         return AnswerTable(answer, dtype)
 
 
-# Host ports -----------------------------------------------------------------------------------------
-
-
 class NodePorts(_OfNode):
     """The host ports that a pod wants must be free on its node."""
 
@@ -235,9 +229,6 @@ def _is_taken(port: PortTuple, used: PortSet) -> bool:
     if ip == ANY_ADDRESS:
         return any(p[1] == protocol and p[2] == number for p in used)
     return port in used or (ANY_ADDRESS, protocol, number) in used
-
-
-# Declared features ----------------------------------------------------------------------------------
 
 
 class NodeDeclaredFeatures(_OfNode):

@@ -19,9 +19,6 @@ NEVER_POLICY: Final = "not eligible due to preemptionPolicy=Never."
 VICTIMS_TERMINATING: Final = "not eligible due to a terminating pod on the nominated node."
 
 
-PERCENTAGE_MAX: Final = 100
-
-
 class DefaultPreemptionArgs(ArgsStruct):
     min_candidate_nodes_percentage: Int32 = 10
     """Of the nodes that may help, so many percent are tried ..."""
@@ -31,7 +28,7 @@ class DefaultPreemptionArgs(ArgsStruct):
     def problems(self) -> list[str]:
         percentage = self.min_candidate_nodes_percentage
         absolute = self.min_candidate_nodes_absolute
-        problems = out_of_range("minCandidateNodesPercentage", percentage, 0, PERCENTAGE_MAX)
+        problems = out_of_range("minCandidateNodesPercentage", percentage, 0, 100)
         if absolute < 0:
             problems.append(f"minCandidateNodesAbsolute: {absolute} must not be negative")
         if percentage == 0 and absolute == 0:

@@ -194,25 +194,15 @@ class PotentialVictims(NamedTuple):
         """Pods of each node, shape (n,)."""
         return np.diff(self.starts)
 
-    def part(self, first: int, end: int) -> "PotentialVictims":
-        """Some nodes that follow one another."""
-        starts = self.starts[first : end + 1]
-        pods = slice(starts[0], starts[-1])
-        return PotentialVictims(
-            self.rows[first:end],
-            starts - starts[0],
-            self.pods[pods],
-            self.importance[pods],
-            self.violates[pods],
-        )
-
-    def kept(self, is_kept: Bools) -> "PotentialVictims":
+    def at(self, positions: Rows) -> "PotentialVictims":
         """Some of the nodes."""
-        counts = self.counts
-        pods = np.repeat(is_kept, counts)
+        first = self.starts[positions]
+        counts = self.starts[positions + 1] - first
+        starts = _starts(counts)
+        pods = np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])
         return PotentialVictims(
-            self.rows[is_kept],
-            _starts(counts[is_kept]),
+            self.rows[positions],
+            starts,
             self.pods[pods],
             self.importance[pods],
             self.violates[pods],

@@ -143,9 +143,9 @@ class VictimSelector:
         if filtered.passes.all():
             return potential
         self.failed.add(pod.framework, filtered)
-        is_kept = np.ones(len(potential.rows), np.bool_)
-        is_kept[np.flatnonzero(is_plain)[~filtered.passes]] = False
-        return potential.kept(is_kept)
+        is_kept = ~is_plain
+        is_kept[is_plain] = filtered.passes
+        return potential.at(np.flatnonzero(is_kept))
 
     def select(
         self, potential: PotentialVictims, *, is_alone: bool = False, are_independent: bool = False
@@ -194,7 +194,6 @@ class VictimSelector:
     def _with_victims(
         self, potential: PotentialVictims, fits: Bools, is_victim: Bools
     ) -> Candidates:
-        """The nodes with victims."""
         spans = potential.starts[:-1]
         counts = np.add.reduceat(is_victim, spans, dtype=np.int64)
         violations = np.add.reduceat(is_victim & potential.violates, spans, dtype=np.int64)

@@ -22,8 +22,8 @@ from shared.columns.schema import BASE_RESOURCES, Bools, Int64s, wrap_int64
 from shared.columns.table import NodeTable
 from shared.framework.normalize import SCORE_MAX
 from shared.kube.api.meta_v1 import INT64_MAX
-from shared.plugins.resources.balance import Floats, balance_of_node, balance_of_two
-from shared.plugins.resources.resource_arrays import BLOCK, Columns
+from shared.plugins.resources.one_node import balance_of_node
+from shared.plugins.resources.resource_arrays import BLOCK, Columns, Floats, balance_of_two
 
 AMOUNT_MAX: Final = ((1 << 53) - 1) // (SCORE_MAX + 1)
 """A hundred times as much, and as much again, is below 2^53. In bytes, 80 TiB."""

@@ -56,6 +56,7 @@ from shared.plugins.resources.resource_score import ResourceScore, ResourceSpec,
 TOO_MANY_PODS: Final = "Too many pods"
 _UNRESOLVABLE: Final = np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
 _UNSCHEDULABLE: Final = np.uint8(Code.UNSCHEDULABLE)
+MOST_ALLOCATED: Final = ScoringRule(kernel.most_allocated, one_node.most_allocated)
 _PLENTY: Final = 1 << 62
 """Stands for what is not this plugin's to count."""
 
@@ -143,8 +144,6 @@ class NodeResourcesFit(ResourceScore):
         self._parsed: tuple[Node, NodeAllocatable] | None = None
         """What the last node has: one event asks about it for many pods."""
 
-    # Filter ----------------------------------------------------------------------------------------
-
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         state = self._fit_state(pod, cluster)
         # Only what devices might provide depends on more than the pod.
@@ -195,8 +194,6 @@ class NodeResourcesFit(ResourceScore):
             return False
         return name in self._ignored or name.partition("/")[0] in self._ignored_groups
 
-    # Score -----------------------------------------------------------------------------------------
-
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         return PreScoreResult(state=self._asked(pod))
 
@@ -223,9 +220,7 @@ class NodeResourcesFit(ResourceScore):
                 size[total == 0] = 0
             used.append(total + sum_by_domain(domains, slots, np.where(capacity == 0, 0, taken)))
             sizes.append(size)
-        return kernel.most_allocated(used, sizes, [each.weight for each in self._resources])
-
-    # Events ----------------------------------------------------------------------------------------
+        return MOST_ALLOCATED.rated(used, sizes, [each.weight for each in self._resources])
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         of_pods = Action.DELETE, Action.UPDATE_POD_SCALE_DOWN
@@ -284,7 +279,7 @@ def _scoring_rule(strategy: ScoringStrategy) -> ScoringRule:
         case "LeastAllocated":
             return ScoringRule(kernel.least_allocated, one_node.least_allocated, KeptLeastAllocated)
         case "MostAllocated":
-            return ScoringRule(kernel.most_allocated, one_node.most_allocated)
+            return MOST_ALLOCATED
         case _:
             assert strategy.requested_to_capacity_ratio is not None, "checked with the arguments"
             table = score_table(strategy.requested_to_capacity_ratio.shape)
@@ -292,9 +287,6 @@ def _scoring_rule(strategy: ScoringStrategy) -> ScoringRule:
                 partial(kernel.requested_to_capacity_ratio, table=table),
                 partial(one_node.requested_to_capacity_ratio, table=table),
             )
-
-
-# Events that help pods that it rejected ---------------------------------------------------------------
 
 
 def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:

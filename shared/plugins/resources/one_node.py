@@ -11,14 +11,15 @@ Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_a
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
+import math
 from collections.abc import Sequence
 from typing import Final
 
 from shared.columns.schema import Int64s, wrap_int64
 from shared.framework.normalize import SCORE_MAX
 from shared.kube.api.meta_v1 import INT64_MAX
-from shared.plugins.resources.balance import balance_of_node
 
+_INT64_MIN: Final = -(1 << 63)
 REASON_BIT_MAX: Final = 61
 """Resources beyond share this bit: a mask is an int64 (`shared.framework.status.REASONS_MAX`)."""
 
@@ -89,6 +90,31 @@ def balance_change(used: Sequence[int], capacity: Sequence[int], amounts: Sequen
     half = SCORE_MAX // 2
     change = balance_of_node(with_pod, capacity) - balance_of_node(used, capacity)
     return wrap_int64(half + _quotient(wrap_int64(half + change), 2))
+
+
+def balance_of_node(requested: Sequence[int], capacity: Sequence[int]) -> int:
+    """How evenly the resources that the node has are used: 100 x (1 - standard deviation of the used
+    shares), truncated, in Go's order of operations."""
+    present = zip(requested, capacity, strict=True)
+    shares = [min(float(used) / float(size), 1.0) for used, size in present if size != 0]
+    balance = (1.0 - _deviation(shares)) * float(SCORE_MAX)
+    return int(balance) if balance > _INT64_MIN else _INT64_MIN
+
+
+def _deviation(shares: Sequence[float]) -> float:
+    if len(shares) == 2:
+        return abs((shares[0] - shares[1]) / 2)
+    if len(shares) < 2:
+        return 0.0
+    # A plain loop: sum() adds floats with compensation from Python 3.12 on.
+    total = 0.0
+    for share in shares:
+        total += share
+    mean = total / len(shares)
+    squares = 0.0
+    for share in shares:
+        squares += (share - mean) * (share - mean)
+    return math.sqrt(squares / len(shares))
 
 
 def _used_share(used: int, size: int) -> int:

@@ -4,24 +4,25 @@ Arithmetic is kube-scheduler's: int64 with truncating division for Least- and Mo
 for RequestedToCapacityRatio, float64 in upstream's order of operations for the balance. Amounts are
 not negative, so floor and truncation agree.
 
-Scores are within 0..SCORE_MAX but for nodes with amounts near 2^63: those are asked
-about one by one, as sums and products wrap around there.
+What is said of nodes with amounts near 2^63 is void: sums and products wrap around there, so those are
+asked about one by one (`ScoringRule.rated`).
 
 Rules: pkg/scheduler/framework/plugins/noderesources/{fit,least_allocated,most_allocated,
 requested_to_capacity_ratio,balanced_allocation}.go, v1.36.2.
 """
 
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Concatenate, Final, ParamSpec
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
+from numpy.typing import NDArray
 
 from shared.columns.rows import parts_of
 from shared.columns.schema import Bools, Int64s
 from shared.framework.normalize import SCORE_MAX, UTILIZATION_MAX
 from shared.plugins.resources import one_node
-from shared.plugins.resources.balance import Floats, balance_of_any, balance_of_two
+
+Floats = NDArray[np.float64]
 
 SUM_MAX: Final = 1 << 56
 """Up to here a hundred times an amount stays within int64."""
@@ -34,51 +35,11 @@ FEW_ROWS: Final = 256
 
 Columns = Sequence[Int64s]
 """One array of shape (n,) for each resource."""
-P = ParamSpec("P")
-Rating = Callable[Concatenate[Columns, Columns, Sequence[int], P], Int64s]
-"""By what is used of each resource, how much there is, and a number for each: its weight, or what a pod
-asks for."""
 
 
-# Rows with large amounts ----------------------------------------------------------------------------
-
-
-def _large_apart(
-    one: Callable[Concatenate[Sequence[int], Sequence[int], Sequence[int], P], int],
-) -> Callable[[Rating[P]], Rating[P]]:
-    """Has `one` asked about the rows where int64 might wrap around: somewhere an amount is large, or
-    negative, so wrapped already."""
-
-    def of(many: Rating[P]) -> Rating[P]:
-        @wraps(many)
-        def rated(
-            used: Columns,
-            capacity: Columns,
-            numbers: Sequence[int],
-            /,
-            *more: P.args,
-            **named: P.kwargs,
-        ) -> Int64s:
-            large = _large_rows((*used, *capacity), numbers)
-            if large is None:
-                return many(used, capacity, numbers, *more, **named)
-            others = ~large
-            found = np.empty(len(large), np.int64)
-            if others.any():
-                some, sizes = ([column[others] for column in each] for each in (used, capacity))
-                found[others] = many(some, sizes, numbers, *more, **named)
-            for row in large.nonzero()[0].tolist():
-                own, has = ([column.item(row) for column in each] for each in (used, capacity))
-                found[row] = one(own, has, numbers, *more, **named)
-            return found
-
-        return rated
-
-    return of
-
-
-def _large_rows(columns: Sequence[Int64s], numbers: Sequence[int]) -> Bools | None:
-    """None where there are none."""
+def large_rows(columns: Columns, numbers: Sequence[int]) -> Bools | None:
+    """Rows where int64 might wrap around: somewhere an amount is large, or negative, so wrapped already.
+    None where there are none."""
     if max(numbers) > SUM_MAX:
         return np.ones(len(columns[0]), np.bool_)
     large: Bools | None = None
@@ -88,9 +49,6 @@ def _large_rows(columns: Sequence[Int64s], numbers: Sequence[int]) -> Bools | No
             found = amounts > SUM_MAX
             large = found if large is None else large | found
     return large
-
-
-# Fit ----------------------------------------------------------------------------------------------
 
 
 def fit_reasons(
@@ -111,10 +69,6 @@ def fit_reasons(
     return reasons, never
 
 
-# Strategies of NodeResourcesFit's score -------------------------------------------------------------
-
-
-@_large_apart(one_node.least_allocated)
 def least_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the free share, 0..100. `requested` includes the incoming pod."""
     if len(capacity[0]) <= BLOCK:
@@ -147,20 +101,12 @@ def _least_allocated(requested: Columns, capacity: Columns, weights: Sequence[in
     return _mean(total, capacity, weights)
 
 
-@_large_apart(one_node.most_allocated)
 def most_allocated(requested: Columns, capacity: Columns, weights: Sequence[int]) -> Int64s:
     """Weighted mean of the used share, 0..100; what is overcommitted counts as full."""
-    total = _zeros(capacity)
+    total = np.zeros_like(capacity[0])
     for used, size, weight in zip(requested, capacity, weights, strict=True):
-        total += _share(np.minimum(used, size), size) * weight
+        total += np.minimum(used, size) * SCORE_MAX // np.maximum(size, 1) * weight
     return _mean(total, capacity, weights)
-
-
-def _share(amount: Int64s, size: Int64s) -> Int64s:
-    """`amount` in hundredths of `size`, truncated. Takes `amount` over."""
-    amount *= SCORE_MAX
-    amount //= np.maximum(size, 1)
-    return amount
 
 
 def _mean(total: Int64s, capacity: Columns, weights: Sequence[int]) -> Int64s:
@@ -168,18 +114,17 @@ def _mean(total: Int64s, capacity: Columns, weights: Sequence[int]) -> Int64s:
     present = [size != 0 for size in capacity]
     if all(has.all() for has in present):
         return total // sum(weights)  # By one number, numpy divides several times faster.
-    weight = _zeros(capacity)
+    weight = np.zeros_like(capacity[0])
     for has, resource_weight in zip(present, weights, strict=True):
         weight += has * resource_weight
     return total // np.maximum(weight, 1)
 
 
-@_large_apart(one_node.requested_to_capacity_ratio)
 def requested_to_capacity_ratio(
     requested: Columns, capacity: Columns, weights: Sequence[int], table: Int64s
 ) -> Int64s:
     """Weighted mean of `table` at each utilisation, rounded; a resource that scores 0 drops out."""
-    total, weight = _zeros(capacity), _zeros(capacity)
+    total, weight = np.zeros_like(capacity[0]), np.zeros_like(capacity[0])
     for used, size, resource_weight in zip(requested, capacity, weights, strict=True):
         divisor = np.maximum(size, 1)
         utilization = np.minimum(used, size) * UTILIZATION_MAX // divisor
@@ -200,14 +145,6 @@ def _same_number(column: Int64s) -> int:
     return first if (column == first).all() else 0
 
 
-def _zeros(columns: Columns) -> Int64s:
-    return np.zeros(len(columns[0]), np.int64)
-
-
-# Balance --------------------------------------------------------------------------------------------
-
-
-@_large_apart(one_node.balance_change)
 def balance_change(used: Columns, capacity: Columns, amounts: Sequence[int]) -> Int64s:
     """How much better balanced a node is with the pod than without, 0..100; 75 is no change."""
     found = np.empty(len(capacity[0]), np.int64)
@@ -237,4 +174,41 @@ def _balance(
     for share in shares:
         if len(share) <= FEW_ROWS or share.max() > 1.0:
             np.minimum(share, 1.0, out=share)
-    return balance_of_two(*shares) if present is None else balance_of_any(shares, present)
+    if present is None:
+        return balance_of_two(*shares)
+    return np.floor((1.0 - _deviation_of_present(shares, present)) * float(SCORE_MAX))
+
+
+def balance_of_two(share: Floats, other: Floats) -> Floats:
+    """Of nodes that have both resources. Takes `share` over. The deviation is half the difference; as
+    taking half of a float is exact, so is taking the whole from two and half of what comes of it."""
+    share -= other
+    np.abs(share, out=share)
+    np.subtract(2.0, share, out=share)
+    share *= SCORE_MAX / 2
+    return np.floor(share, out=share)
+
+
+def _deviation_of_present(shares: Sequence[Floats], present: Sequence[Bools]) -> Floats:
+    """Deviation over those shares that count, which differ from node to node.
+
+    Adding 0.0 for the others changes no sum, so the order of additions is upstream's.
+    """
+    count = np.zeros(len(shares[0]), np.int64)
+    total = np.zeros(len(shares[0]))
+    for share, counts in zip(shares, present, strict=True):
+        count += counts
+        total += share * counts
+    divisor = np.maximum(count, 1)
+    mean = total / divisor
+    squares = np.zeros(len(total))
+    highest = np.zeros(len(total))
+    lowest = np.full(len(total), np.inf)
+    for share, counts in zip(shares, present, strict=True):
+        difference = share - mean
+        squares += difference * difference * counts
+        highest = np.where(counts, np.maximum(highest, share), highest)
+        lowest = np.where(counts, np.minimum(lowest, share), lowest)
+    deviation = np.sqrt(squares / divisor)
+    # With two, upstream takes half the difference, which rounds otherwise. With one it is 0.
+    return np.where(count == 2, np.abs((highest - lowest) / 2), deviation)

@@ -31,6 +31,7 @@ from shared.kube.resource_names import CPU, MEMORY
 from shared.plugin_names import NODE_RESOURCES_BALANCED_ALLOCATION
 from shared.plugins.resources import one_node, resource_arrays
 from shared.plugins.resources.kept_resources import KeptBalance, KeptScores
+from shared.plugins.resources.resource_arrays import Columns
 
 N = TypeVar("N", int, Int64s)
 
@@ -53,11 +54,23 @@ class ScoringRule(NamedTuple):
     """A way to rate nodes by what is used of each resource, by how much there is, and by a number for
     each: its weight, or where what the pod changes is rated, what the pod asks for."""
 
-    many: Callable[[Sequence[Int64s], Sequence[Int64s], Sequence[int]], Int64s]
+    many: Callable[[Columns, Columns, Sequence[int]], Int64s]
     one: Callable[[Sequence[int], Sequence[int], Sequence[int]], int]
     kept: Callable[[Sequence[str], Sequence[int]], KeptScores] | None = None
     """The same by resources and weights, for pods that each ask for another amount; None: that is not
     known how."""
+
+    def rated(self, used: Columns, sizes: Columns, numbers: Sequence[int]) -> Int64s:
+        """Of n nodes, shape (n,)."""
+        large = resource_arrays.large_rows((*used, *sizes), numbers)
+        if large is None:
+            return self.many(used, sizes, numbers)
+        rest, whole = ([np.where(large, 0, column) for column in each] for each in (used, sizes))
+        found = self.many(rest, whole, numbers)
+        for row in large.nonzero()[0].tolist():
+            own, has = ([column.item(row) for column in each] for each in (used, sizes))
+            found[row] = self.one(own, has, numbers)
+        return found
 
 
 class ResourceScore:
@@ -100,7 +113,7 @@ class ResourceScore:
         if self._counts_devices:
             count_devices(names, cluster, rows, columns, capacities)
         all_rated, numbers = self._as_rated(columns, state)
-        return self._rule.many(all_rated, capacities, numbers)
+        return self._rule.rated(all_rated, capacities, numbers)
 
     def keep_score(self) -> KeptScores | None:
         """See `ScoreKeeper`."""

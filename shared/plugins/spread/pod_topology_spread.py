@@ -59,14 +59,17 @@ from shared.plugins.spread.spread_counts import (
     rounded,
 )
 from shared.plugins.spread.spread_inclusion import Inclusion
-from shared.selectors.label_selector import Labels, SelectorError
-from shared.selectors.pod_terms import NO_LABELS
+from shared.selectors.label_selector import SelectorError
+from shared.selectors.pod_terms import labels_of
 
 REASON_SKEW: Final = "node(s) didn't match pod topology spread constraints"
 REASON_LABEL: Final = REASON_SKEW + " (missing required label)"
 TEXTS: Final = (REASON_SKEW, REASON_LABEL)
-SKEW_BIT: Final = 1
-LABEL_BIT: Final = 2
+SKEW_BIT, LABEL_BIT = 1, 2
+_CODE_OF_BIT: Final = np.array(
+    [Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE], np.uint8
+)
+"""Preemption may help against skew, and not where the label is missing."""
 
 Counts = TypeVar("Counts", bound=HardCounts | SoftDomains | SoftNodes)
 
@@ -112,8 +115,6 @@ class PodTopologySpread:
             SYSTEM_DEFAULTS if args.is_system_defaulting else args.default_constraints
         )
         self._gates = gates
-
-    # Filter ----------------------------------------------------------------------------------------
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         try:
@@ -177,7 +178,7 @@ class PodTopologySpread:
         self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
     ) -> HardState:
         inclusion = Inclusion(constraints, cluster, pod, self._gates, requires_all_keys=True)
-        matches, node_rows = _matching_pods(constraints, pod, cluster)
+        matches, of_all, node_rows = _matching_pods(constraints, pod, cluster)
         counts = [
             HardCounts(
                 inclusion.topologies[i],
@@ -189,9 +190,7 @@ class PodTopologySpread:
             )
             for i, constraint in enumerate(constraints)
         ]
-        return SpreadState(inclusion, matches, _of_all(constraints), counts)
-
-    # Score -----------------------------------------------------------------------------------------
+        return SpreadState(inclusion, matches, of_all, counts)
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         try:
@@ -275,7 +274,7 @@ class PodTopologySpread:
             constraints, cluster, pod, self._gates, requires_all_keys=requires_all_keys
         )
         rated = feasible[inclusion.has_all_keys[feasible]]
-        matches, node_rows = _matching_pods(constraints, pod, cluster)
+        matches, of_all, node_rows = _matching_pods(constraints, pod, cluster)
         counts: list[SoftDomains | SoftNodes] = []
         for i, constraint in enumerate(constraints):
             topology, max_skew = inclusion.topologies[i], constraint.max_skew
@@ -286,11 +285,10 @@ class PodTopologySpread:
                 counts.append(
                     SoftDomains(topology, eligible, node_rows[i], rated, max_skew=max_skew)
                 )
-        return SpreadState(inclusion, matches, _of_all(constraints), counts)
-
-    # Events: of hard constraints, as soft ones reject no pod -----------------------------------------
+        return SpreadState(inclusion, matches, of_all, counts)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
+        """Of hard constraints, as soft ones reject no pod."""
         of_pods = Action.ADD, Action.DELETE, Action.UPDATE_POD_LABEL, Action.UPDATE_POD_TOLERATION
         of_nodes = Action.ADD, Action.DELETE, Action.UPDATE_NODE_LABEL, Action.UPDATE_NODE_TAINT
         return (
@@ -314,7 +312,7 @@ class PodTopologySpread:
         """A node with all topology keys came, went, or moved to another domain or taint."""
         was, now = change.both(Node)
         keys = [constraint.key for constraint in self._constraints(pod.info, cluster, HARD)]
-        had, has = _labels(was), _labels(now)
+        had, has = labels_of(was), labels_of(now)
         was_counted = was is not None and all(key in had for key in keys)
         is_counted = now is not None and all(key in has for key in keys)
         if was is None or now is None or was_counted != is_counted:
@@ -322,8 +320,6 @@ class PodTopologySpread:
         has_moved = any(had.get(key) != has.get(key) for key in keys)
         has_other_taints = (was.spec.taints or []) != (now.spec.taints or [])
         return is_counted and (has_moved or has_other_taints)
-
-    # Constraints -----------------------------------------------------------------------------------
 
     def _constraints(self, pod: PodInfo, cluster: ClusterView, action: str) -> SpreadConstraints:
         """Those of a pod with this whenUnsatisfiable, its own or its profile's. Raises SelectorError."""
@@ -353,11 +349,6 @@ def _unreadable(what_for: str, sort: str, error: SelectorError) -> Status:
     return Status(Code.ERROR, (text,))
 
 
-_CODE_OF_REASON: Final = np.array(
-    [Code.SUCCESS, Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE], np.uint8
-)
-
-
 def _verdicts(state: HardState, rows: Rows, are_full: list[Bools]) -> Verdicts:
     """`are_full`: by constraint, whether the domain of each row is."""
     reasons = np.zeros(len(rows), np.int64)
@@ -367,17 +358,14 @@ def _verdicts(state: HardState, rows: Rows, are_full: list[Bools]) -> Verdicts:
         found = is_full * np.int64(SKEW_BIT)
         found[counts.topology.domain_of_row[index] == NO_DOMAIN] = LABEL_BIT
         reasons = np.where(reasons == 0, found, reasons)
-    # By bit: 1 may be helped by preemption, 2 not.
-    return Verdicts(_CODE_OF_REASON[reasons], reasons, TEXTS)
-
-
-# Counting -------------------------------------------------------------------------------------------
+    return Verdicts(_CODE_OF_BIT[reasons], reasons, TEXTS)
 
 
 def _matching_pods(
     constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
-) -> tuple[ClassValues[PodInfo, int], list[Rows]]:
-    """Which constraints match a class, and for each constraint the node of each pod it matches."""
+) -> tuple[ClassValues[PodInfo, int], int, list[Rows]]:
+    """Which constraints match a class, `SpreadState.of_all`, and for each constraint the node of each
+    pod that it matches."""
     namespace = pod.namespace
     # An empty selector matches the pod itself and no other, as upstream's counting does.
     selectors = [None if c.selector.is_empty else c.selector for c in constraints]
@@ -403,11 +391,8 @@ def _matching_pods(
         ids = [class_id for class_id, bits in found.items() if bits >> i & 1]
         _, rows = pods_of_classes(cluster.pod_tables, ids, with_terminating=False)
         node_rows.append(rows.astype(np.intp))
-    return matches, node_rows
-
-
-def _of_all(constraints: SpreadConstraints) -> int:
-    return sum(1 << i for i, each in enumerate(constraints) if each.selector.is_empty)
+    of_all = sum(1 << i for i, selector in enumerate(selectors) if selector is None)
+    return matches, of_all, node_rows
 
 
 def _add_pods(
@@ -428,9 +413,6 @@ def _add_pods(
     return is_changed
 
 
-# Events that help pods that it rejected ---------------------------------------------------------------
-
-
 def _is_involved(view: PodView, pod: PodView) -> bool:
     if view.record.uid == pod.record.uid:
         return True
@@ -449,7 +431,3 @@ def _may_help(constraints: SpreadConstraints, was: PodView, now: PodView, *, is_
     return had != has and any(
         c.selector.matches(had) != c.selector.matches(has) for c in constraints
     )
-
-
-def _labels(node: Node | None) -> Labels:
-    return (node.metadata.labels or NO_LABELS) if node is not None else NO_LABELS

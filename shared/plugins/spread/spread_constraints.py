@@ -17,7 +17,7 @@ from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
 from shared.kube.api.core_v1 import ReplicationController, Service, TopologySpreadConstraint
-from shared.kube.api.meta_v1 import Int32, OwnerReference
+from shared.kube.api.meta_v1 import Int32
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
 
 HARD: Final = "DoNotSchedule"
@@ -88,17 +88,11 @@ def default_selector(pod: PodInfo, cluster: ClusterView) -> Selector:
     """Of constraints that are not the pod's own: its services and its controller say who is alike."""
     objects, namespace = cluster.objects, pod.namespace
     owner = pod.template.controller
-    kind = controller_kind(owner)
-    controller = objects.get(kind, f"{namespace}/{owner.name}") if kind and owner else None
+    controller = None
+    if owner is not None and (kind := CONTROLLER_KINDS.get((owner.api_version, owner.kind))):
+        controller = objects.get(kind, f"{namespace}/{owner.name}")
     services = objects.in_namespace(SERVICES, namespace).values()
     return workload_selector(pod.labels, services, controller)
-
-
-def controller_kind(owner: OwnerReference | None) -> str:
-    """The plural of the owner's kind, or nothing where it is no controller that counts."""
-    if owner is None:
-        return ""
-    return CONTROLLER_KINDS.get((owner.api_version, owner.kind), "")
 
 
 def workload_selector(
@@ -122,9 +116,6 @@ def workload_selector(
                 return base.and_selector(parse_label_selector(controller.spec.selector))
             except SelectorError:
                 return base  # As upstream does: a controller with such a selector says nothing.
-
-
-# Those of a profile -----------------------------------------------------------------------------------
 
 
 class DefaultConstraint(TopologySpreadConstraint):

@@ -20,9 +20,6 @@ from shared.framework.normalize import SCORE_MAX
 Floats = NDArray[np.float64]
 
 
-# Hard constraints -----------------------------------------------------------------------------------
-
-
 class HardCounts:
     """DoNotSchedule: no domain may exceed the emptiest one by more than `max_skew`."""
 
@@ -130,9 +127,6 @@ class HardCounts:
     def _find_full(self) -> None:
         self.is_full = self.counts > self._most()
         self.is_full[NO_DOMAIN] = False
-
-
-# Soft constraints -----------------------------------------------------------------------------------
 
 
 def domain_weight(size: int) -> float:

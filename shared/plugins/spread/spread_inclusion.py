@@ -48,53 +48,43 @@ class Inclusion:
         self._requires_all_keys = requires_all_keys
         self.topologies: tuple[Topology, ...] = tuple(cluster.topology(c.key) for c in constraints)
         nodes = cluster.nodes
-        rows = np.arange(nodes.row_count)
-        self.has_all_keys: Bools = np.zeros(nodes.capacity, np.bool_)
+        has_all_keys, eligible = self._included(nodes, np.arange(nodes.row_count))
+        none = np.zeros(nodes.capacity - nodes.row_count, np.bool_)
+        self.has_all_keys: Bools = np.append(has_all_keys, none)
         """Shape (capacity,); without `requires_all_keys` simply all present nodes."""
-        self.has_all_keys[rows] = self._keys_there(nodes, rows)
         self.leaves_out_nodes = bool((nodes.present & ~self.has_all_keys).any())
         """Some present node lacks a key."""
-        self.eligible: list[Bools] = []
+        self.eligible: list[Bools] = [np.append(each, none) for each in eligible]
         """By constraint; shape (capacity,)."""
-        for policies in self._policies(nodes, rows):
-            eligible = self.has_all_keys.copy()
-            eligible[: nodes.row_count] &= policies
-            self.eligible.append(eligible)
 
     def is_current(self, cluster: ClusterView, rows: Rows) -> bool:
         """Whether writing the node columns of `rows` has changed nothing here."""
         for topology, constraint in zip(self.topologies, self._constraints, strict=True):
             if cluster.topology(constraint.key) is not topology:
                 return False
-        has_all_keys = self._keys_there(cluster.nodes, rows)
+        has_all_keys, eligible = self._included(cluster.nodes, rows)
         if (has_all_keys != self.has_all_keys[rows]).any():
             return False
         if not self.leaves_out_nodes and (cluster.nodes.present[rows] & ~has_all_keys).any():
             return False
         return all(
-            bool(((policies & has_all_keys) == eligible[rows]).all())
-            for policies, eligible in zip(
-                self._policies(cluster.nodes, rows), self.eligible, strict=True
-            )
+            bool((now == before[rows]).all())
+            for now, before in zip(eligible, self.eligible, strict=True)
         )
 
-    def _keys_there(self, nodes: NodeTable, rows: Rows) -> Bools:
+    def _included(self, nodes: NodeTable, rows: Rows) -> tuple[Bools, list[Bools]]:
+        """Of `rows`, which have all keys, and by constraint which of them its policies let in."""
         there: Bools = nodes.present[rows]
         if self._requires_all_keys:
             for topology in self.topologies:
                 there &= topology.domain_of_row[rows] != NO_DOMAIN
-        return there
-
-    def _policies(self, nodes: NodeTable, rows: Rows) -> list[Bools]:
-        """By constraint, which of `rows` its policies let in."""
         found: dict[tuple[bool, bool], Bools] = {}
         columns = SelectedColumns(nodes, rows)
         policies = [(c.honors_affinity, c.honors_taints) for c in self._constraints]
         for honors_affinity, honors_taints in policies:
             if (honors_affinity, honors_taints) not in found:
-                affinity = self._affinity if honors_affinity else ()
-                included = match_all(affinity, columns)
+                included = there & match_all(self._affinity if honors_affinity else (), columns)
                 if honors_taints:
                     included &= ~self._repelled.of(nodes.taints, nodes.taints_id[columns.index])
                 found[honors_affinity, honors_taints] = included
-        return [found[each] for each in policies]
+        return there, [found[each] for each in policies]

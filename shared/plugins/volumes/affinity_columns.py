@@ -8,7 +8,7 @@ each of those is matched once.
 """
 
 from collections.abc import Iterator, Sequence
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -21,15 +21,6 @@ from shared.selectors.node_terms import LabelRequirement, Operator, Terms
 Places = NDArray[np.intp]
 """Positions in a list of things, the first in line first."""
 NONE: Final = -1
-
-
-class _ByLabel(NamedTuple):
-    """Things that name values of one label; a thing with two values stands there twice."""
-
-    places: Places
-    """Ascending."""
-    values: Places
-    """Index of the value in the list of all values."""
 
 
 class AffinityColumns:
@@ -50,9 +41,11 @@ class AffinityColumns:
                 places.append(place)
                 values.append(self._values.setdefault(value, len(self._values)))
         self._by_label = {
-            key: _ByLabel(np.array(places, np.intp), np.array(values, np.intp))
+            key: (np.array(places, np.intp), np.array(values, np.intp))
             for key, (places, values) in entries.items()
         }
+        """Things that name values of one label, ascending, and which of all values: a thing with two
+        stands there twice."""
         self._others = [(terms, np.array(places, np.intp)) for terms, places in others.items()]
         self._value_ids = np.zeros(0, np.intp)
         self._value_ids_of = -1

@@ -7,11 +7,11 @@ Rules: getVolumeLimits in pkg/scheduler/framework/plugins/nodevolumelimits/csi.g
 isPluginMigratedToCSIOnNode in .../volumebinding/binder.go, v1.36.
 """
 
-from collections.abc import Callable
-from typing import Any, Final
+from collections.abc import Callable, Iterable
+from typing import Any, Final, NamedTuple
 
 import numpy as np
-from numpy.typing import DTypeLike, NDArray
+from numpy.typing import NDArray
 
 from shared.columns.schema import Bools, Int64s
 from shared.framework.cluster_view import ClusterView, Follower
@@ -22,43 +22,46 @@ NO_LIMIT: Final = -1
 MIGRATED_PLUGINS: Final = "storage.alpha.kubernetes.io/migrated-plugins"
 
 
+class _Column(NamedTuple):
+    values: NDArray[Any]
+    """Shape (capacity of the node table,)."""
+    nothing: int
+    """Of a node without a CSINode."""
+    read: Callable[[CsiNode], Any]
+
+
 class CsiNodeColumns:
     """Arrays have the node table's capacity."""
 
     def __init__(self, cluster: ClusterView) -> None:
         self._cluster = cluster
-        self._columns: dict[tuple[str, str], tuple[NDArray[Any], Callable[[CsiNode], Any]]] = {}
+        self._columns: dict[tuple[str, ...], _Column] = {}
         self._follower = Follower(cluster)
         self._nodes_version = (-1, -1)
 
     def limits(self, driver: str) -> Int64s:
         """How many volumes of the driver a node takes; NO_LIMIT where it does not say."""
         return self._column(
-            ("limit", driver), np.int64, NO_LIMIT, lambda n: attach_limits(n).get(driver, NO_LIMIT)
+            ("limit", driver), lambda n: attach_limits(n).get(driver, NO_LIMIT), NO_LIMIT, np.int64
         )
 
     def have(self, driver: str) -> Bools:
         """Nodes on which the driver is installed."""
         return self._column(
-            ("has", driver),
-            np.bool_,
-            False,
-            lambda n: driver in (each.name for each in n.spec.drivers or ()),
+            ("has", driver), lambda n: any(each.name == driver for each in n.spec.drivers or ())
         )
 
     def exist(self) -> Bools:
         """Nodes that have a CSINode object."""
-        return self._column(("exists", ""), np.bool_, False, lambda _: True)
+        return self._column(("exists",), lambda _: True)
 
     def have_limits(self) -> Bools:
         """Nodes with a limit for any driver at all."""
-        return self._column(("has limits", ""), np.bool_, False, lambda n: bool(attach_limits(n)))
+        return self._column(("has limits",), lambda n: bool(attach_limits(n)))
 
     def migrated(self, plugin: str) -> Bools:
         """Nodes where the CSI driver serves the volumes of an in-tree plugin."""
-        return self._column(
-            ("migrated", plugin), np.bool_, False, lambda n: plugin in migrated_plugins(n)
-        )
+        return self._column(("migrated", plugin), lambda n: plugin in migrated_plugins(n))
 
     def catch_up(self) -> None:
         """Brings the columns to the view's present state."""
@@ -66,39 +69,36 @@ class CsiNodeColumns:
         nodes_version = (nodes.topology_version, nodes.capacity)
         if self._follower.saw_objects and nodes_version == self._nodes_version:
             return
-        changed = self._follower.objects() if self._columns else None
+        changed = self._follower.objects()
         if changed is None or nodes_version != self._nodes_version:
             self._columns.clear()
         else:
-            for kind, name in changed:
-                if kind == CSI_NODES:
-                    self._rewrite(name)
+            names = [name for kind, name in changed if kind == CSI_NODES]
+            for column in self._columns.values():
+                self._write(column, names)
         self._follower.note()
         self._nodes_version = nodes_version
 
-    def _rewrite(self, name: str) -> None:
-        row = self._cluster.nodes.row_of(name)
-        if row < 0:
-            return
-        csi_node = self._cluster.objects.get(CSI_NODES, name)
-        for (what, _), (column, read) in self._columns.items():
-            nothing = NO_LIMIT if what == "limit" else False
-            column[row] = nothing if csi_node is None else read(csi_node)
-
     def _column(
-        self, key: tuple[str, str], dtype: DTypeLike, nothing: int, read: Callable[[CsiNode], Any]
+        self,
+        what: tuple[str, ...],
+        read: Callable[[CsiNode], Any],
+        nothing: int = 0,
+        dtype: type = np.bool_,
     ) -> NDArray[Any]:
-        found = self._columns.get(key)
-        if found is not None:
-            return found[0]
-        nodes = self._cluster.nodes
-        column = np.full(nodes.capacity, nothing, dtype)
-        for name, csi_node in self._cluster.objects.all(CSI_NODES).items():
-            row = nodes.row_of(name)
+        found = self._columns.get(what)
+        if found is None:
+            values: NDArray[Any] = np.full(self._cluster.nodes.capacity, nothing, dtype)
+            found = self._columns[what] = _Column(values, nothing, read)
+            self._write(found, self._cluster.objects.all(CSI_NODES))
+        return found.values
+
+    def _write(self, column: _Column, names: Iterable[str]) -> None:
+        for name in names:
+            row = self._cluster.nodes.row_of(name)
             if row >= 0:
-                column[row] = read(csi_node)
-        self._columns[key] = column, read
-        return column
+                csi_node = self._cluster.objects.get(CSI_NODES, name)
+                column.values[row] = column.nothing if csi_node is None else column.read(csi_node)
 
 
 def attach_limits(csi_node: CsiNode) -> dict[str, int]:

@@ -168,15 +168,11 @@ def _count(
 ) -> None:
     """Compares what there would be with the limits, driver by driver."""
     csi, index = cluster.derived(CsiNodeColumns), cluster.derived(VolumeIndex)
-    problems = index.problems
-    if problems:
+    if index.problems:
         # A pod on the node whose volumes cannot be read makes counting there an error.
-        limited = csi.have_limits()
-        for position, row in enumerate(rows.tolist()):
-            if row in problems and limited[row]:
-                here = np.zeros(len(rows), np.bool_)
-                here[position] = True
-                said.refuse(here, Code.ERROR, min(problems[row]))
+        limited = csi.have_limits()[rows]
+        for row in sorted(index.problems.keys() & set(rows.tolist())):
+            said.refuse(limited & (rows == row), Code.ERROR, min(index.problems[row]))
     drivers: dict[str, int] = {}
     for volume in new.values():
         tally(drivers, volume.driver, 1)

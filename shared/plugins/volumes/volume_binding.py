@@ -43,18 +43,21 @@ from shared.kube.api.meta_v1 import Int64
 from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
 from shared.kube.pod_volumes import ownership_problem
-from shared.kube.well_known import BOUND_BY_CONTROLLER, SELECTED_NODE
+from shared.kube.well_known import BIND_COMPLETED, BOUND_BY_CONTROLLER, SELECTED_NODE
 from shared.plugin_names import VOLUME_BINDING
-from shared.plugins.volumes.storage_score import storage_scores
 from shared.plugins.volumes.volume_hints import BINDING_EVENTS
 from shared.plugins.volumes.volume_rules import (
     CLAIM_LOST,
     WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
-    is_fully_bound,
+    class_of,
     is_reserved_for,
 )
-from shared.plugins.volumes.volume_search import PodVolumeClaims, VolumeSearch, volume_place
+from shared.plugins.volumes.volume_search import (
+    PodVolumeClaims,
+    VolumeSearch,
+    storage_scores,
+    volume_place,
+)
 
 REASON_IMMEDIATE: Final = "pod has unbound immediate PersistentVolumeClaims"
 CLAIMS: Final = "persistentvolumeclaims"
@@ -109,8 +112,6 @@ class VolumeBinding:
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         return BINDING_EVENTS
 
-    # Filter ----------------------------------------------------------------------------------------
-
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not pod.claim_uses:
             return NEVER_FILTERS
@@ -154,8 +155,6 @@ class VolumeBinding:
         state.has_failed |= bool(search.failed.any())
         return Verdicts(codes, search.reasons, search.told.texts)
 
-    # Score -----------------------------------------------------------------------------------------
-
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         if self._score_table is None:
             return NEVER_SCORES
@@ -168,8 +167,6 @@ class VolumeBinding:
             return np.zeros(len(rows), np.int64)
         search = VolumeSearch(state, cluster, rows)
         return np.where(search.passes, storage_scores(search, self._score_table), 0)
-
-    # Reserve ---------------------------------------------------------------------------------------
 
     def reserves_for(self, pod: PodInfo) -> bool:
         """Only for pods with claims."""
@@ -189,9 +186,12 @@ class VolumeBinding:
             if bound is not volume:
                 name = volume.metadata.name
                 cluster.objects.assume(VOLUMES, name, bound, record.uid)
-        node_name = cluster.nodes.name_of(row)
-        for claim in found.provisions:
-            assumed = provisioned_claim(claim, node_name)
+        for claim in found.provisions:  # As they ask for a volume for this node.
+            annotations = (claim.metadata.annotations or {}) | {
+                SELECTED_NODE: cluster.nodes.name_of(row)
+            }
+            meta = msgspec.structs.replace(claim.metadata, annotations=annotations)
+            assumed = msgspec.structs.replace(claim, metadata=meta)
             cluster.objects.assume(CLAIMS, claim.metadata.key, assumed, record.uid)
         return SUCCESS
 
@@ -250,16 +250,6 @@ def bound_volume(volume: PersistentVolume, claim: PersistentVolumeClaim) -> Pers
     return msgspec.structs.replace(volume, metadata=meta, spec=spec)
 
 
-def provisioned_claim(claim: PersistentVolumeClaim, node_name: str) -> PersistentVolumeClaim:
-    """The claim as it asks for a volume for this node."""
-    annotations = {**(claim.metadata.annotations or {}), SELECTED_NODE: node_name}
-    meta = msgspec.structs.replace(claim.metadata, annotations=annotations)
-    return msgspec.structs.replace(claim, metadata=meta)
-
-
-# Claims -----------------------------------------------------------------------------------------------
-
-
 def _claims_problem(pod: PodInfo, objects: ObjectStore) -> str | None:
     """Why the pod cannot go anywhere, by its claims alone (podHasPVCs)."""
     for use in pod.claim_uses:
@@ -291,10 +281,10 @@ def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodVolumeClaims | Status:
     for use in pod.claim_uses:
         claim = objects.latest(CLAIMS, use.key)
         assert claim is not None, "asked about claims that are there"
-        if is_fully_bound(claim):
+        if claim.spec.volume_name and BIND_COMPLETED in (claim.metadata.annotations or {}):
             bound.append(claim)
             continue
-        class_name = claim_class(claim)
+        class_name = class_of(claim)
         storage_class = objects.get("storageclasses", class_name) if class_name else None
         mode = None if storage_class is None else storage_class.volume_binding_mode
         if storage_class is not None and mode is None:

@@ -17,7 +17,7 @@ from shared.kube import quantity
 from shared.kube.api.storage_v1 import CsiStorageCapacity
 from shared.plugins.volumes.affinity_columns import AffinityColumns
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
-from shared.plugins.volumes.volume_rules import selector_terms, volume_class, volume_size_max
+from shared.plugins.volumes.volume_rules import class_of, selector_terms, volume_size_max
 from shared.selectors.node_terms import Terms
 
 VOLUMES: Final = "persistentvolumes"
@@ -78,7 +78,9 @@ class VolumeCatalog:
         """The storage for new volumes of a storage class."""
         found = self._capacities.get(class_name)
         if found is None:
-            found = self._capacities[class_name] = self._read_capacities(class_name)
+            stated = self._objects.all(CAPACITIES).items()
+            of_class = [each for each in stated if each[1].storage_class_name == class_name]
+            found = self._capacities[class_name] = Capacities(of_class)
         return found
 
     def catch_up(self) -> None:
@@ -105,7 +107,7 @@ class VolumeCatalog:
         except ObjectError:
             found = None
         before = self._class_of.get(name)
-        now = None if found is None else volume_class(found.volume)
+        now = None if found is None else class_of(found.volume)
         if before is not None and before != now:
             pool = self._pools[before]
             pool.remove(name)
@@ -125,14 +127,6 @@ class VolumeCatalog:
                 is_stale = key in kept.place_of
             if is_stale:
                 del self._capacities[class_name]
-
-    def _read_capacities(self, class_name: str) -> Capacities:
-        stated = [
-            (key, capacity)
-            for key, capacity in self._objects.all(CAPACITIES).items()
-            if capacity.storage_class_name == class_name
-        ]
-        return Capacities(stated)
 
 
 def _read(capacity: CsiStorageCapacity) -> tuple[int, int, Terms]:

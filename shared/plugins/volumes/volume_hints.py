@@ -38,8 +38,6 @@ from shared.plugins.volumes.volume_rules import (
     volume_topologies,
 )
 
-# Claims -------------------------------------------------------------------------------------------
-
 
 def after_own_claim(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """VolumeBinding, NodeVolumeLimits: a claim of the pod changed. Ephemeral volumes have claims that
@@ -62,8 +60,6 @@ def _claim_key(change: Change) -> str:
     claim = as_kind(PersistentVolumeClaim, change.new)
     return "" if claim is None else claim.metadata.key
 
-
-# Objects that were there before -------------------------------------------------------------------
 
 K = TypeVar("K", bound=msgspec.Struct)
 
@@ -105,9 +101,6 @@ def _attaches_more(was: CsiNode, now: CsiNode) -> bool:
     return any(limit > had.get(name, 0) for name, limit in attach_limits(now).items())
 
 
-# VolumeBinding -----------------------------------------------------------------------------------
-
-
 def binding_after_csi_driver(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """The driver of an inline volume of the pod no longer tracks capacity."""
     was, now = change.both(CsiDriver)
@@ -118,16 +111,10 @@ def binding_after_csi_driver(pod: PodView, change: Change, cluster: ClusterView)
     return is_relaxed and now.metadata.name in drivers
 
 
-# VolumeZone --------------------------------------------------------------------------------------
-
-
 def zone_after_storage_class(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """A class is new whose volumes wait for their pod."""
     added = as_kind(StorageClass, change.new)
     return added is not None and added.volume_binding_mode == WAIT_FOR_FIRST_CONSUMER
-
-
-# NodeVolumeLimits --------------------------------------------------------------------------------
 
 
 def limits_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> bool:
@@ -158,9 +145,6 @@ def _migrated_driver(volume: Volume) -> str | None:
     return None if plugin is None else plugin.driver
 
 
-# VolumeRestrictions ------------------------------------------------------------------------------
-
-
 def restrictions_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> bool:
     """The deleted pod used a disk or a claim that this pod wants."""
     deleted = as_kind(PodView, change.old)
@@ -182,8 +166,6 @@ def classes_beside_deleted(change: Change, cluster: ClusterView) -> Collection[i
         return None
     return cluster.class_index.with_claims(deleted.info.claim_keys)
 
-
-# What each plugin registers -----------------------------------------------------------------------
 
 _CHANGED: Final = (Action.ADD, Action.UPDATE)
 

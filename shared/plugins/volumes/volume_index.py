@@ -15,7 +15,6 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.journal import PodChange
 from shared.columns.schema import Int64s
 from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.object_store import ObjectStore
@@ -34,7 +33,7 @@ from shared.kube.pod_volumes import (
     inline_attachable,
     ownership_problem,
 )
-from shared.plugins.volumes.volume_rules import claim_class
+from shared.plugins.volumes.volume_rules import class_of
 
 CLAIMS: Final = "persistentvolumeclaims"
 VOLUMES: Final = "persistentvolumes"
@@ -56,24 +55,19 @@ class ClaimRef(NamedTuple):
 
 
 class _ClassVolumes(NamedTuple):
-    """What a pod class uses."""
-
     info: PodInfo
     disks: tuple[Disk, ...]
     inline: list[Attachable | Untranslatable]
 
 
-class _Claim:
+class _Claim(NamedTuple):
     """A claim that pods on nodes use, and what it stands for at present."""
 
-    __slots__ = ("attachable", "depends", "problem", "rows")
-
-    def __init__(self) -> None:
-        self.rows: dict[int, int] = {}
-        """Node row -> uses."""
-        self.attachable: Attachable | None = None
-        self.problem: str | None = None
-        self.depends: tuple[ObjectKey, ...] = ()
+    attachable: Attachable | None
+    problem: str | None
+    depends: tuple[ObjectKey, ...]
+    rows: dict[int, int]
+    """Node row -> uses."""
 
 
 FIRST_CAPACITY: Final = 64
@@ -88,10 +82,9 @@ class AttachCounts:
 
     def __init__(self) -> None:
         self._counts: dict[str, Int64s] = {}
-        self._pods: dict[str, dict[int, int]] = {}
-        """Volume -> node row -> pods that use it there."""
-        self._attached: dict[str, dict[int, int]] = {}
-        """The same of the API server's word that it is attached."""
+        self._uses: tuple[dict[str, dict[int, int]], ...] = ({}, {})
+        """Volume -> node row -> how often the API server says that it is attached there, and how many
+        pods use it there."""
 
     def count(self, driver: str, capacity: int) -> Int64s:
         """Volumes on each node; shape (at least capacity,). Read only."""
@@ -103,14 +96,12 @@ class AttachCounts:
 
     def rows_with_pods(self, volume: str) -> list[int]:
         """The nodes on which pods use the volume."""
-        return list(self._pods.get(volume, ()))
+        return list(self._uses[True].get(volume, ()))
 
     def change(self, volume: Attachable, row: int, change: int, *, of_pods: bool = True) -> None:
         """So many more pods (fewer, if negative) use the volume on the node, or so many more objects
         attach it there."""
-        users, others = self._pods, self._attached
-        if not of_pods:
-            users, others = others, users
+        users, others = self._uses[of_pods], self._uses[not of_pods]
         before = users.get(volume.name, _NOBODY).get(row, 0)
         after = before + change
         assert after >= 0, "a use of a volume was taken back twice"
@@ -146,8 +137,6 @@ class VolumeIndex:
         """Node row -> what is wrong with volumes of pods there. Usually empty."""
         self.attached = AttachCounts()
 
-    # Questions -----------------------------------------------------------------------------------
-
     def claim_rows(self, claim_key: str) -> Mapping[int, int]:
         """Node row -> volumes of pods there that name the claim outright. Read only."""
         return self._named.get(claim_key, {})
@@ -164,8 +153,6 @@ class VolumeIndex:
             if any(disks_conflict(disk, other) for other in self._classes[class_id].disks)
         ]
 
-    # Catching up ---------------------------------------------------------------------------------
-
     def catch_up(self) -> None:
         """Brings everything to the view's present state."""
         topology_version = self._cluster.nodes.topology_version
@@ -177,7 +164,10 @@ class VolumeIndex:
             self._count_all()
         else:
             self._apply_objects(changed)
-            self._apply_pods(_without_phase(pods))
+            counts: dict[tuple[int, int], int] = {}
+            for class_id, row, _, count in pods:  # One that began to terminate holds what it held.
+                tally(counts, (class_id, row), count)
+            self._apply_pods(counts)
         if self._topology_version != topology_version:
             self._place_attachments(self._cluster.objects.all(ATTACHMENTS))
             self._topology_version = topology_version
@@ -220,45 +210,33 @@ class VolumeIndex:
             else:
                 tally_in(self.problems, row, volume.problem, count)
 
-    # Claims --------------------------------------------------------------------------------------
-
     def _change_claim(self, ref: ClaimRef, row: int, count: int) -> None:
         claim = self._claims.get(ref)
         if claim is None:
-            claim = self._claims[ref] = _Claim()
-            self._resolve(ref, claim)
+            claim = self._claims[ref] = self._stands_for(ref)
+            for object_key in claim.depends:
+                self._users_of.put(object_key, ref, None)
         tally(claim.rows, row, count)
-        self._count_claim(claim, row, count)
-        if not claim.rows:
-            self._let_go(ref, claim)
-            del self._claims[ref]
-
-    def _count_claim(self, claim: _Claim, row: int, count: int) -> None:
         if claim.attachable is not None:
             self.attached.change(claim.attachable, row, count)
         if claim.problem is not None:
             tally_in(self.problems, row, claim.problem, count)
+        if not claim.rows:
+            for object_key in claim.depends:
+                self._users_of.drop(object_key, ref)
+            del self._claims[ref]
 
-    def _resolve(self, ref: ClaimRef, claim: _Claim) -> None:
-        """Finds out what the claim stands for, and what that depends on."""
+    def _stands_for(self, ref: ClaimRef) -> _Claim:
         found = self._cluster.objects.get(CLAIMS, ref.key)
-        claim.attachable, claim.problem = None, None
-        claim.depends = ((CLAIMS, ref.key),)
-        if found is not None:
-            if ref.class_id:
-                info = self._classes[ref.class_id].info
-                claim.problem = ownership_problem(info.namespace, info.template, found)
-            if claim.problem is None:
-                claim.attachable, more = _resolved(found, self._cluster.objects)
-                claim.depends += more
-        for object_key in claim.depends:
-            self._users_of.put(object_key, ref, None)
-
-    def _let_go(self, ref: ClaimRef, claim: _Claim) -> None:
-        for object_key in claim.depends:
-            self._users_of.drop(object_key, ref)
-
-    # Objects -------------------------------------------------------------------------------------
+        attachable, problem = None, None
+        depends: tuple[ObjectKey, ...] = ((CLAIMS, ref.key),)
+        if found is not None and ref.class_id:
+            info = self._classes[ref.class_id].info
+            problem = ownership_problem(info.namespace, info.template, found)
+        if found is not None and problem is None:
+            attachable, more = _resolved(found, self._cluster.objects)
+            depends += more
+        return _Claim(attachable, problem, depends, {})
 
     def _apply_objects(self, changed: Iterable[ObjectKey]) -> None:
         attachments: dict[str, None] = {}
@@ -269,17 +247,11 @@ class VolumeIndex:
             elif kind == VOLUMES:
                 attachments.update(self._attachments_of.get(key, {}))
             for ref in list(self._users_of.get(object_key, ())):
-                self._resolve_again(ref)
+                rows = self._claims[ref].rows.copy()
+                for sign in (-1, 1):  # Forgotten with the last one, and read again with the first.
+                    for row, count in rows.items():
+                        self._change_claim(ref, row, sign * count)
         self._place_attachments(attachments)
-
-    def _resolve_again(self, ref: ClaimRef) -> None:
-        claim = self._claims[ref]
-        for row, count in claim.rows.items():
-            self._count_claim(claim, row, -count)
-        self._let_go(ref, claim)
-        self._resolve(ref, claim)
-        for row, count in claim.rows.items():
-            self._count_claim(claim, row, count)
 
     def _place_attachments(self, keys: Iterable[str]) -> None:
         for key in keys:
@@ -337,7 +309,7 @@ def _resolved(
         volume = objects.get(VOLUMES, claim.spec.volume_name)
         if volume is not None:
             return _attachable_volume(volume), depends
-    class_name = claim_class(claim)
+    class_name = class_of(claim)
     if not class_name:
         return None, depends
     depends += ((STORAGE_CLASSES, class_name),)
@@ -371,11 +343,3 @@ def _attachable_volume(volume: PersistentVolume) -> Attachable | None:
     if isinstance(handle, Untranslatable) or not handle:
         return None
     return Attachable(plugin.driver, f"{plugin.driver}/{handle}", is_migrated=True)
-
-
-def _without_phase(changes: Iterable[PodChange]) -> dict[tuple[int, int], int]:
-    """A pod that began to terminate holds what it held."""
-    counts: dict[tuple[int, int], int] = {}
-    for class_id, row, _, count in changes:
-        tally(counts, (class_id, row), count)
-    return counts

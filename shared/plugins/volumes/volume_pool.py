@@ -31,9 +31,6 @@ from shared.selectors.label_selector import Selector
 from shared.selectors.node_selector import SelectedColumns
 from shared.selectors.node_terms import Terms
 
-Slots = Places
-"""Numbers of volumes in a pool; NONE for no volume."""
-
 
 class VolumeKind(NamedTuple):
     """What decides for many volumes alike whether they suit a claim."""
@@ -70,7 +67,7 @@ def candidate(volume: PersistentVolume) -> VolumeCandidate:
 
 
 class VolumePool:
-    """A volume keeps its slot as long as it is in the pool."""
+    """A volume keeps its slot, which is a number, as long as it is in the pool; NONE is no volume's."""
 
     def __init__(self) -> None:
         self._candidates: dict[int, VolumeCandidate] = {}
@@ -81,7 +78,7 @@ class VolumePool:
         self._signatures: dict[VolumeKind, int] = {}
         self._is_stale = True
         """The arrays below are to be made again."""
-        self._order: Slots = np.zeros(0, np.intp)
+        self._order: Places = np.zeros(0, np.intp)
         """Smallest volume first; all else is in this order."""
         self._capacities: list[int] = []
         self._usable: Bools = np.zeros(0, np.bool_)
@@ -92,8 +89,6 @@ class VolumePool:
     def candidate(self, slot: int) -> VolumeCandidate:
         """The volume in a slot."""
         return self._candidates[slot]
-
-    # Changes -------------------------------------------------------------------------------------
 
     def put(self, new: VolumeCandidate) -> None:
         """A volume is new, or another than before."""
@@ -132,15 +127,13 @@ class VolumePool:
         else:
             self._usable[place] = is_usable
 
-    # Finding -------------------------------------------------------------------------------------
-
     def choose(
         self,
         claim: PersistentVolumeClaim,
         selector: Selector,
-        taken: Sequence[Slots],
+        taken: Sequence[Places],
         columns: SelectedColumns,
-    ) -> Slots:
+    ) -> Places:
         """For each row the volume that the claim gets there, or NONE; shape (count,).
 
         `taken` are the choices for the pod's earlier claims: on each row, theirs are not chosen
@@ -203,23 +196,17 @@ class VolumePool:
         return usable
 
     def _make_order(self) -> None:
-        entries = [
-            (found.capacity_nanos, slot, found)
-            for slot, found in self._candidates.items()
-            if _is_usable(found.volume)
-        ]
-        entries.sort(key=lambda entry: entry[:2])
-        self._signatures.clear()
-        ids = [
-            self._signatures.setdefault(found.signature, len(self._signatures))
-            for _, _, found in entries
-        ]
-        self._order = np.array([slot for _, slot, _ in entries], np.intp)
-        self._capacities = [capacity for capacity, _, _ in entries]
+        usable = [slot for slot, each in self._candidates.items() if _is_usable(each.volume)]
+        slots = sorted(usable, key=lambda slot: (self._candidates[slot].capacity_nanos, slot))
+        entries = [self._candidates[slot] for slot in slots]
+        kinds = self._signatures = {}
+        ids = [kinds.setdefault(each.signature, len(kinds)) for each in entries]
+        self._order = np.array(slots, np.intp)
+        self._capacities = [each.capacity_nanos for each in entries]
         self._usable = np.ones(len(entries), np.bool_)
         self._signature_ids = np.array(ids, np.intp)
-        self._columns = AffinityColumns([found.terms for _, _, found in entries])
-        self._place_of = {slot: place for place, (_, slot, _) in enumerate(entries)}
+        self._columns = AffinityColumns([each.terms for each in entries])
+        self._place_of = {slot: place for place, slot in enumerate(slots)}
         self._is_stale = False
 
 
@@ -236,7 +223,7 @@ def _key(reference: ObjectReference) -> tuple[str, str]:
     return reference.namespace, reference.name
 
 
-def _lower(best: Places, levels: Sequence[Places], slots: Slots, taken: Sequence[Slots]) -> None:
+def _lower(best: Places, levels: Sequence[Places], slots: Places, taken: Sequence[Places]) -> None:
     """Lowers `best` where one group of volumes offers something that comes earlier and is not
     taken on that row."""
     is_found = np.zeros(len(best), np.bool_)

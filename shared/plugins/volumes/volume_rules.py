@@ -14,7 +14,6 @@ from shared.kube.api.core_v1_parts import NodeSelector, PersistentVolume
 from shared.kube.api.meta_v1 import LabelSelector, Quantity, ResourceList
 from shared.kube.api.storage_v1 import CsiStorageCapacity, TopologySelectorTerm
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
-from shared.kube.well_known import BIND_COMPLETED, SELECTED_NODE
 from shared.selectors.node_terms import (
     LabelRequirement,
     Operator,
@@ -35,29 +34,10 @@ STORAGE: Final = "storage"
 TOPOLOGY_LABELS: Final = (BETA_ZONE, BETA_REGION, ZONE, REGION)
 
 
-# Facts about one object ---------------------------------------------------------------------------
-
-
-def claim_class(claim: PersistentVolumeClaim) -> str:
-    """The name of the claim's storage class; empty where it has none."""
-    annotations = claim.metadata.annotations or {}
-    return annotations.get(BETA_STORAGE_CLASS, claim.spec.storage_class_name or "")
-
-
-def volume_class(volume: PersistentVolume) -> str:
-    """The name of the volume's storage class; empty where it has none."""
-    annotations = volume.metadata.annotations or {}
-    return annotations.get(BETA_STORAGE_CLASS, volume.spec.storage_class_name)
-
-
-def is_fully_bound(claim: PersistentVolumeClaim) -> bool:
-    """The controller has finished binding the claim to a volume."""
-    return bool(claim.spec.volume_name) and BIND_COMPLETED in (claim.metadata.annotations or {})
-
-
-def selected_node(claim: PersistentVolumeClaim) -> str | None:
-    """The node for which the claim's volume is being provisioned."""
-    return (claim.metadata.annotations or {}).get(SELECTED_NODE)
+def class_of(found: PersistentVolumeClaim | PersistentVolume) -> str:
+    """The name of its storage class; empty where it has none."""
+    annotations = found.metadata.annotations or {}
+    return annotations.get(BETA_STORAGE_CLASS, found.spec.storage_class_name or "")
 
 
 def is_reserved_for(volume: PersistentVolume, claim: PersistentVolumeClaim) -> bool:

@@ -3,19 +3,21 @@
 One search answers for many nodes at once, for Filter (why not), Score (how full the storage would
 be) and Reserve (what exactly the pod gets on its node), so that the three cannot disagree.
 
-Rules: FindPodVolumes and what it calls in pkg/scheduler/framework/plugins/volumebinding/binder.go,
-v1.36.2.
+Rules: FindPodVolumes and what it calls in binder.go, scorer.go, and Score of volume_binding.go in
+pkg/scheduler/framework/plugins/volumebinding, v1.36.2.
 """
 
+from collections import defaultdict
 from collections.abc import Hashable
 from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
 
-from shared.columns.schema import Bools, Rows
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
+from shared.framework.normalize import UTILIZATION_MAX
 from shared.framework.status import ReasonBits
 from shared.kube import quantity
 from shared.kube.api.core_v1 import PersistentVolumeClaim
@@ -23,23 +25,22 @@ from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import StorageClass
 from shared.kube.csi_translation import Untranslatable, translated_affinity
 from shared.kube.in_tree_plugins import in_tree_plugin
+from shared.kube.well_known import SELECTED_NODE
 from shared.plugins.volumes.affinity_columns import NONE, Places, match_affinity
 from shared.plugins.volumes.csi_node_columns import CsiNodeColumns
 from shared.plugins.volumes.volume_catalog import Capacities, VolumeCatalog
-from shared.plugins.volumes.volume_pool import Slots, VolumePool
+from shared.plugins.volumes.volume_pool import VolumePool
 from shared.plugins.volumes.volume_rules import (
     NO_PROVISIONER,
     STORAGE,
     affinity_terms,
-    claim_class,
+    class_of,
     requested_nanos,
     requests_of,
-    selected_node,
     topology_terms,
 )
 from shared.selectors.label_selector import EVERYTHING, SelectorError, parse_label_selector
 from shared.selectors.node_selector import SelectedColumns
-from shared.selectors.node_terms import Terms
 
 REASON_NODE_CONFLICT: Final = "node(s) didn't match PersistentVolume's node affinity"
 REASON_NO_VOLUME: Final = "node(s) didn't find available persistent volumes to bind"
@@ -66,7 +67,7 @@ class VolumeChoice(NamedTuple):
 
     claim: PersistentVolumeClaim
     pool: VolumePool
-    chosen: Slots
+    chosen: Places
     """By position of the row; NONE where there is no volume for it."""
 
 
@@ -124,8 +125,6 @@ class VolumeSearch:
         ]
         return PodVolumes(bindings, [p.claim for p in self.provisions if p.wanted[position]])
 
-    # Bound claims --------------------------------------------------------------------------------
-
     def _check_bound(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
         """Each volume must be within reach of the node; the first that is not decides."""
         left = np.ones(self._columns.count, np.bool_)
@@ -145,7 +144,7 @@ class VolumeSearch:
         driver makes of them where it has taken over."""
         affinity = volume.spec.node_affinity
         required = None if affinity is None else affinity.required
-        reached = self._match(affinity_terms(required))
+        reached = match_affinity(affinity_terms(required), self._columns)
         plugin = in_tree_plugin(volume.spec)
         if plugin is None or not plugin.is_migrated:
             return reached
@@ -159,10 +158,8 @@ class VolumeSearch:
             told = f"could not translate pv: {translated.problem}"
             self._fail(asked & is_migrated, told)
             return reached
-        return np.where(is_migrated, self._match(affinity_terms(translated)), reached)
-
-    def _match(self, terms: Terms | None) -> Bools:
-        return match_affinity(terms, self._columns)
+        there = match_affinity(affinity_terms(translated), self._columns)
+        return np.where(is_migrated, there, reached)
 
     def _refuse(self, where: Bools, text: str) -> None:
         if where.any():
@@ -175,8 +172,6 @@ class VolumeSearch:
             self.failed |= where
             self._is_open &= ~where
 
-    # Claims that wait for a node -----------------------------------------------------------------
-
     def _find_for(self, claims: tuple[PersistentVolumeClaim, ...]) -> None:
         """Free volumes for the claims, and new ones for those that find none."""
         nodes, index = self._columns.nodes, self._columns.index
@@ -184,7 +179,7 @@ class VolumeSearch:
         unselected: list[PersistentVolumeClaim] = []
         selected: list[PersistentVolumeClaim] = []
         for claim in claims:
-            node_name = selected_node(claim)
+            node_name = (claim.metadata.annotations or {}).get(SELECTED_NODE)
             if node_name is None:
                 unselected.append(claim)
             else:
@@ -211,7 +206,7 @@ class VolumeSearch:
                 told = "error creating internal label selector for claim"
                 self._fail(self._is_open, f"{told}: {claim.metadata.key}: {error}")
                 return
-            pool = self._cluster.derived(VolumeCatalog).pool(claim_class(claim))
+            pool = self._cluster.derived(VolumeCatalog).pool(class_of(claim))
             taken = [choice.chosen for choice in self.choices if choice.pool is pool]
             chosen = pool.choose(claim, selector, taken, self._columns)
             self.choices.append(VolumeChoice(claim, pool, chosen))
@@ -223,7 +218,7 @@ class VolumeSearch:
             wanted &= self._is_open
             if not wanted.any():
                 continue
-            class_name = claim_class(claim)
+            class_name = class_of(claim)
             if not class_name:
                 self._fail(wanted, f'no class for claim "{claim.metadata.key}"')
                 continue
@@ -240,7 +235,8 @@ class VolumeSearch:
             allowed = np.zeros(self._columns.count, np.bool_)
         else:
             topologies = storage_class.allowed_topologies
-            allowed = self._match(topology_terms(topologies) if topologies else None)
+            terms = topology_terms(topologies) if topologies else None
+            allowed = match_affinity(terms, self._columns)
         refused = wanted & ~allowed
         self._refuse(refused, REASON_NO_VOLUME)
         self._is_open &= ~refused
@@ -276,3 +272,63 @@ def volume_place(volume: PersistentVolume) -> Hashable:
     translated = translated_affinity(volume)
     told = translated if isinstance(translated, Untranslatable) else _encoder.encode(translated)
     return plugin.name, _encoder.encode(affinity), told
+
+
+class _ClassTotals(NamedTuple):
+    """Of one storage class; each of shape (count,)."""
+
+    requested: Int64s
+    """Bytes."""
+    available: Int64s
+    counts: Bools
+    """Where the class has a say at all."""
+
+
+def storage_scores(search: VolumeSearch, table: Int64s) -> Int64s:
+    """The mean over storage classes of `table` at their utilisation, which is what the pod would ask for
+    of what there is: of the volumes that it would take, or of the capacities that new ones would come
+    from where it takes none. 0 where there is none."""
+    count = len(search.passes)
+    classes: defaultdict[str, _ClassTotals] = defaultdict(
+        lambda: _ClassTotals(
+            np.zeros(count, np.int64), np.zeros(count, np.int64), np.zeros(count, np.bool_)
+        )
+    )
+    has_static: Bools = np.zeros(count, np.bool_)
+    for claim, pool, chosen in search.choices:
+        found = np.flatnonzero(chosen != NONE)
+        has_static[found] = True
+        taken = [pool.candidate(slot) for slot in chosen[found].tolist()]
+        sizes = np.array([quantity.value_of_nanos(each.capacity_nanos) for each in taken], np.int64)
+        names = [each.volume.spec.storage_class_name for each in taken]
+        for name in set(names):
+            at = np.flatnonzero([each == name for each in names])
+            totals = classes[name]
+            totals.requested[found[at]] += _requested_bytes(claim)
+            totals.available[found[at]] += sizes[at]
+            totals.counts[found[at]] = True
+    for claim, wanted, source in search.provisions:
+        where = wanted & ~has_static
+        if source is not None and where.any():
+            capacities, places = source
+            named = claim.spec.storage_class_name  # Even beside the annotation, as upstream.
+            totals = classes[class_of(claim) if named is None else named]
+            totals.requested[where] += _requested_bytes(claim)
+            # Not a sum: several volumes would come from the same storage.
+            totals.available[where] = capacities.totals[places[where]]
+            totals.counts[where] = True
+    total = np.zeros(count, np.int64)
+    class_count = np.zeros(count, np.int64)
+    for requested, available, counts in classes.values():
+        is_full = (available == 0) | (requested > available)
+        share = requested * UTILIZATION_MAX // np.maximum(available, 1)
+        utilization = np.where(is_full, UTILIZATION_MAX, share)
+        total += np.where(counts, table[np.minimum(utilization, UTILIZATION_MAX)], 0)
+        class_count += counts
+    divisor = np.maximum(class_count, 1)
+    mean: Int64s = (2 * total + divisor) // (2 * divisor)
+    return mean
+
+
+def _requested_bytes(claim: PersistentVolumeClaim) -> int:
+    return quantity.value(requests_of(claim).get(STORAGE, 0))

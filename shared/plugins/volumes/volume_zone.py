@@ -6,8 +6,6 @@ Rules: pkg/scheduler/framework/plugins/volumezone/volume_zone.go, v1.36.2.
 from collections.abc import Hashable
 from typing import ClassVar, Final
 
-import numpy as np
-
 from shared.columns.schema import Bools, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -28,10 +26,11 @@ from shared.plugins.volumes.volume_hints import ZONE_EVENTS
 from shared.plugins.volumes.volume_rules import (
     TOPOLOGY_LABELS,
     WAIT_FOR_FIRST_CONSUMER,
-    claim_class,
+    class_of,
     volume_topologies,
 )
-from shared.selectors.node_selector import SelectedColumns, has_label, value_in
+from shared.selectors.node_selector import SelectedColumns, match_all, match_any
+from shared.selectors.node_terms import LabelRequirement, Operator, Term, Terms
 
 REASON: Final = "node(s) had no available volume zone"
 Topologies = tuple[tuple[str, tuple[str, ...]], ...]
@@ -90,30 +89,28 @@ class VolumeZone:
 def match_volume_zones(topologies: Topologies, columns: SelectedColumns) -> Bools:
     """Rows that lie where all volumes are, shape (count,). A node without any zone or region label
     is taken to lie where they are."""
-    fits = np.ones(columns.count, np.bool_)
-    for key, values in topologies:
-        value_ids = [columns.nodes.find_value_id(value) for value in values]
-        column = columns.values_of(key)
-        general = columns.values_of(GENERAL_LABEL.get(key, key))
-        if column is None:
-            column = general
-        elif general is not None and general is not column:
-            # A beta label of the volume is also met by the node's general one.
-            column = np.where(column != 0, column, general)
-        fits &= False if column is None else value_in(column, value_ids)
-    has_any = np.zeros(columns.count, np.bool_)
-    for key in TOPOLOGY_LABELS:
-        column = columns.values_of(key)
-        if column is not None:
-            has_any |= has_label(column)
-    return fits | ~has_any
+    lies_anywhere = match_any((_term(*((key, ()) for key in TOPOLOGY_LABELS)),), columns)
+    return lies_anywhere | match_all((_zones(*each) for each in topologies), columns)
+
+
+def _zones(key: str, values: tuple[str, ...]) -> Terms:
+    """A beta label of the volume is also met by the general one of a node that has no beta label."""
+    named = _term((key, values))
+    general = GENERAL_LABEL.get(key)
+    return (named,) if general is None else (named, _term((key, ()), (general, values)))
+
+
+def _term(*labels: tuple[str, tuple[str, ...]]) -> Term:
+    """Labels that have one of the values; without values: that are not there."""
+    operator = {True: Operator.IN, False: Operator.DOES_NOT_EXIST}
+    return Term(tuple(LabelRequirement(k, operator[bool(v)], v) for k, v in labels), (), ())
 
 
 def _unbound_problem(claim: PersistentVolumeClaim, cluster: ClusterView) -> str | None:
     """Why a claim without a volume is a problem; None where it has one, or waits for its pod."""
     if claim.spec.volume_name:
         return None
-    class_name = claim_class(claim)
+    class_name = class_of(claim)
     if not class_name:
         return "PersistentVolumeClaim had no pv name and storageClass name"
     storage_class = cluster.objects.get("storageclasses", class_name)

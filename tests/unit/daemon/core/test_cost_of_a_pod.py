@@ -74,7 +74,7 @@ def test_what_plugins_say_of_a_class_is_asked_once() -> None:
         return sum(
             calls
             for place, calls in counts.items()
-            if "/owner_plugins.py:" in place or "/scheduling_gates.py:SchedulingGates" in place
+            if "/owner_plugins.py:" in place or "/plugins/gates.py:SchedulingGates" in place
         )
 
     assert asked(100) == asked(10)

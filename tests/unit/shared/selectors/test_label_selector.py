@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 from bench.sim import slow_topology as slow
 from shared.kube.api.apps_v1 import ReplicaSet
 from shared.kube.api.core_v1 import ReplicationController, Service
-from shared.kube.api.meta_v1 import LabelSelector, OwnerReference
-from shared.plugins.spread.spread_constraints import controller_kind, workload_selector
+from shared.kube.api.meta_v1 import LabelSelector
+from shared.plugins.spread.spread_constraints import default_selector, workload_selector
 from shared.selectors.label_selector import (
     EVERYTHING,
     NOTHING,
@@ -19,6 +19,8 @@ from shared.selectors.label_selector import (
     SelectorError,
     parse_label_selector,
 )
+from tests.support.builders import make_pod
+from tests.support.cluster import cluster_of, pod_info
 
 KEYS = ("a", "b")
 VALUES = ("1", "2", "")
@@ -124,12 +126,21 @@ def test_a_controller_whose_selector_cannot_be_read_says_nothing() -> None:
     ("owner", "kind"),
     [
         (None, ""),
-        (OwnerReference(api_version="apps/v1", kind="ReplicaSet"), "replicasets"),
-        (OwnerReference(api_version="apps/v1", kind="StatefulSet"), "statefulsets"),
-        (OwnerReference(api_version="v1", kind="ReplicationController"), "replicationcontrollers"),
-        (OwnerReference(api_version="extensions/v1beta1", kind="ReplicaSet"), ""),
-        (OwnerReference(api_version="batch/v1", kind="Job"), ""),
+        ({"apiVersion": "apps/v1", "kind": "ReplicaSet"}, "replicasets"),
+        ({"apiVersion": "apps/v1", "kind": "StatefulSet"}, "statefulsets"),
+        ({"apiVersion": "v1", "kind": "ReplicationController"}, "replicationcontrollers"),
+        ({"apiVersion": "extensions/v1beta1", "kind": "ReplicaSet"}, ""),
+        ({"apiVersion": "batch/v1", "kind": "Job"}, ""),
     ],
 )
-def test_controllers_that_count(owner: OwnerReference | None, kind: str) -> None:
-    assert controller_kind(owner) == kind
+def test_controllers_that_count(owner: dict[str, str] | None, kind: str) -> None:
+    cache = cluster_of([])
+    for plural in ("replicasets", "statefulsets", "replicationcontrollers", "jobs"):
+        is_old = plural == "replicationcontrollers"
+        labels: dict[str, Any] = {"of": plural}
+        body = {"spec": {"selector": labels if is_old else {"matchLabels": labels}}}
+        controller = msgspec.convert(body, ReplicationController if is_old else ReplicaSet)
+        cache.objects.put(plural, "default/owner", controller)
+    pod = pod_info(make_pod("p", owner=owner and {**owner, "name": "owner"}))
+    found = default_selector(pod, cache.view)
+    assert found == (Selector((("of", kind),)) if kind else Selector(()))

@@ -1,18 +1,13 @@
 """Image scores against plain Python."""
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.table import Interner
-from shared.plugins.images.image_locality import (
-    nodes_by_image,
-    normalized_name,
-    set_score,
-    spread_size,
-)
+from shared.plugins.images.image_locality import ImageLocality, normalized_name
 from tests.support import slow_twins
+from tests.support.builders import make_node
+from tests.support.cluster import cluster_of, pod_with, rated, rows_of
 
 MEBIBYTE = 1024 * 1024
 IMAGES = ("a:1", "b:1", "c:1", "unknown:1")
@@ -27,20 +22,19 @@ SIZES = st.one_of(st.integers(0, 50 * MEBIBYTE), st.integers(0, 5000 * MEBIBYTE)
 def test_images_count_by_size_and_by_how_many_nodes_have_them(
     nodes: list[set[str]], pod_images: list[str], sizes: dict[str, int]
 ) -> None:
-    sets = Interner[frozenset[str]]((frozenset(),))
-    ids = np.array([sets.id_of(frozenset(images)) for images in nodes], np.int32)
-    known = [image for image in pod_images if image in sizes]
-    counts = nodes_by_image(ids, sets.values, known)
-    wanted = [
-        (image, spread_size(sizes[image], count, len(nodes)))
-        for image, count in zip(known, counts, strict=True)
-    ]
-    for images in nodes:
-        got = set_score(frozenset(images), wanted, len(pod_images))
+    cache = cluster_of(
+        [
+            make_node(f"n{i}", images=[{"names": [n], "sizeBytes": sizes[n]} for n in images])
+            for i, images in enumerate(nodes)
+        ]
+    )
+    pod = pod_with({"containers": [{"name": "c", "image": image} for image in pod_images]})
+    scores = rated(ImageLocality(), pod, cache.view, rows_of(*range(len(nodes))))
+    for images, score in zip(nodes, scores.tolist(), strict=True):
         twin = slow_twins.image_score(
             pod_images, len(pod_images), sorted(images), sizes, [sorted(n) for n in nodes]
         )
-        assert got == twin
+        assert score == twin
 
 
 @pytest.mark.parametrize(

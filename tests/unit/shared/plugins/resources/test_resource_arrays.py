@@ -1,5 +1,6 @@
 """Fit and scores over columns, and of one node, against plain Python."""
 
+from functools import partial
 from typing import NamedTuple
 
 import numpy as np
@@ -11,9 +12,13 @@ from shared.columns.schema import Int64s
 from shared.framework.normalize import ratio_table
 from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as resources
+from shared.plugins.resources.node_resources_fit import MOST_ALLOCATED
+from shared.plugins.resources.resource_score import ScoringRule
 from tests.support import slow_twins
 from tests.support.slow_twins import Int64
 
+LEAST = ScoringRule(resources.least_allocated, one_node.least_allocated)
+BALANCE = ScoringRule(resources.balance_change, one_node.balance_change)
 AMOUNTS = st.one_of(
     st.just(0),
     st.integers(0, 12),
@@ -177,10 +182,13 @@ def test_scores_are_those_of_go_where_sums_wrap_around(
     table = ratio_table(shape)
     none = np.zeros(len(used[0]), np.int64)
     reasons, never = resources.fit_reasons(asked, used, capacity, is_full=none > 0)
-    least = resources.least_allocated(used, capacity, weights)
-    most = resources.most_allocated(used, capacity, weights)
-    ratio = resources.requested_to_capacity_ratio(used, capacity, weights, table)
-    balance = resources.balance_change(used, capacity, amounts)
+    least = LEAST.rated(used, capacity, weights)
+    most = MOST_ALLOCATED.rated(used, capacity, weights)
+    ratio = ScoringRule(
+        partial(resources.requested_to_capacity_ratio, table=table),
+        partial(one_node.requested_to_capacity_ratio, table=table),
+    ).rated(used, capacity, weights)
+    balance = BALANCE.rated(used, capacity, amounts)
     for i, (used_one, capacity_one) in enumerate(cluster.nodes()):
         one = (used_one, capacity_one, weights)
         slow = ([Int64(u) for u in used_one], [Int64(c) for c in capacity_one],
@@ -201,8 +209,8 @@ def test_scores_are_those_of_go_where_sums_wrap_around(
 
 def test_a_score_may_come_out_of_its_range_where_sums_wrap_around() -> None:
     used, capacity = [np.array([-100, 5])], [np.array([10, 10])]
-    assert resources.least_allocated(used, capacity, [1]).tolist() == [1100, 50]
-    assert resources.most_allocated(used, capacity, [1]).tolist() == [-1000, 50]
+    assert LEAST.rated(used, capacity, [1]).tolist() == [1100, 50]
+    assert MOST_ALLOCATED.rated(used, capacity, [1]).tolist() == [-1000, 50]
 
 
 def test_array_functions_leave_their_columns_as_they_were() -> None:
