@@ -57,7 +57,7 @@ class Refuser(NamedTuple):
 
 
 class FilterOutcome(NamedTuple):
-    """What Filter said of `rows`, which are distinct; arrays of shape (n,)."""
+    """What Filter said of `rows`; arrays of shape (n,)."""
 
     rows: Rows
     refused_by: Int64s
@@ -89,7 +89,8 @@ class FilterOutcome(NamedTuple):
 
 
 def told_of(rows: Rows, parts: Iterable[FilterOutcome]) -> FilterOutcome:
-    """What the parts say of some of the rows each; a later one prevails, and who is in none passes."""
+    """What the parts say of some of the rows each, which may be named several times; a later one
+    prevails, and who is in none passes."""
     place = np.zeros(int(rows.max(initial=0)) + 1, np.intp)
     place[rows] = np.arange(len(rows))
     refused_by = np.full(len(rows), -1, np.int64)
@@ -100,7 +101,8 @@ def told_of(rows: Rows, parts: Iterable[FilterOutcome]) -> FilterOutcome:
         numbers = [refusers.setdefault(each, len(refusers)) for each in part.refusers]
         refused_by[places] = np.array([*numbers, -1])[part.refused_by]
         codes[places], reasons[places] = part.codes, part.reasons
-    return FilterOutcome(rows, refused_by, codes, reasons, tuple(refusers))
+    at = place[rows]  # Who is told of several times is told the same each time.
+    return FilterOutcome(rows, refused_by[at], codes[at], reasons[at], tuple(refusers))
 
 
 class NodeVerdict(NamedTuple):

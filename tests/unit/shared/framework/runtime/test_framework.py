@@ -111,6 +111,14 @@ def test_of_two_nodes_with_an_error_the_first_by_name_is_told(asked: tuple[int, 
     )
 
 
+def test_a_row_that_is_named_twice_is_told_the_same_twice() -> None:
+    """As rows are that several filters want to be asked about again."""
+    framework = Framework([], [FailingFilter()], [])
+    pod = prepared(framework, pod_with({}), cluster_of([make_node("n0"), make_node("n1")]).view)
+    told = told_of(rows_of(0, 1, 0), [run_filters_with_nominated(pod, rows_of(0))])
+    assert told.passes.tolist() == [False, True, False]
+
+
 class FailingFilter:
     NAME: ClassVar[str] = "Breaks"
     filter_depends: ClassVar[Dependence] = ON_NODE
