@@ -341,7 +341,7 @@ def test_a_disk_that_is_made_counts_as_the_claim_did_for_which_it_is() -> None:
     assert kind == "waits though it fits"
 
 
-NOMINATES = "facts.queue.nominator.nominate(uid, node_name, priority)"
+NOMINATES = "owner.queue.nominator.nominate(uid, node_name, priority)"
 GANG_GATES = "GenericWorkload=true,GangScheduling=true"
 AWARE_GATES = f"{GANG_GATES},WorkloadAwarePreemption=true"
 
@@ -594,7 +594,7 @@ def test_what_helps_a_preemptor_while_its_victims_are_asked_to_go_is_not_lost() 
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 3
-    lets_in = "facts.queue.let_in((uid,), DEFAULT_PREEMPTION, ASSIGNED_POD_DELETE.label, now_s)"
+    lets_in = "owner.queue.let_in((uid,), DEFAULT_PREEMPTION, ASSIGNED_POD_DELETE.label, now_s)"
     kind = kind_of_failure(plan, "daemon.core.binder_links", lets_in, "pass")
     assert kind == "waits though it fits"
 
@@ -639,7 +639,7 @@ def test_who_was_kept_away_by_a_pod_that_permit_refuses_at_once_is_tried_again()
     outcome = play(plan)
     assert outcome.failure is None
     assert outcome.bound_count == 1
-    looks = "if not self._bind(pod, node_name, now_s):"
+    looks = "if not self._bind(pod, node_name, answer.now_s):"
     kind = kind_of_failure(plan, "daemon.core.committer", looks, f"{looks[:-1]} and False:")
     assert kind == "waits though it fits"
 
