@@ -1,6 +1,6 @@
 """What the demo's own watch saw of each pod: when created, when and where bound, why not.
 
-Pure: events and times come in from `watcher.py`. It is the demo's measuring instrument and shares
+Pure: events and times come in from the demo's run. It is the demo's measuring instrument and shares
 nothing with the scheduler; every binding that the API server ever announced is kept, so that a pod
 that was bound twice cannot hide behind its last state.
 """

@@ -11,7 +11,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts
 from daemon.core.owner_counts import Count
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import QueuedPod
@@ -56,10 +56,10 @@ def _resource_of(kind: str) -> EventResource | None:
 
 
 class ClusterChanges:
-    def __init__(self, owner: Holdings) -> None:
-        self._owner = owner
-        self._cache, self._queue, self._groups = owner.cache, owner.queue, owner.groups
-        self._profiles = owner.frameworks.keys()
+    def __init__(self, facts: ClusterFacts) -> None:
+        self._facts = facts
+        self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
+        self._profiles = facts.frameworks.keys()
         self._events: dict[ClusterEvent | str, int] = defaultdict(int)
 
     def take_events(self) -> dict[ClusterEvent | str, int]:
@@ -89,7 +89,7 @@ class ClusterChanges:
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, now_s, but=but)
 
     def pod_changed(self, record: PodRecord, now_s: float) -> None:
-        if record.group and not self._owner.settings.groups.is_on:
+        if record.group and not self._facts.settings.groups.is_on:
             record = msgspec.structs.replace(record, group="")
         if record.node_name:
             self._assigned_pod_changed(record, now_s)
@@ -121,7 +121,7 @@ class ClusterChanges:
         cannot be bound any more, and gives its room up at once, whatever its finalizers wait for
         (handleAssumedPodDeletion upstream)."""
         self._enqueue(record, queued, now_s, is_assumed=True)
-        if record.deleted and not self._owner.waiting.reject_deleted(record.uid):
+        if record.deleted and not self._facts.waiting.reject_deleted(record.uid):
             self._cache.forget_pod(record.uid)
             self.wake_as_removed(held.view, held.node_name, now_s)
 
@@ -140,8 +140,8 @@ class ClusterChanges:
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.delete(record.uid) is not None:
-            self._owner.counters[Count.FOREIGN_BINDS] += 1
-            self._owner.counters.foreign_by_node[record.node_name] += 1
+            self._facts.counters[Count.FOREIGN_BINDS] += 1
+            self._facts.counters.foreign_by_node[record.node_name] += 1
         if old is None or was_assumed:
             self._wake(ASSIGNED_POD_ADD, None, new, now_s)
             return
@@ -168,7 +168,7 @@ class ClusterChanges:
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
             self._queue.delete(record.uid)
-            self._owner.counters[Count.FOREIGN_PODS] += 1
+            self._facts.counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
             self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
@@ -200,7 +200,7 @@ class ClusterChanges:
         self._queue.delete(record.uid)
         self._groups.remove(record)
         if profile in self._profiles:
-            self._owner.patches.add(verdict_of(0, record, profile, problem, is_error=True))
+            self._facts.patches.add(verdict_of(0, record, profile, problem, is_error=True))
 
     def pass_over(self, pod: QueuedPod, now_s: float) -> None:
         """A pod is not to be tried any more and leaves the queue. One that is being deleted, whatever
@@ -227,7 +227,7 @@ class ClusterChanges:
             self._queue.wake_after_nomination(queued.view, now_s, node_name)
 
     def node_deleted(self, name: str, now_s: float) -> None:
-        self._owner.counters.foreign_by_node.pop(name, None)
+        self._facts.counters.foreign_by_node.pop(name, None)
         node = self._cache.remove_node(name)
         if node is not None:
             self._wake(NODE_DELETE, node, None, now_s)

@@ -1,7 +1,8 @@
-"""Everything that the owner holds, for the parts that change it.
+"""Everything that the owner holds, for the parts that change it: what is so, and what others are to do
+about it.
 
 A placement touches most of it: the cache, the queue, a nomination, a binder's orders, a counter. So each
-part (`Part`) is given all.
+part (`Part`) is given both; who only needs the facts is given no more.
 """
 
 from collections.abc import Callable
@@ -50,12 +51,11 @@ class Settings(msgspec.Struct, frozen=True):
     """What scorers of other hosts must have too (`shared/config.py`)."""
 
 
-class Holdings:
-    """The cluster as it is known, what others have in hand, what they and people are to be told."""
+class ClusterFacts:
+    """The cluster as it is known, and by what it is judged."""
 
     def __init__(
         self,
-        epoch: int,
         settings: Settings,
         frameworks: dict[str, Framework],
         plugins: OwnerPlugins,
@@ -63,11 +63,8 @@ class Holdings:
         stopwatch: Callable[[], float],
     ) -> None:
         """`stopwatch`: as `Counters` has it."""
-        self.epoch, self.settings, self.frameworks = epoch, settings, frameworks
+        self.settings, self.frameworks, self.plugins = settings, frameworks, plugins
         gates, config, options = settings.gates, settings.config, settings.options
-        self.plugins = plugins
-        self.logs_attempts = options.log_level == "debug"
-        """Each step of each attempt is a line of the log."""
         self.announces_nodes = gates[feature_gates.NOMINATED_NODE_NAME_FOR_EXPECTATION]
         """Pods whose binding takes time say where they are going."""
         self.is_standby = settings.is_candidate
@@ -97,12 +94,6 @@ class Holdings:
         self.nominations = NominationBook(cache, queue, self.patches)
         known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
         self.syncs = Syncs(known + [custom_kind(name) for name in options.custom_kinds])
-        self.effects: list[Effect] = []
-        """What is to be done, in order; whoever changes something adds to it."""
-        self.snapshots = SnapshotLog(cache, epoch)
-        nominated = queue.nominator.node_by_uid
-        self.scorers = ScorerFleet(epoch, self.snapshots, nominated, names_pods=self.logs_attempts)
-        self.binders = BinderPool(epoch, self.shared_claim_of)
 
     def _wakeups(self) -> Wakeups:
         beside: dict[str, tuple[ClusterEventWithHint, ...]] = {}
@@ -157,6 +148,21 @@ class Holdings:
         names = (each.resource_claim_name for each in named if each.resource_claim_name)
         return next((f"{pod_class.namespace}/{name}" for name in names), "")
 
+
+class OutgoingWork:
+    """What other processes have in hand, and what they and people are to be told."""
+
+    def __init__(self, epoch: int, facts: ClusterFacts) -> None:
+        self.epoch = epoch
+        self.logs_attempts = facts.settings.options.log_level == "debug"
+        """Each step of each attempt is a line of the log."""
+        self.effects: list[Effect] = []
+        """What is to be done, in order; whoever changes something adds to it."""
+        self.snapshots = SnapshotLog(facts.cache, epoch)
+        nominated = facts.queue.nominator.node_by_uid
+        self.scorers = ScorerFleet(epoch, self.snapshots, nominated, names_pods=self.logs_attempts)
+        self.binders = BinderPool(epoch, facts.shared_claim_of)
+
     def note(self, event: str, **fields: object) -> None:
         self.effects.append(Note(event, fields))
 
@@ -171,6 +177,20 @@ class Holdings:
     def warn(self, event: str, **fields: object) -> None:
         """The same of what should not be so."""
         self.effects.append(Note(event, fields, is_warning=True))
+
+
+class Holdings(ClusterFacts, OutgoingWork):
+    def __init__(
+        self,
+        epoch: int,
+        settings: Settings,
+        frameworks: dict[str, Framework],
+        plugins: OwnerPlugins,
+        now_s: float,
+        stopwatch: Callable[[], float],
+    ) -> None:
+        ClusterFacts.__init__(self, settings, frameworks, plugins, now_s, stopwatch)
+        OutgoingWork.__init__(self, epoch, self)
 
 
 class Part(msgspec.Struct, eq=False, dict=True):
