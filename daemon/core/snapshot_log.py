@@ -21,6 +21,7 @@ class SnapshotLog:
         self.sequence = 0
         """Of the last delta; 0 before the first."""
         self._follower = Follower(cache.view)
+        self._follower.note()  # Of an empty cluster a full snapshot may be all that is ever told.
         self.generation = 0
         """Of the cache, as of the last delta."""
         self._marks = NOTHING_SENT
