@@ -134,12 +134,12 @@ class FilterState(TermState):
 
     @property
     def may_reject(self) -> bool:
-        return self.has_own_terms or self.counts.entry_count(EXISTING) > 0
+        return self.has_own_terms or self.counts.entry_counts[EXISTING] > 0
 
     @property
     def lets_first_in(self) -> bool:
         """No pod anywhere matches, and the incoming one matches itself."""
-        return self.is_self_matching and self.counts.entry_count(AFFINITY) == 0
+        return self.is_self_matching and self.counts.entry_counts[AFFINITY] == 0
 
 
 class InterPodAffinityArgs(ArgsStruct):
@@ -204,11 +204,11 @@ class InterPodAffinity:
         index = row_index(rows)
         reasons = np.zeros(len(rows), np.int64)
         lacks_label = lacks_pods = np.zeros(len(rows), np.bool_)
-        entry_count: Int64s | int = state.counts.entry_count(AFFINITY)
+        entry_count: Int64s | int = state.counts.entry_counts[AFFINITY]
         # The reason that counts most comes last.
         for key in sorted(state.counts.by_key, reverse=True):
             what, counts = key[0], state.counts.by_key[key]
-            if what != AFFINITY and not counts.entry_count:
+            if what != AFFINITY and not state.counts.entry_counts[what]:
                 continue
             domains = counts.topology.domain_of_row[index]
             weights = counts.by_domain[domains]
@@ -261,7 +261,7 @@ class InterPodAffinity:
         if self._ignores_existing and not pod.pod_terms.preferred:
             return NEVER_SCORES
         state = self._score_state(pod, cluster)
-        return PreScoreResult(SUCCESS if state.counts.entry_count(SCORED) else SKIP, state=state)
+        return PreScoreResult(SUCCESS if state.counts.entry_counts[SCORED] else SKIP, state=state)
 
     def score(self, state: TermState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
         return state.counts.sums(row_index(rows), len(rows))
@@ -285,9 +285,9 @@ class InterPodAffinity:
         counts = state.counts
         if len(delta.node_rows) and not counts.is_current():
             return None
-        might_reject = counts.entry_count(SCORED) > 0
+        might_reject = counts.entry_counts[SCORED] > 0
         state.add_pods(cluster, delta)
-        if state.shares.is_overgrown or (counts.entry_count(SCORED) > 0) is not might_reject:
+        if state.shares.is_overgrown or (counts.entry_counts[SCORED] > 0) is not might_reject:
             return None
         changed = counts.settle(operator.ne)
         return np.concatenate(changed) if changed else NO_ROWS

@@ -7,6 +7,7 @@ place, as in upstream's maps of topology pairs.
 Rules: pkg/scheduler/framework/plugins/interpodaffinity/{filtering,scoring}.go, v1.36.2.
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping
 from typing import Final, NamedTuple
 
@@ -46,13 +47,11 @@ def summed(parts: Iterable[tuple[Key, int]]) -> Shares:
 class KeyCounts:
     """Weights by domain of one key."""
 
-    __slots__ = ("by_domain", "entry_count", "topology", "touched")
+    __slots__ = ("by_domain", "topology", "touched")
 
     def __init__(self, topology: Topology) -> None:
         self.topology = topology
         self.by_domain: Int64s = topology.by_domain()
-        self.entry_count = 0
-        """(pod, term) pairs whose node has the term's label. 0: all weights are, too."""
         self.touched: dict[int, int] = {}
         """Domain -> what it held before the changes that nobody has looked at yet."""
 
@@ -63,6 +62,9 @@ class MatchedTermCounts:
     def __init__(self, topology_of: Callable[[str], Topology]) -> None:
         self._topology_of = topology_of
         self.by_key: dict[Key, KeyCounts] = {}
+        self.entry_counts: dict[int, int] = defaultdict(int)
+        """By the first half of keys: (pod, term) pairs whose node has the term's label. 0: all weights
+        are, too."""
 
     def count(self, shares: Mapping[int, Shares], classes: Int64s, node_rows: Rows) -> None:
         """Adds many pods. `classes` and `node_rows`: of each pod; all classes are in `shares`."""
@@ -83,7 +85,7 @@ class MatchedTermCounts:
             slots = topology.domain_count + 1
             counts.by_domain += sum_by_domain(domains, slots, weights[inverse])
             counts.by_domain[NO_DOMAIN] = 0
-            counts.entry_count += int(terms[inverse][domains != NO_DOMAIN].sum())
+            self.entry_counts[key[0]] += int(terms[inverse][domains != NO_DOMAIN].sum())
 
     def add(self, shares: Shares, node_row: int, count: int) -> None:
         """So many pods more (or fewer) with these shares on a node."""
@@ -95,7 +97,7 @@ class MatchedTermCounts:
             before = counts.by_domain.item(domain)
             counts.by_domain[domain] = before + weight * count
             counts.touched.setdefault(domain, before)
-            counts.entry_count += term_count * count
+            self.entry_counts[key[0]] += term_count * count
 
     def of_key(self, key: Key) -> KeyCounts:
         """The counts of a key, made now if nobody asked before."""
@@ -103,10 +105,6 @@ class MatchedTermCounts:
         if found is None:
             found = self.by_key[key] = KeyCounts(self._topology_of(key[1]))
         return found
-
-    def entry_count(self, what: int) -> int:
-        """The entries of all keys of which this is the first half."""
-        return sum([counts.entry_count for key, counts in self.by_key.items() if key[0] == what])
 
     def settle(self, is_different: Callable[[int, int], bool]) -> list[Rows]:
         """The rows of all domains whose count is now so different that it matters."""

@@ -52,14 +52,14 @@ def test_counts_follow_and_name_the_rows_that_matter(
     classes = np.array([class_id for class_id, _ in pods], np.int64)
     counts.count(of_class, classes, np.array([row for _, row in pods], np.intp))
     before, _ = slow_sums(pods, shares)
-    assert [counts.entry_count(what) for what in (0, 1)] == slow_sums(pods, shares)[1]
+    assert [counts.entry_counts[what] for what in (0, 1)] == slow_sums(pods, shares)[1]
     for class_id, row in more:
         counts.add(shares[class_id], row, 1)
     for class_id, row in pods[:fewer]:
         counts.add(shares[class_id], row, -1)
     left = [*pods[fewer:], *more]
     after, entries = slow_sums(left, shares)
-    assert [counts.entry_count(what) for what in (0, 1)] == entries
+    assert [counts.entry_counts[what] for what in (0, 1)] == entries
     changed = counts.settle(operator.ne)
     named = set(np.concatenate(changed).tolist()) if changed else set()
     for key in (HOST, ZONE, OTHER):
