@@ -18,6 +18,7 @@ class Grouped(dict[G, dict[K, V]]):
     __slots__ = ()
 
     def put(self, group: G, key: K, value: V) -> None:
+        """Files the value in the group, in place of what was there under the key."""
         self.setdefault(group, {})[key] = value
 
     def drop(self, group: G, key: K) -> None:

@@ -20,6 +20,8 @@ WHY: Final = (
 
 
 class InHand:
+    """For a process that is careful."""
+
     def __init__(self, say: Callable[[int], None], left_out: Collection[int] = ()) -> None:
         """`say` is told what is in hand now; 0: nothing."""
         self._say = say

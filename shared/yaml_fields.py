@@ -113,6 +113,7 @@ class Field:
             return fallback
 
     def items(self) -> Iterator["Field"]:
+        """The entries of a list; none if the field is absent."""
         if self._node is None:
             return
         if not isinstance(self._node, yaml.SequenceNode):
@@ -122,6 +123,7 @@ class Field:
             yield Field(node, f"{self._path}[{index}]", self._problems)
 
     def mapping(self) -> "Mapping":
+        """The fields of a mapping; an empty one if the field is absent."""
         return Mapping(self._node, self)
 
     def child(self, key: str, node: yaml.Node | None) -> "Field":

@@ -68,6 +68,7 @@ class AdapterLinks(Part):
                 counters.observe("event_s", (label,), each_s, count)
 
     def lose(self, peer: bytes) -> None:
+        """Its connection is closed."""
         if peer == self._peer:
             self._peer, self._is_sync_due = None, False
 

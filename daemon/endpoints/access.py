@@ -50,6 +50,8 @@ ANONYMOUS: Final = User(username="system:anonymous", groups=("system:unauthentic
 
 
 class TokenAccess:
+    """Whoever has the token may; health is everybody's."""
+
     def __init__(self, token: Callable[[], str]) -> None:
         self._token = token
 

@@ -32,6 +32,8 @@ _OWN: Final = (sys.executable, "-P", "-m", "daemon", "explain", "-o", "json")
 
 
 class Explainer:
+    """Asks for one explanation at a time."""
+
     def __init__(self, runtime_dir: Path, clock: Clock, command: Sequence[str] = _OWN) -> None:
         self._command = [*command, "--runtime-dir", str(runtime_dir)]
         self._clock = clock
@@ -39,6 +41,7 @@ class Explainer:
         self._rests_until_s = 0.0
 
     async def explain(self, key: str) -> bytes:
+        """The command's JSON of a pod, or in its place what is the `problem`."""
         if not _KEY.fullmatch(key):
             return _problem(f"{key[:PROBLEM_CHARS_MAX]!r} is no pod")
         begun_s = self._clock.monotonic_s()

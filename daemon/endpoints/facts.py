@@ -114,6 +114,7 @@ class FactSource:
         return None if written is None else msgspec.json.decode(written, type=dict[str, str])
 
     def started_s(self) -> float:
+        """When this berth was started, in seconds since 1970."""
         return next((one.create_time_s for one in self._processes().processes), self.now_s())
 
     def now_s(self) -> float:

@@ -65,6 +65,8 @@ class CheckResults:
 
 
 class Told(NamedTuple):
+    """An answer: HTTP status and text."""
+
     status: int
     text: str
 

@@ -49,6 +49,7 @@ class EndpointServer:
     async def start(
         self, host: str, port: int, tls: ssl.SSLContext | None, *, shares_port: bool = False
     ) -> int:
+        """Listens; the port (0 lets the system choose). OSError if the address cannot be had."""
         self._server = await asyncio.start_server(
             self._serve,
             host,

@@ -97,6 +97,7 @@ class ServedTls:
         await self.look_up_clients()
 
     async def look_up_clients(self) -> None:
+        """Whose certificates clients may show; `OperationalError` only where that is asked for."""
         try:
             authorities = await self._authorities()
             if authorities and authorities != self._trusted:

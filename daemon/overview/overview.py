@@ -59,6 +59,7 @@ class BerthStatus(msgspec.Struct, frozen=True):
 
     @property
     def api_word_ages_s(self) -> dict[str, float]:
+        """Kind -> since the API server last said anything about it."""
         return {kind: max(0.0, self.at_s - at_s) for kind, at_s in self.known.api_heard_s.items()}
 
     @property
@@ -70,6 +71,8 @@ class BerthStatus(msgspec.Struct, frozen=True):
 
 
 class Looks:
+    """Looks at the berth of a runtime directory, again and again."""
+
     def __init__(self, runtime_dir: Path, clock: SystemClock) -> None:
         self._runtime_dir = runtime_dir
         self._clock = clock
@@ -142,6 +145,8 @@ class Overview(msgspec.Struct, frozen=True):
 
 
 class Overviews(Looks):
+    """Looks again and again; belongs to one driver."""
+
     async def look(self, owner: OwnerLink, timeout_s: float) -> Overview:
         """Asks the owner, and says so where it gives no answer in that time. NotRunningError if no berth
         runs there."""

@@ -61,6 +61,8 @@ or descriptor left."""
 
 
 class SystemProcess:
+    """A process of the system, watched by its pidfd."""
+
     def __init__(self, pid: int) -> None:
         self.pid = pid
         try:

@@ -33,6 +33,8 @@ class NotRunningError(OperationalError):
 
 
 class ProcessEntry(msgspec.Struct, frozen=True):
+    """One process that the supervisor started, or the supervisor itself."""
+
     name: str
     pid: int
     """0: not running at this moment (its restart is due)."""
@@ -69,6 +71,8 @@ class ProcessUse(ProcessEntry, frozen=True, kw_only=True):
 
 
 class SupervisorLock(RuntimeDirLock):
+    """Held by the one live supervisor of a runtime directory."""
+
     def __init__(self, runtime_dir: Path) -> None:
         super().__init__(runtime_dir, _LOCK_NAME, AlreadyRunningError, "a berth is running there")
 

@@ -103,6 +103,7 @@ class Deadly:
         return False
 
     def left_out(self, now_s: float) -> list[int]:
+        """What a child that is started now goes without."""
         return [
             number
             for number, (times, last_s) in self._deaths.items()
@@ -115,12 +116,16 @@ OWN_PAUSE_S: Final = 5.0
 
 
 class Use(NamedTuple):
+    """A process, as the kernel has it."""
+
     cpu_s: float
     is_waiting: bool
     """It works, or would if it were let: for a core (state R) or for a disk (state D)."""
 
 
 class Silence:
+    """One life of a child."""
+
     def __init__(self, bound_s: float, now_s: float) -> None:
         self._bound_s = bound_s
         self._looked_s = now_s

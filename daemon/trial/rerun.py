@@ -111,6 +111,7 @@ class Rerun:
         return {each.key: each.node_name for uid, each in placed.items() if uid not in evicted}
 
     def outcome(self) -> tuple[DayOutcome, DayDetail]:
+        """So far."""
         placed, came_s = self._trial.placed, self._came_s
         # How long those that found a node were pending.
         waits_s = [each.at_s - came_s.get(uid, each.at_s) for uid, each in placed.items()]

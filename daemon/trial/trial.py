@@ -130,6 +130,7 @@ class Trial:
         return now_s
 
     def ask(self, request: AdminRequest, now_s: float) -> AdminAnswer:
+        """What the owner answers to a question."""
         effects = self.state.handle([Said(_PEER, request)], now_s)
         told = (effect.message for effect in effects if isinstance(effect, Tell))
         (answer,) = (message for message in told if isinstance(message, AdminAnswer))
@@ -185,6 +186,8 @@ class Trial:
 
 
 class Subject(NamedTuple):
+    """A cluster, and how it is scheduled."""
+
     config: SchedulerConfiguration
     options: RuntimeOptions
     messages: list[AdapterMessage]

@@ -60,6 +60,7 @@ class EventLog:
         self._write(logging.ERROR, event, fields)
 
     def exception(self, event: str, /, **fields: Any) -> None:
+        """An error with the traceback of the exception that is being handled."""
         self._write(logging.ERROR, event, fields, has_traceback=True)
 
     def is_on(self, level: int) -> bool:

@@ -151,6 +151,7 @@ class Tally:
         found.sum += measured * times
 
     def add_histogram(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
+        """What another process observed. `counts` are as long as the bounds, and one."""
         into = self._histogram(name, labels)
         into.counts = [mine + other for mine, other in zip(into.counts, counts, strict=True)]
         into.sum += total

@@ -69,6 +69,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
         return one
 
     def send_nowait(self, message: Out) -> bool:
+        """False: not sent; the owner is away, or its queue is full."""
         return self._send_parts(self._outgoing.encode(message))
 
     async def send(self, message: Out) -> bool:

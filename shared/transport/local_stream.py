@@ -33,6 +33,8 @@ def note_dropped(problem: object) -> None:
 
 
 class LocalStream:
+    """One end of a connection."""
+
     def __init__(self, connected: socket.socket, channel: Channel) -> None:
         connected.setblocking(False)
         self._socket = connected

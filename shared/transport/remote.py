@@ -232,6 +232,8 @@ class Gatekeeper:
 
 
 class RemoteOwner:
+    """A worker's way to the owner."""
+
     def __init__(self, address: str, server_key_file: str, key_file: str) -> None:
         """ConfigurationError if the address or a file cannot be used."""
         host, port = split_address(address)

@@ -69,6 +69,8 @@ class RuntimeDirLock(Closing):
 
 
 class OwnerLock(RuntimeDirLock):
+    """Held by the one live owner of a runtime directory."""
+
     def __init__(self, runtime_dir: Path) -> None:
         super().__init__(runtime_dir, "owner.lock", AddressInUseError, "an owner is alive there")
 

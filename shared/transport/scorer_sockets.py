@@ -53,6 +53,8 @@ class FromOwner(NamedTuple):
 
 
 class ScorerSockets(Closing):
+    """Connects to the owner, whenever there is one."""
+
     def __init__(self, way: Path | RemoteOwner, identity: str) -> None:
         """`way`: on the owner's host, the runtime directory. `identity` names this life of this worker:
         a restarted worker must have another one."""

@@ -107,6 +107,7 @@ class Poller:
         return lambda: fd in self._ready
 
     def await_room(self, fd: int, *, is_full: bool) -> None:
+        """Whether one that is watched is also waited for to be writable."""
         self._epoll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
 
     def wait(self, timeout_ms: int) -> dict[object, int]:

@@ -64,6 +64,8 @@ async def seen_pod(api: ApiClient, path: str, uid: str) -> BriefPod | Gone:
 
 
 class Regarding(msgspec.Struct, frozen=True, rename="camel", omit_defaults=True, kw_only=True):
+    """The pod that an event is about."""
+
     kind: str
     namespace: str
     name: str

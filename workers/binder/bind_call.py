@@ -43,6 +43,8 @@ LATE_PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, total_s=60.0)
 
 
 class Bound(NamedTuple):
+    """The pod is bound to the node that was ordered."""
+
     held_s: float = 0.0
     """Since when nobody had looked at the answer, which is no part of what the binding took."""
 

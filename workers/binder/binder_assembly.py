@@ -147,6 +147,7 @@ class BinderLife(BinderLoop):
         super().drain()
 
     async def run(self) -> None:
+        """Until the binder has drained, or was told to stop at once."""
         await super().run()
         if not self.is_orphaned:
             await self._recorder.drain(RECORDER_DRAIN_S)

@@ -55,6 +55,8 @@ class BindingPlugins(NamedTuple):
 
 
 class BindingCycle:
+    """All profiles."""
+
     def __init__(
         self,
         default: BindingPlugins,
@@ -72,6 +74,7 @@ class BindingCycle:
         self._plugin_timeout_s = plugin_timeout_s
 
     def must_wait(self, order: BindPod) -> bool:
+        """Whether something has to be done, or waited for, before the pod can be bound."""
         return any(_has_work(plugin, order) for plugin in self._plugins(order).pre_binds)
 
     async def prepare(self, order: BindPod) -> Allowed | NotBound:

@@ -96,6 +96,8 @@ PAUSE_S: Final = 0.25
 
 
 class ClaimFreer:
+    """Frees claims, any number at a time."""
+
     def __init__(self, api: ApiClient, lines: ClaimLines) -> None:
         """`lines`: those of everybody in this process who writes to claims."""
         self._api = api

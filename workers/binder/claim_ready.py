@@ -46,6 +46,8 @@ class WaitEnd(NamedTuple):
 
 
 class DeviceWait:
+    """Waits for the devices of any number of pods at a time."""
+
     def __init__(self, api: ApiClient, clock: Clock, tally: Tally) -> None:
         self._api = api
         self._clock = clock

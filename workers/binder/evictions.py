@@ -63,6 +63,7 @@ class Evictor:
             self._start(self._release(claim))
 
     def cancel(self) -> None:
+        """Ends without finishing anything."""
         for task in self._tasks:
             task.cancel()
 

@@ -50,6 +50,8 @@ class Fence(msgspec.Struct, eq=False):
 
 
 class Fences:
+    """All tasks that act on orders. Belongs to one event loop."""
+
     def __init__(self, gate: LeaseGate | None = None) -> None:
         """Without leader election (no gate) the lease is always there."""
         self._gate = gate
@@ -78,6 +80,7 @@ class Fences:
         return True
 
     def guard(self, task: asyncio.Task[Any], fence: Fence) -> None:
+        """From now on until `forget`, at its end."""
         self._fences[task] = fence
 
     def forget(self, task: asyncio.Task[Any]) -> Fence:
@@ -93,6 +96,7 @@ class Fences:
         return task
 
     def void_all(self) -> None:
+        """Nothing that was ordered until now is to be done any more."""
         for task, fence in self._fences.items():
             if not fence.is_void:
                 fence.is_void = True

@@ -179,6 +179,7 @@ class EventRecorder:
         return len(self._events) + len(self._patches)
 
     def set_binding(self, is_binding: bool) -> None:
+        """Whether bindings are queued or under way."""
         now_s = self._clock.monotonic_s()
         self._quiet_at_s = inf if is_binding else now_s + self._settings.quiet_s
         if self._quiet_at_s < self._next_trickle_s:
@@ -244,6 +245,7 @@ class EventRecorder:
         self._pump()
 
     async def drain(self, timeout_s: float) -> None:
+        """Writes all that waits, as far as `timeout_s` goes, without regard to bindings."""
         self._emptied = self._loop.create_future()
         self._pump()
         try:
@@ -259,6 +261,7 @@ class EventRecorder:
             self.close()
 
     def close(self) -> None:
+        """Stops at once; what waits is lost."""
         self._wakeup.cancel()
         self._events.clear()
         self._patches.clear()
