@@ -180,17 +180,7 @@ class OutgoingWork:
 
 
 class Holdings(ClusterFacts, OutgoingWork):
-    def __init__(
-        self,
-        epoch: int,
-        settings: Settings,
-        frameworks: dict[str, Framework],
-        plugins: OwnerPlugins,
-        now_s: float,
-        stopwatch: Callable[[], float],
-    ) -> None:
-        ClusterFacts.__init__(self, settings, frameworks, plugins, now_s, stopwatch)
-        OutgoingWork.__init__(self, epoch, self)
+    """Both, as whoever decides is given them; made by `SchedulerState`, which is one."""
 
 
 class Part(msgspec.Struct, eq=False, dict=True):
