@@ -1,12 +1,12 @@
 """Plugins that look at no node: SchedulingGates and PrioritySort for the queue; GangScheduling,
-TopologyPlacementGenerator and PodGroupPodsCount for groups of pods; DefaultBinder.
+TopologyPlacementGenerator and PodGroupPodsCount for groups of pods.
 
 GangScheduling tries pods of a gang once so many of them are there, and has them placed together. Its
 Permit is a number here: a group is tried as a whole, so nobody has to wait at Permit for others
 (`daemon/core/pod_groups.py`).
 
 Rules: pkg/scheduler/framework/plugins/{schedulinggates,queuesort,gangscheduling,topologyaware,
-podgrouppodscount,defaultbinder}, v1.36.2.
+podgrouppodscount}, v1.36.2.
 """
 
 from typing import ClassVar, Final
@@ -20,7 +20,6 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import SUCCESS, Code, Status
 from shared.plugin_names import (
-    DEFAULT_BINDER,
     GANG_SCHEDULING,
     POD_GROUP_PODS_COUNT,
     PRIORITY_SORT,
@@ -106,13 +105,3 @@ class PodGroupPodsCount:
             (counts for _, counts in group.counts), start=group.topology.by_domain()
         )
         return total * SCORE_MAX // int(total[group.successful].max())
-
-
-class DefaultBinder:
-    """Never skips: a profile without another binder uses it for every pod."""
-
-    NAME: ClassVar[str] = DEFAULT_BINDER
-
-    def binder_name(self) -> str:
-        """Under which the binder processes know the way of binding."""
-        return self.NAME

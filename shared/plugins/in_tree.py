@@ -18,9 +18,9 @@ from shared.feature_gates import (
 from shared.framework.out_of_tree import Args, Plugin
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.runtime.registry import Registry
+from shared.plugins.binding.default_binder import DefaultBinder
 from shared.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
 from shared.plugins.gates import (
-    DefaultBinder,
     GangScheduling,
     PodGroupPodsCount,
     PrioritySort,

@@ -9,7 +9,8 @@ from shared.feature_gates import (
 )
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.status import Code
-from shared.plugins.gates import DefaultBinder, PrioritySort, SchedulingGates
+from shared.plugins.binding.default_binder import DefaultBinder
+from shared.plugins.gates import PrioritySort, SchedulingGates
 from shared.plugins.images.image_locality import ImageLocality
 from shared.plugins.in_tree import InTreeRegistry
 from shared.plugins.node.node_filters import (

@@ -1,0 +1,1 @@
+"""DefaultBinder: that a pod is bound by its `binding` subresource."""
