@@ -82,9 +82,10 @@ class AttachCounts:
 
     def __init__(self) -> None:
         self._counts: dict[str, Int64s] = {}
-        self._uses: tuple[dict[str, dict[int, int]], ...] = ({}, {})
-        """Volume -> node row -> how often the API server says that it is attached there, and how many
-        pods use it there."""
+        self._attached: dict[str, dict[int, int]] = {}
+        """Volume -> node row -> how often the API server says that it is attached there."""
+        self._used: dict[str, dict[int, int]] = {}
+        """The same of pods that use it there."""
 
     def count(self, driver: str, capacity: int) -> Int64s:
         """Volumes on each node; shape (at least capacity,). Read only."""
@@ -96,12 +97,13 @@ class AttachCounts:
 
     def rows_with_pods(self, volume: str) -> list[int]:
         """The nodes on which pods use the volume."""
-        return list(self._uses[True].get(volume, ()))
+        return list(self._used.get(volume, ()))
 
     def change(self, volume: Attachable, row: int, change: int, *, of_pods: bool = True) -> None:
         """So many more pods (fewer, if negative) use the volume on the node, or so many more objects
         attach it there."""
-        users, others = self._uses[of_pods], self._uses[not of_pods]
+        both = self._used, self._attached
+        users, others = both if of_pods else reversed(both)
         before = users.get(volume.name, _NOBODY).get(row, 0)
         after = before + change
         assert after >= 0, "a use of a volume was taken back twice"

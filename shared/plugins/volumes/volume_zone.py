@@ -102,8 +102,11 @@ def _zones(key: str, values: tuple[str, ...]) -> Terms:
 
 def _term(*labels: tuple[str, tuple[str, ...]]) -> Term:
     """Labels that have one of the values; without values: that are not there."""
-    operator = {True: Operator.IN, False: Operator.DOES_NOT_EXIST}
-    return Term(tuple(LabelRequirement(k, operator[bool(v)], v) for k, v in labels), (), ())
+    requirements = (
+        LabelRequirement(key, Operator.IN if values else Operator.DOES_NOT_EXIST, values)
+        for key, values in labels
+    )
+    return Term(tuple(requirements), (), ())
 
 
 def _unbound_problem(claim: PersistentVolumeClaim, cluster: ClusterView) -> str | None:
