@@ -29,9 +29,8 @@ def pods_of(
     groups: list[Json] = []
     kinds = {kind.plural: kind for kind in kinds_with(pod_groups)}
     for document in _documents(path):
-        kind, name = document.get("kind"), _name(path, document)
+        kind, meta = document.get("kind"), document["metadata"]
         if kind == "PodGroup":
-            meta = document["metadata"]
             groups.append({**document, "metadata": {"namespace": "default", **meta}})
             continue
         if kind == "Pod":
@@ -40,8 +39,8 @@ def pods_of(
             spec = document.get("spec") or {}
             replicas = spec.get("replicas") or spec.get("parallelism") or 1
             pod = {**(spec.get("template") or {}), "kind": "Pod"}
-            pod["metadata"] = {**(pod.get("metadata") or {}), "name": name}
-            pod["metadata"].setdefault("namespace", (document["metadata"]).get("namespace"))
+            pod["metadata"] = {**(pod.get("metadata") or {}), "name": meta["name"]}
+            pod["metadata"].setdefault("namespace", meta.get("namespace"))
         else:
             wanted = f"give a Pod, a PodGroup, or one of {_WORKLOADS}"
             raise ConfigurationError(path, [f"is a {kind}; {wanted}"])
@@ -54,7 +53,6 @@ def nodes_of(path: str, count: int | None) -> list[AdapterMessage]:
     """The nodes of a file, `count` of each."""
     made: list[Json] = []
     for document in _documents(path):
-        _name(path, document)
         if document.get("kind") != "Node":
             raise ConfigurationError(path, [f"is a {document.get('kind')}; give a Node"])
         for node in copies(document, count or 1):
@@ -86,6 +84,7 @@ def copies(document: Json, count: int) -> list[Json]:
 
 
 def _documents(path: str) -> Iterator[Json]:
+    """Each has `metadata.name`: if need be, what is to stand in front of a name."""
     try:
         documents = list(yaml.safe_load_all(read_text(path)))
     except YAML_FAULTS as error:
@@ -93,15 +92,12 @@ def _documents(path: str) -> Iterator[Json]:
     for document in documents:
         if not isinstance(document, dict):
             raise ConfigurationError(path, ["is no manifest"])
-        yield document
-
-
-def _name(path: str, document: Json) -> str:
-    meta = document.get("metadata")
-    name = meta.get("name") or meta.get("generateName") if isinstance(meta, dict) else None
-    if not isinstance(name, str) or not name:
-        raise ConfigurationError(path, ["metadata.name is missing"])
-    return name
+        stated = document.get("metadata")
+        meta = stated if isinstance(stated, dict) else {}
+        name = meta.get("name") or meta.get("generateName")
+        if not isinstance(name, str) or not name:
+            raise ConfigurationError(path, ["metadata.name is missing"])
+        yield {**document, "metadata": {**meta, "name": name}}
 
 
 def _defaulted(pod: Json, scheduler_name: str) -> Json:

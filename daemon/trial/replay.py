@@ -32,8 +32,9 @@ from daemon.trial.anonymity import write_anonymised
 from daemon.trial.explain import Explanation, explanation_lines
 from daemon.trial.replay_page import Comparison, Moved, both_rows, comparison_html
 from daemon.trial.rerun import DayDetail, DayOutcome, Rerun
-from daemon.trial.shadow import MEANINGS, Example, OneBinding, Shadow
+from daemon.trial.shadow import MEANINGS, Example, Shadow, bindings
 from daemon.trial.trial import Trial
+from daemon.trial.trial_diagnosis import diagnose_pod
 from shared import exit_codes
 from shared.config import SchedulerConfiguration
 from shared.errors import OperationalError
@@ -140,12 +141,12 @@ def in_the_shadow(
     recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions = AS_USUAL
 ) -> ShadowReport:
     """Each binding judged."""
-    shadow = Shadow(Trial(config, decided, decides=False))
-    last_s = 0.0
-    for last_s, messages in moments(recording, decided.pod_groups):
-        shadow.tell(messages, last_s)
+    trial = Trial(config, decided, decides=False)
+    shadow = Shadow(trial)
+    for pod, node in bindings(trial, moments(recording, decided.pod_groups)):
+        shadow.judge(pod, node)
     counts = {name: shadow.counts[name] for name in MEANINGS}
-    return ShadowReport(last_s, sum(counts.values()), counts, shadow.examples)
+    return ShadowReport(trial.now_s, sum(counts.values()), counts, shadow.examples)
 
 
 def explain_binding(
@@ -154,20 +155,23 @@ def explain_binding(
     """Of a pod (`namespace/name`) on the cluster right before it was bound; OperationalError if it never
     was."""
     key = key if "/" in key else f"default/{key}"
-    shadow = OneBinding(Trial(config, decided, decides=False), key)
-    for at_s, messages in moments(recording, decided.pod_groups):
-        shadow.tell(messages, at_s)
-        if shadow.found is not None:
-            return shadow.found
+    trial = Trial(config, decided, decides=False)
+    for pod, node in bindings(trial, moments(recording, decided.pod_groups)):
+        if pod.key == key:
+            profile = pod.info.spec.scheduler_name
+            evaluation = trial.new_engine().evaluate(pod.class_id, pod.info, profile)
+            diagnosis = diagnose_pod(trial.view, evaluation, node)
+            return Explanation(key, node, profile, None, diagnosis, is_of_then=True)
     raise OperationalError(f"{key} is not bound in {recording}")
 
 
 def _day(
     recording: Path, config: SchedulerConfiguration, decided: RuntimeOptions
 ) -> tuple[float, dict[str, str], DayOutcome, DayDetail]:
-    day = Rerun(Trial(config, decided))
+    trial = Trial(config, decided)
+    day = Rerun(trial)
     day.tell(moments(recording, decided.pod_groups))
-    return (day.now_s, day.placements, *day.outcome())
+    return (trial.now_s, day.placements, *day.outcome())
 
 
 def compare(

@@ -67,17 +67,14 @@ class Rerun:
         self._came_s: dict[str, float] = {}
         self._sizes: Counter[tuple[str, bytes]] = Counter()
         """Namespace and template -> pods that came with them."""
-        self.now_s = 0.0
-        """Of the last moment that was told."""
         self._took_s = 0.0
 
     def tell(self, moments: Iterable[tuple[float, list[AdapterMessage]]]) -> None:
         """What came, moment by moment; what was due before each is done first."""
         for at_s, messages in moments:
             begun_s = process_time()
-            self._trial.pass_time(self.now_s, at_s)
+            self._trial.pass_time(at_s)
             self._trial.tell(self._as_decided_here(messages, at_s), at_s)
-            self.now_s = at_s
             self._took_s += process_time() - begun_s
 
     def _as_decided_here(
@@ -158,7 +155,7 @@ class Rerun:
     def _pending(self) -> Iterator[PendingGroup]:
         start = 0
         while start >= 0:
-            answer = self._trial.ask(PendingGroupsRequest(start), self.now_s)
+            answer = self._trial.ask(PendingGroupsRequest(start), self._trial.now_s)
             assert isinstance(answer, PendingGroups), "as it was asked"
             yield from answer.groups
             start = answer.next_start

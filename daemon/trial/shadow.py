@@ -6,13 +6,12 @@ Who bound it saw a slightly older cluster: a node that was taken a moment ago ma
 """
 
 from collections import Counter
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Final
 
 import msgspec
 
 from daemon.core.queue.queued_pod import QueuedPod
-from daemon.trial.explain import Explanation
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import diagnose_pod
 from shared.messages.to_owner import AdapterMessage, PodChanged
@@ -38,6 +37,30 @@ class Example(msgspec.Struct, frozen=True):
     reason: str
 
 
+def bindings(
+    trial: Trial, moments: Iterable[tuple[float, Iterable[AdapterMessage]]]
+) -> Iterator[tuple[QueuedPod, str]]:
+    """Each pod of ours that somebody binds, and to which node, while `trial`, which does not decide, is
+    as the cluster was right before that."""
+    queue = trial.state.queue
+    for now_s, messages in moments:
+        untold: list[AdapterMessage] = []
+        came: set[str] = set()
+        for message in messages:
+            if isinstance(message, PodChanged):
+                uid, node = message.pod.uid, message.pod.node_name
+                if not node:
+                    came.add(uid)
+                elif uid in came or queue.get(uid) is not None:
+                    trial.tell(untold, now_s)
+                    untold.clear()
+                    pod = queue.get(uid)
+                    if pod is not None and pod.info.spec.scheduler_name in trial.frameworks:
+                        yield pod, node
+            untold.append(message)
+        trial.tell(untold, now_s)
+
+
 class Shadow:
     def __init__(self, trial: Trial) -> None:
         """`trial` does not decide."""
@@ -46,27 +69,8 @@ class Shadow:
         self.counts: Counter[str] = Counter()
         self.examples: list[Example] = []
 
-    def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
-        """What came at one moment, in order."""
-        untold: list[AdapterMessage] = []
-        came: set[str] = set()
-        queue = self._trial.state.queue
-        for message in messages:
-            if isinstance(message, PodChanged):
-                uid, node = message.pod.uid, message.pod.node_name
-                if not node:
-                    came.add(uid)
-                elif uid in came or queue.get(uid) is not None:
-                    self._trial.tell(untold, now_s)
-                    untold.clear()
-                    pod = queue.get(uid)
-                    if pod is not None and pod.info.spec.scheduler_name in self._trial.frameworks:
-                        self._judge(pod, node)
-            untold.append(message)
-        if untold:
-            self._trial.tell(untold, now_s)
-
-    def _judge(self, pod: QueuedPod, node: str) -> None:
+    def judge(self, pod: QueuedPod, node: str) -> None:
+        """On the cluster as `trial` is now."""
         engine, view = self._engine, self._trial.view
         evaluation = engine.evaluate(pod.class_id, pod.info, pod.info.spec.scheduler_name)
         row = view.nodes.row_of(node)
@@ -96,21 +100,3 @@ class Shadow:
         self.counts[verdict] += 1
         if len(self.examples) < EXAMPLES_MAX:
             self.examples.append(Example(pod.key, node, verdict, chosen, behind, reason))
-
-
-class OneBinding(Shadow):
-    """Follows a cluster until one pod is bound, and judges no other."""
-
-    def __init__(self, trial: Trial, key: str) -> None:
-        """`trial` does not decide."""
-        super().__init__(trial)
-        self._key = key
-        self.found: Explanation | None = None
-
-    def _judge(self, pod: QueuedPod, node: str) -> None:
-        if pod.key != self._key or self.found is not None:
-            return
-        profile, view = pod.info.spec.scheduler_name, self._trial.view
-        evaluation = self._engine.evaluate(pod.class_id, pod.info, profile)
-        diagnosis = diagnose_pod(view, evaluation, node)
-        self.found = Explanation(pod.key, node, profile, None, diagnosis, is_of_then=True)

@@ -7,7 +7,7 @@ messages, from an API server or a recording. Owner and scorer are those of the p
 messages, and decide as there; what differs: extenders are not asked, and bindings and victims take no
 time.
 
-Time is passed in, and is whatever the caller says.
+Time is whatever the caller says.
 """
 
 from collections.abc import Iterable, Sequence
@@ -48,7 +48,6 @@ from workers.scorer.replica import Replica
 
 _PEER: Final = b"trial"
 _EPOCH: Final = 1
-_START_S: Final = 0.0
 
 
 class Placed(NamedTuple):
@@ -87,7 +86,7 @@ class Trial:
             pod_groups=options.pod_groups, gang_reservation_s=options.gang_reservation_s
         )
         alone = replace(config, extenders=())
-        self.state = make_state(alone, gates, registry, of_owner, _EPOCH, _START_S)
+        self.state = make_state(alone, gates, registry, of_owner, _EPOCH, 0.0)
         self.placed: dict[str, Placed] = {}
         """By uid: those that found a node here, whatever became of them."""
         self.evicted: dict[str, Eviction] = {}
@@ -101,6 +100,8 @@ class Trial:
             reserves={profile.scheduler_name: profile.plugins_at["reserve"] for profile in built},
         )
         self._decides = decides
+        self.now_s = 0.0
+        """Up to where time has passed."""
         events: list[Event] = [
             Said(_PEER, AdapterBatch(0, [AdapterHello()])),
             Said(_PEER, BinderHello(0)),
@@ -108,7 +109,7 @@ class Trial:
         ]
         if decides:
             events.append(Said(_PEER, ScorerHello(0, "trial")))
-        self._settle(events, _START_S)
+        self._settle(events)
 
     @property
     def view(self) -> ClusterView:
@@ -120,14 +121,14 @@ class Trial:
 
     def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:
         """Changes of the cluster, and whatever follows from them at once."""
-        self._settle([Said(_PEER, AdapterBatch(_EPOCH, list(messages)))], now_s)
+        self.now_s = now_s
+        self._settle([Said(_PEER, AdapterBatch(_EPOCH, list(messages)))])
 
-    def pass_time(self, now_s: float, until_s: float) -> float:
-        """Whatever would be tried until then; says when it is."""
+    def pass_time(self, until_s: float) -> None:
+        """Whatever would be tried until then."""
         while (due_s := self.state.wakes_at_s) <= until_s:
-            now_s = max(now_s, due_s)
-            self._settle([], now_s)
-        return now_s
+            self.now_s = max(self.now_s, due_s)
+            self._settle([])
 
     def ask(self, request: AdminRequest, now_s: float) -> AdminAnswer:
         """What the owner answers to a question."""
@@ -136,7 +137,7 @@ class Trial:
         (answer,) = (message for message in told if isinstance(message, AdminAnswer))
         return answer
 
-    def _settle(self, events: Sequence[Event], now_s: float) -> None:
+    def _settle(self, events: Sequence[Event]) -> None:
         alive: list[Event] = [Said(_PEER, BinderHeartbeat(0))]
         if self._decides:
             alive.append(Said(_PEER, ScorerHeartbeat(self._replica.generation)))
@@ -144,11 +145,11 @@ class Trial:
         while said:
             said = [
                 reply
-                for effect in self.state.handle(said, now_s)
-                for reply in self._do(effect, now_s)
+                for effect in self.state.handle(said, self.now_s)
+                for reply in self._do(effect)
             ]
 
-    def _do(self, effect: Effect, now_s: float) -> Iterable[Event]:
+    def _do(self, effect: Effect) -> Iterable[Event]:
         match effect:
             case Tell(_, _, SnapshotFull() as full, buffers):
                 self._replica.apply_full(full, list(buffers))
@@ -160,7 +161,7 @@ class Trial:
             case Tell(_, _, BindPods(orders=orders)):
                 for order in orders:
                     key = f"{order.namespace}/{order.name}"
-                    self.placed[order.uid] = Placed(key, order.node_name, now_s)
+                    self.placed[order.uid] = Placed(key, order.node_name, self.now_s)
                     self.verdicts.pop(order.uid, None)
                 finished = [order.ticket for order in orders]
                 yield Said(_PEER, BindReport(_EPOCH, finished, []))

@@ -94,13 +94,13 @@ def what_if(
 ) -> WhatIfCommand:
     """Both trials, the second with nodes `drained`, and what differs."""
     as_it_is = subject.trial(decides=True)
-    as_it_is.pass_time(0.0, HORIZON_S)
+    as_it_is.pass_time(HORIZON_S)
     before = _outcomes(as_it_is)
     changed = subject.trial(decides=True, config=config)
-    now_s = changed.pass_time(0.0, HORIZON_S)
+    changed.pass_time(HORIZON_S)
     told, left_alone = _drained(changed, drained)
-    changed.tell([*messages, *told], now_s)
-    changed.pass_time(now_s, now_s + HORIZON_S)
+    changed.tell([*messages, *told], changed.now_s)
+    changed.pass_time(changed.now_s + HORIZON_S)
     placed: list[Outcome] = []
     pending: list[Outcome] = []
     for key, (node, message) in sorted(_outcomes(changed).items()):

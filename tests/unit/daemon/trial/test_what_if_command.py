@@ -102,6 +102,13 @@ def test_the_pods_of_a_workload_are_its_replicas(tmp_path: Path) -> None:
     assert [one.pod for one in found.placed] == ["shop/web-1", "shop/web-2", "shop/web-3"]
 
 
+def test_what_states_the_beginning_of_a_name_alone_is_called_by_that(tmp_path: Path) -> None:
+    text = "kind: Pod\nmetadata: {generateName: web-}\nspec: {containers: [{name: c, image: i}]}\n"
+    path = manifest(tmp_path, text)
+    found = what_if(subject_with([make_node("n1")], []), pods_of(path, 2, SCHEDULER))
+    assert [one.pod for one in found.placed] == ["default/web--1", "default/web--2"]
+
+
 @pytest.mark.parametrize(
     ("text", "told"),
     [
