@@ -41,8 +41,10 @@ OTHER_COMMANDS: Final = {
         "daemon.trial.replay",
         "decide a recorded day again, beside who did or by another configuration",
     ),
+    "test": ("daemon.commands.test", "run all tests (in a clone)"),
 }
-"""All that are imported only when they are asked for: module, help."""
+"""All that read their own arguments, and are imported only when they are asked for: module, help."""
+Command = Callable[[argparse.Namespace], int]
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -52,16 +54,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
         _refuse_what_is_no_text(given)
         if given and given[0] in OTHER_COMMANDS:
             return _run_other(given[0], given[1:])
-        if given and given[0] == "test":
-            from daemon.commands.test import run_tests
-
-            return run_tests(given[1:])
         parsed, unknown = _parser().parse_known_args(with_dashes(given))
         # Templates of manifests leave empty arguments behind, which kube-scheduler passes over.
         unknown = [each for each in unknown if each]
         if unknown:
             parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
-        command: Callable[[argparse.Namespace], int] = parsed.command
+        command: Command = parsed.command
         return command(parsed)
     except ConfigurationError as error:
         _complain(f"{error.source} cannot be used:", *(f"  {one}" for one in error.problems))
@@ -137,60 +135,47 @@ def _parser() -> argparse.ArgumentParser:
         " used; 3 no berth is running there; 4 another berth is.",
     )
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    told = "schedule a cluster's pods, until told to stop"
-    run = commands.add_parser("run", help=told, usage="berth run [OPTION]...")
+
+    def add(name: str, command: Command, told: str, *options: str) -> argparse.ArgumentParser:
+        added = commands.add_parser(name, help=told, allow_abbrev=False)
+        add_options(added, *options)
+        added.set_defaults(command=command, parser=added)
+        return added
+
+    run = add("run", _run, "schedule a cluster's pods, until told to stop")
+    run.usage = "berth run [OPTION]..."
     add_run_flags(run)
-    run.set_defaults(command=_run)
     for name, (_, told) in OTHER_COMMANDS.items():
         commands.add_parser(name, help=told, add_help=False)
-    status = commands.add_parser("status", help="show the processes and queues of a running berth")
-    add_options(status, "runtime_dir")
+    told = "show the processes and queues of a running berth"
+    status = add("status", _status, told, "runtime_dir")
     status.add_argument("--json", action="store_true", help="for programs: one JSON object")
-    status.set_defaults(command=_status)
-    top = commands.add_parser("top", help="watch a running berth: the live page on a terminal")
-    add_options(top, "runtime_dir")
+    told = "watch a running berth: the live page on a terminal"
+    top = add("top", _top, told, "runtime_dir")
     top.add_argument("--once", action="store_true", help="one screen and the end, for scripts")
-    top.set_defaults(command=_top)
-    reload = commands.add_parser(
-        "reload", help="have a running berth read its configuration anew; fails if it is refused"
-    )
-    add_options(reload, "runtime_dir")
-    reload.set_defaults(command=_reload)
-    check = commands.add_parser(
-        "check-config", help="check a KubeSchedulerConfiguration and show what it comes to"
-    )
+    told = "have a running berth read its configuration anew; fails if it is refused"
+    add("reload", _reload, told, "runtime_dir")
+    told = "check a KubeSchedulerConfiguration and show what it comes to"
+    check = add("check-config", _check_config, told, "feature_gates")
     what = check.add_mutually_exclusive_group(required=True)
     what.add_argument("file", nargs="?", help="path of the file; - for kube-scheduler's defaults")
-    what.add_argument(
-        "--from-manifest",
-        type=Path,
-        metavar="FILE",
-        help="kube-scheduler's static pod: prints the one that has berth in its place",
-    )
-    add_options(check, "feature_gates")
-    check.set_defaults(command=_check_config)
-    dump = commands.add_parser("dump", help="print everything a running berth holds and waits for")
-    add_options(dump, "runtime_dir")
-    dump.add_argument(
-        "--compare", action="store_true", help="look for contradictions; exit 1 if there are any"
-    )
-    dump.set_defaults(command=_dump)
-    compare = commands.add_parser(
-        "compare", help="compare a running berth's cache and queue with the API server"
-    )
-    add_options(compare, "runtime_dir")
+    told = "kube-scheduler's static pod: prints the one that has berth in its place"
+    what.add_argument("--from-manifest", type=Path, metavar="FILE", help=told)
+    told = "print everything a running berth holds and waits for"
+    dump = add("dump", _dump, told, "runtime_dir")
+    told = "look for contradictions; exit 1 if there are any"
+    dump.add_argument("--compare", action="store_true", help=told)
+    told = "compare a running berth's cache and queue with the API server"
+    compare = add("compare", _compare, told, "runtime_dir")
     compare.add_argument("--log", action="store_true", help="as log lines (berth does, on SIGUSR2)")
-    compare.set_defaults(command=_compare)
-    _add_worker(commands.add_parser("worker", help="score for a berth that runs on another host"))
-    _add_keys(commands.add_parser("keys", help="make a pair of keys for berth or for a worker"))
+    told = "score for a berth that runs on another host"
+    _add_worker_options(add("worker", _worker, told, "feature_gates"))
+    keys = add("keys", _keys, "make a pair of keys for berth or for a worker")
+    keys.add_argument("name", help="NAME.key (secret) and NAME.pub are written")
+    keys.add_argument("--output", default=".", metavar="DIR", help="default: the current folder")
+    add("version", _version, "print the version")
     for one in (parser, run):
         one.add_argument("--version", action=_Version, nargs=0, help="print the version")
-    version = commands.add_parser("version", help="print the version")
-    version.set_defaults(command=_version)
-    commands.add_parser("test", help="run all tests (in a clone)", add_help=False)
-    for one in commands.choices.values():
-        one.allow_abbrev = False
-        one.set_defaults(parser=one)
     return parser
 
 
@@ -207,14 +192,7 @@ class _Version(argparse.Action):
         sys.exit(exit_codes.OK)
 
 
-def _add_keys(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(command=_keys)
-    parser.add_argument("name", help="NAME.key (secret) and NAME.pub are written")
-    parser.add_argument("--output", default=".", metavar="DIR", help="default: the current folder")
-
-
-def _add_worker(parser: argparse.ArgumentParser) -> None:
-    parser.set_defaults(command=_worker)
+def _add_worker_options(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--connect", required=True, metavar="tcp://HOST:PORT", help="berth's --workers-address"
     )
@@ -229,7 +207,6 @@ def _add_worker(parser: argparse.ArgumentParser) -> None:
         "--server", default="", metavar="URL", help="API server; with extenders only"
     )
     parser.add_argument("--kubeconfig", default="", metavar="FILE", help="as above")
-    add_options(parser, "feature_gates")
     parser.add_argument("--log-level", choices=LEVELS, default="info")
 
 

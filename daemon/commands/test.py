@@ -15,7 +15,7 @@ PARALLEL: Final = ("--numprocesses", "logical", "--maxprocesses", "4", "--dist",
 Above four workers, which start several processes each, memory counts and the longest file decides."""
 
 
-def run_tests(arguments: Sequence[str]) -> int:
+def main(arguments: Sequence[str]) -> int:
     """Runs pytest on the clone that this module stands in; `arguments` go to pytest, and may name
     another number of workers (`-n 0` for none)."""
     root = Path(__file__).parents[2]
