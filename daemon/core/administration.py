@@ -201,7 +201,7 @@ def metrics_answer(owner: Holdings) -> admin.MetricsAnswer:
     }
     measured = counters.measured()
     measured.counts.extend(
-        LabelledCount(name, list(labels), count)
+        LabelledCount(name, labels, count)
         for name, counts in of_queue.items()
         for labels, count in counts.items()
     )

@@ -192,7 +192,7 @@ def add_to(tally: Tally, measured: Measured) -> None:
         if metric is None or metric.bounds or len(count.labels) != len(metric.label_names):
             continue
         if count.count >= 0:
-            tally.count(count.name, tuple(count.labels), count.count)
+            tally.count(count.name, count.labels, count.count)
     for state in measured.histograms:
         metric = ALL_METRICS.get(state.name)
         if metric is None or not metric.bounds or len(state.labels) != len(metric.label_names):
@@ -200,4 +200,4 @@ def add_to(tally: Tally, measured: Measured) -> None:
         if len(state.counts) != len(metric.bounds) + 1 or min(state.counts) < 0:
             continue
         if math.isfinite(state.sum):
-            tally.add_histogram(state.name, tuple(state.labels), state.counts, state.sum)
+            tally.add_histogram(state)

@@ -80,7 +80,7 @@ def metrics_text(
         for one in answer.measured.counts:
             _add_labelled(text, one)
         for node, count in answer.status.foreign_pods_by_node.items():
-            _add_labelled(text, LabelledCount("foreign_pods_on_node", [node], count))
+            _add_labelled(text, LabelledCount("foreign_pods_on_node", (node,), count))
         for state in answer.measured.histograms:
             _add_histogram(text, state)
     if is_leading is not None:

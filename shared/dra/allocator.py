@@ -31,7 +31,15 @@ from shared.dra.requests import (
     alternatives_of,
     terms_of,
 )
-from shared.dra.resource_slices import CounterId, DeviceId, DeviceView, NodeMatch, SliceView, shown
+from shared.dra.resource_slices import (
+    CounterId,
+    Counters,
+    DeviceId,
+    DeviceView,
+    NodeMatch,
+    SliceView,
+    shown,
+)
 from shared.dra.search_work import (
     FREE_STEPS,
     STEP_WORK,
@@ -156,11 +164,9 @@ class _Search:
         """Device -> claims to which this search has given it."""
         self._taking: dict[DeviceId, dict[str, int]] = {}
         """Shared device -> what this search takes of it."""
-        self._available: dict[str, dict[CounterId, int]] = {}
-        """Pool name -> counters that are left by allocated devices; none where one has less than nothing
-        left, as no device can be had then. By name alone, as upstream."""
-        self._consumed: dict[str, dict[CounterId, int]] = {}
-        """Pool name -> counters that this search has consumed."""
+        self._counters: dict[str, Counters] = {}
+        """Pool name -> what allocated devices and this search leave of its counters; none where those
+        leave less than nothing of one, as no device can be had then. By name alone, as upstream."""
 
     def run(self) -> bool:
         """Whether everything was allocated."""
@@ -177,7 +183,7 @@ class _Search:
                 )
             stated = claim.spec.devices.constraints or ()
             self._constraints.append([Constraint(each, text, i) for i, each in enumerate(stated)])
-        return self._claim(0)
+        return self._request(0, 0)
 
     def solutions(self) -> list[Solution]:
         """What was found."""
@@ -215,16 +221,14 @@ class _Search:
 
     # The search ----------------------------------------------------------------------------------
 
-    def _claim(self, claim: int) -> bool:
-        """Allocates this claim and all after it."""
-        return claim >= len(self._claims) or self._request(claim, 0)
-
     def _request(self, claim: int, request: int) -> bool:
-        """Allocates this request and all after it."""
+        """Allocates this request and all after it, of this claim and of those after it."""
+        if claim == len(self._claims):
+            return True
         alternatives = self._claims[claim].requests
         if request >= len(alternatives):
             try:
-                return self._claim(claim + 1)
+                return self._request(claim + 1, 0)
             except _TooManyResultsError:
                 # An earlier claim may still choose alternatives that leave more room. It does not,
                 # as the limit is per claim, but the search goes back all the same.
@@ -459,23 +463,22 @@ class _Search:
             if consumed and not any(taking.values()):
                 self._taking.pop(device.identity, None)
         elif device.facts.counters:
-            self._return_counters(device)
+            _use(self._counters[device.pool_name], device.facts.counters, -1)
 
     def _join_constraints(
         self, claim: int, asked: Alternative, device: DeviceView, *, is_needed: bool
     ) -> bool:
-        joined: list[Constraint] = []
-        for constraint in self._constraints[claim]:
+        constraints = self._constraints[claim]
+        for number, constraint in enumerate(constraints):
             if constraint.add(asked, device):
-                joined.append(constraint)
                 continue
             if is_needed:
                 raise AllocationError(
                     f"{asked.text}: cannot add device {shown(device.identity)} because a claim "
                     f"constraint would not be satisfied"
                 )
-            for each in joined:
-                each.remove(asked)
+            for joined in constraints[:number]:
+                joined.remove(asked)
             return False
         return True
 
@@ -483,37 +486,30 @@ class _Search:
 
     def _consume_counters(self, at: _Located) -> bool:
         """Takes the device's share of its pool's counters, if there is enough of each."""
-        name = at.device.pool_name
-        available = self._available.get(name)
-        if available is None:
-            available = self._available[name] = self._counters_left(at.pool)
-        if not available:
-            return False
-        counters = at.device.facts.counters
-        consumed = self._consumed.setdefault(name, {})
-        for where, amount in counters:
-            consumed[where] = consumed.get(where, 0) + amount
-        # Of the others no more is consumed than before, when it was not too much.
-        for where, _ in counters:
-            if where in available and available[where] < consumed[where]:
-                self._return_counters(at.device)
-                return False
-        return True
+        name, counters = at.device.pool_name, at.device.facts.counters
+        left = self._counters.get(name)
+        if left is None:
+            left = self._counters[name] = self._counters_left(at.pool)
+        _use(left, counters, 1)
+        is_enough = all(left.get(where, 0) >= 0 for where, _ in counters)
+        if not is_enough:
+            _use(left, counters, -1)
+        return bool(left) and is_enough
 
-    def _return_counters(self, device: DeviceView) -> None:
-        consumed = self._consumed[device.pool_name]
-        for where, amount in device.facts.counters:
-            consumed[where] -= amount
-
-    def _counters_left(self, pool: Pool) -> dict[CounterId, int]:
+    def _counters_left(self, pool: Pool) -> Counters:
         left = dict(pool.counters)
         for each in (*pool.slices, *pool.other_slices):
             for device in each.devices:
                 if device.facts.counters and self._state.is_allocated(device.identity):
-                    for where, amount in device.facts.counters:
-                        if where in left:
-                            left[where] -= amount
+                    _use(left, device.facts.counters, 1)
         return left if all(amount >= 0 for amount in left.values()) else {}
+
+
+def _use(left: Counters, counters: Sequence[tuple[CounterId, int]], sign: int) -> None:
+    """Takes what a device needs of its pool's counters, or gives it back."""
+    for where, amount in counters:
+        if where in left:
+            left[where] -= sign * amount
 
 
 def _ways_to_try(device_count: int, wanted: int) -> int:

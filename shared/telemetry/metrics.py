@@ -12,7 +12,7 @@ own.
 import enum
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from itertools import accumulate, repeat
 from operator import mul
 from typing import Final, NamedTuple
@@ -108,20 +108,34 @@ METRICS: Final[dict[str, MetricFamily]] = {
 """Name in messages -> what it is to the outside; bounds are kube-scheduler's."""
 
 
-class Histogram:
-    """Counts by bucket. An observation that equals a bound belongs below it."""
-
-    __slots__ = ("bounds", "counts", "sum")
-
-    def __init__(self, bounds: Sequence[float]) -> None:
-        self.bounds = bounds
-        self.counts = [0] * (len(bounds) + 1)
-        self.sum = 0.0
-
-
 Labels = tuple[str, ...]
 """Values, in the order in which the table of metrics names the labels."""
 
+
+class LabelledCount(msgspec.Struct, array_like=True, frozen=True):
+    name: str
+    labels: Labels
+    count: int
+
+
+class HistogramState(msgspec.Struct, array_like=True):
+    """An observation that equals a bound belongs below it."""
+
+    name: str
+    labels: Labels
+    counts: list[int]
+    """Of each bucket alone; the last is for what is above all bounds."""
+    sum: float
+
+
+class Measured(msgspec.Struct, array_like=True, frozen=True):
+    """Additions to the owner's counts."""
+
+    counts: list[LabelledCount]
+    histograms: list[HistogramState]
+
+
+NOTHING: Final = Measured([], [])
 
 OTHER: Final = "other"
 """What is beyond is counted under this in place of each label's value: sums stay right."""
@@ -133,7 +147,7 @@ class Tally:
     def __init__(self, declared: Mapping[str, MetricFamily] = METRICS) -> None:
         self._declared = declared
         self.counts: Counter[tuple[str, Labels]] = Counter()
-        self.histograms: dict[tuple[str, Labels], Histogram] = {}
+        self.histograms: dict[tuple[str, Labels], HistogramState] = {}
         self._series: Counter[str] = Counter()
 
     def count(self, name: str, labels: Labels, by: int = 1) -> None:
@@ -147,22 +161,23 @@ class Tally:
     def observe(self, name: str, labels: Labels, measured: float, times: int = 1) -> None:
         """`times` equal observations; `name` is a histogram."""
         found = self.histograms.get((name, labels)) or self._histogram(name, labels)
-        found.counts[bisect_left(found.bounds, measured)] += times
+        found.counts[bisect_left(self._declared[name].bounds, measured)] += times
         found.sum += measured * times
 
-    def add_histogram(self, name: str, labels: Labels, counts: Sequence[int], total: float) -> None:
-        """What another process observed. `counts` are as long as the bounds, and one."""
-        into = self._histogram(name, labels)
-        into.counts = [mine + other for mine, other in zip(into.counts, counts, strict=True)]
-        into.sum += total
+    def add_histogram(self, one: HistogramState) -> None:
+        """What another process observed. Its counts are as long as the bounds, and one."""
+        into = self._histogram(one.name, one.labels)
+        into.counts = [mine + other for mine, other in zip(into.counts, one.counts, strict=True)]
+        into.sum += one.sum
 
-    def _histogram(self, name: str, labels: Labels) -> Histogram:
+    def _histogram(self, name: str, labels: Labels) -> HistogramState:
         key = name, labels
         if key not in self.histograms:
             key = self._admitted(key)
         found = self.histograms.get(key)
         if found is None:
-            found = self.histograms[key] = Histogram(self._declared[name].bounds)
+            zeros = [0] * (len(self._declared[name].bounds) + 1)
+            found = self.histograms[key] = HistogramState(*key, zeros, 0.0)
         return found
 
     def _admitted(self, key: tuple[str, Labels]) -> tuple[str, Labels]:
@@ -190,39 +205,12 @@ def request_observer(tally: Tally, host: str) -> Callable[[str, str, float], Non
     return observe
 
 
-class LabelledCount(msgspec.Struct, array_like=True, frozen=True):
-    name: str
-    labels: list[str]
-    count: int
-
-
-class HistogramState(msgspec.Struct, array_like=True, frozen=True):
-    name: str
-    labels: list[str]
-    counts: list[int]
-    """Of each bucket alone; the last is for what is above all bounds."""
-    sum: float
-
-
-class Measured(msgspec.Struct, array_like=True, frozen=True):
-    """Additions to the owner's counts."""
-
-    counts: list[LabelledCount]
-    histograms: list[HistogramState]
-
-
-NOTHING: Final = Measured([], [])
-
-
 def measured_by(tally: Tally) -> Measured:
     """All that is in it, as far as a message can say it."""
     return Measured(
+        [LabelledCount(*key, min(count, COUNT_MAX)) for key, count in tally.counts.items()],
         [
-            LabelledCount(name, list(labels), min(count, COUNT_MAX))
-            for (name, labels), count in tally.counts.items()
-        ],
-        [
-            HistogramState(name, list(labels), [min(n, COUNT_MAX) for n in one.counts], one.sum)
-            for (name, labels), one in tally.histograms.items()
+            msgspec.structs.replace(one, counts=[min(count, COUNT_MAX) for count in one.counts])
+            for one in tally.histograms.values()
         ],
     )

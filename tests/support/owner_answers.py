@@ -30,5 +30,5 @@ def status_answer(
 
 def metrics_answer(counters: Counters, status: StatusAnswer) -> MetricsAnswer:
     measured = counters.measured()
-    measured.counts.append(LabelledCount("unschedulable_pods", ["NodeAffinity", "p"], 2))
+    measured.counts.append(LabelledCount("unschedulable_pods", ("NodeAffinity", "p"), 2))
     return MetricsAnswer(status, measured)

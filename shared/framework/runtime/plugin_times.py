@@ -82,8 +82,8 @@ class PluginTimes:
             if calls[0]:
                 into.count("plugin_evaluations", evaluated, calls[0] * SAMPLED)
                 calls[0] = 0
-        for (name, labels), one in self._tally.histograms.items():
-            into.add_histogram(name, labels, one.counts, one.sum)
+        for one in self._tally.histograms.values():
+            into.add_histogram(one)
         self._tally.clear()
 
     def _timed(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:

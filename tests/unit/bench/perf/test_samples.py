@@ -90,10 +90,10 @@ def test_buckets_are_told_by_the_first_label_and_summed_over_the_others() -> Non
     bounds = ALL_METRICS["attempt_s"].bounds
     zeros = [0] * (len(bounds) - 1)
     states = [
-        HistogramState("attempt_s", ["scheduled", "p"], [1, 2, *zeros], 0.5),
-        HistogramState("sli_s", ["1"], [7], 9.0),
-        HistogramState("attempt_s", ["error", "p"], [3, 0, *zeros], 0.25),
-        HistogramState("attempt_s", ["error", "q"], [1, 0, *zeros], 0.25),
+        HistogramState("attempt_s", ("scheduled", "p"), [1, 2, *zeros], 0.5),
+        HistogramState("sli_s", ("1",), [7], 9.0),
+        HistogramState("attempt_s", ("error", "p"), [3, 0, *zeros], 0.25),
+        HistogramState("attempt_s", ("error", "q"), [1, 0, *zeros], 0.25),
     ]
     found = buckets_of(states, "attempt_s")
     assert found == {

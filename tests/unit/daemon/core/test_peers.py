@@ -71,7 +71,7 @@ BAD = {
     "all nodes a thousand times": AskForPods(EPOCH, 1, 1, [0] * 1000),
     "an endless reason": ResyncRequest("x" * (1 << 20)),
     "fewer than none": ScorerHeartbeat(
-        1, Measured([LabelledCount("requests", ["200", "GET", "h"], -1)], [])
+        1, Measured([LabelledCount("requests", ("200", "GET", "h"), -1)], [])
     ),
     "an infinite sum": ScorerHeartbeat(
         1,
@@ -79,7 +79,7 @@ BAD = {
             [],
             [
                 HistogramState(
-                    "algorithm_s", [], [0] * (len(METRICS["algorithm_s"].bounds) + 1), math.inf
+                    "algorithm_s", (), [0] * (len(METRICS["algorithm_s"].bounds) + 1), math.inf
                 )
             ],
         ),

@@ -55,7 +55,7 @@ def test_the_cache_is_told_by_uid_and_who_is_assumed() -> None:
     assert answer.profiles == ["another", "default-scheduler"]
 
 
-def rejected(answer: MetricsAnswer) -> list[tuple[list[str], int]]:
+def rejected(answer: MetricsAnswer) -> list[tuple[tuple[str, ...], int]]:
     counts = (one for one in answer.measured.counts if one.name == "unschedulable_pods")
     return [(one.labels, one.count) for one in counts]
 
@@ -65,7 +65,7 @@ def test_metrics_tell_who_rejected_what_waits() -> None:
     pipeline.sync([make_node("n0")], [make_pod("a", cpu="1000"), make_pod("b")])
     pipeline.run_until_quiet()
     answer = metrics_answer(pipeline.state)
-    assert rejected(answer) == [(["NodeResourcesFit", "default-scheduler"], 1)]
+    assert rejected(answer) == [(("NodeResourcesFit", "default-scheduler"), 1)]
     incoming = {tuple(one.labels): one.count for one in answer.measured.counts}
     assert incoming["active", "UnschedulablePodAdd"] == 2
     attempts = {tuple(one.labels): sum(one.counts) for one in answer.measured.histograms}

@@ -142,7 +142,7 @@ def test_the_shortest_time_counts_and_the_pod_is_unschedulable_by_that_plugin() 
     (wait,) = (
         one for one in world.state.counters.measured().histograms if one.name == "permit_wait_s"
     )
-    assert (wait.labels, sum(wait.counts), wait.sum) == (["Unschedulable"], 1, 1.5)
+    assert (wait.labels, sum(wait.counts), wait.sum) == (("Unschedulable",), 1, 1.5)
 
 
 def test_nobody_waits_longer_than_a_quarter_of_an_hour() -> None:

@@ -49,11 +49,11 @@ def test_what_this_version_does_not_know_is_left_out() -> None:
     add_to(
         owner,
         Measured(
-            [LabelledCount("from_the_future", ["x"], 1), LabelledCount("requests", ["200"], 1)],
+            [LabelledCount("from_the_future", ("x",), 1), LabelledCount("requests", ("200",), 1)],
             [
-                HistogramState("from_the_future_s", [], [1], 1.0),
-                HistogramState("request_s", ["GET"], [1] * bounds, 1.0),
-                HistogramState("request_s", ["GET", "h"], [1, 1], 1.0),
+                HistogramState("from_the_future_s", (), [1], 1.0),
+                HistogramState("request_s", ("GET",), [1] * bounds, 1.0),
+                HistogramState("request_s", ("GET", "h"), [1, 1], 1.0),
             ],
         ),
     )
@@ -63,8 +63,8 @@ def test_what_this_version_does_not_know_is_left_out() -> None:
 def test_what_no_number_can_hold_is_told_as_far_as_one_can() -> None:
     owner = Tally(ALL_METRICS)
     bounds = len(METRICS["request_s"].bounds) + 1
-    most = HistogramState("request_s", ["GET", "h"], [2**64 - 1] * bounds, 1.0)
-    said = Measured([LabelledCount("requests", ["200", "GET", "h"], 2**64 - 1)], [most])
+    most = HistogramState("request_s", ("GET", "h"), [2**64 - 1] * bounds, 1.0)
+    said = Measured([LabelledCount("requests", ("200", "GET", "h"), 2**64 - 1)], [most])
     add_to(owner, said)
     add_to(owner, said)
     assert msgspec.msgpack.decode(
@@ -85,9 +85,9 @@ def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None
     bounds = len(METRICS["request_s"].bounds) + 1
     for round_ in range(3):
         names = [f"{round_}-{i}" for i in range(METRIC_SERIES_MAX)]
-        counts = [LabelledCount("requests", [each, each, each], 2) for each in names]
+        counts = [LabelledCount("requests", (each, each, each), 2) for each in names]
         histograms = [
-            HistogramState("request_s", [each, each], [1] * bounds, 1.0) for each in names
+            HistogramState("request_s", (each, each), [1] * bounds, 1.0) for each in names
         ]
         add_to(owner, Measured(counts, histograms))
     assert len(owner.counts) == len(owner.histograms) == METRIC_SERIES_MAX + 1
@@ -106,8 +106,8 @@ def test_series_that_are_made_up_are_counted_together_and_take_no_room() -> None
 def test_figures_that_nobody_counts_are_left_out(total: float) -> None:
     owner = Tally(ALL_METRICS)
     bounds = len(METRICS["request_s"].bounds) + 1
-    state = HistogramState("request_s", ["GET", "h"], [1] * bounds, total)
-    less = HistogramState("request_s", ["GET", "h"], [-1] * bounds, 1.0)
-    count = LabelledCount("requests", ["200", "GET", "h"], -1)
+    state = HistogramState("request_s", ("GET", "h"), [1] * bounds, total)
+    less = HistogramState("request_s", ("GET", "h"), [-1] * bounds, 1.0)
+    count = LabelledCount("requests", ("200", "GET", "h"), -1)
     add_to(owner, Measured([count], [state, less]))
     assert measured_by(owner) == NOTHING
