@@ -17,7 +17,6 @@ from shared.cel.cel_values import (
     TYPES,
     CelCompileError,
     CelError,
-    DefaultMap,
     NoOverloadError,
     Optional,
     as_optional,
@@ -224,17 +223,7 @@ def _has(node: Call, names: Names) -> Evaluate:
         compiled(argument, names)  # It has the field, or nothing has.
     operand, field = compiled(argument.operand, names), argument.field
 
-    def evaluate(scope: CelScope) -> bool:
-        value = operand(scope)
-        if isinstance(value, Optional):
-            if not value.is_present:
-                return False
-            value = value.value
-        if isinstance(value, DefaultMap):
-            return True
-        return isinstance(value, dict) and field in value
-
-    return evaluate
+    return lambda scope: optional_member(operand(scope), field).is_present
 
 
 def _bind(node: Call, names: Names) -> Evaluate | None:
@@ -347,18 +336,11 @@ def _rounds(value: Any, variables: list[str], scope: CelScope, cost: int) -> Ite
     """What the first variable stands for in each round, in which all of them stand for something."""
     if not isinstance(value, list | dict):
         raise CelError(f"got '{type_name(value)}', expected iterable type")
-    if len(variables) == 1:
-        (name,) = variables
-        for each in value:
-            scope.charge(cost)
-            scope.variables[name] = each
-            yield each
-        return
-    name, second = variables
-    for key, each in value.items() if isinstance(value, dict) else enumerate(value):
+    pairs = value.items() if isinstance(value, dict) else enumerate(value)
+    for each in pairs if len(variables) == 2 else zip(value, strict=True):
         scope.charge(cost)
-        scope.variables[name], scope.variables[second] = key, each
-        yield key
+        scope.variables.update(zip(variables, each, strict=True))
+        yield each[0]
 
 
 Rounds = Iterator[Any]

@@ -64,18 +64,21 @@ class StepsTried:
 class Work:
     """What one attempt may still do."""
 
-    __slots__ = ("_left", "_skipped_max", "cost_max", "step_count")
+    __slots__ = ("_left", "_skipped_max", "step_count")
 
     def __init__(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """`timeout_s`: as filterTimeout has it."""
         is_limited = 0 < timeout_s < TIMEOUT_S_MAX
         allowed_s = timeout_s if is_limited else TIMEOUT_S_MAX
         self._left = round(WORK_MAX * allowed_s / DEFAULT_TIMEOUT_S)
-        self.cost_max = FREE_COST + self._left
-        """Of the next selector."""
         self.step_count = 0
         """Devices tried so far."""
         self._skipped_max = log2(max(timeout_s * TRIES_PER_S, 1)) if is_limited else inf
+
+    @property
+    def cost_max(self) -> int:
+        """Of the next selector."""
+        return FREE_COST + max(self._left, 0)
 
     @property
     def is_over(self) -> bool:
@@ -84,13 +87,12 @@ class Work:
 
     def exhausted(self) -> WorkError:
         """The end of all work."""
-        self._left, self.cost_max = -1, FREE_COST
+        self._left = -1
         return WorkError()
 
     def add(self, work: int) -> None:
         """Raises WorkError where it is too much."""
         self._left -= work
-        self.cost_max -= work
         if self._left < 0:
             raise self.exhausted()
 

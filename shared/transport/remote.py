@@ -66,10 +66,9 @@ def write_keys(folder: Path, name: str) -> tuple[Path, Path]:
 def read_key_pair(path: Path) -> KeyPair:
     """Of a NAME.key file; ConfigurationError if it is none, or if everybody may read it."""
     require_curve()
-    text = _read(path)
+    lines = _lines(path)
     if path.stat().st_mode & _OTHERS:
         raise ConfigurationError(str(path), [f"others may read it; run: chmod 600 {path}"])
-    lines = _lines(text)
     if len(lines) != 1 or len(lines[0][1]) != 2 or lines[0][1][0] != SECRET_WORD:
         problem = f"is no secret key: one line, {SECRET_WORD} HEX; berth keys makes one"
         raise ConfigurationError(str(path), [problem])
@@ -88,7 +87,7 @@ def read_public_key(path: Path) -> bytes:
 def read_public_keys(path: Path) -> dict[bytes, str]:
     """Key -> name of the worker that has it: any number of NAME.pub files, one after the other."""
     found: dict[bytes, str] = {}
-    for number, words in _lines(_read(path)):
+    for number, words in _lines(path):
         if len(words) not in (2, 3) or words[0] != PUBLIC_WORD:
             problem = f"line {number}: write {PUBLIC_WORD} HEX NAME, as in a .pub file"
             raise ConfigurationError(str(path), [problem])
@@ -96,17 +95,15 @@ def read_public_keys(path: Path) -> dict[bytes, str]:
     return found
 
 
-def _read(path: Path) -> str:
+def _lines(path: Path) -> list[tuple[int, list[str]]]:
+    """The words of each line that says something, with its number."""
     try:
-        return path.read_text(encoding="ascii")
+        lines = path.read_text(encoding="ascii").splitlines()
     except OSError as error:
         raise ConfigurationError(str(path), [f"cannot be read: {error.strerror}"]) from error
     except UnicodeDecodeError as error:
         raise ConfigurationError(str(path), ["is no key file of berth"]) from error
-
-
-def _lines(text: str) -> list[tuple[int, list[str]]]:
-    numbered = ((number, line.split()) for number, line in enumerate(text.splitlines(), 1))
+    numbered = ((number, line.split()) for number, line in enumerate(lines, 1))
     return [(number, words) for number, words in numbered if words and words[0][0] != "#"]
 
 

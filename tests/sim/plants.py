@@ -56,8 +56,8 @@ PLANTS = {
     ),
     "what devices share is not counted": Plant(
         "shared.dra.allocator",
-        "            if where in available and available[where] < consumed[where]:\n",
-        "            if False:\n",
+        "        is_enough = all(left.get(where, 0) >= 0 for where, _ in counters)\n",
+        "        is_enough = True\n",
         found_by=30,
     ),
     "a node that took another's row is taken for it": Plant(

@@ -150,6 +150,7 @@ def test_a_selector_selects(source: str, expected: bool) -> None:
         ("dyn(1).isGreaterThan(semver('1.0.0'))", "isGreaterThan(int, kubernetes.Semver)"),
         ("dyn(true) + 1 == 2", "no such overload: _+_"),
         ("dyn(1).a == 1", "no such key: a"),
+        ("has(dyn([1]).a)", "unsupported index type 'string' in list"),
     ],
 )
 def test_a_runtime_error_says_what_is_wrong(source: str, text: str) -> None:
