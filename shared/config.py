@@ -22,6 +22,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_fields import read_extenders
 from shared.feature_gates import OBEYED, FeatureGates
@@ -41,7 +42,6 @@ from shared.yaml_fields import (
     INT64_MAX,
     Field,
     Mapping,
-    Problems,
     key_of,
     read_document,
     read_text,
@@ -111,14 +111,13 @@ def parse_configuration(text: str, source: str) -> SchedulerConfiguration:
     none."""
     if not source:
         return SchedulerConfiguration()
-    problems = Problems(source)
+    problems: list[str] = []
     document = read_document(text, problems)
-    problems.raise_if_any()
-    if not document.is_present:
-        problems.add("document", f"is empty; begin with: apiVersion: {API_VERSION}, kind: {KIND}")
-        problems.raise_if_any()
-    configuration = _configuration(document.mapping())
-    problems.raise_if_any()
+    if not document.is_present and not problems:
+        document.problem(f"is empty; begin with: apiVersion: {API_VERSION}, kind: {KIND}")
+    configuration = SchedulerConfiguration() if problems else _configuration(document.mapping())
+    if problems:
+        raise ConfigurationError(source, problems)
     return configuration
 
 

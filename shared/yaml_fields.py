@@ -3,7 +3,7 @@
 Apart from the configuration files that are read with it, so that those read like their own schema.
 Unlike `yaml.safe_load` it knows where each value stood, refuses a key that stands twice, and sees
 which keys nobody asked for. Nothing is raised while reading: callers take fallbacks, go on, and
-look at `Problems` once at the end.
+look once at the end at what was wrong.
 """
 
 import base64
@@ -36,26 +36,12 @@ INT64_MAX: Final = 2**63 - 1
 FLOAT32_END: Final = 2.0**128
 
 
-class Problems:
-    """What is wrong with one file, in the order of reading."""
-
-    def __init__(self, source: str) -> None:
-        self.source = source
-        self.found: list[str] = []
-
-    def add(self, where: str, problem: str) -> None:
-        self.found.append(f"{where}: {problem}")
-
-    def raise_if_any(self) -> None:
-        if self.found:
-            raise ConfigurationError(self.source, self.found)
-
-
 class Field:
     """A value in the document: where it stands, and how to read it as something."""
 
-    def __init__(self, node: yaml.Node | None, path: str, problems: Problems) -> None:
-        """`node` is None for a key that is not in the document; reading it gives the fallback."""
+    def __init__(self, node: yaml.Node | None, path: str, problems: list[str]) -> None:
+        """`node` is None for a key that is not in the document; reading it gives the fallback.
+        `problems`: all that is wrong with the file, in the order of reading."""
         self._node = None if node is None or node.tag == NULL_TAG else node
         self._path = path
         self._problems = problems
@@ -71,7 +57,7 @@ class Field:
         return path if self._node is None else f"{path} (line {self._node.start_mark.line + 1})"
 
     def problem(self, told: str) -> None:
-        self._problems.add(self.where, told)
+        self._problems.append(f"{self.where}: {told}")
 
     def text(self, fallback: str, *, is_secret: bool = False) -> str:
         return self._read(str, "text (put it in quotes)", fallback, is_secret=is_secret)
@@ -188,9 +174,6 @@ class Mapping:
         self._asked.add(key)
         return self._field.child(key, self._nodes.get(key))
 
-    def keys(self) -> list[str]:
-        return list(self._nodes)
-
     def read(self, kind: type[S], **given: Any) -> S:
         """All of it as a struct: each field under its name as the file writes it (`key_of`), by its type
         (numbers that are not whole are durations), with the struct's own default. `given`: those that
@@ -265,14 +248,14 @@ def read_text(path: str) -> str:
         raise ConfigurationError(path, [f"is not UTF-8 text (byte {error.start})"]) from error
 
 
-def read_document(text: str, problems: Problems) -> Field:
+def read_document(text: str, problems: list[str]) -> Field:
     """The root of a document of one YAML (or JSON) file."""
     try:
-        node = composed(text)
+        return Field(composed(text), "", problems)
     except YAML_FAULTS as error:
-        problems.add("document", f"is not YAML: {yaml_problem(error)}")
-        node = None
-    return Field(node, "", problems)
+        nothing = Field(None, "", problems)
+        nothing.problem(f"is not YAML: {yaml_problem(error)}")
+        return nothing
 
 
 def _without_nulls(value: Any) -> Any:
