@@ -190,21 +190,9 @@ def _client_connection(field: Field, notes: list[str]) -> ClientConnection:
     return connection
 
 
-_NAMES_OF_LEASE: Final = {
-    info.name: info.default for info in msgspec.structs.fields(LeaderElection) if info.type is str
-}
-"""Empty ones are the default."""
-
-
 def _leader_election(field: Field) -> LeaderElection:
     fields = field.mapping()
-    election = fields.read(
-        LeaderElection,
-        **{
-            name: fields.field(key_of(name)).text("") or default
-            for name, default in _NAMES_OF_LEASE.items()
-        },
-    )
+    election = fields.read(LeaderElection)
     if not election.leader_elect:
         return election
     for name in ("lease_duration_s", "renew_deadline_s", "retry_period_s"):

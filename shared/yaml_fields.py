@@ -176,8 +176,8 @@ class Mapping:
 
     def read(self, kind: type[S], **given: Any) -> S:
         """All of it as a struct: each field under its name as the file writes it (`key_of`), by its type
-        (numbers that are not whole are durations), with the struct's own default. `given`: those that
-        are read otherwise."""
+        (numbers that are not whole are durations), with the struct's own default, which is also that of
+        an empty text. `given`: those that are read otherwise."""
         for info in msgspec.structs.fields(kind):
             if info.name not in given:
                 field = self.field(key_of(info.name))
@@ -198,7 +198,7 @@ _READERS: Final[dict[Any, Callable[[Field, Any], Any]]] = {
     int: Field.whole_number,
     float: Field.duration_s,
     bytes: Field.binary,
-    str: Field.text,
+    str: lambda field, default: field.text(default) or default,
 }
 
 
