@@ -208,12 +208,10 @@ def _leader_election(field: Field) -> LeaderElection:
         fields.field("renewDeadline").problem(
             f"must be longer than {RETRY_JITTER:g} times retryPeriod"
         )
-    for name, text in (
-        ("resourceName", election.resource_name),
-        ("resourceNamespace", election.resource_namespace),
-    ):
+    for name in ("resource_name", "resource_namespace"):
+        text = getattr(election, name)
         if not OBJECT_NAME.fullmatch(text):
-            fields.field(name).problem(f"{text!r} is no name of a Kubernetes object")
+            fields.field(key_of(name)).problem(f"{text!r} is no name of a Kubernetes object")
     return election
 
 

@@ -158,16 +158,14 @@ class Mapping:
             return
         try:
             for key_node, value_node in members(node):
-                self._add(key_of_member(key_node), key_node, value_node)
+                key = key_of_member(key_node)
+                if key in self._nodes:
+                    told = f"stands twice; the second is in line {key_node.start_mark.line + 1}"
+                    field.child(key, self._nodes[key]).problem(told)
+                else:
+                    self._nodes[key] = value_node
         except YAML_FAULTS as error:
             field.problem(f"cannot be read: {yaml_problem(error)}")
-
-    def _add(self, key: str, key_node: yaml.Node, value_node: yaml.Node) -> None:
-        if key in self._nodes:
-            told = f"stands twice; the second is in line {key_node.start_mark.line + 1}"
-            self._field.child(key, self._nodes[key]).problem(told)
-            return
-        self._nodes[key] = value_node
 
     def field(self, key: str) -> Field:
         """The field under `key`, which counts as known from now on."""
