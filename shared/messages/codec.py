@@ -48,8 +48,6 @@ SINGLE_HEADER_BYTES: Final = _SINGLE.size
 _LENGTH_BYTES: Final = 8
 _ALIGNED_BYTES: Final = 8
 """A column's numbers are read where they lie."""
-_PADDING: Final = [bytes(-length % _ALIGNED_BYTES) for length in range(_ALIGNED_BYTES)]
-"""By length modulo 8."""
 _SHOWN_BYTES: Final = 24
 
 
@@ -63,7 +61,7 @@ def seal(body: Buffer, buffers: Sequence[Buffer] = ()) -> list[Buffer]:
     lengths = struct.pack(f"<{len(sizes)}Q", *sizes)
     crc = 0
     if sum(sizes) <= PACKED_BYTES_MAX:
-        padded = zip(frames, (_PADDING[size % _ALIGNED_BYTES] for size in sizes), strict=True)
+        padded = zip(frames, (bytes(-size % _ALIGNED_BYTES) for size in sizes), strict=True)
         frames = [b"".join(chain.from_iterable(padded))]
         crc = zlib.crc32(lengths)  # Nothing else would show that a length was changed a little.
     for frame in frames:
@@ -122,7 +120,7 @@ def _unpacked(packed: Buffer, lengths: Sequence[int]) -> list[memoryview] | None
     start, found = 0, []
     for length in lengths:
         found.append(whole[start : start + length])
-        start += length + len(_PADDING[length % _ALIGNED_BYTES])
+        start += length + -length % _ALIGNED_BYTES
     return found if start == len(whole) else None
 
 
