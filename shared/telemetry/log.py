@@ -16,7 +16,7 @@ import logging
 import os
 import sys
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, TextIO
@@ -24,6 +24,7 @@ from typing import Any, Final, TextIO
 import orjson
 
 from shared import shown
+from shared.clock import SystemClock
 from shared.limits import LINES_BURST, LINES_PER_S, LOGGED_EVENTS_MAX
 from shared.rate_limit import RateLimit
 
@@ -92,8 +93,10 @@ def start_logging(process: str, level: str = "info", stream: TextIO | None = Non
 class BurstFilter(logging.Filter):
     """Lets `LINES_BURST` lines of an event through, and `LINES_PER_S` a second after that."""
 
-    def __init__(self) -> None:
+    def __init__(self, monotonic_s: Callable[[], float] = SystemClock.monotonic_s) -> None:
+        """Not by the time of day that a line bears: set back, it would silence events for as long."""
         super().__init__()
+        self._monotonic_s = monotonic_s
         self._limits: dict[tuple[str, str], RateLimit] = {}
         self._left_out: Counter[tuple[str, str]] = Counter()
         """Lines since the last one that was written."""
@@ -108,10 +111,11 @@ class BurstFilter(logging.Filter):
                 self._limits.clear()
                 self._left_out.clear()
             limit = self._limits[key] = RateLimit(LINES_PER_S, LINES_BURST)
-        if limit.wait_s(record.created):
+        now_s = self._monotonic_s()
+        if limit.wait_s(now_s):
             self._left_out[key] += 1
             return False
-        limit.reserve(record.created)
+        limit.reserve(now_s)
         left_out = self._left_out.pop(key, 0)
         if left_out:
             setattr(record, _FIELDS, {**_fields_of(record), "left_out_before": left_out})

@@ -138,28 +138,35 @@ def test_a_stream_that_is_not_the_journal_has_no_priorities(
     assert path.read_text().startswith("{")
 
 
-def record(event: str, at_s: float) -> logging.LogRecord:
+def record(event: str, at_s: float = 0.0) -> logging.LogRecord:
     made = logging.LogRecord("berth.x", logging.WARNING, __file__, 1, event, (), None)
     made.created = at_s
     return made
 
 
 def test_of_an_event_that_never_stops_only_some_lines_are_written() -> None:
-    limit = BurstFilter()
-    passed = sum(bool(limit.filter(record("binding_failed", i / 1000))) for i in range(10_000))
+    limit = BurstFilter((i / 1000 for i in range(10_001)).__next__)
+    passed = sum(bool(limit.filter(record("binding_failed"))) for _ in range(10_000))
     assert passed == LINES_BURST + 9.999 * LINES_PER_S // 1
-    assert limit.filter(record("another", 10.0)), "each event for itself"
+    assert limit.filter(record("another")), "each event for itself"
 
 
 def test_the_next_line_says_how_many_were_left_out() -> None:
-    limit, last = BurstFilter(), record("e", 60.0)
-    passed = sum(bool(limit.filter(record("e", 0.0))) for _ in range(LINES_BURST + 7))
+    moments = [*[0.0] * (LINES_BURST + 7), 60.0, 61.0]
+    limit, last = BurstFilter(iter(moments).__next__), record("e")
+    passed = sum(bool(limit.filter(record("e"))) for _ in range(LINES_BURST + 7))
     assert passed == LINES_BURST
     assert limit.filter(last)
     assert last.berth_fields == {"left_out_before": 7}  # type: ignore[attr-defined]  # our own field
-    after = record("e", 61.0)
+    after = record("e")
     assert limit.filter(after)
     assert not hasattr(after, "berth_fields")
+
+
+def test_a_wall_clock_that_is_set_back_silences_nothing() -> None:
+    limit = BurstFilter((i / LINES_PER_S for i in range(LINES_BURST)).__next__)
+    times_of_day = (*range(7200, 7200 + LINES_BURST // 2), *range(LINES_BURST // 2))
+    assert all(limit.filter(record("e", float(at_s))) for at_s in times_of_day)
 
 
 def test_at_level_debug_nothing_is_left_out() -> None:
