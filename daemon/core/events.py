@@ -13,7 +13,7 @@ from shared.columns.delta import Buffer
 from shared.messages.admin import AdminAnswer
 from shared.messages.to_binder import ToBinder
 from shared.messages.to_owner import ToAdapter
-from shared.messages.to_scorer import Published, ToScorer
+from shared.messages.to_scorer import SnapshotDelta, ToScorer
 from shared.transport.channels import Channel
 from shared.transport.heard import PeerGone, Said
 
@@ -39,7 +39,7 @@ class Tell(msgspec.Struct, frozen=True):
 class Publish(msgspec.Struct, frozen=True):
     """To all scorers."""
 
-    message: Published
+    message: SnapshotDelta
     buffers: list[Buffer]
 
 

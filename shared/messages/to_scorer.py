@@ -34,7 +34,7 @@ class SnapshotFull(_Snapshot, frozen=True, tag="sF"):
 
 
 class SnapshotDelta(_Snapshot, frozen=True, tag="sD"):
-    """All rows that changed since the delta before, up to `generation`."""
+    """All rows that changed since the delta before, up to `generation`. Over PUB/SUB."""
 
 
 class TaskRun(msgspec.Struct, array_like=True, frozen=True):
@@ -175,8 +175,5 @@ ToScorer = (
 )
 """Over ROUTER/DEALER. `SnapshotFull` here answers a `ResyncRequest`."""
 
-Published = SnapshotDelta
-"""Over PUB/SUB."""
-
 TO_SCORER: Final[Codec[ToScorer]] = Codec("scorers", ToScorer)
-SNAPSHOTS: Final[Codec[Published]] = Codec("snapshots", Published)
+SNAPSHOTS: Final[Codec[SnapshotDelta]] = Codec("snapshots", SnapshotDelta)

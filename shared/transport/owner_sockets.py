@@ -23,7 +23,7 @@ from shared.messages.from_binder import FROM_BINDER
 from shared.messages.from_scorer import FROM_SCORER
 from shared.messages.to_binder import TO_BINDER, ToBinder
 from shared.messages.to_owner import FROM_ADAPTER, TO_ADAPTER, ToAdapter
-from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
+from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, SnapshotDelta, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel, Closing
 from shared.transport.heard import PeerGone, Said
 from shared.transport.local_entrance import LocalEntrance
@@ -125,7 +125,7 @@ class OwnerSockets(Closing):
         self._poller.used.add(self._sockets[channel])
         return send_now(self._sockets[channel], [peer, *parts])
 
-    def publish(self, message: Published, buffers: Sequence[Buffer] = ()) -> None:
+    def publish(self, message: SnapshotDelta, buffers: Sequence[Buffer] = ()) -> None:
         """To all scorers, buffers as with `send`. One that is too slow loses it and notices by the
         sequence."""
         socket = self._sockets[Channel.SNAPSHOTS]

@@ -19,7 +19,7 @@ import zmq
 from shared.errors import FrameError, OperationalError, ProtocolVersionError
 from shared.messages.codec import MAGIC, Buffer, Codec
 from shared.messages.from_scorer import FROM_SCORER, FromScorer
-from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, Published, ToScorer
+from shared.messages.to_scorer import SNAPSHOTS, TO_SCORER, SnapshotDelta, ToScorer
 from shared.transport.channels import LIMITS, SUBSCRIBER_TOPIC, Channel, Closing, Connected
 from shared.transport.local_stream import note_dropped
 from shared.transport.remote import RemoteOwner
@@ -46,7 +46,7 @@ class RefusedError(OperationalError):
 
 
 class FromOwner(NamedTuple):
-    message: ToScorer | Published | Connected
+    message: ToScorer | SnapshotDelta | Connected
     buffers: Sequence[Buffer]
     """Large ones are windows on the received message: valid as long as they are referenced, and not
     necessarily aligned (`numpy.frombuffer` copes)."""
@@ -153,7 +153,7 @@ class ScorerSockets(Closing):
         self,
         socket: RawSocket,
         channel: Channel,
-        codec: Codec[ToScorer] | Codec[Published],
+        codec: Codec[ToScorer] | Codec[SnapshotDelta],
         received: list[FromOwner],
     ) -> None:
         for frames in messages_now(socket, LIMITS[channel].drained_per_poll):

@@ -4,7 +4,7 @@ from bench.manual_clock import ManualClock
 from daemon.core.events import Tell
 from shared.limits import QUIET_S
 from shared.messages.from_scorer import Forecast, FromScorer, ScorerHeartbeat
-from shared.messages.to_scorer import GreetAgain, Published, ToScorer
+from shared.messages.to_scorer import GreetAgain, SnapshotDelta, ToScorer
 from shared.transport.channels import Channel
 from shared.transport.heard import Said
 from shared.transport.scorer_sockets import FromOwner
@@ -132,7 +132,7 @@ class Line:
             self.calm_count += 1
             return []
         effect = self._inbox.popleft()
-        assert isinstance(effect.message, ToScorer | Published)
+        assert isinstance(effect.message, ToScorer | SnapshotDelta)
         return [FromOwner(effect.message, effect.buffers)]
 
     def send(self, message: FromScorer, timeout_ms: int = 0) -> bool:
