@@ -265,11 +265,11 @@ class Berth:
             supervisor = Supervisor(
                 self._options,
                 self._specs(),
-                machine.clock,
                 self._launch,
+                self._specs,
+                machine.clock,
                 OwnerLink(NOWHERE, open_end),  # type: ignore[arg-type] # As good as one.
                 self._take_list,
-                self._specs,
             )
             code = await supervisor.run()
             raise SimulatedFailure("gave up", f"{process.name} ended with {code}")

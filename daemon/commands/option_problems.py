@@ -1,8 +1,11 @@
 """What cannot work among the options of `berth run`, each with its option."""
 
 import ipaddress
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 from daemon.endpoints.tls import TLS_VERSIONS
+from shared.errors import ConfigurationError
 from shared.feature_gates import GANG_SCHEDULING, parse_feature_gates
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.limits import MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
@@ -78,3 +81,12 @@ def _endpoint_problems(options: EndpointOptions) -> list[str]:
     except ValueError:
         found.append(f"--bind-address {options.bind_address}: must be an IP address")
     return found
+
+
+@contextmanager
+def blamed(option: str) -> Iterator[None]:
+    """Around what is done with the file or folder of an option, where that cannot be."""
+    try:
+        yield
+    except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is the first.
+        raise ConfigurationError("command line", [f"{option}: {error}"]) from error

@@ -11,10 +11,11 @@ from typing import Final
 import msgspec
 
 from daemon.commands.check_config import Checked, check_text, effective_document, notes_of, shown
-from daemon.commands.option_problems import option_problems
+from daemon.commands.option_problems import blamed, option_problems
 from daemon.endpoints.tls import server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
+from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, overridden
 from shared.errors import ConfigurationError, FileError
 from shared.extenders.extender_client import extender_access
@@ -41,7 +42,7 @@ def run_berth(options: RuntimeOptions) -> int:
         os.environ[FORMAT_VARIABLE] = options.logging_format  # The children's, too.
     start_logging("supervisor", options.log_level)
     plan = make_plan(options)
-    effective = plan.options
+    effective = plan.children.options
     check_endpoints(effective.endpoints)
     check_recording(effective.record)
     for note in options.notes:
@@ -54,7 +55,7 @@ def run_berth(options: RuntimeOptions) -> int:
         workers=effective.workers,
         binders=effective.binders,
     )
-    if not (plan.election.leader_elect or effective.observe):
+    if not plan.children.is_candidate:
         log.info("no_leader_election", remedy="run one berth only, or set leaderElect: true")
     return supervisor.run(plan, lambda: make_plan(options))
 
@@ -83,8 +84,9 @@ def make_plan(options: RuntimeOptions) -> Plan:
         log.warning("setting_noted", note=note)
     document = effective_document(configuration, built)
     configz = msgspec.json.encode({"componentconfig": document})
+    election = configuration.leader_election if configuration.leader_election.leader_elect else None
     binding = binding_plan(configuration, built)
-    return Plan(effective, configuration.leader_election, text, binding, configz)
+    return Plan(ChildPlan(options=effective, binding=binding, election=election), text, configz)
 
 
 def read_configuration(options: RuntimeOptions) -> tuple[str, Checked]:
@@ -131,10 +133,10 @@ def check_endpoints(options: EndpointOptions) -> None:
     if not options.secure_port:
         return
     if options.tls_cert_file:
-        with _blamed("--tls-cert-file, --tls-private-key-file, --tls-cipher-suites"):
+        with blamed("--tls-cert-file, --tls-private-key-file, --tls-cipher-suites"):
             server_context(options, (options.tls_cert_file, options.tls_private_key_file))
     if options.endpoints_token_file:
-        with _blamed("--endpoints-token-file"):
+        with blamed("--endpoints-token-file"):
             token = Path(options.endpoints_token_file).read_text(encoding="ascii").strip()
         if not token:
             raise ConfigurationError(options.endpoints_token_file, ["holds no token"])
@@ -143,14 +145,14 @@ def check_endpoints(options: EndpointOptions) -> None:
             with _files_of_others():
                 find_access(kubeconfig=path)
     if options.client_ca_file:
-        with _blamed(f"--client-ca-file {options.client_ca_file}"):
+        with blamed(f"--client-ca-file {options.client_ca_file}"):
             ssl.create_default_context(cafile=options.client_ca_file)
 
 
 def check_recording(folder: str) -> None:
     """A file can be made there; the folder is, where it is missing."""
     if folder:
-        with _blamed("--record"):
+        with blamed("--record"):
             Path(folder).mkdir(mode=0o700, parents=True, exist_ok=True)
             NamedTemporaryFile(dir=folder).close()
 
@@ -162,14 +164,6 @@ def _files_of_others() -> Iterator[None]:
         yield
     except ConfigurationError as error:
         raise FileError(error.source, error.problems) from error
-
-
-@contextmanager
-def _blamed(option: str) -> Iterator[None]:
-    try:
-        yield
-    except (OSError, UnicodeDecodeError) as error:  # ssl.SSLError is the first.
-        raise ConfigurationError("command line", [f"{option}: {error}"]) from error
 
 
 def with_configuration(

@@ -36,10 +36,9 @@ class Child:
         self.exits: list[Exit] = []
         self._deadly = Deadly()
         self.restart: asyncio.TimerHandle | None = None
-        self.is_replaced = False
-        """It was told to end so that its successor reads the new configuration; no death."""
-        self.new_spec: ChildSpec | None = None
-        """Of that successor; None: it has none."""
+        self.next_spec: ChildSpec | None = spec
+        """Of its successor; None: it has none. Where that is another it is to end for a new
+        configuration, which is no death."""
 
     @property
     def name(self) -> str:

@@ -4,7 +4,7 @@ Children are known by module name, so nothing of them is imported here. Every ch
 (`shared/child_plan.py`) that its first argument names. Order is start order; no child waits for another.
 """
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 from shared.child_plan import ChildPlan
 from shared.limits import OWNER_SILENCE_S, SILENCE_S
@@ -37,50 +37,28 @@ def child_specs(plan: ChildPlan, lifeline_fd: int) -> list[ChildSpec]:
     options, election = plan.options, plan.election
     access = (options.server, options.kubeconfig, options.log_level)
 
-    def started(index: int = 0) -> tuple[str, ...]:
+    def child(name: str, package: str, *goes_by: object, index: int = 0, **more: Any) -> ChildSpec:
         own = ("--index", str(index)) if index else ()
-        return (str(plan.path), *own, "--lifeline-fd", str(lifeline_fd))
+        arguments = (str(plan.path), *own, "--lifeline-fd", str(lifeline_fd))
+        return ChildSpec(name, f"{package}.__main__", arguments, goes_by=goes_by, **more)
 
+    recorded = (options.record, options.record_mib_max)
+    watched = (*access, options.feature_gates, options.pod_groups, *recorded)
     specs = [
-        ChildSpec(
-            OWNER,
-            "daemon.owner.__main__",
-            started(),
-            goes_by=(object(),),
-            silence_max_s=OWNER_SILENCE_S,
-            can_be_careful=True,
+        child(OWNER, "daemon.owner", object(), silence_max_s=OWNER_SILENCE_S, can_be_careful=True),
+        child(ADAPTER, "daemon.adapter", *watched, can_be_careful=True),
+        *(
+            child(f"scorer-{n}", "workers.scorer", object(), index=n)
+            for n in range(options.workers)
         ),
-        ChildSpec(
-            ADAPTER,
-            "daemon.adapter.__main__",
-            started(),
-            goes_by=(
-                *access,
-                options.feature_gates,
-                options.pod_groups,
-                options.record,
-                options.record_mib_max,
-            ),
-            can_be_careful=True,
+        *(
+            child(f"binder-{n}", "workers.binder", object(), index=n)
+            for n in range(options.binders)
         ),
     ]
-    for name, module, count in (
-        ("scorer", "workers.scorer.__main__", options.workers),
-        ("binder", "workers.binder.__main__", options.binders),
-    ):
-        specs += [
-            ChildSpec(f"{name}-{index}", module, started(index), goes_by=(object(),))
-            for index in range(count)
-        ]
     if election is not None and not options.observe:
-        specs.append(
-            ChildSpec(LEADER, "daemon.leader.__main__", started(), goes_by=(*access, election))
-        )
+        specs.append(child(LEADER, "daemon.leader", *access, election))
     if options.endpoints.secure_port:
-        goes_by = (options.log_level, options.endpoints, election is not None)
-        specs.append(
-            ChildSpec(
-                ENDPOINTS, "daemon.endpoints.__main__", started(), is_optional=True, goes_by=goes_by
-            )
-        )
+        served = (options.log_level, options.endpoints, election is not None)
+        specs.append(child(ENDPOINTS, "daemon.endpoints", *served, is_optional=True))
     return specs

@@ -18,7 +18,7 @@ from shared.config import SchedulerConfiguration
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.plugins.in_tree import IN_TREE
-from shared.runtime_options import LeaderElection, RuntimeOptions
+from shared.runtime_options import RuntimeOptions
 
 CONFIG_NAME: Final = "config.yaml"
 CONFIGZ_NAME: Final = "configz.json"
@@ -28,30 +28,25 @@ FLAGZ_NAME: Final = "flagz.json"
 class Plan(NamedTuple):
     """Everything checked; nothing started."""
 
-    options: RuntimeOptions
-    """With what the configuration says of the same things."""
-    election: LeaderElection
+    children: ChildPlan
+    """Nobody's yet, and `config` is the file that was named."""
     config_text: str
     """Empty: no file was named."""
-    binding: BindingPlan
     configz: bytes
     """The effective configuration as JSON, for `/configz`."""
 
 
 def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
     """Writes the plan's files and returns the table of children."""
-    options = plan.options
+    options = plan.children.options
     runtime_dir = Path(options.runtime_dir)
+    replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
+    replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(flags_of(options)))
     if plan.config_text:
         config_path = runtime_dir / CONFIG_NAME
         replace_file(config_path, plan.config_text.encode())
         options = msgspec.structs.replace(options, config=str(config_path))
-    replace_file(runtime_dir / CONFIGZ_NAME, plan.configz)
-    replace_file(runtime_dir / FLAGZ_NAME, msgspec.json.encode(flags_of(plan.options)))
-    election = plan.election if plan.election.leader_elect else None
-    children = ChildPlan(
-        options=options, binding=plan.binding, election=election, identity=identity
-    )
+    children = msgspec.structs.replace(plan.children, options=options, identity=identity)
     replace_file(children.path, children.encoded())
     return child_specs(children, lifeline_fd)
 

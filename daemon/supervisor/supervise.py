@@ -68,7 +68,8 @@ def run(plan: Plan, make_plan: Callable[[], Plan]) -> int:
     anew, at each reload; ConfigurationError if anything cannot be used."""
     # Its own in elections, as kube-scheduler makes one: the host's name, then what no other process has.
     identity = f"{socket.gethostname()}_{secrets.token_hex(16)}"
-    with SupervisorLock(Path(plan.options.runtime_dir)):
+    options = plan.children.options
+    with SupervisorLock(Path(options.runtime_dir)):
         lifeline_read, lifeline_write = os.pipe()
         try:
             specs = _laid_out_first(plan, lifeline_read, identity)
@@ -76,7 +77,8 @@ def run(plan: Plan, make_plan: Callable[[], Plan]) -> int:
             def respecify() -> list[ChildSpec]:
                 return lay_out(make_plan(), lifeline_read, identity)
 
-            return asyncio.run(supervise(plan.options, specs, lifeline_read, respecify))
+            launch = system_launch(lifeline_read)
+            return asyncio.run(Supervisor(options, specs, launch, respecify).run())
         finally:
             os.close(lifeline_read)
             os.close(lifeline_write)
@@ -84,7 +86,7 @@ def run(plan: Plan, make_plan: Callable[[], Plan]) -> int:
 
 def _laid_out_first(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
     """The children to begin with; ConfigurationError where their files cannot be written."""
-    runtime_dir = Path(plan.options.runtime_dir)
+    runtime_dir = Path(plan.children.options.runtime_dir)
     try:
         # What an earlier berth on this directory was allowed is nothing to this one.
         LeaseGate(runtime_dir / GATE_NAME, SystemClock()).close()
@@ -94,46 +96,28 @@ def _laid_out_first(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSp
         raise ConfigurationError(str(runtime_dir), [f"{problem} --runtime-dir"]) from error
 
 
-async def supervise(
-    options: RuntimeOptions,
-    specs: Sequence[ChildSpec],
-    lifeline_fd: int,
-    respecify: Respecify | None = None,
-) -> int:
-    """Starts these children and looks after them; for `run` and for tests."""
-    runtime_dir = Path(options.runtime_dir)
-    supervisor = Supervisor(
-        options,
-        specs,
-        SystemClock(),
-        system_launch(lifeline_fd),
-        OwnerLink(runtime_dir),
-        partial(write_list, runtime_dir),
-        respecify,
-    )
-    return await supervisor.run()
-
-
 class Supervisor:
     def __init__(
         self,
         options: RuntimeOptions,
         specs: Sequence[ChildSpec],
-        clock: Clock,
         launch: Launch,
-        owner: OwnerLink,
-        tell_list: Callable[[ProcessList], None],
-        respecify: Respecify | None = None,
+        respecify: Respecify,
+        clock: Clock | None = None,
+        owner: OwnerLink | None = None,
+        tell_list: Callable[[ProcessList], None] | None = None,
     ) -> None:
-        """`tell_list`: OSError where those who want to know cannot be told."""
+        """The last three for a berth that is none of the system's. `tell_list`: OSError where those who
+        want to know cannot be told."""
+        runtime_dir = Path(options.runtime_dir)
         self._options = options
         self._respecify = respecify
         self._epoch = 0
         """Of the owner that answered last."""
         self._reload_turn = asyncio.Lock()
-        self._clock = clock
+        self._clock = clock or SystemClock()
         self._launch = launch
-        self._tell_list = tell_list
+        self._tell_list = tell_list or partial(write_list, runtime_dir)
         self._children = [Child(spec, launch) for spec in specs]
         self._own_entry = entry_of("supervisor", os.getpid())
         self._state = State.STARTING
@@ -141,10 +125,11 @@ class Supervisor:
         self._stop_asked = asyncio.Event()
         self._is_killing = False
         self._child_ended = asyncio.Event()
-        self._owner = owner
+        self._owner = owner or OwnerLink(runtime_dir)
         self._notifier = ServiceNotifier()
         self._tasks: set[asyncio.Task[None]] = set()
-        self._stop_signal_s = 0.0
+        self._stop_signal_s: float | None = None
+        """When a signal first said so; it may have been asked to stop by something else before."""
         self._signalled: set[Callable[[], Coroutine[None, None, None]]] = set()
         """What the signals of the last moment ask for."""
         self._reload_count = 0
@@ -206,11 +191,12 @@ class Supervisor:
     def _on_exit(self, child: Child) -> None:
         pid, code = child.reap()
         self._child_ended.set()
-        if child.is_replaced and self._state is State.RELOADING:
+        is_ending = self._state in (State.DRAINING, State.STOPPING)
+        if child.next_spec != child.spec and not is_ending:
             self._succeed(child, pid, code)
             return
         child.add_death(code, self._clock.monotonic_s())
-        if self._state in (State.DRAINING, State.STOPPING):
+        if is_ending:
             log.info("child_ended", child=child.name, pid=pid, how=exit_text(code))
         else:
             self._replace(child, pid)
@@ -310,17 +296,15 @@ class Supervisor:
 
     def _on_stop_signal(self, number: signal.Signals) -> None:
         now_s = self._clock.monotonic_s()
-        if self._stop_asked.is_set():
-            if now_s - self._stop_signal_s < SIGNAL_ECHO_S:
-                return
+        if self._stop_signal_s is None:
+            log.info("stopping", signal=number.name, drain_s=self._options.drain_s)
+            self._stop_signal_s = now_s
+            self._stop_asked.set()
+        elif now_s - self._stop_signal_s >= SIGNAL_ECHO_S:
             log.warning("killing", signal=number.name, reason="told twice")
             self._exit_code = exit_codes.FAILED
             self._is_killing = True
             self._child_ended.set()  # Who waits for an end has to look at this as well.
-            return
-        log.info("stopping", signal=number.name, drain_s=self._options.drain_s)
-        self._stop_signal_s = now_s
-        self._stop_asked.set()
 
     def _on_input(self) -> None:
         if os.read(sys.stdin.fileno(), 4096):
@@ -346,7 +330,7 @@ class Supervisor:
 
     async def _reload(self) -> None:
         async with self._reload_turn:
-            if self._state is not State.RUNNING or self._respecify is None:
+            if self._state is not State.RUNNING:
                 log.warning("reload_refused", state=self._state, remedy="try again when it runs")
                 self._tell_reload([f"berth is {self._state}; try again when it runs"])
                 return
@@ -378,13 +362,12 @@ class Supervisor:
         self._state = State.RELOADING
         self._tell_reload([])
         for child in self._children:
-            child.new_spec = wanted.pop(child.name, None)
-            child.is_replaced = child.new_spec != child.spec
+            child.next_spec = wanted.pop(child.name, None)
         # From here on some end by themselves: the owner tells them when nothing is in flight.
         await self._drain_owner()
         if self._stop_asked.is_set():
             return
-        for child in [child for child in self._children if child.is_replaced]:
+        for child in [child for child in self._children if child.next_spec != child.spec]:
             if child.process is not None:
                 # Told to end, the elector would give the lease up; killed, it leaves the lease to its
                 # successor, which has the same identity.
@@ -408,14 +391,13 @@ class Supervisor:
 
     def _succeed(self, child: Child, pid: int, code: int) -> None:
         """A child has ended for a reload; its place is taken by its successor, if it has one."""
-        log.info("child_replaced", child=child.name, pid=pid, how=exit_text(code))
-        child.is_replaced = False
-        if child.new_spec is None:
+        if child.next_spec is None:
             self._children.remove(child)
         else:
-            child.spec = child.new_spec
+            child.spec = child.next_spec
             self._start(child)
         self._write_list()
+        log.info("child_replaced", child=child.name, pid=pid, how=exit_text(code))
 
     # The end --------------------------------------------------------------------------------------
 

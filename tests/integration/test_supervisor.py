@@ -234,6 +234,17 @@ def test_a_second_signal_kills_at_once(start: Start) -> None:
     assert not any(child.is_running() for child in children)
 
 
+def test_the_first_signal_kills_nobody_though_it_stops_already(start: Start) -> None:
+    unusable = ["binder-0", CHILD, ["--mode", str(exit_codes.UNUSABLE)]]
+    berth = start(unusable, owner=["--deaf-to-stop"], drain_s=3600)
+    berth.wait_for("giving_up")
+    for event in ("stopping", "killing"):
+        berth.process.send_signal(signal.SIGTERM)
+        berth.wait_for(event, signal="SIGTERM")
+        threading.Event().wait(1.5 * SIGNAL_ECHO_S)  # One that comes sooner would be the same.
+    assert berth.end() == exit_codes.FAILED
+
+
 def test_a_signal_that_comes_twice_at_once_is_one(start: Start, tmp_path: Path) -> None:
     may_stop = tmp_path / "nothing-in-flight"
     may_stop.touch()
@@ -387,8 +398,26 @@ def test_a_reload_may_start_and_end_children(start: Start, tmp_path: Path) -> No
     (tmp_path / "next.json").write_text(json.dumps(rows))
     berth.process.send_signal(signal.SIGHUP)
     berth.wait_for("ready")
+    berth.wait_for("child_replaced", child="scorer-1")
     names = {one.name for one in read_list(berth.runtime_dir).processes}
     assert names == {"supervisor", "owner", "scorer-0", "binder-0"}
+
+
+def test_who_is_not_wanted_any_more_may_end_when_all_others_run_again(
+    start: Start, tmp_path: Path
+) -> None:
+    berth = start(["scorer-0", CHILD, []], ["scorer-1", CHILD, ["--mode", "deaf"]])
+    berth.wait_for("ready")
+    until_deaf(berth.pid_of("scorer-1"))
+    owner = ["owner", OWNER, ["--runtime-dir", str(berth.runtime_dir)]]
+    (tmp_path / "next.json").write_text(json.dumps([owner, ["scorer-0", CHILD, []]]))
+    berth.process.send_signal(signal.SIGHUP)
+    berth.wait_for("ready")
+    assert berth.wait_for("killing")["children"] == ["scorer-1"]
+    berth.wait_for("child_replaced", child="scorer-1")
+    berth.process.send_signal(signal.SIGTERM)
+    assert berth.end() == exit_codes.OK
+    assert "child_died" not in [line["event"] for line in berth.lines]
 
 
 def test_a_bad_configuration_is_refused_and_the_old_one_stays(start: Start, tmp_path: Path) -> None:

@@ -13,8 +13,9 @@ from pathlib import Path
 from typing import Any
 
 from daemon.supervisor.children import ChildSpec
+from daemon.supervisor.launcher import system_launch
 from daemon.supervisor.process_list import SupervisorLock
-from daemon.supervisor.supervise import supervise
+from daemon.supervisor.supervise import Supervisor
 from shared.errors import ConfigurationError
 from shared.limits import SILENCE_S
 from shared.runtime_options import RuntimeOptions
@@ -49,7 +50,8 @@ def main() -> int:
             return specs_of(rows)
 
         specs = specs_of(table)
-        return asyncio.run(supervise(options, specs, lifeline_read, respecify))
+        launch = system_launch(lifeline_read)
+        return asyncio.run(Supervisor(options, specs, launch, respecify).run())
 
 
 if __name__ == "__main__":

@@ -146,11 +146,11 @@ def test_a_name_of_its_own_needs_no_permission(tmp_path: Path) -> None:
         HEAD + "profiles: [{schedulerName: berth}]\nleaderElection: {leaderElect: true}\n"
     )
     plan = make_plan(RuntimeOptions(server="http://a", config=str(path)))
-    assert plan.election.leader_elect
+    assert plan.children.election is not None
     overridden = RuntimeOptions(
         server="http://a", config=str(path), overrides={"leaderElection.leaderElect": False}
     )
-    assert not make_plan(overridden).election.leader_elect
+    assert make_plan(overridden).children.election is None
 
 
 class Listens:
@@ -195,8 +195,8 @@ def test_resources_that_plugins_name_are_in_the_plan(
 ) -> None:
     options = listening(tmp_path / "own.yaml", "foos.v1.example.com", monkeypatch)
     plan = make_plan(options)
-    assert plan.options.custom_kinds == ("foos.v1.example.com",)
-    assert watched_kinds(plan.options)[-1].api_path == "/apis/example.com/v1"
+    assert plan.children.options.custom_kinds == ("foos.v1.example.com",)
+    assert watched_kinds(plan.children.options)[-1].api_path == "/apis/example.com/v1"
 
 
 def test_a_resource_that_cannot_be_is_refused_with_its_place_and_the_remedy(
@@ -432,7 +432,7 @@ def test_a_leader_is_elected_unless_it_is_switched_off(
     path = tmp_path / "berth.yaml"
     path.write_text(HEAD + fields)
     options = RuntimeOptions(server="http://a", config=str(path), as_default_scheduler=True)
-    assert make_plan(options).election.leader_elect == is_elected
+    assert (make_plan(options).children.election is not None) == is_elected
 
 
 @pytest.mark.parametrize(

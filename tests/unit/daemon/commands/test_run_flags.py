@@ -158,7 +158,8 @@ def test_verbosity_is_a_level_of_the_log() -> None:
 
 def test_the_name_default_scheduler_is_shared_by_turns() -> None:
     plan = make_plan(read("--server", "http://a"))
-    assert plan.election.resource_name == "kube-scheduler"
+    assert plan.children.election is not None
+    assert plan.children.election.resource_name == "kube-scheduler"
     for alone in (["--leader-elect=false"], ["--leader-elect-resource-name=mine"]):
         with pytest.raises(ConfigurationError, match="without kube-scheduler's lease"):
             make_plan(read("--server", "http://a", *alone))
