@@ -25,14 +25,14 @@ from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.recording import read_recording, tell_feed
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
-from daemon.commands.option_problems import option_problems
+from daemon.commands.option_problems import blamed, option_problems
 from daemon.commands.run_flags import GROUP_OPTIONS, add_options
 from daemon.commands.text_table import table
 from daemon.trial.anonymity import write_anonymised
 from daemon.trial.explain import Explanation, explanation_lines
 from daemon.trial.replay_page import Comparison, Moved, both_rows, comparison_html
 from daemon.trial.rerun import DayDetail, DayOutcome, Rerun
-from daemon.trial.shadow import MEANINGS, Example, Shadow, bindings
+from daemon.trial.shadow import AS_GOOD, MEANINGS, JudgedBinding, bindings, judged
 from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import diagnose_pod
 from shared import exit_codes
@@ -46,6 +46,7 @@ from shared.messages.to_owner import AdapterMessage
 from shared.runtime_options import RuntimeOptions
 
 AS_USUAL: Final = RuntimeOptions()
+EXAMPLES_MAX: Final = 20
 
 
 class ShadowReport(msgspec.Struct, frozen=True):
@@ -54,7 +55,7 @@ class ShadowReport(msgspec.Struct, frozen=True):
     seconds: float
     bindings: int
     counts: dict[str, int]
-    examples: list[Example]
+    examples: list[JudgedBinding]
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -107,9 +108,10 @@ def main(arguments: Sequence[str]) -> int:
         found = compare(parsed.recording, current, other, decided)
     else:
         found = in_the_shadow(parsed.recording, current, decided)
-    if parsed.page and isinstance(found, Comparison):
-        parsed.page.write_text(comparison_html(found, parsed.recording.name), "utf-8")
     show([as_json(found)] if parsed.output == "json" else lines_of(found))
+    if parsed.page and isinstance(found, Comparison):
+        with blamed("--page"):
+            parsed.page.write_text(comparison_html(found, parsed.recording.name), "utf-8")
     return exit_codes.OK
 
 
@@ -142,11 +144,13 @@ def in_the_shadow(
 ) -> ShadowReport:
     """Each binding judged."""
     trial = Trial(config, decided, decides=False)
-    shadow = Shadow(trial)
+    counts, examples = dict.fromkeys(MEANINGS, 0), list[JudgedBinding]()
     for pod, node in bindings(trial, moments(recording, decided.pod_groups)):
-        shadow.judge(pod, node)
-    counts = {name: shadow.counts[name] for name in MEANINGS}
-    return ShadowReport(trial.now_s, sum(counts.values()), counts, shadow.examples)
+        found = judged(trial, pod, node)
+        counts[found.verdict] += 1
+        if found.verdict not in AS_GOOD and len(examples) < EXAMPLES_MAX:
+            examples.append(found)
+    return ShadowReport(trial.now_s, sum(counts.values()), counts, examples)
 
 
 def explain_binding(
@@ -159,7 +163,7 @@ def explain_binding(
     for pod, node in bindings(trial, moments(recording, decided.pod_groups)):
         if pod.key == key:
             profile = pod.info.spec.scheduler_name
-            evaluation = trial.new_engine().evaluate(pod.class_id, pod.info, profile)
+            evaluation = trial.engine.evaluate(pod.class_id, pod.info, profile)
             diagnosis = diagnose_pod(trial.view, evaluation, node)
             return Explanation(key, node, profile, None, diagnosis, is_of_then=True)
     raise OperationalError(f"{key} is not bound in {recording}")

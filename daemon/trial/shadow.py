@@ -5,7 +5,6 @@ showed it bound, just before that. So nothing depends on what berth would have d
 Who bound it saw a slightly older cluster: a node that was taken a moment ago may count as refused.
 """
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
 from typing import Final
 
@@ -16,8 +15,6 @@ from daemon.trial.trial import Trial
 from daemon.trial.trial_diagnosis import diagnose_pod
 from shared.messages.to_owner import AdapterMessage, PodChanged
 
-EXAMPLES_MAX: Final = 20
-
 SAME, EQUAL, BETTER, REFUSED, NOWHERE = "same", "equal", "better", "refused", "nowhere"
 MEANINGS: Final = {
     SAME: "berth would have taken the same node",
@@ -26,15 +23,16 @@ MEANINGS: Final = {
     REFUSED: "berth would not have taken that node",
     NOWHERE: "berth would have found no node",
 }
+AS_GOOD: Final = (SAME, EQUAL)
 
 
-class Example(msgspec.Struct, frozen=True):
+class JudgedBinding(msgspec.Struct, frozen=True):
     pod: str
     node: str
     verdict: str
-    berths_node: str
-    score_difference: int
-    reason: str
+    berths_node: str = ""
+    score_difference: int = 0
+    reason: str = ""
 
 
 def bindings(
@@ -61,42 +59,21 @@ def bindings(
         trial.tell(untold, now_s)
 
 
-class Shadow:
-    def __init__(self, trial: Trial) -> None:
-        """`trial` does not decide."""
-        self._trial = trial
-        self._engine = trial.new_engine()
-        self.counts: Counter[str] = Counter()
-        self.examples: list[Example] = []
-
-    def judge(self, pod: QueuedPod, node: str) -> None:
-        """On the cluster as `trial` is now."""
-        engine, view = self._engine, self._trial.view
-        evaluation = engine.evaluate(pod.class_id, pod.info, pod.info.spec.scheduler_name)
-        row = view.nodes.row_of(node)
-        choice = engine.choose(evaluation, lambda ties: int(ties[0]))
-        if choice is None:
-            self._note(pod, node, NOWHERE, "", 0, evaluation.fit_error().message())
-            return
-        chosen = view.nodes.name_of(choice.row)
-        if row < 0 or not evaluation.feasible[row]:
-            found = diagnose_pod(view, evaluation, only_node=node).nearest
-            reason = found[0].reason if found else "the node is not there"
-            self._note(pod, node, REFUSED, chosen, 0, reason)
-            return
-        scores = evaluation.scored() if choice.row != row else None
-        if scores is None:
-            self.counts[SAME] += 1
-            return
-        behind = choice.score - int(scores.total[row])
-        if behind:
-            self._note(pod, node, BETTER, chosen, behind, "")
-        else:
-            self.counts[EQUAL] += 1
-
-    def _note(
-        self, pod: QueuedPod, node: str, verdict: str, chosen: str, behind: int, reason: str
-    ) -> None:
-        self.counts[verdict] += 1
-        if len(self.examples) < EXAMPLES_MAX:
-            self.examples.append(Example(pod.key, node, verdict, chosen, behind, reason))
+def judged(trial: Trial, pod: QueuedPod, node: str) -> JudgedBinding:
+    """What berth says to a binding, on the cluster as `trial` is now."""
+    engine, view = trial.engine, trial.view
+    evaluation = engine.evaluate(pod.class_id, pod.info, pod.info.spec.scheduler_name)
+    row = view.nodes.row_of(node)
+    choice = engine.choose(evaluation, lambda ties: int(ties[0]))
+    if choice is None:
+        return JudgedBinding(pod.key, node, NOWHERE, reason=evaluation.fit_error().message())
+    chosen = view.nodes.name_of(choice.row)
+    if row < 0 or not evaluation.feasible[row]:
+        found = diagnose_pod(view, evaluation, only_node=node).nearest
+        reason = found[0].reason if found else "the node is not there"
+        return JudgedBinding(pod.key, node, REFUSED, chosen, reason=reason)
+    scores = evaluation.scored() if choice.row != row else None
+    if scores is None:
+        return JudgedBinding(pod.key, node, SAME, chosen)
+    behind = choice.score - int(scores.total[row])
+    return JudgedBinding(pod.key, node, BETTER if behind else EQUAL, chosen, behind)

@@ -11,6 +11,7 @@ Time is whatever the caller says.
 """
 
 from collections.abc import Iterable, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -115,8 +116,9 @@ class Trial:
     def view(self) -> ClusterView:
         return self.state.cache.view
 
-    def new_engine(self) -> Engine:
-        """One that looks at the cluster as it is, whether or not pods are decided here."""
+    @cached_property
+    def engine(self) -> Engine:
+        """Looks at the cluster as it is, whether or not pods are decided here."""
         return Engine(self.view, self.frameworks)
 
     def tell(self, messages: Iterable[AdapterMessage], now_s: float) -> None:

@@ -23,7 +23,7 @@ from daemon.trial.replay_page import Comparison
 from daemon.trial.rerun import Rerun
 from daemon.trial.trial import Trial
 from shared.config import SchedulerConfiguration, parse_configuration
-from shared.errors import OperationalError
+from shared.errors import ConfigurationError, OperationalError
 from shared.kube.decode import INITIAL_EVENTS_END
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.kube.pod_group_rules import ELASTIC, TOPOLOGY_KEYS
@@ -225,6 +225,9 @@ def test_the_comparison_is_a_page_as_well(day: Path, tmp_path: Path) -> None:
     assert "Placed differently" in page
     assert "n1" in page
     assert "<script" not in page
+    nowhere = str(tmp_path / "no" / "page.html")
+    with pytest.raises(ConfigurationError, match="--page: "):
+        replay.main([str(day), "--config", str(config), "--page", nowhere])
     with pytest.raises(SystemExit):
         replay.main([str(day), "--page", str(written)])
 
