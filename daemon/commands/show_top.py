@@ -15,7 +15,7 @@ from typing import Final, TextIO
 from daemon.commands.text_table import table
 from daemon.core.fit_reasons import reason_of
 from daemon.overview.node_map import NodeMap, Total, ZoneMap
-from daemon.overview.overview import Overview, Overviews
+from daemon.overview.overview import Looks, Overview
 from daemon.overview.pending import bytes_text, called
 from daemon.supervisor.process_list import ProcessUse, read_list
 from shared import shown
@@ -36,9 +36,9 @@ _STEPS: Final = " ▁▂▃▄▅▆▇█"
 def _looks(runtime_dir: Path) -> Iterator[Overview]:
     """NotRunningError if none runs there."""
     read_list(runtime_dir)
-    overviews, owner = Overviews(runtime_dir, SystemClock()), OwnerLink(runtime_dir)
+    looks, owner = Looks(runtime_dir, SystemClock()), OwnerLink(runtime_dir)
     while True:
-        yield asyncio.run(overviews.look(owner, OWNER_TIMEOUT_S))
+        yield asyncio.run(looks.overview(owner, OWNER_TIMEOUT_S))
 
 
 def look_once(runtime_dir: str) -> list[str]:

@@ -144,7 +144,7 @@ def user_of(certificate: Mapping[str, object] | None) -> User | None:
         return None
     subject = certificate.get("subject", ())
     assert isinstance(subject, tuple), "as ssl.SSLSocket.getpeercert tells it"
-    fields = [pair for (pair,) in subject]
+    fields = [pair for name in subject for pair in name]
     names = [text for kind, text in fields if kind == "commonName"]
     groups = [text for kind, text in fields if kind == "organizationName"]
     return User(username=names[-1], groups=(*groups, AUTHENTICATED)) if names else None

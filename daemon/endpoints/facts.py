@@ -11,7 +11,7 @@ import msgspec
 from daemon.endpoints.explainer import Explainer
 from daemon.endpoints.health import Facts
 from daemon.endpoints.metrics_text import metrics_text, resources_text
-from daemon.overview.overview import PERIOD_S, Overviews
+from daemon.overview.overview import PERIOD_S, Looks
 from daemon.supervisor.children import ADAPTER
 from daemon.supervisor.plan import CONFIGZ_NAME, FLAGZ_NAME
 from daemon.supervisor.process_list import NotRunningError, ProcessList, measure, read_list
@@ -47,7 +47,7 @@ class FactSource:
         self._gate = gate
         self._clock = clock
         self._owner = OwnerLink(runtime_dir)
-        self._overviews = Overviews(runtime_dir, clock)
+        self._looks = Looks(runtime_dir, clock)
         self._explainer = Explainer(runtime_dir, clock)
         self._looking = asyncio.Lock()
         self._next_look_s = 0.0
@@ -95,7 +95,7 @@ class FactSource:
             if self._clock.monotonic_s() >= self._next_look_s:
                 self._overview, rest_s = None, PERIOD_S
                 with suppress(NotRunningError, *UNDECODABLE):
-                    overview = await self._overviews.look(self._owner, METRICS_TIMEOUT_S)
+                    overview = await self._looks.overview(self._owner, METRICS_TIMEOUT_S)
                     self._overview, rest_s = msgspec.json.encode(overview), overview.next_in_s
                 self._next_look_s = self._clock.monotonic_s() + rest_s
             return self._overview

@@ -64,11 +64,8 @@ class CheckResults:
                 self.counts[check.name, endpoint, is_well] += 1
 
 
-class Told(NamedTuple):
-    """An answer: HTTP status and text."""
-
-    status: int
-    text: str
+Answer = tuple[int, str]
+"""HTTP status and text."""
 
 
 def checks_for(path: str, facts: Facts) -> list[Check]:
@@ -120,7 +117,7 @@ def _newest_word(facts: Facts) -> str:
 
 def all_checks_answer(
     path: str, checks: Sequence[Check], excluded: Collection[str], *, is_verbose: bool
-) -> Told:
+) -> Answer:
     """The answer to `path` itself."""
     lines: list[str] = []
     unknown = set(excluded)
@@ -140,17 +137,17 @@ def all_checks_answer(
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
     name = path.removeprefix("/")
     if is_failed:
-        return Told(500, "\n".join([*lines, f"{name} check failed", ""]))
+        return 500, "\n".join([*lines, f"{name} check failed", ""])
     if not is_verbose:
-        return Told(200, "ok")
-    return Told(200, "\n".join([*lines, f"{name} check passed", ""]))
+        return 200, "ok"
+    return 200, "\n".join([*lines, f"{name} check passed", ""])
 
 
-def one_check_answer(checks: Sequence[Check], name: str) -> Told:
+def one_check_answer(checks: Sequence[Check], name: str) -> Answer:
     """The answer to `path/name`."""
     for check in checks:
         if check.name == name:
             if check.problem:
-                return Told(500, f"internal server error: {check.problem}\n")
-            return Told(200, "ok" + (f": {check.note}" if check.note else ""))
-    return Told(404, "404 page not found\n")
+                return 500, f"internal server error: {check.problem}\n"
+            return 200, "ok" + (f": {check.note}" if check.note else "")
+    return 404, "404 page not found\n"

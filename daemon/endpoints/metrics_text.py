@@ -14,7 +14,7 @@ from typing import Final
 
 from msgspec.structs import asdict
 
-from daemon.core.owner_counts import ALL_METRICS, FAMILY_SENTENCES, Count, Metric
+from daemon.core.owner_counts import ALL_METRICS, FAMILY_SENTENCES, Count
 from daemon.endpoints.health import CheckResults
 from daemon.supervisor.process_list import ProcessUse
 from shared.kube.resource_names import CPU, EPHEMERAL_STORAGE, MEMORY
@@ -47,9 +47,6 @@ class _Text:
         self.family(name, kind.value, sentence).append(
             f"{name}{labels_text(labels)} {number_text(count)}"
         )
-
-    def add_metric(self, metric: Metric, count: float) -> None:
-        self.add(metric.name, metric.kind, metric.sentence, count, metric.labels)
 
     def family(self, name: str, kind: str, sentence: str) -> list[str]:
         told = [f"# HELP {name} {FAMILY_SENTENCES.get(name, sentence)}", f"# TYPE {name} {kind}"]
@@ -105,7 +102,8 @@ def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
     counters = answer.status.counters
     for count in Count:
         if count not in _ATTEMPT_RESULTS:
-            text.add_metric(count.metric, counters.get(count.key, 0))
+            metric, since_start = count.metric, counters.get(count.key, 0)
+            text.add(metric.name, metric.kind, metric.sentence, since_start, metric.labels)
 
 
 def _add_gauges(text: _Text, status: StatusAnswer) -> None:

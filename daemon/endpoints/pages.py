@@ -105,13 +105,13 @@ class Pages:
         """Of all checks, or of the one of that name."""
         checks = checks_for(root, await self._source.facts())
         if name is not None:
-            answer = one_check_answer(checks, name)
+            status, text = one_check_answer(checks, name)
         else:
             asked = parse_qs(query, keep_blank_values=True)
             excluded = {one for text in asked.get("exclude", []) for one in text.split(",") if one}
             self._check_results.note(root, checks, excluded)
-            answer = all_checks_answer(root, checks, excluded, is_verbose="verbose" in asked)
-        return Page(answer.status, answer.text.encode(), headers=(_NO_SNIFFING,))
+            status, text = all_checks_answer(root, checks, excluded, is_verbose="verbose" in asked)
+        return Page(status, text.encode(), headers=(_NO_SNIFFING,))
 
 
 def _answer(

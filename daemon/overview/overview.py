@@ -38,6 +38,11 @@ RATES: Final = ("scheduled", "bound", "unschedulable")
 """The owner's counters that are also shown per second."""
 STALE_S: Final = 60.0
 """A look before that was longer ago says nothing of how fast things go now."""
+GANGS_MAX: Final = 30
+LOOKING_SHARE_MAX: Final = 0.05
+"""Of the time; a look that takes long is followed by a long pause."""
+PERIOD_S: Final = 2.0
+"""Between two looks, at the least."""
 
 
 class BerthStatus(msgspec.Struct, frozen=True):
@@ -70,8 +75,30 @@ class BerthStatus(msgspec.Struct, frozen=True):
         return not self.owner.is_standby
 
 
+class Overview(msgspec.Struct, frozen=True):
+    version: str
+    state: str
+    problems: list[str]
+    leading: bool | None
+    generation: int
+    api_word_age_s: float | None
+    rates: dict[str, float]
+    counters: dict[str, int]
+    queue: QueueLengths
+    pod_count: int
+    binds_in_flight: int
+    processes: list[ProcessUse]
+    pending: list[PendingReason]
+    nodes: NodeMap
+    gangs: list[GangProgress]
+    decisions: list[RecentDecision]
+    """The newest first."""
+    next_in_s: float
+    """A look before that shows nothing new."""
+
+
 class Looks:
-    """Looks at the berth of a runtime directory, again and again."""
+    """Looks at the berth of a runtime directory, again and again; belongs to one driver."""
 
     def __init__(self, runtime_dir: Path, clock: SystemClock) -> None:
         self._runtime_dir = runtime_dir
@@ -104,50 +131,7 @@ class Looks:
         )
         return self._before
 
-
-def problem_text(problem: Problem, now_s: float) -> str:
-    """For people. `now_s` is wall time."""
-    times = f"{problem.times} times, " if problem.times > 1 else ""
-    over = ", over since" if problem.is_over else ""
-    remedy = f"; {problem.remedy}" if problem.remedy else ""
-    concerns = concerns_text(problem)
-    age_s = max(0.0, now_s - problem.last_s)
-    return f"{concerns}: {problem.error} ({times}last {age_s:.0f} s ago{over}){remedy}"
-
-
-GANGS_MAX: Final = 30
-LOOKING_SHARE_MAX: Final = 0.05
-"""Of the time; a look that takes long is followed by a long pause."""
-PERIOD_S: Final = 2.0
-"""Between two looks, at the least."""
-
-
-class Overview(msgspec.Struct, frozen=True):
-    version: str
-    state: str
-    problems: list[str]
-    leading: bool | None
-    generation: int
-    api_word_age_s: float | None
-    rates: dict[str, float]
-    counters: dict[str, int]
-    queue: QueueLengths
-    pod_count: int
-    binds_in_flight: int
-    processes: list[ProcessUse]
-    pending: list[PendingReason]
-    nodes: NodeMap
-    gangs: list[GangProgress]
-    decisions: list[RecentDecision]
-    """The newest first."""
-    next_in_s: float
-    """A look before that shows nothing new."""
-
-
-class Overviews(Looks):
-    """Looks again and again; belongs to one driver."""
-
-    async def look(self, owner: OwnerLink, timeout_s: float) -> Overview:
+    async def overview(self, owner: OwnerLink, timeout_s: float) -> Overview:
         """Asks the owner, and says so where it gives no answer in that time. NotRunningError if no berth
         runs there."""
         begun_s, problem = self._clock.monotonic_s(), ""
@@ -180,6 +164,16 @@ class Overviews(Looks):
             decisions=pending[0].recent if pending else [],
             next_in_s=pause_s(took_s),
         )
+
+
+def problem_text(problem: Problem, now_s: float) -> str:
+    """For people. `now_s` is wall time."""
+    times = f"{problem.times} times, " if problem.times > 1 else ""
+    over = ", over since" if problem.is_over else ""
+    remedy = f"; {problem.remedy}" if problem.remedy else ""
+    concerns = concerns_text(problem)
+    age_s = max(0.0, now_s - problem.last_s)
+    return f"{concerns}: {problem.error} ({times}last {age_s:.0f} s ago{over}){remedy}"
 
 
 def pause_s(took_s: float) -> float:

@@ -3,7 +3,7 @@
 Made by hand, so that a report needs no library, and equal figures make equal files.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from html import escape
 from math import ceil, floor, log10
 from typing import Final, NamedTuple
@@ -43,7 +43,16 @@ def line_plot(title: str, lines: Sequence[Line], x_label: str, y_label: str) -> 
         if len(line.xs) > 1
     ]
     keys = [line.name for line in lines] if len(lines) > 1 else []
-    return _figure(title, keys, axes.frame(x_label, y_label), drawn)
+    named = "".join(
+        f'<span class="key s{_colour(index)}">{escape(name)}</span>'
+        for index, name in enumerate(keys)
+    )
+    told = escape(f"{title}: {', '.join(keys)}" if keys else title)
+    inner = "".join([*axes.frame(x_label, y_label), *drawn])
+    return (
+        f"<figure><figcaption><b>{escape(title)}</b> {named}</figcaption>"
+        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{told}">{inner}</svg></figure>'
+    )
 
 
 def heat_map(title: str, shares: Mapping[str, float]) -> str:
@@ -112,19 +121,6 @@ class _Axes:
         drawn.append(_text((LEFT + WIDTH - RIGHT) / 2, HEIGHT - 4, x_label, "middle"))
         drawn.append(_text(4, 12, y_label, "start"))
         return drawn
-
-
-def _figure(title: str, keys: Sequence[str], *parts: Iterable[str]) -> str:
-    named = "".join(
-        f'<span class="key s{_colour(index)}">{escape(name)}</span>'
-        for index, name in enumerate(keys)
-    )
-    told = escape(f"{title}: {', '.join(keys)}" if keys else title)
-    drawn = "".join(one for part in parts for one in part)
-    return (
-        f"<figure><figcaption><b>{escape(title)}</b> {named}</figcaption>"
-        f'<svg viewBox="0 0 {WIDTH} {HEIGHT}" role="img" aria-label="{told}">{drawn}</svg></figure>'
-    )
 
 
 def _text(x: float, y: float, text: str, anchor: str) -> str:

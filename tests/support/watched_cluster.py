@@ -9,7 +9,7 @@ from typing import Final, TypeVar
 import msgspec
 from msgspec.structs import replace
 
-from daemon.overview.overview import PERIOD_S, BerthStatus, Looks, Overviews
+from daemon.overview.overview import PERIOD_S, BerthStatus, Looks
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from daemon.trial.explain import explain_in
 from daemon.trial.trial import Subject, Trial
@@ -79,7 +79,7 @@ class WatchedSource(FixedSource):
         self._lock = SupervisorLock(runtime_dir)
         listed = [entry_of(name, os.getpid()) for name in PROCESSES]
         write_list(runtime_dir, ProcessList("running", listed))
-        self._overviews = Overviews(runtime_dir, SystemClock())
+        self._looks = Looks(runtime_dir, SystemClock())
         self.looks = 0
         self.change: Callable[[], None] = lambda: None
         """Is called before each look."""
@@ -92,7 +92,7 @@ class WatchedSource(FixedSource):
     async def overview(self) -> bytes | None:
         self.looks += 1
         self.change()
-        overview = await self._overviews.look(TrialOwner(self.ask), 1.0)
+        overview = await self._looks.overview(TrialOwner(self.ask), 1.0)
         # The trial's clock is not the machine's, and a look is as long as the machine is slow.
         return msgspec.json.encode(replace(overview, api_word_age_s=0.4, next_in_s=PERIOD_S))
 

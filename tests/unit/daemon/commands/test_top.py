@@ -11,7 +11,7 @@ from msgspec.structs import replace
 from daemon.commands import show_top
 from daemon.commands.show_top import top_lines, watch_on
 from daemon.overview.node_map import Total
-from daemon.overview.overview import PERIOD_S, Overview, Overviews
+from daemon.overview.overview import PERIOD_S, Looks, Overview
 from shared.clock import SystemClock
 from shared.messages.admin import RecentDecision
 from tests.support.builders import make_node, make_pod
@@ -26,7 +26,7 @@ def overview(tmp_path: Path) -> Overview:
     nodes = [make_node(f"n{n}", cpu="4", labels={ZONE: f"z{n % 2}"}) for n in range(4)]
     pods = [make_pod("full", cpu="4"), make_pod("half", cpu="2"), make_pod("big", cpu="9")]
     source = WatchedSource(subject_with(nodes, pods).trial(decides=True), tmp_path)
-    look = Overviews(tmp_path, SystemClock()).look(TrialOwner(source.ask), 1.0)
+    look = Looks(tmp_path, SystemClock()).overview(TrialOwner(source.ask), 1.0)
     return replace(asyncio.run(look), next_in_s=PERIOD_S)
 
 

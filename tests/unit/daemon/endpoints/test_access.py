@@ -117,6 +117,13 @@ def test_a_client_certificate_says_who_it_is() -> None:
     assert user_of({}) is None
 
 
+def test_parts_of_a_subject_may_stand_together() -> None:
+    together = (("commonName", "jane"), ("organizationName", "a"))
+    user = user_of({"subject": (together, (("organizationName", "b"),))})
+    assert user is not None
+    assert (user.username, user.groups) == ("jane", ("a", "b", "system:authenticated"))
+
+
 def test_answers_are_kept_for_their_time() -> None:
     scene = Scene(authentication_token_webhook_cache_ttl_s=5.0)
     for _ in range(3):

@@ -12,7 +12,7 @@ import pytest
 
 from daemon.overview.documents import document, live_document
 from daemon.overview.node_map import CELLS_MAX, UNKNOWN, node_map
-from daemon.overview.overview import PERIOD_S, STALE_S, Looks, Overviews, pause_s
+from daemon.overview.overview import PERIOD_S, STALE_S, Looks, pause_s
 from daemon.overview.pending import amount_text, asked_text, put_together, reason_text
 from daemon.supervisor.process_list import ProcessList, SupervisorLock, entry_of, write_list
 from shared.clock import SystemClock
@@ -128,7 +128,7 @@ def test_an_owner_that_is_silent_is_shown_as_such_with_its_processes(runtime_dir
     def silent(_: AdminRequest) -> AdminAnswer:
         raise NoAnswerError("no word")
 
-    look = Overviews(runtime_dir, SystemClock()).look(TrialOwner(silent), 1.0)
+    look = Looks(runtime_dir, SystemClock()).overview(TrialOwner(silent), 1.0)
     overview = asyncio.run(look)
     assert overview.problems == ["the owner gives no answer: no word"]
     assert [one.name for one in overview.processes] == ["scorer-0"]
