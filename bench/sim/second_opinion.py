@@ -19,6 +19,7 @@ from bench.sim.slow_preemption import best_of, candidates, may_preempt
 from bench.sim.states import TENTATIVE, States
 from shared.messages.from_scorer import Failure, GroupRoom, Proposals
 from shared.messages.to_scorer import PodTask, SchedulePods
+from workers.scorer.extended_pods import ExtendedCycle
 from workers.scorer.group_cycle import found_count, is_error
 
 UNREADABLE: Final = "parsing pod: "
@@ -54,7 +55,8 @@ class ScorerOpinion:
         self._listen_to_room(cycle)
         self._listen_to_placements(cycle)
         self._listen_to_answers(cycle)
-        ExtendedOpinion(scorer.name, self._replica, cycle, states, count, is_spoilt)
+        if isinstance(cycle, ExtendedCycle):
+            ExtendedOpinion(scorer.name, self._replica, cycle, states, count, is_spoilt)
 
     def _listen_to_groups(self, cycle: Any) -> None:
         place = cycle._place_group  # noqa: SLF001 # To listen.

@@ -129,8 +129,8 @@ PLANTS = {
     ),
     "extenders have no say in who has to go": Plant(
         "workers.scorer.extended_pods",
-        "candidates = self._candidates(task, answer.victims or {}, message, changes)",
-        "candidates = found",
+        "            candidates = self._candidates(task, answer.victims or {}, message, changes)\n",
+        "            candidates = found\n",
         found_by=674,
     ),
     "a pod whose nodes filled up while extenders were asked is not answered": Plant(

@@ -3,7 +3,7 @@
 Pods that no extender is interested in never come here. Of the others so many are asked about at a
 time; the rest wait, the most important first, and are evaluated when their turn comes, not before.
 An answer is acted on at the moment when it arrives, on the copy as it is then. No I/O here: what is done
-about a pod stands in one piece (`ExtendedPods._steps`) and is left where somebody is asked, until the
+about a pod stands in one piece (`ExtendedCycle._steps`) and is left where somebody is asked, until the
 answer comes; or for good, if none does (the owner then hears no more of the pod than that this scorer is
 gone).
 
@@ -16,7 +16,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
 
-from shared.columns.schema import NO_ROWS, Int64s, Rows
+from shared.columns.schema import Int64s, Rows
 from shared.engine.class_scores import ClassScores
 from shared.engine.evaluation import Evaluation
 from shared.errors import ObjectError
@@ -24,9 +24,8 @@ from shared.extenders.extender_config import ExtenderConfig, is_interested
 from shared.extenders.extender_wire import ExtenderVerdicts, MetaPod, MetaVictims, PodName
 from shared.faults import reading
 from shared.framework.cluster_view import Follower
-from shared.framework.pod_info import PodInfo
-from shared.framework.post_filter import Candidate, Candidates
-from shared.framework.runtime.diagnosis import FitError, invalid_score, plugin_error
+from shared.framework.post_filter import Candidates, joined
+from shared.framework.runtime.diagnosis import invalid_score
 from shared.framework.runtime.framework import INVALID
 from shared.framework.runtime.plans import PreScoreError
 from shared.framework.runtime.what_if import WhatIf
@@ -37,7 +36,6 @@ from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.victim_selector import fits_without
 from workers.scorer.cycle import NO_NODES, Cycle
 from workers.scorer.evaluator import Refusals, RoomSearch, pick
-from workers.scorer.replica import Replica
 
 PODS_AT_A_TIME: Final = 8
 """kube-scheduler asks about one pod after the other. With 8, an extender that takes 10 ms is no
@@ -100,21 +98,222 @@ class _Life(NamedTuple):
 
 
 class ExtendedCycle(Cycle):
-    """The scheduling cycle of a pod that extenders have a say in, cut where one has to wait for them.
-    What is before a call and what is after it are decided on the copy as it is then: a node that filled
-    up meanwhile is not taken, and scores are those of the moment of choosing."""
+    """The scheduling cycle of a scorer that asks extenders, with all pods that they have a say in: it is
+    cut where one has to wait for them. What is before a call and what is after it are decided on the
+    copy as it is then: a node that filled up meanwhile is not taken, and scores are those of the moment
+    of choosing."""
 
-    def info_of(self, task: ExtendedTask) -> PodInfo | None:
-        """The pod; None if its class is gone, and the pod with it."""
-        pod_class = self._replica.classes.get(task.class_id)
-        return None if pod_class is None else pod_class.info
+    def __init__(
+        self,
+        extenders: Sequence[ExtenderConfig],
+        ask: Callable[[Question], None],
+        send: Callable[[FromScorer], object],
+        *of_cycle: Any,
+    ) -> None:
+        """`ask` asks extenders, `send` the owner; the rest as of any cycle."""
+        super().__init__(*of_cycle)
+        self._extenders = extenders
+        self._ask = ask
+        self._send = send
+        self._waiting: list[tuple[int, int, ExtendedTask]] = []
+        """A heap: priority turned round, ticket."""
+        self._open: dict[int, _Life] = {}
+        self._last_number = 0
+        self._settled: list[Proposals] = []
 
-    def nominated_node(self, task: ExtendedTask) -> str:
+    def __len__(self) -> int:
+        """Pods that wait, and that are being asked about."""
+        return len(self._waiting) + len(self._open)
+
+    def add(self, tasks: Sequence[ExtendedTask]) -> None:
+        """More pods; the copy knows their classes."""
+        for task in tasks:
+            pod_class = self._replica.classes.get(task.class_id)
+            priority = 0 if pod_class is None else pod_class.info.priority
+            heapq.heappush(self._waiting, (-priority, task.ticket, task))
+
+    def clear(self) -> None:
+        """The owner has taken all pods back; answers that are still to come are to nobody."""
+        self._waiting.clear()
+        self._open.clear()
+        self._settled.clear()
+
+    def work(self, answers: Sequence[ExtenderAnswer]) -> list[Proposals]:
+        """Acts on answers, then begins with the next pods; the owner is to be told what it returns. The
+        copy must be whole."""
+        for answer in answers:
+            self._go_on(self._open.pop(answer.number, None), answer)
+        while self._waiting and len(self._open) < PODS_AT_A_TIME:
+            task = heapq.heappop(self._waiting)[2]
+            self._last_number += 1
+            life = _Life(self._last_number, task, self._steps(self._last_number, task))
+            self._go_on(life, None)
+        settled, self._settled = self._settled, []
+        return settled
+
+    def on_pods(self, message: PodsOnNodes) -> None:
+        """The owner has told who the victims are: now the extenders can be asked."""
+        self._go_on(self._open.pop(message.request_id, None), message)
+
+    def _go_on(self, life: _Life | None, answer: ExtenderAnswer | PodsOnNodes | None) -> None:
+        """Up to the next question, or the end. A pod that cannot be evaluated is answered so."""
+        if life is None:
+            return
+        task = life.task
+        self.began(task.ticket)
+        try:
+            with reading("ticket", task.ticket):
+                if task.class_id not in self._replica.classes:
+                    found: Question | AskForPods | Proposals = self._end(task)
+                else:
+                    found = _next(life.steps, answer)
+        except ObjectError as error:
+            found = self._end(task, self.left_out(task.ticket, error))
+        if isinstance(found, Proposals):
+            self._settled.append(found)
+            return
+        self._open[life.number] = life
+        if isinstance(found, AskForPods):
+            self._send(found)
+        else:
+            self._ask(found)
+
+    def _steps(self, number: int, task: ExtendedTask) -> Steps[Proposals]:
+        """Returns what the owner is told."""
+        node = self._nominated_node(task)
+        if node:
+            answer = yield from self._filtered(number, task, [node])
+            # Whatever is wrong with the nominated node, there may be others (evaluateNominatedNode).
+            is_left = answer.verdicts is not None and answer.verdicts.passing == [node]
+            if is_left and self._nominated_node(task) == node:
+                return self._end(task, self._replica.nodes.row_of(node))
+        names, verdicts = self._feasible_nodes(task), None
+        if names:
+            answer = yield from self._filtered(number, task, names)
+            if answer.error:
+                return self._end(task, _error(task, answer.error))
+            verdicts = answer.verdicts
+            assert verdicts is not None, "a filter question has a filter answer"
+            if verdicts.passing:
+                return self._end(task, self._best_among(task, verdicts))
+        return (yield from self._with_room(number, task, verdicts))
+
+    def _filtered(self, number: int, task: ExtendedTask, names: list[str]) -> Steps[ExtenderAnswer]:
+        """What extenders say of these nodes."""
+        extenders = self._interested(
+            task, lambda each: bool(each.filter_verb or each.prioritize_verb)
+        )
+        if not extenders:
+            return ExtenderAnswer(number, verdicts=ExtenderVerdicts(names))
+        answer: ExtenderAnswer = yield FilterQuestion(number, _pod_name(task), extenders, names)
+        return answer
+
+    # Preempt -------------------------------------------------------------------------------------
+
+    def _with_room(
+        self, number: int, task: ExtendedTask, verdicts: ExtenderVerdicts | None
+    ) -> Steps[Proposals]:
+        """Where nothing was left."""
+        search = self.search_room(task, verdicts)
+        if search.is_open:
+            return self._end(task)
+        result, generation = search.result, self._replica.generation
+        preemption = None if result is None else result.preemption
+        extenders = self._interested(task, lambda each: bool(each.preempt_verb))
+        if result is None or preemption is None or preemption.best is None or not extenders:
+            return self._end(task, self.failure(task, search), generation)
+        view, found = self._replica.view, preemption.candidates
+        changes = Follower(view)
+        changes.note()
+        message: PodsOnNodes = yield AskForPods(
+            self._replica.epoch, number, generation, found.rows.tolist()
+        )
+        # Of another copy the rows may be those of other nodes and pods.
+        victims = self._victims(found, message) if self._replica.view is view else {}
+        if not victims:
+            return self._end(task)  # They have all changed since.
+        pods = {pod.uid: PodName(pod.namespace, pod.name, pod.uid) for pod in message.pods}
+        answer: ExtenderAnswer = yield PreemptQuestion(
+            number, _pod_name(task), extenders, victims, pods
+        )
+        candidates: Candidates | str | None = answer.error or None
+        if not answer.error and self._replica.view is view:
+            candidates = self._candidates(task, answer.victims or {}, message, changes)
+        if candidates is None:
+            return self._end(task)
+        status, best = SUCCESS, None
+        if isinstance(candidates, str):
+            status = Status(Code.ERROR, (candidates,))
+        elif len(candidates.rows):
+            best, _ = pick(view, candidates, lambda ties: self._among(ties, task.ticket))
+        else:
+            status = Status(Code.UNSCHEDULABLE, (NO_CANDIDATE,))
+        if not status.is_success:
+            # An error is told alone.
+            before = result.said_before if status.is_rejected else ()
+            told = (*before, f"preemption: {status.message}")
+            status = Status(status.code, told, DEFAULT_PREEMPTION)
+        preemption = preemption._replace(status=status, best=best)
+        result = result._replace(status=status, preemption=preemption)
+        search = search._replace(result=result)
+        return self._end(task, self.failure(task, search), generation)
+
+    def _victims(self, found: Candidates, message: PodsOnNodes) -> dict[str, MetaVictims]:
+        """The candidates of which all victims are still there, by node."""
+        by_row = {pod.pod_row: pod for pod in message.pods}
+        victims: dict[str, MetaVictims] = {}
+        for candidate in found.all():
+            if all(row in by_row for row in candidate.victims):
+                meta = [MetaPod(by_row[row].uid) for row in candidate.victims]
+                name = self._replica.nodes.name_of(candidate.row)
+                victims[name] = MetaVictims(meta, candidate.pdb_violations)
+        return victims
+
+    def _candidates(
+        self,
+        task: ExtendedTask,
+        victims: dict[str, MetaVictims],
+        message: PodsOnNodes,
+        changes: Follower,
+    ) -> Candidates | str | None:
+        """What extenders left, as rows; or what is wrong with it. None where nothing of it would make
+        room as things are now, which have changed since they were asked: the pod is tried again."""
+        pods, nodes = self._replica.view.pods, self._replica.nodes
+        known: dict[tuple[int, str], PodOnNode] = {
+            (pod.node_row, pod.uid): pod for pod in message.pods
+        }
+        is_outdated = False
+        left: list[Candidates] = []
+        for name, meta in victims.items():
+            row = nodes.row_of(name)
+            found = [known.get((row, each.uid)) for each in meta.pods or ()]
+            if None in found:
+                uids = ", ".join(each.uid for each in meta.pods or ())
+                return (
+                    f"an extender claims to preempt pods (UID: {uids}) on node: {name}, but they are"
+                    " not all found on that node"
+                )
+            pod_rows = np.array([pod.pod_row for pod in found if pod is not None], np.intp)
+            are_there = bool((pods.node_row[pod_rows] == row).all())
+            if not are_there or not self._makes_room(task, row, pod_rows):
+                # Pods have come to the node or left it, or it is another, since they were asked?
+                changed = changes.rows()
+                if changed is not None and row not in changed:
+                    return f"the pods that an extender wants gone from node {name} do not make room"
+                is_outdated = True
+                continue
+            violations, count = np.array([meta.num_pdb_violations]), np.array([len(pod_rows)])
+            left.append(Candidates(np.array([row], np.intp), violations, count, pod_rows))
+        return None if is_outdated and not left else joined(left)
+
+    # On the copy as it is -------------------------------------------------------------------------
+
+    def _nominated_node(self, task: ExtendedTask) -> str:
         """The node that the pod is nominated to, if it takes the pod; else empty."""
         row = self._nominated_row(_plain(task)) if task.is_nominated else -1
         return "" if row < 0 else self._replica.nodes.name_of(row)
 
-    def feasible_nodes(self, task: ExtendedTask) -> list[str]:
+    def _feasible_nodes(self, task: ExtendedTask) -> list[str]:
         """The nodes that pass the filters; none if a filter failed."""
         evaluation = self._evaluation(task)
         if evaluation.pod.has_failed and evaluation.fit_error().error:
@@ -122,34 +321,29 @@ class ExtendedCycle(Cycle):
         rows = np.flatnonzero(evaluation.feasible)
         return [self._replica.nodes.name_of(row) for row in rows.tolist()]
 
-    def take(self, task: ExtendedTask, row: int) -> int:
-        """Puts the pod there."""
-        self._put(_plain(task), row)
-        return row
-
-    def place_among(self, task: ExtendedTask, verdicts: ExtenderVerdicts) -> int | FitError:
-        """The row of the best node that extenders left and that is still feasible; -1 if there is
-        none any more, FitError if the nodes cannot be rated."""
+    def _best_among(self, task: ExtendedTask, verdicts: ExtenderVerdicts) -> int | Failure | None:
+        """The row of the best node that extenders left and that is still feasible; None if there is
+        none any more, a failure if the nodes cannot be rated."""
         evaluation = self._evaluation(task)
         nodes = self._replica.nodes
         rows = np.array([nodes.row_of(name) for name in verdicts.passing], np.intp)
         rows = np.sort(rows[rows >= 0])
         rows = rows[evaluation.feasible[rows]]
         if not len(rows):
-            return -1
+            return None
         row = int(rows[0])
         if len(rows) > 1:
             try:
                 total = self._totals(evaluation, rows, are_bare=verdicts.are_bare)
             except PreScoreError as error:
-                return plugin_error(self._replica.view, str(error))
+                return _error(task, str(error))
             if total.max() >= INVALID:
-                return plugin_error(self._replica.view, invalid_score(evaluation.pod, rows))
+                return _error(task, invalid_score(evaluation.pod, rows))
             scores = (verdicts.scores.get(nodes.name_of(r), 0) for r in rows.tolist())
             total += np.fromiter(scores, np.int64, len(rows))
             ties = rows[total == total.max()]
             row = int(ties[0]) if len(ties) == 1 else self._among(ties, task.ticket)
-        return self.take(task, row)
+        return row
 
     def search_room(self, task: ExtendedTask, verdicts: ExtenderVerdicts | None) -> RoomSearch:
         """What could be done for a pod that nothing was left for; nothing is taken yet."""
@@ -163,12 +357,7 @@ class ExtendedCycle(Cycle):
             return Failure([task.ticket], NO_NODES)
         return self._room_maker().conclude(_plain(task), self._evaluation(task), search)
 
-    def best_of(self, task: ExtendedTask, candidates: Candidates) -> Candidate:
-        """The best of what extenders left of the candidates."""
-        view = self._replica.view
-        return pick(view, candidates, lambda ties: self._among(ties, task.ticket))[0]
-
-    def makes_room(self, task: ExtendedTask, row: int, victims: Rows) -> bool:
+    def _makes_room(self, task: ExtendedTask, row: int, victims: Rows) -> bool:
         """Whether the pod fits without these pods, all of them less important and still there."""
         evaluation = self._evaluation(task)
         view = self._replica.view
@@ -201,230 +390,16 @@ class ExtendedCycle(Cycle):
         named = known((*verdicts.refused, *verdicts.unresolvable))
         return Refusals(verdicts.reasons(), named, known(verdicts.refused))
 
-
-class ExtendedPods:
-    """All extended pods of one scorer."""
-
-    def __init__(
-        self,
-        cycle: ExtendedCycle,
-        replica: Replica,
-        extenders: Sequence[ExtenderConfig],
-        ask: Callable[[Question], None],
-        send: Callable[[FromScorer], object],
-    ) -> None:
-        """`ask` asks extenders, `send` the owner."""
-        self._cycle = cycle
-        self._replica = replica
-        self._extenders = extenders
-        self._ask = ask
-        self._send = send
-        self._waiting: list[tuple[int, int, ExtendedTask]] = []
-        """A heap: priority turned round, ticket."""
-        self._open: dict[int, _Life] = {}
-        self._last_number = 0
-        self._settled: list[Proposals] = []
-
-    def __len__(self) -> int:
-        return len(self._waiting) + len(self._open)
-
-    def add(self, tasks: Sequence[ExtendedTask]) -> None:
-        """More pods; the copy knows their classes."""
-        for task in tasks:
-            info = self._cycle.info_of(task)
-            priority = 0 if info is None else info.priority
-            heapq.heappush(self._waiting, (-priority, task.ticket, task))
-
-    def clear(self) -> None:
-        """The owner has taken all pods back; answers that are still to come are to nobody."""
-        self._waiting.clear()
-        self._open.clear()
-        self._settled.clear()
-
-    def work(self, answers: Sequence[ExtenderAnswer]) -> list[Proposals]:
-        """Acts on answers, then begins with the next pods; the owner is to be told what it returns. The
-        copy must be whole."""
-        for answer in answers:
-            self._go_on(self._open.pop(answer.number, None), answer)
-        while self._waiting and len(self._open) < PODS_AT_A_TIME:
-            task = heapq.heappop(self._waiting)[2]
-            self._last_number += 1
-            life = _Life(self._last_number, task, self._steps(self._last_number, task))
-            self._go_on(life, None)
-        settled, self._settled = self._settled, []
-        return settled
-
-    def on_pods(self, message: PodsOnNodes) -> None:
-        """The owner has told who the victims are: now the extenders can be asked."""
-        self._go_on(self._open.pop(message.request_id, None), message)
-
-    def _go_on(self, life: _Life | None, answer: ExtenderAnswer | PodsOnNodes | None) -> None:
-        """Up to the next question, or the end. A pod that cannot be evaluated is answered so."""
-        if life is None:
-            return
-        task = life.task
-        self._cycle.began(task.ticket)
-        try:
-            with reading("ticket", task.ticket):
-                if self._cycle.info_of(task) is None:
-                    found: Question | AskForPods | Proposals = self._end(task)
-                else:
-                    found = _next(life.steps, answer)
-        except ObjectError as error:
-            found = self._end(task, self._cycle.left_out(task.ticket, error))
-        if isinstance(found, Proposals):
-            self._settled.append(found)
-            return
-        self._open[life.number] = life
-        if isinstance(found, AskForPods):
-            self._send(found)
-        else:
-            self._ask(found)
-
-    def _steps(self, number: int, task: ExtendedTask) -> Steps[Proposals]:
-        """Returns what the owner is told."""
-        node = self._cycle.nominated_node(task)
-        if node:
-            answer = yield from self._filtered(number, task, [node])
-            # Whatever is wrong with the nominated node, there may be others (evaluateNominatedNode).
-            is_left = answer.verdicts is not None and answer.verdicts.passing == [node]
-            if is_left and self._cycle.nominated_node(task) == node:
-                return self._end(task, self._cycle.take(task, self._replica.nodes.row_of(node)))
-        names, verdicts = self._cycle.feasible_nodes(task), None
-        if names:
-            answer = yield from self._filtered(number, task, names)
-            if answer.error:
-                return self._end(task, _error(task, answer.error))
-            verdicts = answer.verdicts
-            assert verdicts is not None, "a filter question has a filter answer"
-            if verdicts.passing:
-                found = self._cycle.place_among(task, verdicts)
-                if isinstance(found, FitError):
-                    return self._end(task, _error(task, found.error))
-                # None: what the extenders left has filled up meanwhile.
-                return self._end(task, None if found < 0 else found)
-        return (yield from self._with_room(number, task, verdicts))
-
-    def _filtered(self, number: int, task: ExtendedTask, names: list[str]) -> Steps[ExtenderAnswer]:
-        """What extenders say of these nodes."""
-        extenders = self._interested(
-            task, lambda each: bool(each.filter_verb or each.prioritize_verb)
-        )
-        if not extenders:
-            return ExtenderAnswer(number, verdicts=ExtenderVerdicts(names))
-        answer: ExtenderAnswer = yield FilterQuestion(number, _pod_name(task), extenders, names)
-        return answer
-
-    # Preempt -------------------------------------------------------------------------------------
-
-    def _with_room(
-        self, number: int, task: ExtendedTask, verdicts: ExtenderVerdicts | None
-    ) -> Steps[Proposals]:
-        """Where nothing was left."""
-        search = self._cycle.search_room(task, verdicts)
-        if search.is_open:
-            return self._end(task)
-        result, generation = search.result, self._replica.generation
-        preemption = None if result is None else result.preemption
-        extenders = self._interested(task, lambda each: bool(each.preempt_verb))
-        if result is None or preemption is None or preemption.best is None or not extenders:
-            return self._end(task, self._cycle.failure(task, search), generation)
-        changes, found = Follower(self._replica.view), preemption.candidates
-        changes.note()
-        message: PodsOnNodes = yield AskForPods(
-            self._replica.epoch, number, generation, found.rows.tolist()
-        )
-        victims = self._victims(found, message)
-        if not victims:
-            return self._end(task)  # They have all changed since.
-        pods = {pod.uid: PodName(pod.namespace, pod.name, pod.uid) for pod in message.pods}
-        answer: ExtenderAnswer = yield PreemptQuestion(
-            number, _pod_name(task), extenders, victims, pods
-        )
-        status, best = Status(Code.ERROR, (answer.error,)), None
-        if not answer.error:
-            candidates = self._candidates(task, answer.victims or {}, message, changes)
-            if candidates is None:
-                return self._end(task)
-            if isinstance(candidates, str):
-                status = Status(Code.ERROR, (candidates,))
-            elif len(candidates.rows):
-                status, best = SUCCESS, self._cycle.best_of(task, candidates)
-            else:
-                status = Status(Code.UNSCHEDULABLE, (NO_CANDIDATE,))
-        if not status.is_success:
-            # An error is told alone.
-            before = result.said_before if status.is_rejected else ()
-            told = (*before, f"preemption: {status.message}")
-            status = Status(status.code, told, DEFAULT_PREEMPTION)
-        preemption = preemption._replace(status=status, best=best)
-        result = result._replace(status=status, preemption=preemption)
-        search = search._replace(result=result)
-        return self._end(task, self._cycle.failure(task, search), generation)
-
-    def _victims(self, found: Candidates, message: PodsOnNodes) -> dict[str, MetaVictims]:
-        """The candidates of which all victims are still there, by node."""
-        by_row = {pod.pod_row: pod for pod in message.pods}
-        victims: dict[str, MetaVictims] = {}
-        for candidate in found.all():
-            if all(row in by_row for row in candidate.victims):
-                meta = [MetaPod(by_row[row].uid) for row in candidate.victims]
-                name = self._replica.nodes.name_of(candidate.row)
-                victims[name] = MetaVictims(meta, candidate.pdb_violations)
-        return victims
-
-    def _candidates(
-        self,
-        task: ExtendedTask,
-        victims: dict[str, MetaVictims],
-        message: PodsOnNodes,
-        changes: Follower,
-    ) -> Candidates | str | None:
-        """What extenders left, as rows; or what is wrong with it. None where nothing of it would make
-        room as things are now, which have changed since they were asked: the pod is tried again."""
-        pods, nodes = self._replica.view.pods, self._replica.nodes
-        known: dict[tuple[int, str], PodOnNode] = {
-            (pod.node_row, pod.uid): pod for pod in message.pods
-        }
-        is_outdated = False
-        rows: list[int] = []
-        violations: list[int] = []
-        chosen: list[Rows] = []
-        for name, meta in victims.items():
-            row = nodes.row_of(name)
-            found = [known.get((row, each.uid)) for each in meta.pods or ()]
-            if None in found:
-                uids = ", ".join(each.uid for each in meta.pods or ())
-                return (
-                    f"an extender claims to preempt pods (UID: {uids}) on node: {name}, but they are"
-                    " not all found on that node"
-                )
-            pod_rows = np.array([pod.pod_row for pod in found if pod is not None], np.intp)
-            are_there = bool((pods.node_row[pod_rows] == row).all())
-            if not are_there or not self._cycle.makes_room(task, row, pod_rows):
-                # Pods have come to the node or left it, or it is another, since they were asked?
-                changed = changes.rows()
-                if changed is not None and row not in changed:
-                    return f"the pods that an extender wants gone from node {name} do not make room"
-                is_outdated = True
-                continue
-            rows.append(row)
-            violations.append(meta.num_pdb_violations)
-            chosen.append(pod_rows)
-        if is_outdated and not rows:
-            return None
-        counts: Int64s = np.array([len(each) for each in chosen], np.int64)
-        flat = np.concatenate(chosen) if chosen else NO_ROWS
-        return Candidates(np.array(rows, np.intp), np.array(violations, np.int64), counts, flat)
-
     # Ends ----------------------------------------------------------------------------------------
 
     def _end(
         self, task: ExtendedTask, became: int | Failure | None = None, generation: int = 0
     ) -> Proposals:
-        """The row that was taken, or why there is none; None: the pod is tried again at once.
+        """Takes this row, or says why there is none; None: the pod is tried again at once.
         `generation`: of the copy on which room was searched."""
         replica = self._replica
+        if isinstance(became, int):
+            self._put(_plain(task), became)
         replica.proposal_sequence += 1
         return Proposals(
             replica.epoch,
@@ -439,12 +414,9 @@ class ExtendedPods:
     def _interested(
         self, task: ExtendedTask, does: Callable[[ExtenderConfig], bool]
     ) -> tuple[int, ...]:
-        info = self._cycle.info_of(task)
-        assert info is not None, "asked about a pod whose class is known"
+        spec = self._replica.classes[task.class_id].info.spec
         return tuple(
-            i
-            for i, each in enumerate(self._extenders)
-            if does(each) and is_interested(each, info.spec)
+            i for i, each in enumerate(self._extenders) if does(each) and is_interested(each, spec)
         )
 
 

@@ -40,8 +40,9 @@ from shared.telemetry.metrics import Tally, measured_by
 from shared.transport.channels import Connected
 from shared.transport.heartbeat import Heartbeat, until_beat_s
 from shared.transport.scorer_sockets import FromOwner, RefusedError, ScorerSockets
+from workers.scorer.cycle import Cycle
 from workers.scorer.engine import BY_SEED
-from workers.scorer.extended_pods import ExtendedCycle, ExtendedPods
+from workers.scorer.extended_pods import ExtendedCycle
 from workers.scorer.extender_calls import ExtenderCaller
 from workers.scorer.replica import Replica
 
@@ -92,7 +93,7 @@ class ScorerLoop:
             self._plugin_times.watch(profile.scheduler_name, plugins, IN_SCORERS)
         self.replica = Replica(hello.worker_index, gates)
         self._heartbeat = heartbeat
-        self._cycle = ExtendedCycle(
+        of_cycle = (
             self.replica,
             {profile.scheduler_name: profile.framework for profile in profiles},
             # Scorers break ties differently, so that they do not meet on the same nodes.
@@ -102,15 +103,12 @@ class ScorerLoop:
             heartbeat.beat,
         )
         self._caller = caller
-        self._extended: ExtendedPods | None = None
-        if caller is not None:
-            self._extended = ExtendedPods(
-                self._cycle,
-                self.replica,
-                caller.extenders,
-                caller.ask,
-                self._send,
-            )
+        self._extended: ExtendedCycle | None = None
+        if caller is None:
+            self._cycle = Cycle(*of_cycle)
+        else:
+            self._extended = ExtendedCycle(caller.extenders, caller.ask, self._send, *of_cycle)
+            self._cycle = self._extended
             sockets.watch_fd(caller.fd)
         self._extended_work: deque[ScheduleExtended] = deque()
         self._work: deque[SchedulePods] = deque()
@@ -337,7 +335,7 @@ class ScorerLoop:
                         labels = (point, status, profile)
                         self._tally.observe("extension_point_s", labels, each_s, count)
 
-    def _do_extended_work(self, extended: ExtendedPods) -> None:
+    def _do_extended_work(self, extended: ExtendedCycle) -> None:
         """Answers of extenders, and the pods whose turn it is to be asked about."""
         if not self.replica.is_whole:
             return  # What has come waits, where it is.

@@ -14,14 +14,13 @@ from shared.extenders.extender_wire import ExtenderVerdicts, MetaPod, MetaVictim
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import AskForPods, FromScorer, Proposals
-from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes
+from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import EPOCH, Pipeline
 from workers.scorer.extended_pods import (
     PODS_AT_A_TIME,
     ExtendedCycle,
-    ExtendedPods,
     ExtenderAnswer,
     FilterQuestion,
     PreemptQuestion,
@@ -71,17 +70,28 @@ class World:
         while scorer.inbox:
             pipeline._read(scorer, scorer.inbox.popleft())
         self.replica, self.state = scorer.replica, pipeline.state
+        self.pipeline = pipeline
         self.caller = FakeCaller(*extenders)
         self.asked_for: list[tuple[int, int, list[int]]] = []
         built = InTreeRegistry().build(ProfileConfig(percentage_of_nodes_to_score=percentage))
-        self.cycle = ExtendedCycle(self.replica, {built.scheduler_name: built.framework}, 0)
-        self.extended = ExtendedPods(
-            self.cycle,
-            self.replica,
+        self.cycle = ExtendedCycle(
             self.caller.extenders,
             self.caller.ask,
             self._ask_for_pods,
+            self.replica,
+            {built.scheduler_name: built.framework},
+            0,
         )
+
+    def make_copy_anew(self) -> None:
+        """From a full snapshot, as another scorer is sent it."""
+        self.pipeline.start_scorer(1)
+        while self.pipeline.step_owner():
+            pass
+        for effect in self.pipeline.scorers[1].inbox:
+            if isinstance(effect.message, SnapshotFull):
+                self.replica.apply_full(effect.message, list(effect.buffers))
+        self.cycle.start_over()
 
     def _ask_for_pods(self, message: FromScorer) -> None:
         assert isinstance(message, AskForPods)
@@ -97,14 +107,14 @@ class World:
                     number, queued.class_id, is_nominated, "default", record.name, record.uid
                 )
             )
-        self.extended.add(tasks)
-        return self.extended.work([])
+        self.cycle.add(tasks)
+        return self.cycle.work([])
 
     def answer(self, question: Question, *passing: str, **scores: int) -> list[Proposals]:
         assert isinstance(question, FilterQuestion)
         refused = {name: "no" for name in question.node_names if name not in passing}
         verdicts = ExtenderVerdicts(list(passing), refused, {}, Counter(scores))
-        return self.extended.work([ExtenderAnswer(question.number, verdicts=verdicts)])
+        return self.cycle.work([ExtenderAnswer(question.number, verdicts=verdicts)])
 
     def row(self, name: str) -> int:
         return self.replica.nodes.row_of(name)
@@ -127,7 +137,7 @@ def test_the_most_important_are_asked_about_first_and_not_all_at_once() -> None:
     settled = world.answer(world.caller.take(), "a")
     assert placements(settled) == [(PODS_AT_A_TIME + 2, world.row("a"))]
     assert world.caller.questions[-1].pod.name == "p1"
-    assert len(world.extended) == PODS_AT_A_TIME + 1
+    assert len(world.cycle) == PODS_AT_A_TIME + 1
 
 
 def test_all_nodes_that_take_the_pod_are_sent() -> None:
@@ -156,7 +166,7 @@ def test_nodes_that_an_extender_sent_back_are_rated_without_their_pods(
     world.add(pod)
     # Alike but for the pod on "a", and the extender likes "a" a little.
     verdicts = ExtenderVerdicts(["a", "c"], scores=Counter({"a": 1}), are_bare=are_bare)
-    settled = world.extended.work([ExtenderAnswer(world.caller.take().number, verdicts=verdicts)])
+    settled = world.cycle.work([ExtenderAnswer(world.caller.take().number, verdicts=verdicts)])
     assert placements(settled) == [(1, world.row(best))]
     cpu_milli = {name: world.replica.nodes.requested[CPU, world.row(name)] for name in "ac"}
     assert cpu_milli == {"a": 500, "c": 0, best: {"a": 600, "c": 100}[best]}
@@ -192,7 +202,7 @@ def test_of_a_node_that_filters_refused_the_extenders_word_counts() -> None:
     question = world.caller.take()
     assert sorted(question.node_names) == ["a", "c"]
     verdicts = ExtenderVerdicts([], {"a": "no"}, {"b": "never", "c": "never", "elsewhere": "what"})
-    (settled,) = world.extended.work([ExtenderAnswer(question.number, verdicts=verdicts)])
+    (settled,) = world.cycle.work([ExtenderAnswer(question.number, verdicts=verdicts)])
     (failure,) = settled.failures
     # Nothing is won on b, though a less important pod is there.
     assert failure.preemption is None
@@ -241,9 +251,7 @@ def test_an_extender_that_fails_makes_an_error() -> None:
     pod = make_pod("p")
     world = World(FILTERS, pods=[pod])
     world.add(pod)
-    (settled,) = world.extended.work(
-        [ExtenderAnswer(world.caller.take().number, error="unreachable")]
-    )
+    (settled,) = world.cycle.work([ExtenderAnswer(world.caller.take().number, error="unreachable")])
     (failure,) = settled.failures
     assert (failure.is_error, failure.message) == (True, "unreachable")
 
@@ -273,9 +281,9 @@ def test_answers_to_pods_that_were_taken_back_are_to_nobody() -> None:
     pod = make_pod("p")
     world = World(FILTERS, pods=[pod])
     world.add(pod)
-    world.extended.clear()
+    world.cycle.clear()
     assert world.answer(world.caller.take(), "a") == []
-    assert len(world.extended) == 0
+    assert len(world.cycle) == 0
 
 
 # Preemption ------------------------------------------------------------------------------------------
@@ -287,9 +295,10 @@ ON_EACH = [
 ]
 
 
-def preempting(
+def seeking_room(
     running: Sequence[PodRecord] = ON_EACH, node_names: Sequence[str] = ("a", "b", "c")
-) -> tuple[World, PreemptQuestion]:
+) -> tuple[World, PodsOnNodes]:
+    """Up to the owner's answer, which is not told yet."""
     pod = make_pod("p", cpu="900m", priority=5)
     world = World(PREEMPTS, pods=[pod], running=running, node_names=node_names)
     assert world.add(pod) == []
@@ -304,7 +313,14 @@ def preempting(
             if world.replica.pods.name_hash[each] == name_hash(record.name)
         )
         pods.append(PodOnNode(pod_row, row, "default", record.name, record.uid))
-    world.extended.on_pods(PodsOnNodes(EPOCH, request_id, pods))
+    return world, PodsOnNodes(EPOCH, request_id, pods)
+
+
+def preempting(
+    running: Sequence[PodRecord] = ON_EACH, node_names: Sequence[str] = ("a", "b", "c")
+) -> tuple[World, PreemptQuestion]:
+    world, message = seeking_room(running, node_names)
+    world.cycle.on_pods(message)
     question = world.caller.questions.pop()
     assert isinstance(question, PreemptQuestion)
     return world, question
@@ -314,7 +330,7 @@ def test_extenders_choose_among_the_victims() -> None:
     world, question = preempting()
     assert sorted(question.victims) == ["a", "b", "c"]
     left = {"b": question.victims["b"]}
-    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=left)])
+    (settled,) = world.cycle.work([ExtenderAnswer(question.number, victims=left)])
     (failure,) = settled.failures
     assert failure.preemption is not None
     assert failure.preemption.node_row == world.row("b")
@@ -342,7 +358,7 @@ def test_the_most_important_victims_say_who_started_last() -> None:
         node: MetaVictims([*reversed(each.pods or ())], 0)
         for node, each in question.victims.items()
     }
-    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=turned)])
+    (settled,) = world.cycle.work([ExtenderAnswer(question.number, victims=turned)])
     (failure,) = settled.failures
     assert failure.preemption is not None
     assert failure.preemption.node_row == world.row("b")
@@ -364,7 +380,7 @@ def test_the_most_important_victims_say_who_started_last() -> None:
 )
 def test_what_extenders_leave_may_be_nothing(answer: ExtenderAnswer, told: str) -> None:
     world, question = preempting()
-    (settled,) = world.extended.work([answer._replace(number=question.number)])
+    (settled,) = world.cycle.work([answer._replace(number=question.number)])
     (failure,) = settled.failures
     assert failure.preemption is None
     assert told in failure.message
@@ -378,7 +394,7 @@ def test_a_node_to_which_somebody_came_meanwhile_is_no_fault_of_the_extender() -
     queued = world.state.queue.get("uid-default-p")
     assert queued is not None
     world.replica.place(queued.class_id, world.row("b"))
-    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=left)])
+    (settled,) = world.cycle.work([ExtenderAnswer(question.number, victims=left)])
     assert settled.failures == []
     assert settled.skipped == [1]
 
@@ -389,6 +405,31 @@ def test_a_node_to_which_nobody_came_is_the_extenders_fault() -> None:
     assert queued is not None
     world.replica.place(queued.class_id, world.row("a"))
     too_few = {"b": MetaVictims([], 0)}
-    (settled,) = world.extended.work([ExtenderAnswer(question.number, victims=too_few)])
+    (settled,) = world.cycle.work([ExtenderAnswer(question.number, victims=too_few)])
     (failure,) = settled.failures
     assert "gone from node b do not make room" in failure.message
+
+
+def test_a_copy_that_was_made_anew_meanwhile_is_no_fault_of_the_extender() -> None:
+    world, question = preempting()
+    world.make_copy_anew()
+    left = {"b": MetaVictims([], 0)}
+    (settled,) = world.cycle.work([ExtenderAnswer(question.number, victims=left)])
+    assert (settled.failures, settled.skipped) == ([], [1])
+
+
+def test_what_an_extender_says_of_itself_holds_whatever_the_copy_is() -> None:
+    world, question = preempting()
+    world.make_copy_anew()
+    (settled,) = world.cycle.work([ExtenderAnswer(question.number, error="out of order")])
+    (failure,) = settled.failures
+    assert "preemption: out of order" in failure.message
+
+
+def test_extenders_are_not_asked_about_victims_of_another_copy() -> None:
+    world, message = seeking_room()
+    world.make_copy_anew()
+    world.cycle.on_pods(message)
+    (settled,) = world.cycle.work([])
+    assert not world.caller.questions
+    assert (settled.failures, settled.skipped) == ([], [1])
