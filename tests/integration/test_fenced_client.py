@@ -66,8 +66,7 @@ def test_a_write_under_way_is_seen_to_its_end_and_the_next_does_not_leave() -> N
             answers.append(await client.post("/first", b"{}"))
             answers.append(await client.post("/second", b"{}"))
 
-        task = asyncio.create_task(writes())
-        fences.guard(task, Fence())
+        task = fences.start(writes(), Fence())
         await server.came.wait()
         fences.void_all()
         assert fences.void_count == 1
@@ -75,7 +74,6 @@ def test_a_write_under_way_is_seen_to_its_end_and_the_next_does_not_leave() -> N
         with pytest.raises(asyncio.CancelledError):
             await task
         assert (answers, server.seen) == ([b"{}"], ["POST /first"])
-        fences.forget(task)
         assert fences.void_count == 0
 
     play(scene)
@@ -86,11 +84,9 @@ def test_a_write_that_waits_for_a_connection_does_not_leave_and_reads_are_cut() 
         first = asyncio.create_task(client.post("/of-nobody", b"{}"))
         await server.came.wait()
         tasks = [
-            asyncio.create_task(client.post("/waits", b"{}")),
-            asyncio.create_task(client.get("/read")),
+            fences.start(client.post("/waits", b"{}"), Fence()),
+            fences.start(client.get("/read"), Fence()),
         ]
-        for task in tasks:
-            fences.guard(task, Fence())
         await asyncio.sleep(0)
         fences.void_all()
         server.is_open.set()

@@ -54,8 +54,6 @@ class NotBound(NamedTuple):
 
     reason: BindFailureReason
     message: str
-    was_announced: bool = False
-    """The pod's status was to say where it is going."""
     claims_left: tuple[str, ...] = ()
 
 

@@ -23,13 +23,15 @@ Bugs in a plugin end one binding (its outcome is unknown then, UNREACHABLE), not
 
 import asyncio
 from collections import deque
-from contextlib import suppress
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from logging import DEBUG
-from typing import Any, Final, assert_never
+from typing import Final, assert_never
 
 import msgspec
 
 from shared.clock import Clock
+from shared.framework.binding_api import Allowed
 from shared.messages.codec import Drain
 from shared.messages.from_binder import (
     BinderHeartbeat,
@@ -114,15 +116,12 @@ class BinderLoop:
         self._is_clear = False
         """It has been sent with nothing of before in flight."""
         self._orders: deque[BindPod] = deque()
-        self._in_flight: set[asyncio.Task[None]] = set()
+        self._in_flight: dict[asyncio.Task[None], Fence] = {}
         self._by_pod: dict[str, asyncio.Task[None]] = {}
         """The newest of the same, by uid of the pod."""
-        self._waiting: set[asyncio.Task[Any]] = set()
-        """Those of `_in_flight` that are not binding yet, but wait for volumes, for plugins, or for what
+        self._waiting_count = 0
+        """Of `_in_flight`, how many are not binding yet, but wait for volumes, for plugins, or for what
         is in flight of the same pod."""
-        self._preparing: dict[str, asyncio.Task[Any]] = {}
-        """The same by uid of the pod, but for those in `_preempted`, which were told to give up."""
-        self._preempted: set[asyncio.Task[Any]] = set()
         self._report: BindReport | None = None
         self._finished_at_s = 0.0
         self._flush = SoonestCall(self._loop, self._flush_reports)
@@ -262,14 +261,13 @@ class BinderLoop:
             return
         self._recorder.set_binding(True)
         assert self._epoch is not None, "ready means welcomed"
-        while self._orders and len(self._in_flight) - len(self._waiting) < self._places():
+        while self._orders and len(self._in_flight) - self._waiting_count < self._places():
             order = self._orders.popleft()
             former = self._by_pod.get(order.uid)
             fence = Fence(order.uid)
-            task = self._loop.create_task(self._bind(order, self._epoch, former, fence))
-            self._in_flight.add(task)
+            task = self._fences.start(self._bind(order, self._epoch, former, fence), fence)
+            self._in_flight[task] = fence
             self._by_pod[order.uid] = task
-            self._fences.guard(task, fence)
             task.add_done_callback(self._on_binding_over)
 
     def _places(self) -> int:
@@ -311,78 +309,77 @@ class BinderLoop:
     async def _over(self, former: asyncio.Task[None], fence: Fence) -> None:
         """Waits for what is in flight of the same pod. Is not cut meanwhile: whoever comes next for the
         pod waits for this task, and so for the former one."""
-        task = _this_task()
         fence.is_cuttable = False
-        self._waiting.add(task)
-        try:
-            self._begin_bindings()
+        with self._waiting():
             await asyncio.wait((former,))
-        finally:
-            self._waiting.discard(task)
         fence.check()
         fence.is_cuttable = True
 
+    @contextmanager
+    def _waiting(self) -> Iterator[None]:
+        """Takes nobody's place among the requests in flight meanwhile."""
+        self._waiting_count += 1
+        try:
+            self._begin_bindings()
+            yield
+        finally:
+            self._waiting_count -= 1
+
     async def _run(self, order: BindPod, fence: Fence) -> Outcome:
-        """What waits for volumes or plugins takes nobody's place among the requests in flight."""
         begun_s = self._clock.monotonic_s()
-        is_announced = False
         must_wait = self._cycle.must_wait(order)
         labels = ("PreBindPreFlight", "Success" if must_wait else "Skip", order.profile)
         self._tally.observe("extension_point_s", labels, 0.0)
-        if not must_wait:
-            self._tally.observe("extension_point_s", ("PreBind", "Success", order.profile), 0.0)
-        else:
-            task = _this_task()
-            self._waiting.add(task)
-            self._preparing[order.uid] = task
-            try:
-                self._begin_bindings()
-                is_announced = order.announces
-                await self._announce(order)
-                prepared = await self._cycle.prepare(order)
-            except asyncio.CancelledError:
-                if task not in self._preempted:
-                    raise
-                task.uncancel()
-                prepared = await self._cycle.give_up(order)
-            finally:
-                self._waiting.discard(task)
-                self._preempted.discard(task)
-                self._preparing.pop(order.uid, None)
+        if must_wait:
+            prepared = await self._prepare(order, fence)
+            begun_s = self._time("PreBind", order, begun_s, prepared)
             if isinstance(prepared, NotBound):
-                self._time("PreBind", order, begun_s, is_success=False)
-                return prepared._replace(was_announced=is_announced)
-            begun_s = self._time("PreBind", order, begun_s, is_success=True)
+                return prepared
             await self._recorder.pod_ordered(order.uid)
+        else:
+            self._tally.observe("extension_point_s", ("PreBind", "Success", order.profile), 0.0)
         fence.is_cuttable = False
         outcome = await self._cycle.bind(order)
-        if isinstance(outcome, NotBound):
-            self._time("Bind", order, begun_s, is_success=False)
-            return outcome._replace(was_announced=is_announced)
-        begun_s = self._time("Bind", order, begun_s + outcome.held_s, is_success=True)
-        await self._cycle.post_bind(order)
-        self._time("PostBind", order, begun_s, is_success=True)
+        held_s = outcome.held_s if isinstance(outcome, Bound) else 0.0
+        begun_s = self._time("Bind", order, begun_s + held_s, outcome)
+        if isinstance(outcome, Bound):
+            await self._cycle.post_bind(order)
+            self._time("PostBind", order, begun_s, outcome)
         return outcome
 
-    async def _announce(self, order: BindPod) -> None:
-        """Has the pod's status say where it is going, where that is wanted. A failure keeps no pod from
-        its node (bindingCycle in pkg/scheduler/schedule_one.go, v1.36)."""
-        if order.announces:
-            self._recorder.patch_status(
-                StatusPatch(
-                    order.profile,
-                    order.namespace,
-                    order.name,
-                    order.uid,
-                    ticket=order.ticket,
-                    nominated_node_name=order.node_name,
-                )
-            )
-            await asyncio.wait((self._recorder.writing(order.uid),))
+    async def _prepare(self, order: BindPod, fence: Fence) -> Allowed | NotBound:
+        """Of what waits for volumes or plugins. Where that is wanted the pod's status says first where
+        it is going; a failure to say so keeps no pod from its node (bindingCycle in
+        pkg/scheduler/schedule_one.go, v1.36)."""
+        with self._waiting():
+            fence.is_preparing = True
+            try:
+                if order.announces:
+                    self._recorder.patch_status(
+                        StatusPatch(
+                            order.profile,
+                            order.namespace,
+                            order.name,
+                            order.uid,
+                            ticket=order.ticket,
+                            nominated_node_name=order.node_name,
+                        )
+                    )
+                    await asyncio.wait((self._recorder.writing(order.uid),))
+                return await self._cycle.prepare(order)
+            except asyncio.CancelledError:
+                if not fence.is_preempted:
+                    raise
+                task = asyncio.current_task()
+                assert task is not None, "bindings run in tasks"
+                task.uncancel()
+                return await self._cycle.give_up(order)
+            finally:
+                fence.is_preparing = False
 
-    def _time(self, point: str, order: BindPod, begun_s: float, *, is_success: bool) -> float:
-        labels = (point, "Success" if is_success else "Error", order.profile)
+    def _time(self, point: str, order: BindPod, begun_s: float, became: Allowed | Outcome) -> float:
         now_s = self._clock.monotonic_s()
+        labels = (point, "Error" if isinstance(became, NotBound) else "Success", order.profile)
         self._tally.observe("extension_point_s", labels, now_s - begun_s)
         return now_s
 
@@ -390,10 +387,11 @@ class BinderLoop:
         """A pod that is being prepared gives its place up and goes back to the queue, and need not be
         deleted; says whether it was (PodsInPreBind in pkg/scheduler/framework/preemption/executor.go,
         v1.36.2)."""
-        task = self._preparing.pop(uid, None)
-        if task is None:
+        task = self._by_pod.get(uid)
+        fence = self._in_flight[task] if task is not None else Fence()
+        if task is None or not fence.is_preparing:
             return False
-        self._preempted.add(task)
+        fence.is_preparing, fence.is_preempted = False, True
         task.cancel()
         return True
 
@@ -412,15 +410,18 @@ class BinderLoop:
                 self._finished_at_s += self._clock.monotonic_s() - outcome.held_s
                 self._recorder.pod_bound(order)
             case NotBound():
-                report.failed.append(BindFailed(order.ticket, *outcome))
+                reason, message, claims_left = outcome
+                was_announced = order.announces and self._cycle.must_wait(order)
+                report.failed.append(
+                    BindFailed(order.ticket, reason, message, was_announced, claims_left)
+                )
             case _:
                 assert_never(outcome)
         is_urgent = report.failed or len(report.finished) >= REPORT_HELD_MAX or self._is_draining
         self._flush.within(0.0 if is_urgent else REPORT_HELD_S)
 
     def _on_binding_over(self, task: asyncio.Task[None]) -> None:
-        self._in_flight.discard(task)
-        uid = self._fences.forget(task).uid
+        uid = self._in_flight.pop(task).uid
         if self._by_pod.get(uid) is task:
             del self._by_pod[uid]
         if not task.cancelled():
@@ -497,9 +498,3 @@ class BinderLoop:
         is_reported = self._report is None or self._epoch is None
         if not self._orders and not self._in_flight and is_reported:
             self._drained.set_result(None)
-
-
-def _this_task() -> asyncio.Task[Any]:
-    task = asyncio.current_task()
-    assert task is not None, "bindings run in tasks"
-    return task

@@ -10,8 +10,9 @@ pkg/scheduler/framework/runtime/framework.go, v1.36.2.
 """
 
 import asyncio
+from collections import defaultdict
 from collections.abc import Awaitable, Callable, Coroutine, Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, repeat
 from typing import Any, Final, NamedTuple, Protocol
 
 from shared.framework.binding_api import ALLOWED, Allowed, PostBindPlugin, Refused, Skipped
@@ -69,17 +70,16 @@ class BindingCycle:
         side."""
         self._spawn = spawn
         self._see_late = see_late
-        self._default = default
-        self._by_profile = dict(by_profile or {})
+        self._plugins = defaultdict(lambda: default, by_profile or {})
         self._plugin_timeout_s = plugin_timeout_s
 
     def must_wait(self, order: BindPod) -> bool:
         """Whether something has to be done, or waited for, before the pod can be bound."""
-        return any(_has_work(plugin, order) for plugin in self._plugins(order).pre_binds)
+        return any(map(_has_work, self._plugins[order.profile].pre_binds, repeat(order)))
 
     async def prepare(self, order: BindPod) -> Allowed | NotBound:
         """PreBind. May take minutes; may be cancelled, as nothing is bound yet."""
-        for group in _groups(self._plugins(order).pre_binds, order):
+        for group in _groups(self._plugins[order.profile].pre_binds, order):
             answer = await self._together(group, order)
             if isinstance(answer, NotBound):
                 outcome = await self._ended(order, answer)
@@ -89,12 +89,12 @@ class BindingCycle:
     async def give_up(self, order: BindPod) -> NotBound:
         """Of a pod whose preparation was cancelled, as a more important one needs its place."""
         # Which of several it was that was cut short is nobody's matter: they run side by side.
-        (first, *_), *_ = _groups(self._plugins(order).pre_binds, order)
+        (first, *_), *_ = _groups(self._plugins[order.profile].pre_binds, order)
         return await self._undone(order, _not_prepared(first, Refused(PREEMPTED)))
 
     async def bind(self, order: BindPod) -> Outcome:
         """Bind, of a pod that is prepared or needs none of that. `post_bind` follows if it is bound."""
-        for plugin in self._plugins(order).binds:
+        for plugin in self._plugins[order.profile].binds:
             outcome = await plugin.bind(order)
             if isinstance(outcome, NotBound):
                 return await self._ended(order, outcome)
@@ -104,14 +104,11 @@ class BindingCycle:
         return await self._ended(order, NotBound(BindFailureReason.REJECTED, message))
 
     async def post_bind(self, order: BindPod) -> None:
-        for plugin in self._plugins(order).post_binds:
+        for plugin in self._plugins[order.profile].post_binds:
             try:
                 await plugin.post_bind(order)
             except Exception:  # noqa: BLE001 # The pod is bound, whatever a plugin makes of it.
                 _note_bug("PostBind", plugin.NAME, order)
-
-    def _plugins(self, order: BindPod) -> BindingPlugins:
-        return self._by_profile.get(order.profile, self._default)
 
     async def _ended(self, order: BindPod, outcome: NotBound) -> Outcome:
         seen = await self._see_late(order, outcome)
@@ -121,7 +118,7 @@ class BindingCycle:
         if outcome.reason is BindFailureReason.UNREACHABLE:
             return outcome  # The pod may be bound.
         left: list[str] = []
-        for plugin in self._plugins(order).pre_binds:
+        for plugin in self._plugins[order.profile].pre_binds:
             undo = getattr(plugin, "undo", None)
             if undo is None or not _has_work(plugin, order):
                 continue

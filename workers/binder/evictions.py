@@ -68,11 +68,9 @@ class Evictor:
             task.cancel()
 
     def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
+        task = self._fences.start(work, Fence())
         self._tasks.add(task)
-        self._fences.guard(task, Fence())
         task.add_done_callback(self._tasks.discard)
-        task.add_done_callback(self._fences.forget)
 
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         path = pod_path(order.namespace, order.name)

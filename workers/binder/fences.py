@@ -42,6 +42,10 @@ class Fence(msgspec.Struct, eq=False):
     """Requests that are under way, or about to be."""
     is_cuttable: bool = True
     """False: somebody else's plugin may be writing, which only its end tells."""
+    is_preparing: bool = False
+    """The pod may still be told to give its place up, and has not been."""
+    is_preempted: bool = False
+    """It was told to."""
 
     def check(self) -> None:
         """Ends the task here if it is void."""
@@ -79,21 +83,17 @@ class Fences:
         self._term = 0
         return True
 
-    def guard(self, task: asyncio.Task[Any], fence: Fence) -> None:
-        """From now on until `forget`, at its end."""
-        self._fences[task] = fence
-
-    def forget(self, task: asyncio.Task[Any]) -> Fence:
-        return self._fences.pop(task)
+    def start(self, work: Coroutine[Any, Any, T], fence: Fence | None) -> asyncio.Task[T]:
+        """A task that is guarded until its end; one of nobody's orders without a fence."""
+        task = asyncio.get_running_loop().create_task(work)
+        if fence is not None:
+            self._fences[task] = fence
+            task.add_done_callback(self._fences.pop)
+        return task
 
     def spawn(self, work: Coroutine[Any, Any, T]) -> asyncio.Task[T]:
         """A task that does a part of what the current one has to do, behind the same fence."""
-        task = asyncio.get_running_loop().create_task(work)
-        fence = self.current()
-        if fence is not None:
-            self.guard(task, fence)
-            task.add_done_callback(self.forget)
-        return task
+        return self.start(work, self.current())
 
     def void_all(self) -> None:
         """Nothing that was ordered until now is to be done any more."""

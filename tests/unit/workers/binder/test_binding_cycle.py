@@ -331,14 +331,12 @@ def test_neighbours_are_fenced_together() -> None:
         plugins = (Beside("A", calls, 20), Beside("B", calls, 30))
         default = BindingPlugins((), plugins)
         cycle = BindingCycle(default, at_once, spawn=fences.spawn)
-        task = asyncio.create_task(cycle.prepare(make_order()))
-        fences.guard(task, Fence())
+        task = fences.start(cycle.prepare(make_order()), Fence())
         await asyncio.sleep(1)
         fences.void_all()
         assert fences.void_count == 3
         with pytest.raises(asyncio.CancelledError):
             await task
-        fences.forget(task)
         assert fences.void_count == 0
 
     run_virtual(scene())
