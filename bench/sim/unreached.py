@@ -24,11 +24,9 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "The simulation puts processes together itself": (
         "workers/*/__main__.py:*",
         "workers/scorer/extender_calls.py:ExtenderCaller.*",
-        "workers/scorer/extender_calls.py:ExtenderDesk.stop",
         "workers/binder/extender_bind.py:ExtenderBinder.close",
         "workers/binder/evictions.py:Evictor.cancel",
         "workers/scorer/extender_calls.py:ExtenderDesk.run",
-        "workers/scorer/extender_calls.py:ExtenderDesk._on_done",
     ),
     "People ask for it, or an option has it written down": (
         "daemon/core/administration.py:*",

@@ -102,7 +102,7 @@ class Cache(CachedNodes):
                 self.grouped.put(pod.record.group_key, pod.record.uid, pod)
         self.classes.retain(pod_class, count)
         node_rows = np.array(rows, np.intp)
-        add_usages(self.nodes, node_rows, usage)
+        add_usages(self.nodes, node_rows, 1, usage)
         self._write_new_pod_rows(records, pod_rows, node_rows, pod_class.class_id)
         self.journal.pods.extend(pod_rows)
         self._number_rows(node_rows)

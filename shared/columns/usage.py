@@ -42,13 +42,13 @@ def usage_of(table: NodeTable, requests: PodRequests, host_ports: frozenset[Port
     return PodUsage(amounts, taken, *nonzero, host_ports)
 
 
-def add_usages(table: NodeTable, rows: Rows, usage: PodUsage) -> None:
-    """Adds the amounts of one pod to each of the rows, no two of which may be equal."""
+def add_usages(table: NodeTable, rows: Rows, times: Int64s | int, usage: PodUsage) -> None:
+    """Adds the amounts of so many pods to each of the rows, no two of which may be equal."""
     count = len(usage.amounts)
-    table.requested[:count, rows] += usage.amounts[:, np.newaxis]
-    table.nonzero_cpu_milli[rows] += usage.nonzero_cpu_milli
-    table.nonzero_memory_bytes[rows] += usage.nonzero_memory_bytes
-    table.pod_count[rows] += 1
+    table.requested[:count, rows] += usage.amounts[:, np.newaxis] * times
+    table.nonzero_cpu_milli[rows] += usage.nonzero_cpu_milli * times
+    table.nonzero_memory_bytes[rows] += usage.nonzero_memory_bytes * times
+    table.pod_count[rows] += times
 
 
 def add_usage(table: NodeTable, row: int, usage: PodUsage, sign: int = 1) -> None:

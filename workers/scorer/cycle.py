@@ -4,6 +4,7 @@ Pure: a replica and a batch in, proposals out. START READING HERE.
 """
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
@@ -262,20 +263,9 @@ class Cycle:
         pod_class = self._replica.classes.get(class_id)
         if pod_class is None:
             return ticket
-
-        written: list[int] = []
-
-        def put(rows: list[int]) -> None:
-            with changing():
-                if len(rows) == 1:
-                    self._replica.place(class_id, rows[0])
-                else:
-                    self._replica.place_many(class_id, rows)
-            written.extend(rows)
-
+        put = partial(self._replica.place_many, class_id)
         is_going = True
         while ticket < end and is_going:
-            written.clear()
             is_going = False
             try:
                 with reading("class", class_id):
@@ -288,8 +278,7 @@ class Cycle:
                         self._engine.evaluations.forget(class_id)
                         is_going = True
             except ObjectError as error:
-                # Which of the equal pods is on which of the rows that were written does not matter.
-                rows = written
+                rows = []  # None of this run was written.
                 self.left_out(ticket, error)  # Told where the next pod is looked at by itself.
             placements.tickets.extend(range(ticket, ticket + len(rows)))
             placements.node_rows.extend(rows)

@@ -20,6 +20,7 @@ from shared.engine.best_rows import Ties
 from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.row_states import RowStates
 from shared.engine.state_answers import NO_PODS, UNKNOWN, StateAnswers
+from shared.faults import changing
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
@@ -68,7 +69,7 @@ def first_by_name(ties: Ties, nodes: NodeTable) -> int:
 
 
 Put = Callable[[list[int]], None]
-"""Writes one pod of the class to each of these rows, which are distinct, and to the journal."""
+"""Writes one pod of the class to each of these rows, to one that comes twice two, and to the journal."""
 
 
 class ClassRun:
@@ -76,7 +77,7 @@ class ClassRun:
     decides pod by pod, tie-breaks included. What is saved is the way there: what a placement makes of
     its row follows from the row's state (`StateAnswers`), and is written to the columns together with
     others. Plugins that look at pods elsewhere still follow each pod. The owner of the evaluation makes
-    it, and hears of each write by `put`. It may end early (`is_over`); then pods are placed one by one.
+    it, and hears of the write by `put`. It may end early (`is_over`); then pods are placed one by one.
     """
 
     def __init__(
@@ -112,7 +113,8 @@ class ClassRun:
             if row is None:
                 break
             rows.append(row)
-        self._write(rows)
+        if rows:
+            self._put(rows)
         return rows
 
     def _place(self, ticket: int) -> int | None:
@@ -131,16 +133,6 @@ class ClassRun:
             delta = Delta(NO_ROWS, (PodChange(self._class_id, row, False, 1),))
         self.is_over = not answers.take_over(row, state, delta)
         return row
-
-    def _write(self, rows: list[int]) -> None:
-        distinct: dict[int, None] = {}
-        for row in rows:
-            if row in distinct:
-                self._put(list(distinct))
-                distinct.clear()
-            distinct[row] = None
-        if distinct:
-            self._put(list(distinct))
 
 
 FEASIBLE_MIN: Final = 100
@@ -357,9 +349,10 @@ class Engine:
 
         def put_and_note(rows: list[int]) -> None:
             assert evaluation.is_current, "nobody else is placed during a run"
-            put(rows)
-            evaluation.placed()
-            self.states.placed()
+            with changing():
+                put(rows)
+                evaluation.placed()
+                self.states.placed()
 
         is_heeded = evaluation.heeds_any({class_id})
         return ClassRun(class_id, usage, answers, tie_break, put_and_note, is_heeded=is_heeded)

@@ -15,8 +15,8 @@ import contextlib
 import os
 import threading
 from collections import deque
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
-from typing import Any, Final, Self, assert_never
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import Final, Self, assert_never
 
 import msgspec
 
@@ -78,7 +78,7 @@ class ExtenderCaller:
 
     def __exit__(self, *_: object) -> None:
         if self._thread.is_alive():
-            self._loop.call_soon_threadsafe(self._desk.stop)
+            self._loop.call_soon_threadsafe(self._main.cancel)
         self._thread.join()
         os.close(self.fd)
         os.close(self._wake_fd)
@@ -104,16 +104,19 @@ class ExtenderCaller:
 
     def _run(self) -> None:
         try:
-            asyncio.run(self._main())
+            asyncio.run(self._work())
+        except asyncio.CancelledError:
+            pass  # Stopped.
         except BaseException as error:  # noqa: BLE001 # Raised again on the other thread, which ends.
             self._failure = error
             self._wake()
         finally:
             self._is_ready.set()
 
-    async def _main(self) -> None:
+    async def _work(self) -> None:
         self._loop = asyncio.get_running_loop()
-        await self._desk.run(self._is_ready.set)
+        self._main = self._loop.create_task(self._desk.run(self._is_ready.set))
+        await self._main
 
     def _put(self, answer: ExtenderAnswer) -> None:
         self._answers.append(answer)
@@ -142,12 +145,11 @@ class ExtenderDesk:
         self._answered_by = answered
         self._clock = clock
         self._tell = tell
-        self._stop = asyncio.Event()
-        self._failure: BaseException | None = None
-        self._tasks: set[asyncio.Task[None]] = set()
+        self._tasks = asyncio.TaskGroup()
 
     async def run(self, is_ready: Callable[[], None]) -> None:
-        """Until `stop`; a bug on the way is raised. `is_ready` is called once questions are taken."""
+        """Until it is cancelled, or there is a bug; questions that are open are not answered any more.
+        `is_ready` is called once questions are taken."""
         problems = ConnectionProblems(log, self._clock.wall_s, self._tell)
         self._api = StreamClient(self._access, connections_max=CONNECTIONS_MAX, problems=problems)
         with reading_files():
@@ -157,41 +159,25 @@ class ExtenderDesk:
                 if config.is_asked_by_scorers
             }
         self._nodes = RawNodes(self._api)
-        if any(
+        keeps_nodes = any(
             not config.node_cache_capable and (config.filter_verb or config.prioritize_verb)
             for config in self._extenders
-        ):
-            self._start(self._nodes.run())
-        is_ready()
-        await self._stop.wait()
-        for task in self._tasks:
-            task.cancel()
-        await asyncio.gather(*self._tasks, return_exceptions=True)
-        for client in self._clients.values():
-            await client.close()
-        await self._api.close()
-        problems.close()
-        if self._failure is not None:
-            raise self._failure
-
-    def stop(self) -> None:
-        """Questions that are open are not answered any more."""
-        self._stop.set()
+        )
+        try:
+            async with self._tasks:
+                if keeps_nodes:
+                    self._tasks.create_task(self._nodes.run())
+                is_ready()
+                await asyncio.get_running_loop().create_future()
+        finally:
+            for client in self._clients.values():
+                await client.close()
+            await self._api.close()
+            problems.close()
 
     def begin(self, question: Question) -> None:
         """Answered some time later."""
-        self._start(self._answer(question))
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = asyncio.get_running_loop().create_task(work)
-        self._tasks.add(task)
-        task.add_done_callback(self._on_done)
-
-    def _on_done(self, task: asyncio.Task[None]) -> None:
-        self._tasks.discard(task)
-        if not task.cancelled() and task.exception() is not None:
-            self._failure = task.exception()
-            self._stop.set()
+        self._tasks.create_task(self._answer(question))
 
     async def _answer(self, question: Question) -> None:
         try:

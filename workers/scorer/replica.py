@@ -181,12 +181,12 @@ class Replica:
         self.journal.usage.append(row)
 
     def place_many(self, class_id: int, rows: list[int]) -> None:
-        """Counts a pod on each of these rows, which are distinct; of a class without host ports or
-        claims."""
+        """Counts a pod on each of these rows, on one that comes twice two; of a class without host ports
+        or claims."""
         usage = self.classes[class_id].usage
         first, number = len(self._tentative), self.proposal_sequence
         self._tentative += [Tentative(number, row, usage, class_id) for row in rows]
-        add_usages(self.nodes, np.array(rows, np.intp), usage)
+        add_usages(self.nodes, *np.unique(rows, return_counts=True), usage)
         self._write_tentative_pods_from(first)
         self.journal.usage.extend(rows)
 

@@ -156,9 +156,9 @@ def test_what_is_known_ahead_of_a_row_is_forgotten_when_others_come_to_it() -> N
 
     def run(count: int) -> None:
         def put(rows: list[int]) -> None:
-            watched.number += 1
-            names = [f"q{watched.number}-{row}" for row in rows]
-            cache.assume_pods([make_pod(name, cpu="1") for name in names], rows, kind)
+            for row in rows:
+                watched.number += 1
+                cache.assume_pods([make_pod(f"q{watched.number}", cpu="1")], [row], kind)
 
         started = watched.engine.start_run(
             kind.class_id, kind.info, PROFILE, kind.usage, lambda ties, _: ties[0], put
