@@ -110,8 +110,7 @@ class ScorerLoop:
             self._extended = ExtendedCycle(caller.extenders, caller.ask, self._send, *of_cycle)
             self._cycle = self._extended
             sockets.watch_fd(caller.fd)
-        self._extended_work: deque[ScheduleExtended] = deque()
-        self._work: deque[SchedulePods] = deque()
+        self._work: deque[SchedulePods | ScheduleExtended] = deque()
         self._early: deque[FromOwner] = deque(maxlen=EARLY_DELTAS_MAX)
         """Deltas that came while a full snapshot was awaited: the two travel on different sockets, and
         what was published after the full one may overtake it."""
@@ -141,8 +140,10 @@ class ScorerLoop:
                 self._next_heartbeat_s = min(self._next_heartbeat_s, beat_s)
             self._foresee(is_calm=not came)
             self._do_work()
-            if self._extended is not None:
-                self._do_extended_work(self._extended)
+            if self._extended is not None and self.replica.is_whole:  # Else answers wait.
+                assert self._caller is not None, "extended pods have somebody to ask"
+                for proposals in self._extended.work(self._caller.take()):
+                    self._send(proposals)
             self._beat()
             if self._is_draining and not self._work:
                 return
@@ -189,10 +190,8 @@ class ScorerLoop:
             case SchedulePods() | ScheduleExtended():
                 if message.epoch != self.replica.epoch and self.replica.is_whole:
                     log.info("work_of_another_epoch_dropped", epoch=message.epoch)
-                elif isinstance(message, SchedulePods):
-                    self._work.append(message)
                 else:
-                    self._extended_work.append(message)
+                    self._work.append(message)
             case PodsOnNodes():
                 if self._extended is not None and message.epoch == self.replica.epoch:
                     self._extended.on_pods(message)
@@ -209,7 +208,6 @@ class ScorerLoop:
     def _say_hello(self) -> None:
         """To a new owner, or to the same after a lost connection: it forgets what we had in hand."""
         self._work.clear()
-        self._extended_work.clear()
         if self._extended is not None:
             self._extended.clear()
         self.replica.is_whole = False
@@ -229,7 +227,6 @@ class ScorerLoop:
         self._cycle.start_over()
         # What an earlier owner wanted may wait for a delta that this one will not come to for long.
         self._work = deque(work for work in self._work if work.epoch == message.epoch)
-        self._extended_work = deque(w for w in self._extended_work if w.epoch == message.epoch)
         early = list(self._early)
         self._early.clear()
         for one in early:
@@ -265,6 +262,10 @@ class ScorerLoop:
         if not self._work or not self.replica.is_ready_for(self._work[0]):
             return
         batch = self._work.popleft()
+        if isinstance(batch, ScheduleExtended):
+            if self._extended is not None:  # As in every scorer of an owner that has extenders.
+                self._extended.add(batch.tasks)
+            return
         self._plugin_times.begin_round()
         begun_s = self._clock.monotonic_s()
         answers = self._cycle.run(batch)
@@ -335,22 +336,12 @@ class ScorerLoop:
                         labels = (point, status, profile)
                         self._tally.observe("extension_point_s", labels, each_s, count)
 
-    def _do_extended_work(self, extended: ExtendedCycle) -> None:
-        """Answers of extenders, and the pods whose turn it is to be asked about."""
-        if not self.replica.is_whole:
-            return  # What has come waits, where it is.
-        while self._extended_work and self.replica.is_ready_for(self._extended_work[0]):
-            extended.add(self._extended_work.popleft().tasks)
-        assert self._caller is not None, "extended pods have somebody to ask"
-        for proposals in extended.work(self._caller.take()):
-            self._send(proposals)
-
     def _beat(self) -> None:
         now_s = self._clock.monotonic_s()
         if now_s < self._next_heartbeat_s:
             return
         is_there = self._has_greeted and self.replica.is_whole and self._sockets.is_connected
-        is_quiet = is_there and not self._work and not self._extended_work
+        is_quiet = is_there and not self._work
         self._next_heartbeat_s = now_s + (until_beat_s(now_s) if is_quiet else HEARTBEAT_S)
         if self._hello.configuration:
             self._tell_of_absence(now_s)
@@ -373,8 +364,6 @@ class ScorerLoop:
         before, self._awaited_sequence = self._awaited_sequence, 0
         if self._work and not self.replica.is_ready_for(self._work[0]):
             self._awaited_sequence = self._work[0].min_sequence
-        elif self._extended_work:
-            self._awaited_sequence = self._extended_work[0].min_sequence
         if before and before == self._awaited_sequence and self.replica.is_whole:
             self._ask_for_resync(f"no delta {before} came for which there is work")
 
