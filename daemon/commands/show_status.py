@@ -143,8 +143,9 @@ _PROCESS_HEAD: Final = ("PROCESS", "PID", "UP", "CPU s", "CPU %", "RSS MiB", "PE
 
 
 def _process_row(one: ProcessUse) -> Sequence[str]:
+    restarts = f"{one.restart_count}" + (f" ({one.last_exit})" if one.last_exit else "")
     if not one.is_alive:
-        return (one.name, "-", "down", "-", "-", "-", "-", _restarts(one))
+        return (one.name, "-", "down", "-", "-", "-", "-", restarts)
     return (
         one.name,
         f"{one.pid}",
@@ -153,9 +154,5 @@ def _process_row(one: ProcessUse) -> Sequence[str]:
         f"{one.cpu_percent:.0f}",
         f"{one.rss_bytes / 2**20:.0f}",
         f"{one.rss_peak_bytes / 2**20:.0f}",
-        _restarts(one),
+        restarts,
     )
-
-
-def _restarts(one: ProcessUse) -> str:
-    return f"{one.restart_count}" + (f" ({one.last_exit})" if one.last_exit else "")
