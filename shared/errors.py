@@ -49,3 +49,10 @@ class ObjectError(OperationalError):
     def told(self) -> str:
         """For the condition of a pod that it keeps from being placed."""
         return str(self)
+
+
+def as_one_error(problems: list[str]) -> str:
+    """Several errors as kube-scheduler tells them: each once, in brackets unless it is the only one
+    (Aggregate in staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go, v1.36)."""
+    told = list(dict.fromkeys(problems))
+    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"

@@ -145,10 +145,3 @@ def single_reason(failed: Bools, code: Code, text: str) -> Verdicts:
 def all_pass(count: int) -> Verdicts:
     """Verdicts of a filter that has nothing against any of `count` nodes."""
     return Verdicts(np.zeros(count, np.uint8), np.zeros(count, np.int64), ())
-
-
-def as_one_error(problems: list[str]) -> str:
-    """Several errors as kube-scheduler tells them: each once, in brackets unless it is the only one
-    (Aggregate in staging/src/k8s.io/apimachinery/pkg/util/errors/errors.go, v1.36)."""
-    told = list(dict.fromkeys(problems))
-    return told[0] if len(told) == 1 else f"[{', '.join(told)}]"

@@ -10,8 +10,11 @@ pkg/labels/selector.go, v1.36. An absent selector selects nothing, an empty one 
 from collections.abc import Iterator, Mapping
 from typing import Final, Generic, NamedTuple, TypeVar
 
-from shared.errors import OperationalError
+from msgspec.structs import replace
+
+from shared.errors import OperationalError, as_one_error
 from shared.kube.api.meta_v1 import LabelSelector, LabelSelectorRequirement
+from shared.selectors.requirement import OPERATORS, Requirement, read_requirement, value_problems
 
 Labels = Mapping[str, str]
 Need = tuple[str, str | None]
@@ -19,20 +22,12 @@ Need = tuple[str, str | None]
 
 NEEDS_MAX: Final = 16
 """From more values on, of which a label has one, any will do."""
-_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+_OPERATORS: Final = OPERATORS[:4]
+"""Labels of nodes alone are compared as numbers."""
 
 
 class SelectorError(OperationalError):
     """A selector that the API server would not have let in."""
-
-
-class Requirement(NamedTuple):
-    """One condition on one label. `is_wanted` False turns it round: NotIn, DoesNotExist."""
-
-    key: str
-    values: frozenset[str] | None
-    """None: any value."""
-    is_wanted: bool
 
 
 class Selector(NamedTuple):
@@ -55,7 +50,7 @@ class Selector(NamedTuple):
             return ()
         if self.equal:
             return self.equal[:1]
-        for key, values, is_wanted in self.requirements:
+        for key, values, is_wanted, _ in self.requirements:
             if is_wanted:
                 is_any = values is None or len(values) > NEEDS_MAX
                 return ((key, None),) if is_any else tuple((key, value) for value in values or ())
@@ -67,14 +62,7 @@ class Selector(NamedTuple):
         for key, value in self.equal:
             if labels.get(key) != value:
                 return False
-        for requirement in self.requirements:
-            value_there = labels.get(requirement.key)
-            holds = value_there is not None and (
-                requirement.values is None or value_there in requirement.values
-            )
-            if holds is not requirement.is_wanted:
-                return False
-        return True
+        return all(each.holds(labels.get(each.key)) for each in self.requirements)
 
     def and_equal(self, labels: Labels) -> "Selector":
         return Selector((*labels.items(), *self.equal), self.requirements, self.selects_nothing)
@@ -95,31 +83,29 @@ EVERYTHING: Final = Selector(())
 
 
 def parse_label_selector(selector: LabelSelector | None) -> Selector:
-    """Raises SelectorError for an operator that does not exist, or values that do not suit it."""
+    """Raises SelectorError for an operator that does not exist, values that do not suit it, or what
+    cannot be a value."""
     if selector is None:
         return NOTHING
-    return Selector(
-        tuple((selector.match_labels or {}).items()),
-        tuple(_requirement(expression) for expression in selector.match_expressions or ()),
-    )
+    equal = tuple((selector.match_labels or {}).items())
+    for key, value in equal:
+        problems = value_problems(key, (value,))
+        if problems:
+            raise SelectorError(as_one_error(problems))
+    return Selector(equal, tuple(map(_requirement, selector.match_expressions or ())))
 
 
 def _requirement(expression: LabelSelectorRequirement) -> Requirement:
-    operator, values = expression.operator, frozenset(expression.values or ())
-    if operator not in _OPERATORS:
-        raise SelectorError(f'"{operator}" is not a valid label selector operator')
-    if operator in ("In", "NotIn"):
-        if not values:
-            raise SelectorError(
-                "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty"
-            )
-        return Requirement(expression.key, values, operator == "In")
-    if values:
-        raise SelectorError(
-            f"values: Invalid value: {sorted(values)}: values set must be empty for exists and "
-            "does not exist"
-        )
-    return Requirement(expression.key, None, operator == "Exists")
+    if expression.operator not in _OPERATORS:
+        raise SelectorError(f'"{expression.operator}" is not a valid label selector operator')
+    # Upstream hands on a copy of the values, and a copy of none is no list.
+    found = read_requirement(replace(expression, values=expression.values or None))
+    if isinstance(found, list):
+        raise SelectorError(as_one_error(found))
+    if found.values is None:
+        return found
+    # Of thousands, and asked for each class of pods.
+    return found._replace(values=frozenset(found.values))
 
 
 Item = TypeVar("Item")

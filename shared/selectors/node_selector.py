@@ -8,7 +8,7 @@ Rules: staging/src/k8s.io/apimachinery/pkg/labels/selector.go `Requirement.Match
 """
 
 from collections.abc import Iterable
-from typing import Final, assert_never
+from typing import Final
 
 import numpy as np
 
@@ -16,14 +16,8 @@ from shared.columns.rows import row_index
 from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.kube.api.core_v1 import PodSpec
-from shared.selectors.node_terms import (
-    LabelRequirement,
-    Operator,
-    Term,
-    Terms,
-    parse_int64,
-    parse_selector,
-)
+from shared.selectors.node_terms import Term, Terms, parse_selector
+from shared.selectors.requirement import Requirement, parse_int64
 
 COMPARED_ONE_BY_ONE_MAX: Final = 8
 """Up to so many ids, comparing with each is cheaper than a look-up."""
@@ -78,27 +72,19 @@ class SelectedColumns:
             found &= is_it if name.is_equal else ~is_it
         return found
 
-    def _matched_by(self, requirement: LabelRequirement) -> Bools | None:
+    def _matched_by(self, requirement: Requirement) -> Bools | None:
         values = self.values_of(requirement.key)
         if values is None:
-            is_absence_asked = requirement.operator in (Operator.NOT_IN, Operator.DOES_NOT_EXIST)
-            return np.ones(self.count, np.bool_) if is_absence_asked else None
-        match requirement.operator:
-            case Operator.IN:
-                return self._having(values, requirement.values)
-            case Operator.NOT_IN:
-                having = self._having(values, requirement.values)
-                return np.ones(self.count, np.bool_) if having is None else ~having
-            case Operator.EXISTS | Operator.DOES_NOT_EXIST:
-                found: Bools = values != 0
-                return found if requirement.operator is Operator.EXISTS else ~found
-            case Operator.GREATER | Operator.LESS:
-                numbers, are_there = self._numbers_of(requirement.key, values)
-                is_greater = requirement.operator is Operator.GREATER
-                bound = requirement.bound
-                return (numbers > bound if is_greater else numbers < bound) & are_there
-            case _:
-                assert_never(requirement.operator)
+            return None if requirement.is_wanted else np.ones(self.count, np.bool_)
+        among = requirement.numbers
+        if among is not None:
+            numbers, are_there = self._numbers_of(requirement.key, values)
+            return (numbers >= among.start) & (numbers < among.stop) & are_there
+        wanted = requirement.values
+        having = values != 0 if wanted is None else self._having(values, wanted)
+        if requirement.is_wanted:
+            return having
+        return np.ones(self.count, np.bool_) if having is None else ~having
 
     def _numbers_of(self, key: str, values: Int32s) -> tuple[Int64s, Bools]:
         """The number that each value is, and whether it is one."""
@@ -132,7 +118,7 @@ def required_nodes(spec: PodSpec) -> tuple[Terms, ...]:
     """What a pod demands of its node: by nodeSelector, and by required node affinity."""
     found: list[Terms] = []
     if spec.node_selector:  # Every label must be there with exactly this value.
-        equal = (LabelRequirement(k, Operator.IN, (v,)) for k, v in spec.node_selector.items())
+        equal = (Requirement(k, (v,)) for k, v in spec.node_selector.items())
         found.append((Term(tuple(equal), (), ()),))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is not None:

@@ -15,7 +15,7 @@ from typing import Final
 
 from shared.columns.table import TaintTuple
 from shared.kube.api.core_v1_parts import Toleration
-from shared.selectors.node_terms import parse_int64
+from shared.selectors.requirement import parse_int64
 
 NO_SCHEDULE: Final = "NoSchedule"
 NO_EXECUTE: Final = "NoExecute"

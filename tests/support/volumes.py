@@ -105,10 +105,18 @@ def put_volume(
 
 
 def put_capacity(
-    cache: Cache, name: str, size: str, *, host: str = "", class_name: str = "late"
+    cache: Cache,
+    name: str,
+    size: str,
+    *,
+    host: str = "",
+    but: list[str] | None = None,
+    class_name: str = "late",
 ) -> None:
-    """Counted storage; without a host, all nodes reach it."""
-    topology = {"matchLabels": {HOST: host}} if host else {}
+    """Counted storage; without a host, all nodes reach it, `but` some."""
+    topology: dict[str, Any] = {"matchLabels": {HOST: host}} if host else {}
+    if but is not None:
+        topology["matchExpressions"] = [{"key": HOST, "operator": "NotIn", "values": but}]
     body = {
         "metadata": {"name": name, "namespace": "kube-system"},
         "storageClassName": class_name,

@@ -20,6 +20,7 @@ import numpy as np
 from shared.columns.nomination_columns import NO_NODE, Nomination
 from shared.columns.schema import NO_ROWS, Rows
 from shared.engine.evaluation import DryRuns, Evaluation
+from shared.errors import as_one_error
 from shared.extenders.extender_config import EXTENDER
 from shared.faults import changing
 from shared.framework.cluster_view import ClusterView
@@ -43,7 +44,7 @@ from shared.framework.runtime.prepared_pod import (
     run_filters_with_nominated,
 )
 from shared.framework.runtime.what_if import WhatIf
-from shared.framework.status import SUCCESS, Code, Status, as_one_error
+from shared.framework.status import SUCCESS, Code, Status
 from shared.messages.from_scorer import Failure, PreemptionProposal
 from shared.messages.to_scorer import PodTask
 from shared.plugin_names import DEFAULT_PREEMPTION

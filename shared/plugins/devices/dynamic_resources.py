@@ -34,6 +34,7 @@ from shared.dra.pod_claims import (
 )
 from shared.dra.requests import Solution, allocation_of
 from shared.durations import parse_duration
+from shared.errors import as_one_error
 from shared.feature_gates import (
     DRA_DEVICE_BINDING_CONDITIONS,
     DRA_PRIORITIZED_LIST,
@@ -62,7 +63,6 @@ from shared.framework.status import (
     FirstReasons,
     Status,
     Verdicts,
-    as_one_error,
     unresolvable,
 )
 from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim

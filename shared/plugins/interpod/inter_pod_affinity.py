@@ -17,7 +17,7 @@ from shared.columns.answer_table import ClassValues
 from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
-from shared.errors import ObjectError
+from shared.errors import ObjectError, as_one_error
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -34,15 +34,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct, out_of_range
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
-from shared.framework.status import (
-    SKIP,
-    SUCCESS,
-    Code,
-    Status,
-    Verdicts,
-    as_one_error,
-    unresolvable,
-)
+from shared.framework.status import SKIP, SUCCESS, Code, Status, Verdicts, unresolvable
 from shared.kube.api.core_v1 import Node
 from shared.plugin_names import INTER_POD_AFFINITY
 from shared.plugins.interpod.matched_term_counts import (

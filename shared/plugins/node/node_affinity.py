@@ -8,7 +8,7 @@ from typing import ClassVar, Final
 import numpy as np
 
 from shared.columns.schema import Int64s, Rows
-from shared.errors import ObjectError
+from shared.errors import ObjectError, as_one_error
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
@@ -23,7 +23,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
-from shared.framework.status import Code, Status, Verdicts, as_one_error, unresolvable
+from shared.framework.status import Code, Status, Verdicts, unresolvable
 from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm

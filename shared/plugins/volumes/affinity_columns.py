@@ -7,7 +7,7 @@ every node at once which of them is first in line. The others share few distinct
 each of those is matched once.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from typing import Final
 
 import numpy as np
@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from shared.columns.schema import Bools, Int32s
 from shared.columns.table import NodeTable
 from shared.selectors.node_selector import SelectedColumns, match_any
-from shared.selectors.node_terms import LabelRequirement, Operator, Terms
+from shared.selectors.node_terms import Terms
 
 Places = NDArray[np.intp]
 """Positions in a list of things, the first in line first."""
@@ -32,12 +32,13 @@ class AffinityColumns:
         entries: dict[str, tuple[list[int], list[int]]] = {}
         others: dict[Terms | None, list[int]] = {}
         for place, terms in enumerate(affinities):
-            single = _single_requirement(terms)
-            if single is None:
+            choice = _single_choice(terms)
+            if choice is None:
                 others.setdefault(terms, []).append(place)
                 continue
-            places, values = entries.setdefault(single.key, ([], []))
-            for value in dict.fromkeys(single.values):
+            key, named = choice
+            places, values = entries.setdefault(key, ([], []))
+            for value in dict.fromkeys(named):
                 places.append(place)
                 values.append(self._values.setdefault(value, len(self._values)))
         self._by_label = {
@@ -104,11 +105,13 @@ def match_affinity(terms: Terms | None, columns: SelectedColumns) -> Bools:
     return np.ones(columns.count, np.bool_) if terms is None else match_any(terms, columns)
 
 
-def _single_requirement(terms: Terms | None) -> LabelRequirement | None:
-    """The one "label in (...)" that is all of an affinity; None where there is more to it."""
+def _single_choice(terms: Terms | None) -> tuple[str, Collection[str]] | None:
+    """Label and values of the one "label in (...)" that is all of an affinity; None where there is more
+    to it."""
     if terms is None or len(terms) != 1:
         return None
     labels, names, errors = terms[0]
-    if names or errors or len(labels) != 1 or labels[0].operator is not Operator.IN:
+    if names or errors or len(labels) != 1:
         return None
-    return labels[0]
+    key, values, is_wanted, _ = labels[0]
+    return None if values is None or not is_wanted else (key, values)

@@ -14,14 +14,9 @@ from shared.kube.api.core_v1_parts import NodeSelector, PersistentVolume
 from shared.kube.api.meta_v1 import LabelSelector, Quantity, ResourceList
 from shared.kube.api.storage_v1 import CsiStorageCapacity, TopologySelectorTerm
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
-from shared.selectors.node_terms import (
-    LabelRequirement,
-    Operator,
-    Term,
-    Terms,
-    of_labels_alone,
-    parse_selector,
-)
+from shared.selectors.label_selector import SelectorError, parse_label_selector
+from shared.selectors.node_terms import Term, Terms, of_labels_alone, parse_selector
+from shared.selectors.requirement import Requirement
 
 BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -95,30 +90,27 @@ def affinity_terms(required: NodeSelector | None) -> Terms | None:
 
 
 def selector_terms(selector: LabelSelector | None) -> Terms:
-    """A label selector as terms for columns; an absent one, or one that cannot be read, has none."""
-    if selector is None:
+    """A label selector as terms for columns; an absent one, or one that cannot be read, has none
+    (nodeHasAccess in pkg/scheduler/framework/plugins/volumebinding/binder.go, v1.36.2)."""
+    try:
+        parsed = parse_label_selector(selector)
+    except SelectorError:
         return ()
-    found = [_in(key, [value]) for key, value in (selector.match_labels or {}).items()]
-    for requirement in selector.match_expressions or ():
-        if requirement.operator not in _LABEL_OPERATORS:
-            return ()
-        operator = Operator(requirement.operator)
-        found.append(LabelRequirement(requirement.key, operator, tuple(requirement.values or ())))
-    return (Term(tuple(found), (), ()),)
-
-
-_LABEL_OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist")
+    if parsed.selects_nothing:
+        return ()
+    equal = (Requirement(key, (value,)) for key, value in parsed.equal)
+    return (Term((*equal, *parsed.requirements), (), ()),)
 
 
 def topology_terms(allowed: Iterable[TopologySelectorTerm]) -> Terms:
     """Where a storage class that restricts them has its volumes; a term without expressions matches
     nothing (MatchTopologySelectorTerms in pkg/apis/core/v1/helper/helpers.go, v1.36)."""
     return tuple(
-        Term(tuple(_in(e.key, e.values or ()) for e in entry.match_label_expressions), (), ())
+        Term(
+            tuple(Requirement(e.key, tuple(e.values or ())) for e in entry.match_label_expressions),
+            (),
+            (),
+        )
         for entry in allowed
         if entry.match_label_expressions
     )
-
-
-def _in(key: str, values: Iterable[str]) -> LabelRequirement:
-    return LabelRequirement(key, Operator.IN, tuple(values))

@@ -30,7 +30,8 @@ from shared.plugins.volumes.volume_rules import (
     volume_topologies,
 )
 from shared.selectors.node_selector import SelectedColumns, match_all, match_any
-from shared.selectors.node_terms import LabelRequirement, Operator, Term, Terms
+from shared.selectors.node_terms import Term, Terms
+from shared.selectors.requirement import Requirement
 
 REASON: Final = "node(s) had no available volume zone"
 Topologies = tuple[tuple[str, tuple[str, ...]], ...]
@@ -103,8 +104,7 @@ def _zones(key: str, values: tuple[str, ...]) -> Terms:
 def _term(*labels: tuple[str, tuple[str, ...]]) -> Term:
     """Labels that have one of the values; without values: that are not there."""
     requirements = (
-        LabelRequirement(key, Operator.IN if values else Operator.DOES_NOT_EXIST, values)
-        for key, values in labels
+        Requirement(key, values or None, is_wanted=bool(values)) for key, values in labels
     )
     return Term(tuple(requirements), (), ())
 

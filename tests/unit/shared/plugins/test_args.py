@@ -43,7 +43,8 @@ def shaped(*points: tuple[int, int]) -> dict[str, Any]:
         (AFFINITY, {"addedAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
             "nodeSelectorTerms": [{"matchExpressions": [{"key": "a", "operator": "Near"}]}]}}},
          "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0]."
-         "matchExpressions[0].operator: 'Near'"),
+         'matchExpressions[0].operator: Unsupported value: "Near": supported values: "In", "NotIn", '
+         '"Exists", "DoesNotExist", "Gt", "Lt"'),
         (AFFINITY, {"addedAffinity": {"requiredDuringScheduling": {}}},
          "addedAffinity.requiredDuringScheduling: no such field"),
         (AFFINITY, {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [

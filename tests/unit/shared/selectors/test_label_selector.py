@@ -1,5 +1,6 @@
 """Label selectors against plain Python, and what upstream makes of odd ones."""
 
+import re
 from typing import Any
 
 import msgspec
@@ -81,15 +82,36 @@ def test_what_selects_nothing_selects_no_more_for_labels_but_adds_none_to_anothe
     ("expression", "problem"),
     [
         ({"key": "a", "operator": "Gt", "values": ["1"]}, '"Gt" is not a valid label selector'),
-        ({"key": "a", "operator": "In"}, "values set can't be empty"),
-        ({"key": "a", "operator": "Exists", "values": ["1"]}, "values set must be empty"),
+        (
+            {"key": "a", "operator": "In", "values": []},
+            "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+        ),
+        (
+            {"key": "a", "operator": "Exists", "values": ["2", "1"]},
+            'values: Invalid value: ["2","1"]: values set must be empty for exists and does not exist',
+        ),
+        (
+            {"key": "a", "operator": "NotIn", "values": ["1", "-"]},
+            'values[1][a]: Invalid value: "-": a valid label must be an empty string or consist of',
+        ),
+        (
+            {"key": "a", "operator": "Exists", "values": ["1", "-"]},
+            '[values: Invalid value: ["1","-"]: values set must be empty for exists and does not exist,'
+            ' values[1][a]: Invalid value: "-": a valid label must be an empty string or consist of',
+        ),
     ],
 )
 def test_what_the_api_server_would_refuse_is_refused(
     expression: dict[str, Any], problem: str
 ) -> None:
-    with pytest.raises(SelectorError, match=problem):
+    with pytest.raises(SelectorError, match=re.escape(problem)):
         parsed({"matchExpressions": [expression]})
+
+
+def test_what_cannot_be_a_value_selects_nobody() -> None:
+    problem = 'values[0][a]: Invalid value: "v w": a valid label must be'
+    with pytest.raises(SelectorError, match=re.escape(problem)):
+        parsed({"matchLabels": {"a": "v w"}})
 
 
 # What services and controllers say ------------------------------------------------------------

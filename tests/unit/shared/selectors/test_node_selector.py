@@ -1,5 +1,7 @@
 """Node selector terms over label columns, against plain Python over label dictionaries."""
 
+from collections.abc import Sequence
+
 import numpy as np
 import pytest
 from hypothesis import given
@@ -10,6 +12,7 @@ from shared.columns.table import NodeTable
 from shared.kube.api.core_v1_parts import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
 from shared.selectors import node_terms
 from shared.selectors.node_selector import SelectedColumns, match_any
+from shared.selectors.requirement import NO_LABEL_VALUE, parse_int64
 from tests.support import slow_twins
 from tests.support.builders import table_of
 
@@ -44,7 +47,9 @@ def expressions(draw: st.DrawFn) -> Expression:
 FIELDS = st.tuples(st.sampled_from(("In", "NotIn")), st.sampled_from(NAMES))
 
 
-def term_of(parts: list[Expression], fields: list[Field]) -> NodeSelectorTerm:
+def term_of(
+    parts: Sequence[tuple[str, str, list[str] | None]], fields: list[Field]
+) -> NodeSelectorTerm:
     return NodeSelectorTerm(
         match_expressions=[
             NodeSelectorRequirement(key=k, operator=o, values=v) for k, o, v in parts
@@ -119,16 +124,44 @@ def test_a_parsed_selector_sees_values_that_come_later() -> None:
         ("Gt", ["-5"], 'values[0][zone]: Invalid value: "-5": a valid label must be'),
         ("Gt", ["5.0"], "must be an integer"),
         ("Lt", ["9223372036854775808"], "must be an integer"),
-        ("Lt", ["1", "2"], "exactly one"),
-        ("In", [], "at least one"),
+        (
+            "Lt",
+            ["1", "2"],
+            """values: Invalid value: ["1","2"]: for 'Gt', 'Lt' operators, exactly one value is """
+            "required",
+        ),
+        (
+            "Gt",
+            None,
+            "values: Invalid value: null: for 'Gt', 'Lt' operators, exactly one value is required",
+        ),
+        (
+            "In",
+            None,
+            "values: Invalid value: null: for 'in', 'notin' operators, values set can't be empty",
+        ),
+        (
+            "NotIn",
+            [],
+            "values: Invalid value: []: for 'in', 'notin' operators, values set can't be empty",
+        ),
         ("NotIn", ["a", "-"], 'values[1][zone]: Invalid value: "-": a valid label must be'),
         ("In", ["v" * 64], "must be no more than 63 bytes"),
-        ("Exists", ["a"], "takes none"),
-        ("Near", ["a"], "is not one of In, NotIn"),
+        (
+            "Exists",
+            ["b", "a"],
+            'values: Invalid value: ["b","a"]: values set must be empty for exists and does not exist',
+        ),
+        (
+            "Near",
+            ["a"],
+            'operator: Unsupported value: "Near": supported values: "In", "NotIn", "Exists", '
+            '"DoesNotExist", "Gt", "Lt"',
+        ),
     ],
 )
 def test_a_term_that_makes_no_sense_matches_nothing_and_says_why(
-    operator: str, values: list[str], problem: str
+    operator: str, values: list[str] | None, problem: str
 ) -> None:
     nodes = table_of([{"zone": "5"}])
     term = term_of([("absent", "DoesNotExist", []), ("zone", operator, values)], [])
@@ -138,16 +171,39 @@ def test_a_term_that_makes_no_sense_matches_nothing_and_says_why(
     assert not matched(parsed, nodes, np.arange(1)).any()
 
 
+def test_all_that_is_wrong_with_a_number_is_told() -> None:
+    term = term_of([("zone", "Gt", ["<&>", "+2", "3"])], [])
+    assert node_terms.parse_term(term, "t").errors == (
+        r't.matchExpressions[0].values: Invalid value: ["\u003c\u0026\u003e","+2","3"]: '
+        "for 'Gt', 'Lt' operators, exactly one value is required",
+        't.matchExpressions[0].values[0]: Invalid value: "<&>": '
+        "for 'Gt', 'Lt' operators, the value must be an integer",
+        f't.matchExpressions[0].values[0][zone]: Invalid value: "<&>": {NO_LABEL_VALUE}',
+        f't.matchExpressions[0].values[1][zone]: Invalid value: "+2": {NO_LABEL_VALUE}',
+    )
+
+
 @pytest.mark.parametrize(
     ("key", "operator", "values", "problem"),
     [
         ("metadata.namespace", "In", ["a"], "the only field there is"),
-        ("metadata.name", "Exists", [], "is not one of In, NotIn"),
-        ("metadata.name", "In", ["a", "b"], "exactly one"),
+        (
+            "metadata.name",
+            "Exists",
+            [],
+            'operator: Unsupported value: "Exists": supported values: "In", "NotIn"',
+        ),
+        (
+            "metadata.name",
+            "In",
+            ["a", "b"],
+            'values: Invalid value: ["a","b"]: must have one element',
+        ),
+        ("metadata.name", "NotIn", None, "values: Invalid value: null: must have one element"),
     ],
 )
 def test_fields_other_than_one_name_are_refused(
-    key: str, operator: str, values: list[str], problem: str
+    key: str, operator: str, values: list[str] | None, problem: str
 ) -> None:
     requirement = NodeSelectorRequirement(key=key, operator=operator, values=values)
     parsed = node_terms.parse_term(NodeSelectorTerm(match_fields=[requirement]), "t")
@@ -161,4 +217,4 @@ def test_fields_other_than_one_name_are_refused(
      ("٣", None), ("0x5", None), ("-9223372036854775808", -(2**63))],
 )  # fmt: skip
 def test_integers_are_read_as_go_reads_them(text: str, number: int | None) -> None:
-    assert node_terms.parse_int64(text) == number == slow_twins.go_int64(text)
+    assert parse_int64(text) == number == slow_twins.go_int64(text)

@@ -14,8 +14,8 @@ from shared.messages.to_owner import ObjectChanged
 from shared.plugins.node.node_affinity import NodeAffinity, NodeAffinityArgs
 from shared.selectors import node_selector
 from shared.selectors.label_selector import Labels
-from shared.selectors.node_terms import parse_int64
 from shared.selectors.pod_terms import PodTerm
+from shared.selectors.requirement import parse_int64
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info, pod_with
 from tests.support.devices import device, make_claim, make_class, make_slice, request, selectors

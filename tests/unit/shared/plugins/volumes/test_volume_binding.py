@@ -236,6 +236,17 @@ def test_storage_is_counted_where_the_driver_counts_it() -> None:
     assert reasons(cache, pod_of("c")) == [(NO_SPACE,), (NO_SPACE,), ()]
 
 
+def test_storage_whose_selector_cannot_be_read_is_within_nobodys_reach() -> None:
+    cache = three_nodes()
+    put_claim(cache, "c", size="5Gi")
+    put_driver(cache)
+    put_capacity(cache, "elsewhere", "5Gi", but=["n0"])
+    assert reasons(cache, pod_of("c")) == [(NO_SPACE,), (), ()]
+    for unreadable in ([], ["n0", "-"]):
+        put_capacity(cache, "elsewhere", "5Gi", but=unreadable)
+        assert reasons(cache, pod_of("c")) == [(NO_SPACE,)] * 3
+
+
 def test_a_volume_whose_size_cannot_be_read_is_no_volume() -> None:
     cache = three_nodes()
     put_class(cache, provisioner="kubernetes.io/no-provisioner")
