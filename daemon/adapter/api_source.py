@@ -106,7 +106,10 @@ LIST_TIMEOUT_S: Final = 600.0
 
 
 class _Listed:
-    """A sink that keeps what it is told until every kind was listed."""
+    """A sink that keeps what it is told until every kind was listed. There is always room: the cluster
+    is wanted whole."""
+
+    is_full = False
 
     def __init__(self, kinds: Sequence[ResourceKind]) -> None:
         self.messages: list[AdapterMessage] = []
@@ -123,7 +126,7 @@ class _Listed:
                 self.is_whole.set()
 
     async def room(self) -> None:
-        """There is always room: the cluster is wanted whole."""
+        pass
 
 
 def list_cluster(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[AdapterMessage]:

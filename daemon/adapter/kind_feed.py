@@ -139,7 +139,9 @@ class KindFeed:
             if isinstance(item, RejectedObject):
                 self._reject(item.where, item.problem)
                 continue
-            if not self._is_named(item) or _is_finished(item):
+            if not self._is_named(item):
+                continue
+            if isinstance(item, Pod) and item.status.phase in FINISHED_PHASES:
                 continue
             if self._in_hand is None:
                 self._tell(item, size_bytes)
@@ -218,10 +220,9 @@ class KindFeed:
         return False
 
     def _tell(self, item: ApiObject, size_bytes: int, *, is_deletion: bool = False) -> None:
-        make = deleted if is_deletion or _is_finished(item) else changed
         try:
             with reading("", item.metadata):
-                message = make(self._kind, item)
+                message = message_of(self._kind, item, is_gone=is_deletion)
         except ObjectError as error:
             self._reject(error.where, error.problem)
             return
@@ -250,26 +251,18 @@ class KindFeed:
         self._emit(message, _SMALL_BYTES + len(problem))
 
 
-def changed(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
-    """The message that an object was listed, added or modified. Takes a pod over (`split_pod`)."""
+def message_of(kind: ResourceKind, item: ApiObject, *, is_gone: bool = False) -> AdapterMessage:
+    """The message that an object was listed, added or modified, or is gone, as a pod is that has
+    finished. Takes a pod over (`split_pod`)."""
     if isinstance(item, Pod):
-        return PodChanged(split_pod(item))
+        make = PodDeleted if is_gone or item.status.phase in FINISHED_PHASES else PodChanged
+        return make(split_pod(item))
     if isinstance(item, Node):
-        return NodeChanged(item)
-    return ObjectChanged(kind.plural, item.metadata.key, msgspec.Raw(_encoder.encode(item)))
-
-
-def deleted(kind: ResourceKind, item: ApiObject) -> AdapterMessage:
-    """The message that an object is gone."""
-    if isinstance(item, Pod):
-        return PodDeleted(split_pod(item))
-    if isinstance(item, Node):
-        return NodeDeleted(item.metadata.name)
-    return ObjectDeleted(kind.plural, item.metadata.key)
-
-
-def _is_finished(item: ApiObject) -> bool:
-    return isinstance(item, Pod) and item.status.phase in FINISHED_PHASES
+        return NodeDeleted(item.metadata.name) if is_gone else NodeChanged(item)
+    key = item.metadata.key
+    if is_gone:
+        return ObjectDeleted(kind.plural, key)
+    return ObjectChanged(kind.plural, key, msgspec.Raw(_encoder.encode(item)))
 
 
 _LEAVING: Final = (
@@ -280,8 +273,12 @@ _LEAVING: Final = (
 
 
 def _stays(line: bytes) -> bool:
-    is_on_node = line.startswith(b'{"type":"MODIFIED"') and b'"nodeName":"' in line
-    return is_on_node and not any(sign in line for sign in _LEAVING)
+    if not line.startswith(b'{"type":"MODIFIED"') or b'"nodeName":"' not in line:
+        return False
+    for sign in _LEAVING:  # noqa: SIM110  # A generator would be another frame for each binding.
+        if sign in line:
+            return False
+    return True
 
 
 def _name_in(line: bytes) -> str:

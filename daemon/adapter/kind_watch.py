@@ -79,6 +79,9 @@ _SILENT_WATCHES_MAX: Final = 2
 """Watches in a row that are given up as dead before a list is made anew: a server that came back with
 an older state (etcd restored) has nothing to say after our version."""
 
+_SILENCE_PRECISION: Final = 0.01
+"""A timer is not set anew for less, or each pod that comes alone would pay for two."""
+
 _BUSY_WATCH_S: Final = 1.0
 """A watch that ends sooner without having brought anything counts as a failure."""
 
@@ -185,6 +188,8 @@ class KindWatch:
         """Something failed, and nothing has come since: the server may be another than it was."""
         self._patience_s = 0.0
         """How long the watch that is open may be silent."""
+        self._take = feed.line if recorder is None else self._record_line
+        """A line of a watch."""
         self.plural = kind.plural
         self.heard_s = 0.0
         """When the server last sent anything, by the event loop's clock; 0: it has not."""
@@ -380,33 +385,34 @@ class KindWatch:
     async def _read(self, stream: HttpStream) -> bool:
         """Whether it brought anything, at its end; TimeoutError where the server is silent too long."""
         splitter, loop = LineSplitter(), asyncio.get_running_loop()
-        has_brought = False
+        has_brought, ends_s = False, 0.0
         async with asyncio.timeout(self._patience_s) as silence:
             while chunks := await stream.chunks():
                 for chunk in chunks:
                     for line in splitter.feed(chunk):
-                        self._line(line)
-                        has_brought = True
-                if has_brought:
-                    self._backoff.reset()
-                    self._silent_count = 0
-                    self._is_doubtful = False
-                    if self._feed.resource_version:
-                        self._patience_s = self._settings.idle_s_max
+                        self._take(line)
+                        if not has_brought:
+                            has_brought = True
+                            self._is_doubtful = False
+                            self._silent_count = 0
+                            self._backoff.reset()
+                if has_brought and self._feed.resource_version:
+                    self._patience_s = self._settings.idle_s_max
                 self.heard_s = loop.time()
-                # What the owner makes us wait for is not the server's silence.
-                silence.reschedule(None)
-                await self._sink.room()
-                silence.reschedule(loop.time() + self._patience_s)
+                if self._sink.is_full:
+                    # What the owner makes us wait for is not the server's silence.
+                    silence.reschedule(None)
+                    await self._sink.room()
+                    ends_s = 0.0
+                patience_s = self._patience_s
+                if abs(loop.time() + patience_s - ends_s) > patience_s * _SILENCE_PRECISION:
+                    ends_s = loop.time() + patience_s
+                    silence.reschedule(ends_s)
         # A last line without a line end: an error that was not sent in chunks, or nothing.
         rest = splitter.take_rest()
         if rest:
-            self._line(rest)
+            self._take(rest)
         return has_brought
-
-    def _line(self, line: bytes) -> None:
-        self._record("line", line)
-        self._feed.line(line)
 
     def _watch_path(self, asked_s: int) -> str:
         query: dict[str, str | int] = {
@@ -427,6 +433,10 @@ class KindWatch:
     def _folder(self) -> str:
         """The kind's path."""
         return f"{self._kind.api_paths[self._version_index]}/{self._kind.path_name}"
+
+    def _record_line(self, line: bytes) -> None:
+        self._record("line", line)
+        self._feed.line(line)
 
     def _record(self, what: str, content: bytes) -> None:
         if self._recorder is not None:

@@ -22,8 +22,12 @@ class MessageSink(Protocol):
         """Queue a message; it leaves in this turn of the loop if the link is free.
         `size_bytes` is roughly what the message weighs; it bounds the batches."""
 
+    @property
+    def is_full(self) -> bool:
+        """Too much is queued."""
+
     async def room(self) -> None:
-        """Wait while too much is queued. Sources call this between two reads."""
+        """Wait while it is full. Sources call this between two reads."""
 
 
 class Outbox:
@@ -55,6 +59,10 @@ class Outbox:
         self._has_messages.set()
         if self._queued_bytes > BACKLOG_BYTES_MAX:
             self._has_room.clear()
+
+    @property
+    def is_full(self) -> bool:
+        return self._queued_bytes > BACKLOG_BYTES_MAX
 
     async def room(self) -> None:
         await self._has_room.wait()

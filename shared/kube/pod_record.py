@@ -238,8 +238,8 @@ def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | No
 
 def _resource_status(status: PodStatus) -> PodStatus | None:
     """The parts of status that count as resources; None for the usual pod without any."""
-    containers = _with_resources(status.container_statuses)
-    inits = _with_resources(status.init_container_statuses)
+    containers = status.container_statuses and _with_resources(status.container_statuses)
+    inits = status.init_container_statuses and _with_resources(status.init_container_statuses)
     resizing = [c for c in status.conditions or () if c.type in _RESIZE_CONDITIONS]
     of_pod = status.resources or status.allocated_resources or status.resize
     if not (containers or inits or resizing or of_pod):
@@ -254,8 +254,8 @@ def _resource_status(status: PodStatus) -> PodStatus | None:
     )
 
 
-def _with_resources(statuses: list[ContainerStatus] | None) -> list[ContainerStatus] | None:
-    return [s for s in statuses or () if s.resources or s.allocated_resources] or None
+def _with_resources(statuses: list[ContainerStatus]) -> list[ContainerStatus] | None:
+    return [s for s in statuses if s.resources or s.allocated_resources] or None
 
 
 _RESIZE_CONDITIONS: Final = frozenset({"PodResizePending", "PodResizeInProgress"})

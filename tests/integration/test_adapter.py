@@ -39,6 +39,8 @@ pytestmark = pytest.mark.integration
 class Collector:
     """A sink that tells when enough has come."""
 
+    is_full = False
+
     def __init__(self) -> None:
         self.messages: list[AdapterMessage] = []
         self._changed = asyncio.Condition()

@@ -45,14 +45,14 @@ import sys
 if "daemon" in sys.orig_argv:
     from daemon.adapter import kind_feed
 
-    changed = kind_feed.changed
+    message_of = kind_feed.message_of
 
-    def deadly(kind, item):
+    def deadly(kind, item, *, is_gone):
         if (item.metadata.labels or {}).get("for-whom") == "the-adapter":
             os._exit(3)
-        return changed(kind, item)
+        return message_of(kind, item, is_gone=is_gone)
 
-    kind_feed.changed = deadly
+    kind_feed.message_of = deadly
 """
 """As `sitecustomize` of the supervisor, whose fork the adapter is. The adapter has no plugins, so what
 it does not survive is put into it."""

@@ -102,6 +102,8 @@ async def faulty_server(*rules: Rule, **options: Any) -> AsyncIterator[FaultySer
 class NodeMirror:
     """Takes what a watch of nodes tells, as the owner does: a list is a difference."""
 
+    is_full = False
+
     def __init__(self) -> None:
         self.nodes: dict[str, tuple[str, str]] = {}
         self.told: list[str] = []

@@ -5,7 +5,7 @@ import asyncio
 import copy
 from collections import deque
 
-from daemon.adapter.kind_feed import changed, deleted
+from daemon.adapter.kind_feed import message_of
 from daemon.adapter.outbox import MessageSink
 from shared.kube.api.core_v1 import ApiObject
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, ResourceKind
@@ -36,21 +36,21 @@ class MemorySource:
         kind = self._touch(plural)
         self._objects[plural][_identity(item)] = item
         if self._sink is not None:
-            self._sink.put(changed(kind, _copy(item)), _SIZE_BYTES)
+            self._sink.put(message_of(kind, _copy(item)), _SIZE_BYTES)
 
     def remove(self, plural: str, item: ApiObject) -> None:
         """Delete an object; it must be there."""
         kind = self._touch(plural)
         removed = self._objects[plural].pop(_identity(item))
         if self._sink is not None:
-            self._sink.put(deleted(kind, _copy(removed)), _SIZE_BYTES)
+            self._sink.put(message_of(kind, _copy(removed), is_gone=True), _SIZE_BYTES)
 
     async def run(self, sink: MessageSink) -> None:
         """Tell all that is there, then every change, until cancelled."""
         for kind in ALL_KINDS:
             sink.put(SyncStarted(kind.plural), _SIZE_BYTES)
             for item in self._objects[kind.plural].values():
-                sink.put(changed(kind, _copy(item)), _SIZE_BYTES)
+                sink.put(message_of(kind, _copy(item)), _SIZE_BYTES)
             sink.put(SyncFinished(kind.plural, str(self._version)), _SIZE_BYTES)
         self._sink = sink
         try:

@@ -31,6 +31,8 @@ from tests.support.waiting import HANG_S
 class Told:
     """Keeps what the owner would be told."""
 
+    is_full = False
+
     def __init__(self) -> None:
         self.messages: list[AdapterMessage] = []
 
