@@ -7,7 +7,6 @@ Shapes and rules: staging/src/k8s.io/kube-scheduler/config/v1/types_pluginargs.g
 pkg/scheduler/apis/config/{v1/defaults.go,validation/validation_pluginargs.go}, v1.36.2.
 """
 
-import re
 from typing import Any, Final, TypeVar
 
 import msgspec
@@ -15,11 +14,6 @@ import msgspec
 from shared.errors import ConfigurationError
 
 WEIGHT_MAX: Final = 100
-QUALIFIED_NAME: Final = re.compile(
-    r"(?:(?=.{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
-    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
-    re.ASCII,
-)
 
 
 class ArgsStruct(msgspec.Struct, rename="camel", forbid_unknown_fields=True, kw_only=True):

@@ -77,13 +77,6 @@ _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL_EX
 _BINARY_EXPONENTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _BINARY_SUFFIXES: Final = ("", *_BINARY_EXPONENTS)
 
-_NANOS_BY_SUFFIX: Final[dict[str, int]] = {
-    **{s: 10 ** (9 + e) for s, e in _DECIMAL_EXPONENTS.items()},
-    **{s: NANOS_PER_UNIT << e for s, e in _BINARY_EXPONENTS.items()},
-}
-
-# What almost every quantity of a real cluster looks like: a whole number and a suffix.
-_PLAIN: Final = re.compile(r"([0-9]{1,15})([num]|[kMGTPE]|[KMGTPE]i)?", re.ASCII)
 # The sign, digits and fraction are all optional; the suffix takes any run of its letters, so that
 # "1Kie3" is told apart (unknown suffix) from "1 Gi" (not a quantity at all), as the server does.
 _GENERAL: Final = re.compile(
@@ -99,19 +92,6 @@ _BINARY_NANOS_MAX: Final = INT64_MAX * NANOS_PER_UNIT
 
 @functools.lru_cache(maxsize=65536)
 def _parse_text(text: str) -> ExactQuantity:
-    plain = _PLAIN.fullmatch(text)
-    if plain is not None:
-        suffix = plain[2] or ""
-        is_binary = suffix in _BINARY_EXPONENTS
-        nanos = int(plain[1]) * _NANOS_BY_SUFFIX[suffix]
-        if not is_binary or nanos <= _BINARY_NANOS_MAX:
-            return ExactQuantity(
-                nanos, QuantityFormat.BINARY_SI if is_binary else QuantityFormat.DECIMAL_SI
-            )
-    return _parse_general(text)
-
-
-def _parse_general(text: str) -> ExactQuantity:
     if len(text) > _TEXT_MAX:
         raise QuantityError(f"quantity {text[:40]!r}...", f"longer than {_TEXT_MAX} characters")
     match = _GENERAL.fullmatch(text) if text else None

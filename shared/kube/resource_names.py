@@ -19,11 +19,12 @@ _ATTACHABLE_VOLUMES_PREFIX: Final = "attachable-volumes-"
 _NATIVE_DOMAIN: Final = "kubernetes.io/"
 _QUOTA_PREFIX: Final = "requests."
 
-_NAME_PART: Final = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?", re.ASCII)
-_DNS_SUBDOMAIN: Final = re.compile(
-    r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*", re.ASCII
+QUALIFIED_NAME: Final = re.compile(
+    r"(?:(?=.{1,253}/)[a-z0-9](?:[-a-z0-9]*[a-z0-9])?(?:\.[a-z0-9](?:[-a-z0-9]*[a-z0-9])?)*/)?"
+    r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?",
+    re.ASCII,
 )
-_DNS_SUBDOMAIN_LENGTH_MAX: Final = 253
+"""Of a resource, and the key of a label."""
 
 
 @functools.lru_cache(maxsize=4096)
@@ -41,14 +42,8 @@ def is_extended(name: str) -> bool:
     """Whether the resource is one that a device plugin or an administrator adds to nodes."""
     if "/" not in name or _NATIVE_DOMAIN in name or name.startswith(_QUOTA_PREFIX):
         return False
-    prefix, _, part = name.partition("/")
-    # The quota for the resource is called "requests." + name and must be a valid name as well.
-    quota_prefix = _QUOTA_PREFIX + prefix
-    return (
-        len(quota_prefix) <= _DNS_SUBDOMAIN_LENGTH_MAX
-        and _DNS_SUBDOMAIN.fullmatch(quota_prefix) is not None
-        and _NAME_PART.fullmatch(part) is not None
-    )
+    # The quota for the resource is called so, and must be a valid name as well.
+    return QUALIFIED_NAME.fullmatch(f"{_QUOTA_PREFIX}{name}") is not None
 
 
 def is_supported_at_pod_level(name: str) -> bool:

@@ -14,7 +14,13 @@ from msgspec.structs import replace
 
 from shared.errors import OperationalError, as_one_error
 from shared.kube.api.meta_v1 import LabelSelector, LabelSelectorRequirement
-from shared.selectors.requirement import OPERATORS, Requirement, read_requirement, value_problems
+from shared.selectors.requirement import (
+    OPERATORS,
+    Requirement,
+    equal_to,
+    read_requirement,
+    value_problems,
+)
 
 Labels = Mapping[str, str]
 Need = tuple[str, str | None]
@@ -33,23 +39,19 @@ class SelectorError(OperationalError):
 class Selector(NamedTuple):
     """All of it must hold."""
 
-    equal: tuple[tuple[str, str], ...]
-    """(label, value) pairs; the usual selector has nothing else."""
-    requirements: tuple[Requirement, ...] = ()
+    requirements: tuple[Requirement, ...]
     selects_nothing: bool = False
 
     @property
     def is_empty(self) -> bool:
         """Whether it selects everything for lack of any condition (`Selector.Empty` upstream)."""
-        return not self.equal and not self.requirements and not self.selects_nothing
+        return not self.requirements and not self.selects_nothing
 
     @property
     def needs(self) -> tuple[Need, ...] | None:
         """Whatever it selects has one of these; None where that may have any labels."""
         if self.selects_nothing:
             return ()
-        if self.equal:
-            return self.equal[:1]
         for key, values, is_wanted, _ in self.requirements:
             if is_wanted:
                 is_any = values is None or len(values) > NEEDS_MAX
@@ -59,23 +61,19 @@ class Selector(NamedTuple):
     def matches(self, labels: Labels) -> bool:
         if self.selects_nothing:
             return False
-        for key, value in self.equal:
-            if labels.get(key) != value:
+        for each in self.requirements:  # noqa: SIM110  # Of each class of pods; a generator costs as much.
+            if not each.holds(labels.get(each.key)):
                 return False
-        return all(each.holds(labels.get(each.key)) for each in self.requirements)
+        return True
 
     def and_equal(self, labels: Labels) -> "Selector":
-        return Selector((*labels.items(), *self.equal), self.requirements, self.selects_nothing)
+        return Selector((*equal_to(labels), *self.requirements), self.selects_nothing)
 
     def and_selector(self, other: "Selector") -> "Selector":
         """Both sets of conditions; of one that selects nothing there are none."""
         if other.selects_nothing:
             return self
-        return Selector(
-            (*self.equal, *other.equal),
-            (*self.requirements, *other.requirements),
-            self.selects_nothing,
-        )
+        return Selector((*self.requirements, *other.requirements), self.selects_nothing)
 
 
 NOTHING: Final = Selector((), selects_nothing=True)
@@ -87,12 +85,12 @@ def parse_label_selector(selector: LabelSelector | None) -> Selector:
     cannot be a value."""
     if selector is None:
         return NOTHING
-    equal = tuple((selector.match_labels or {}).items())
-    for key, value in equal:
+    labels = selector.match_labels or {}
+    for key, value in labels.items():
         problems = value_problems(key, (value,))
         if problems:
             raise SelectorError(as_one_error(problems))
-    return Selector(equal, tuple(map(_requirement, selector.match_expressions or ())))
+    return Selector((*equal_to(labels), *map(_requirement, selector.match_expressions or ())))
 
 
 def _requirement(expression: LabelSelectorRequirement) -> Requirement:

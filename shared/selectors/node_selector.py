@@ -17,7 +17,7 @@ from shared.columns.schema import Bools, Int32s, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.kube.api.core_v1 import PodSpec
 from shared.selectors.node_terms import Term, Terms, parse_selector
-from shared.selectors.requirement import Requirement, parse_int64
+from shared.selectors.requirement import Requirement, equal_to, parse_int64
 
 COMPARED_ONE_BY_ONE_MAX: Final = 8
 """Up to so many ids, comparing with each is cheaper than a look-up."""
@@ -118,8 +118,7 @@ def required_nodes(spec: PodSpec) -> tuple[Terms, ...]:
     """What a pod demands of its node: by nodeSelector, and by required node affinity."""
     found: list[Terms] = []
     if spec.node_selector:  # Every label must be there with exactly this value.
-        equal = (Requirement(k, (v,)) for k, v in spec.node_selector.items())
-        found.append((Term(tuple(equal), (), ()),))
+        found.append((Term(equal_to(spec.node_selector), (), ()),))
     affinity = spec.affinity.node_affinity if spec.affinity is not None else None
     if affinity is not None:
         selector = affinity.required_during_scheduling_ignored_during_execution

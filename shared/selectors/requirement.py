@@ -7,7 +7,7 @@ none that cannot be one.
 
 import json
 import re
-from collections.abc import Collection
+from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from shared.kube.api.meta_v1 import INT64_MAX, LabelSelectorRequirement
@@ -44,6 +44,11 @@ class Requirement(NamedTuple):
             number = parse_int64(value)
             return number is not None and number in self.numbers
         return (self.values is None or value in self.values) is self.is_wanted
+
+
+def equal_to(labels: Mapping[str, str]) -> tuple[Requirement, ...]:
+    """All of these labels are there, with these values."""
+    return tuple(Requirement(key, (value,)) for key, value in labels.items())
 
 
 def read_requirement(stated: LabelSelectorRequirement) -> Requirement | list[str]:

@@ -20,13 +20,14 @@ from shared.framework.plugin_api import (
     PreFilterResult,
     PreScoreResult,
 )
-from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
+from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Status, Verdicts, unresolvable
 from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm
+from shared.kube.resource_names import QUALIFIED_NAME
 from shared.plugin_names import NODE_AFFINITY
 from shared.selectors.node_selector import SelectedColumns, match_all, match_any
 from shared.selectors.node_terms import (

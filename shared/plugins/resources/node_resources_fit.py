@@ -39,7 +39,7 @@ from shared.framework.plugin_api import (
     RoomAsked,
     Scope,
 )
-from shared.framework.plugin_args import QUALIFIED_NAME, WEIGHT_MAX, ArgsStruct, out_of_range
+from shared.framework.plugin_args import WEIGHT_MAX, ArgsStruct, out_of_range
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Verdicts
@@ -47,6 +47,7 @@ from shared.kube import resource_names
 from shared.kube.api.core_v1 import Node
 from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.kube.pod_resources import NodeAllocatable, node_allocatable
+from shared.kube.resource_names import QUALIFIED_NAME
 from shared.plugin_names import NODE_RESOURCES_FIT
 from shared.plugins.resources import one_node
 from shared.plugins.resources import resource_arrays as kernel

@@ -13,12 +13,14 @@ from typing import Final, NamedTuple
 import msgspec
 
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_args import QUALIFIED_NAME, ArgsStruct
+from shared.framework.plugin_args import ArgsStruct
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
 from shared.kube.api.core_v1 import ReplicationController, Service, TopologySpreadConstraint
 from shared.kube.api.meta_v1 import Int32
+from shared.kube.resource_names import QUALIFIED_NAME
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
+from shared.selectors.requirement import equal_to
 
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"
@@ -106,12 +108,12 @@ def workload_selector(
             wanted.update(selector)
     match controller:
         case None:
-            return Selector(tuple(wanted.items()))
+            return Selector(equal_to(wanted))
         case ReplicationController():
             wanted.update(controller.spec.selector or {})
-            return Selector(tuple(wanted.items()))
+            return Selector(equal_to(wanted))
         case ReplicaSet() | StatefulSet():
-            base = Selector(tuple(wanted.items()))
+            base = Selector(equal_to(wanted))
             try:
                 return base.and_selector(parse_label_selector(controller.spec.selector))
             except SelectorError:

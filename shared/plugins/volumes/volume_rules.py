@@ -98,8 +98,7 @@ def selector_terms(selector: LabelSelector | None) -> Terms:
         return ()
     if parsed.selects_nothing:
         return ()
-    equal = (Requirement(key, (value,)) for key, value in parsed.equal)
-    return (Term((*equal, *parsed.requirements), (), ()),)
+    return (Term(parsed.requirements, (), ()),)
 
 
 def topology_terms(allowed: Iterable[TopologySelectorTerm]) -> Terms:

@@ -14,6 +14,7 @@ from shared.framework.class_index import ClassIndex
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import LabelSelector
 from shared.selectors.label_selector import Selector, parse_label_selector
+from shared.selectors.requirement import equal_to
 from tests.support.builders import make_pod
 from tests.support.cluster import pod_info
 
@@ -113,7 +114,7 @@ def test_a_class_is_found_by_each_label_that_was_ever_asked_for(
         labels = {"a": "1", f"k{number}": "1"}
         classes[number] = pod_info(make_pod("p", namespace="x", labels=labels))
         for key in ("a", f"k{number}", "k0"):
-            selector = Selector(((key, "1"),))
+            selector = Selector(equal_to({key: "1"}))
             found = {i for i, _ in index.selected(("x",), selector)}
             assert found == {i for i, c in classes.items() if key in c.labels}
 

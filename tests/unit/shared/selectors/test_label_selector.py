@@ -20,6 +20,7 @@ from shared.selectors.label_selector import (
     SelectorError,
     parse_label_selector,
 )
+from shared.selectors.requirement import equal_to
 from tests.support.builders import make_pod
 from tests.support.cluster import cluster_of, pod_info
 
@@ -73,7 +74,7 @@ def test_absent_selects_nothing_and_empty_everything() -> None:
 
 
 def test_what_selects_nothing_selects_no_more_for_labels_but_adds_none_to_another() -> None:
-    assert NOTHING.and_equal({"a": "1"}) == NOTHING._replace(equal=(("a", "1"),))
+    assert NOTHING.and_equal({"a": "1"}) == NOTHING._replace(requirements=equal_to({"a": "1"}))
     assert not NOTHING.and_equal({"a": "1"}).matches({"a": "1"})
     assert parsed({"matchLabels": {"a": "1"}}).and_selector(NOTHING).matches({"a": "1"})
 
@@ -124,7 +125,7 @@ def service(selector: dict[str, str] | None) -> Service:
 def test_only_services_that_select_the_pod_say_something() -> None:
     services = [service({"a": "1"}), service({"b": "2"}), service(None), service({})]
     found = workload_selector({"a": "1"}, services, None)
-    assert found == Selector((("a", "1"),))
+    assert found == Selector(equal_to({"a": "1"}))
 
 
 def test_a_controller_adds_its_own() -> None:
@@ -165,4 +166,4 @@ def test_controllers_that_count(owner: dict[str, str] | None, kind: str) -> None
         cache.objects.put(plural, "default/owner", controller)
     pod = pod_info(make_pod("p", owner=owner and {**owner, "name": "owner"}))
     found = default_selector(pod, cache.view)
-    assert found == (Selector((("of", kind),)) if kind else Selector(()))
+    assert found == (Selector(equal_to({"of": kind})) if kind else Selector(()))

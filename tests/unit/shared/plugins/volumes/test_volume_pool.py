@@ -13,6 +13,7 @@ from shared.plugins.volumes.affinity_columns import NONE
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
 from shared.selectors.label_selector import EVERYTHING, Selector
 from shared.selectors.node_selector import SelectedColumns
+from shared.selectors.requirement import equal_to
 from tests.support.builders import table_of
 from tests.support.slow_volumes import SlowClaim, SlowVolume, find_volumes
 
@@ -110,7 +111,7 @@ def chosen_names(
     rows = np.arange(len(labels))
     taken: list[Any] = []
     for slow in claims:
-        selector = EVERYTHING if slow.selector is None else Selector(tuple(slow.selector.items()))
+        selector = EVERYTHING if slow.selector is None else Selector(equal_to(slow.selector))
         taken.append(pool.choose(claim_of(slow), selector, taken, SelectedColumns(nodes, rows)))
     return [
         [
