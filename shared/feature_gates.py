@@ -33,7 +33,7 @@ _GATES: Final = {
     ManifestBasedAdmissionControlConfig MemoryQoS MutablePVNodeAffinity NativeHistograms
     PersistentVolumeClaimUnusedSinceTime PodAndContainerStatsFromCRI PodLevelResourceManagers
     PodLogsQuerySplitStreams PodsAPI QOSReserved ReduceDefaultCrashLoopBackOffDecay
-    ShardedListAndWatch StorageCapacityScoring StorageVersionAPI
+    RuntimeClassInImageCriApi ShardedListAndWatch StorageCapacityScoring StorageVersionAPI
     TaintTolerationComparisonOperators TopologyAwareWorkloadScheduling
     TopologyManagerPolicyAlphaOptions UserNamespacesHostNetworkSupport VolumeLimitScaling
     WindowsCPUAndMemoryAffinity WorkloadAwarePreemption WorkloadWithJob
@@ -79,7 +79,8 @@ _GATES: Final = {
     WindowsGracefulNodeShutdown
     """,
     Gate("GA", is_on=True, is_locked=False): """
-    AllowServiceExternalIPs DRAPrioritizedList InformerResourceVersion MutatingAdmissionPolicy
+    AllowServiceExternalIPs CustomCPUCFSQuotaPeriod DRAPrioritizedList InformerResourceVersion
+    MutatingAdmissionPolicy
     """,
     Gate("GA", is_on=True, is_locked=True): """
     APIServerTracing AnonymousAuthConfigurableEndpoints AnyVolumeDataSource

@@ -73,6 +73,12 @@ def test_gates_that_kube_scheduler_obeys_are_known_and_apart() -> None:
     assert not OBEYED & OBEYED_UPSTREAM
 
 
+def test_gates_of_kubelets_alone_are_taken_as_well() -> None:
+    """v1.36.2 knows both (pkg/features/kube_features.go); neither is locked."""
+    gates = parse_feature_gates("CustomCPUCFSQuotaPeriod=false,RuntimeClassInImageCriApi=true")
+    assert len(gates.without_effect) == 2
+
+
 def test_a_whole_stage_may_be_set_and_a_gate_that_is_named_keeps_its_own_value() -> None:
     gates = parse_feature_gates(f"{STORAGE_CAPACITY_SCORING}=false,AllAlpha=true")
     assert gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
