@@ -104,17 +104,17 @@ class OwnerOpinion:
     # Confirmations ----------------------------------------------------------------------------------
 
     def _listen_to_confirmations(self, cache: Any) -> None:
-        confirm = cache.confirm_pod
+        add = cache.add_pod
 
-        def confirm_pod(record: PodRecord) -> CachedPod | None:
-            held = cache.get_pod(record.uid)
+        def add_pod(record: PodRecord) -> CachedPod:
+            held, generation = cache.get_pod(record.uid), cache.generation
             before = None if held is None else shown_of(held.record)
-            confirmed: CachedPod | None = confirm(record)
-            if confirmed is not None and shown_of(record) != before:
-                raise SimulatedFailure("short way", f"{record.key} was confirmed, but has changed")
-            return confirmed
+            pod: CachedPod = add(record)
+            if cache.generation == generation and shown_of(record) != before:
+                raise SimulatedFailure("confirmed", f"{record.key} was confirmed, but has changed")
+            return pod
 
-        cache.confirm_pod = confirm_pod
+        cache.add_pod = add_pod
 
     # Losses -----------------------------------------------------------------------------------------
 

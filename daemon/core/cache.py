@@ -155,19 +155,41 @@ class Cache(CachedNodes):
     def add_pod(self, record: PodRecord) -> CachedPod:
         """A pod with a node was listed, added, or bound. Raises ObjectError for a record that cannot
         be read, and has changed nothing then."""
-        pod_class = self.classes.acquire(record)
         pod = self._pods.get(record.uid)
+        if (
+            pod is not None
+            and record.node_name == pod.node_name
+            and record.group == pod.record.group
+            and (record.namespace, bytes(record.template)) == pod.pod_class.key
+        ):  # No sum changes: so it is of nearly every binding.
+            before = pod.record
+            if record.started != before.started:
+                start_time_s(record.started)  # Raises, if at all, before anything is changed.
+            self._assumed.pop(record.uid, None)
+            msgspec.structs.force_setattr(record, "template", before.template)
+            pod.record = record
+            if (
+                record.deleted != before.deleted
+                or record.started != before.started
+                or record.is_preempted != before.is_preempted
+            ):
+                self._rewrite(pod)
+            return pod
+        pod_class = self.classes.acquire(record)
         if pod is None:
             pod = self._new_pod(record, pod_class, record.node_name)
             self._attach(pod)
             return pod
         was_assumed = self._assumed.pop(record.uid, None) is not None
-        before, now = pod.node_name, record.node_name
-        if before != now and was_assumed:
-            self._disagree("assumed elsewhere", pod, f"assumed on {before}, bound to {now}")
-        elif before != now:
-            self._disagree("moved", pod, f"was on {before}, is on {now}")
-        self._adopt(pod, record, pod_class)
+        there, now = pod.node_name, record.node_name
+        if there != now and was_assumed:
+            self._disagree("assumed elsewhere", pod, f"assumed on {there}, bound to {now}")
+        elif there != now:
+            self._disagree("moved", pod, f"was on {there}, is on {now}")
+        self._detach(pod)
+        self.classes.release(pod.pod_class)
+        pod.record, pod.pod_class, pod.node_name = record, pod_class, now
+        self._attach(pod)
         return pod
 
     def remove_pod(self, uid: str) -> CachedPod | None:
@@ -184,26 +206,6 @@ class Cache(CachedNodes):
         pod = self._pods[uid]
         self._disagree("unbound", pod, f"was on {pod.node_name}, is on none")
         self._drop(pod)
-
-    def confirm_pod(self, record: PodRecord) -> CachedPod | None:
-        """The same as `add_pod`, for an assumed pod that was bound where it was assumed and is
-        otherwise as it was: nearly every binding. None, and nothing done, for any other."""
-        pod = self._assumed.get(record.uid)
-        if pod is None or record.node_name != pod.node_name:
-            return None
-        held = pod.record
-        if (
-            record.group != held.group
-            or record.deleted != held.deleted
-            or record.started != held.started
-            or record.is_preempted != held.is_preempted
-            or (record.namespace, bytes(record.template)) != pod.pod_class.key
-        ):
-            return None
-        del self._assumed[record.uid]
-        msgspec.structs.force_setattr(record, "template", held.template)
-        pod.record = record
-        return pod
 
     def pod_count(self) -> int:
         return len(self._pods)
@@ -309,24 +311,6 @@ class Cache(CachedNodes):
         assert record.uid not in self._pods, f"pod {record.key} is assumed, and on a node already"
         self._pods[record.uid] = pod
         return pod
-
-    def _adopt(self, pod: CachedPod, record: PodRecord, new_class: PodClass) -> None:
-        """Takes the newer record over, and a share of its class; sums change if what counts did."""
-        old_class = pod.pod_class
-        is_same_group = record.group == pod.record.group
-        if record.node_name == pod.node_name and old_class is new_class and is_same_group:
-            self.classes.release(new_class)
-            looked = pod.record.deleted, pod.record.started, pod.record.is_preempted
-            pod.record = record
-            if looked != (record.deleted, record.started, record.is_preempted):
-                self._rewrite(pod)
-            return
-        self._detach(pod)
-        self.classes.release(old_class)
-        pod.record = record
-        pod.pod_class = new_class
-        pod.node_name = record.node_name
-        self._attach(pod)
 
     def _rewrite(self, pod: CachedPod) -> None:
         row = self._node_infos[pod.node_name].row

@@ -126,22 +126,20 @@ class ClusterChanges:
             self.wake_as_removed(held.view, held.node_name, now_s)
 
     def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
-        confirmed = self._cache.confirm_pod(record)
-        if confirmed is not None:
-            # What was pending is so no more, which is an event of its own.
-            self._events[UNSCHEDULED_POD_DELETE] += 1
-            self._wake(ASSIGNED_POD_ADD, None, confirmed.view, now_s)
-            return
         held = self._cache.get_pod(record.uid)
         was_assumed = self._cache.is_assumed_pod(record.uid)
         old, node_name = (None, "") if held is None else (held.view, held.node_name)
         new = self._cache.add_pod(record).view
-        self._join_group(None if old is None else old.record, record, ASSIGNED_POD_ADD.label, now_s)
+        before = None if old is None else old.record
+        if record.group or (before is not None and before.group):
+            self._join_group(before, record, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.delete(record.uid) is not None:
             self._facts.counters[Count.FOREIGN_BINDS] += 1
             self._facts.counters.foreign_by_node[record.node_name] += 1
+        if was_assumed:  # What was pending is so no more, which is an event of its own.
+            self._events[UNSCHEDULED_POD_DELETE] += 1
         if old is None or was_assumed:
             self._wake(ASSIGNED_POD_ADD, None, new, now_s)
             return
@@ -171,7 +169,8 @@ class ClusterChanges:
             self._facts.counters[Count.FOREIGN_PODS] += 1
             return
         if known is None:
-            self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
+            if record.group:
+                self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
             self._queue.add(record, pod_class, now_s)
             return
         old, old_class = known.record, known.pod_class

@@ -25,7 +25,7 @@ from daemon.core.pod_classes import PodClass
 from daemon.core.queue.queued_pod import Place, QueuedPod
 from daemon.core.snapshot_log import SnapshotLog
 from shared.limits import RUN_PODS_MAX
-from shared.messages.from_scorer import Forecast, Proposals
+from shared.messages.from_scorer import Proposals
 from shared.messages.to_scorer import (
     ExtendedTask,
     GroupTask,
@@ -72,32 +72,6 @@ class GroupInHand(NamedTuple):
     """So many of its pods had to find a place when it went out."""
 
 
-class Foreseen(msgspec.Struct):
-    """Where the next pods of a class would go, after a snapshot and what was foreseen and done since."""
-
-    forecast: Forecast
-    sequence: int
-    """Of the last snapshot; what changed since was foreseen here."""
-    generation: int
-    """Of the cache, in that state."""
-    used_count: int = 0
-    checked_count: int = 0
-    """So many of the next pass every check, as long as nothing but these is placed."""
-    is_told: bool = False
-    """A snapshot has told which were used, and the scorer says what follows."""
-
-    @property
-    def may_wait(self) -> bool:
-        """Whether the scorer need not be told yet which were used. It is when a quarter is left, so that
-        it has said what follows before a pod would have to ask."""
-        count = len(self.forecast.node_rows)
-        return self.used_count < count if self.is_told else 4 * self.used_count < 3 * count
-
-    @property
-    def ticket(self) -> int:
-        return self.forecast.ticket + self.used_count
-
-
 class Scorer(Peer):
     instance: str
     key_name: str = ""
@@ -117,8 +91,6 @@ class Scorer(Peer):
     refused_generation: int = 0
     """When a placement of its was last refused: what it finds to fit nowhere on an older copy may
     only be kept away by that placement."""
-    foreseen: Foreseen | None = None
-    """Where it would place the next pods of a class."""
     window: int = CREDIT_PODS
     """So many pods may be out with it."""
     last_batch_id: int = 0
@@ -224,13 +196,9 @@ class ScorerFleet(Peers[Scorer]):
         for class_id in class_ids:
             self._by_class.pop(class_id, None)
 
-    def with_foresight(self, class_id: int) -> Scorer | None:
-        """The scorer that the next pod of a class goes to, if it has said where it would place it."""
-        scorer = self._by_class.get(class_id)
-        found = None if scorer is None else scorer.foreseen
-        if found is None or found.forecast.class_id != class_id or found.ticket != self.next_ticket:
-            return None
-        return scorer
+    def home_of(self, class_id: int) -> Scorer | None:
+        """The scorer that the next pod of a class goes to, if it has credit."""
+        return self._by_class.get(class_id)
 
     def take_ticket(self) -> int:
         """For a pod that is not part of a batch."""

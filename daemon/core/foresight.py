@@ -15,11 +15,12 @@ that were placed meanwhile. Pods that need more than a node that takes them
 
 from itertools import takewhile
 
+import msgspec
 import numpy as np
 
 from daemon.core.checker import Stretch
 from daemon.core.committer import Committer, is_wanted
-from daemon.core.dispatch import Foreseen, Scorer
+from daemon.core.dispatch import Scorer
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import QueuedPod
@@ -28,30 +29,56 @@ from shared.faults import reading
 from shared.messages.from_scorer import Forecast
 
 
+class Foreseen(msgspec.Struct):
+    """Where the next pods of a class would go, after a snapshot and what was foreseen and done since."""
+
+    scorer: Scorer
+    forecast: Forecast
+    sequence: int
+    """Of the last snapshot; what changed since was foreseen here."""
+    generation: int
+    """Of the cache, in that state."""
+    used_count: int = 0
+    checked_count: int = 0
+    """So many of the next pass every check, as long as nothing but these is placed."""
+    is_told: bool = False
+    """A snapshot has told which were used, and the scorer says what follows."""
+
+    @property
+    def may_wait(self) -> bool:
+        """Whether the scorer need not be told yet which were used. It is when a quarter is left, so that
+        it has said what follows before a pod would have to ask."""
+        count = len(self.forecast.node_rows)
+        return self.used_count < count if self.is_told else 4 * self.used_count < 3 * count
+
+
 class Foresight(Part):
     _committer: Committer
-    _followed: Scorer | None = None
-    """A pod was placed where this scorer had foreseen it, and what follows is not checked yet."""
+    _by_class: dict[int, Foreseen] = msgspec.field(default_factory=dict)
+    """What is void leaves with the next snapshot at the latest."""
+    _followed: Foreseen | None = None
+    """A pod was placed as it was foreseen here, and what follows is not checked yet."""
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a scorer says, if it passes every check and nothing else has changed since."""
-        cache = self._owner.cache
-        former, scorer.foreseen = scorer.foreseen, None
-        info = cache.classes.infos.get(forecast.class_id)
+        cache, class_id = self._owner.cache, forecast.class_id
+        former = self._by_class.pop(class_id, None)
+        info = cache.classes.infos.get(class_id)
         if info is None or len(cache.view.nominations) or self._owner.plugins.may_reserve(info):
             return
-        foreseen = Foreseen(forecast, forecast.sequence, self._owner.snapshots.generation)
+        generation = self._owner.snapshots.generation
+        foreseen = Foreseen(scorer, forecast, forecast.sequence, generation)
         if former is not None and self._is_still_so(former):
             known = former.forecast
             first = forecast.ticket - known.ticket
             placed = known.node_rows[first : former.used_count] if first >= 0 else []
-            if known.class_id == forecast.class_id and forecast.node_rows[: len(placed)] == placed:
+            if forecast.node_rows[: len(placed)] == placed:
                 foreseen.used_count, foreseen.generation = len(placed), former.generation
         if self._is_still_so(foreseen):
-            scorer.foreseen = foreseen
-            self._check(scorer, foreseen)
+            self._by_class[class_id] = foreseen
+            self._check(foreseen)
 
-    def _check(self, scorer: Scorer, foreseen: Foreseen) -> None:
+    def _check(self, foreseen: Foreseen) -> None:
         """As many at once as do not keep each other away. All is void if the next does not pass."""
         cache, checker, forecast = self._owner.cache, self._owner.checker, foreseen.forecast
         class_id = forecast.class_id
@@ -68,7 +95,7 @@ class Foresight(Part):
             except ObjectError:
                 self._owner.forget_derived()  # The next pod of the class is told.
         if not foreseen.checked_count:
-            scorer.foreseen = None
+            del self._by_class[class_id]
 
     def place(self, now_s: float) -> None:
         """Assumes the pods that wait, in their order, as far as they were foreseen."""
@@ -79,42 +106,45 @@ class Foresight(Part):
                 return
 
     def _place(self, pod: QueuedPod, now_s: float) -> bool:
-        scorer = self._owner.scorers.with_foresight(pod.class_id)
-        foreseen = None if scorer is None else scorer.foreseen
-        if scorer is None or foreseen is None or pod.record.group:
+        owner = self._owner
+        foreseen = self._by_class.get(pod.class_id)
+        if foreseen is None or pod.record.group or not is_wanted(pod, owner.cache):
             return False
-        if not self._is_still_so(foreseen) or not is_wanted(pod, self._owner.cache):
+        if not self._is_still_so(foreseen):
             return False
-        self._owner.queue.pop_batch(1, now_s)
-        pod.ticket = self._owner.scorers.take_ticket()
+        owner.queue.pop_batch(1, now_s)
+        pod.ticket = owner.scorers.take_ticket()
         row = foreseen.forecast.node_rows[foreseen.used_count]
         self._committer.commit_checked(pod, row, now_s)
-        self._owner.counters[Count.FORECASTS_USED] += 1
-        if self._owner.logs_attempts:
-            self._owner.log_step("placed_as_foreseen", pod)
-        self._owner.counters.observe("algorithm_s", (), foreseen.forecast.took_s)
-        foreseen.generation = self._owner.cache.generation
+        owner.counters[Count.FORECASTS_USED] += 1
+        if owner.logs_attempts:
+            owner.log_step("placed_as_foreseen", pod)
+        owner.counters.observe("algorithm_s", (), foreseen.forecast.took_s)
+        foreseen.generation = owner.cache.generation
         foreseen.used_count += 1
         foreseen.checked_count -= 1
-        self._followed = scorer
+        self._followed = foreseen
         return True
 
     def check_next(self) -> None:
         """Checks what follows the last pod that was placed, which is on its way if nobody waits."""
-        scorer, self._followed = self._followed, None
-        foreseen = None if scorer is None else scorer.foreseen
-        if scorer is not None and foreseen is not None and not foreseen.checked_count:
-            self._check(scorer, foreseen)
+        followed, self._followed = self._followed, None
+        if followed is not None and not followed.checked_count:
+            self._check(followed)
 
     def covering(self) -> list[Foreseen]:
         """Of which all is part that changed since the last snapshot."""
-        scorers = self._owner.scorers
-        foreseen = (each.foreseen for each in scorers if each.foreseen is not None)
-        following = (each for each in foreseen if each.ticket == scorers.next_ticket)
-        return [each for each in following if self._is_still_so(each)]
+        covering = [each for each in self._by_class.values() if self._is_still_so(each)]
+        self._by_class = {each.forecast.class_id: each for each in covering}
+        return covering
 
     def _is_still_so(self, foreseen: Foreseen) -> bool:
-        """Nothing changed since the last snapshot but what was foreseen."""
-        snapshots, settled = self._owner.snapshots, self._owner.scorers.settled
-        is_of_last = foreseen.sequence == snapshots.sequence
-        return is_of_last and snapshots.is_current(settled, foreseen.generation)
+        """The next pod of the class would go to that scorer, and nothing changed since the last snapshot
+        but what was foreseen."""
+        scorers, snapshots, forecast = self._owner.scorers, self._owner.snapshots, foreseen.forecast
+        return (
+            forecast.ticket + foreseen.used_count == scorers.next_ticket
+            and scorers.home_of(forecast.class_id) is foreseen.scorer
+            and foreseen.sequence == snapshots.sequence
+            and snapshots.is_current(scorers.settled, foreseen.generation)
+        )

@@ -66,9 +66,9 @@ PLANTS = {
         "        if False:\n",
         found_by=404,
     ),
-    "a pod that was marked is confirmed in the short way": Plant(
+    "a pod that was marked is confirmed as it was": Plant(
         "daemon.core.cache",
-        "            or record.is_preempted != held.is_preempted\n",
+        "                or record.is_preempted != before.is_preempted\n",
         "",
         found_by=261,
     ),

@@ -1,4 +1,4 @@
-"""Several pods assumed in one go, and bindings confirmed the short way: the same as one by one."""
+"""Several pods assumed in one go: the same as one by one. Bindings of assumed pods confirmed."""
 
 from typing import Any
 
@@ -115,51 +115,46 @@ def assumed(record: PodRecord) -> Cache:
     return cache
 
 
-def test_a_binding_as_assumed_is_confirmed_the_short_way() -> None:
-    short, long = assumed(make_pod("p")), assumed(make_pod("p"))
+def test_a_binding_as_assumed_changes_no_sum_and_no_class() -> None:
+    cache = assumed(make_pod("p"))
+    before = contents(cache)
     bound = make_pod("p", node_name="n0", resource_version="2")
-    confirmed = short.confirm_pod(bound)
-    assert confirmed is not None
+    confirmed = cache.add_pod(bound)
     assert confirmed.record is bound
-    assert not short.is_assumed_pod(bound.uid)
-    long.add_pod(make_pod("p", node_name="n0", resource_version="2"))
-    assert contents(short) == contents(long)
+    assert not cache.is_assumed_pod(bound.uid)
+    assert contents(cache) | {"cached": 0, "assumed": 0} == before | {"cached": 0, "assumed": 0}
 
 
 @pytest.mark.parametrize(
-    "other",
+    ("bound", "shows"),
     [
-        {"node_name": "n1"},
-        {"node_name": "n0", "cpu": "7"},
-        {"node_name": "n0", "labels": {"a": "b"}},
-        {"node_name": "n0", "deleted": "2026-01-01T00:00:00Z"},
-        {"node_name": "n0", "namespace": "other", "uid": "uid-default-p"},
+        (make_pod("p", node_name="n1"), {}),
+        (make_pod("p", node_name="n0", cpu="7"), {}),
+        (make_pod("p", node_name="n0", labels={"a": "b"}), {}),
+        (make_pod("p", node_name="n0", namespace="other", uid="uid-default-p"), {}),
+        (make_pod("p", node_name="n0", deleted="2026-01-01T00:00:00Z"), {}),
+        (make_pod("p", node_name="n0", deleted="2026-01-01T00:00:00Z"), {"is_preempted": True}),
+        (make_pod("p", node_name="n0"), {"started": "2026-01-01T00:00:00Z"}),
     ],
 )
-def test_a_binding_that_is_otherwise_is_not(other: dict[str, Any]) -> None:
-    cache = assumed(make_pod("p"))
-    before = contents(cache)
-    assert cache.confirm_pod(make_pod("p", **other)) is None
-    assert contents(cache) == before
-
-
-@pytest.mark.parametrize("other", [{"is_preempted": True}, {"started": "2026-01-01T00:00:00Z"}])
-def test_nor_is_one_that_looks_otherwise_to_preemption(other: dict[str, Any]) -> None:
-    cache = assumed(make_pod("p", deleted="2026-01-01T00:00:00Z"))
-    bound = make_pod("p", node_name="n0", deleted="2026-01-01T00:00:00Z")
-    assert cache.confirm_pod(msgspec.structs.replace(bound, **other)) is None
-
-
-def test_only_an_assumed_pod_can_be_confirmed() -> None:
-    cache = assumed(make_pod("p"))
-    assert cache.confirm_pod(make_pod("q", node_name="n0")) is None
-    bound = make_pod("p", node_name="n0")
-    assert cache.confirm_pod(bound) is not None
-    assert cache.confirm_pod(bound) is None
+def test_a_binding_that_is_otherwise_changes_what_it_says(
+    bound: PodRecord, shows: dict[str, Any]
+) -> None:
+    bound = msgspec.structs.replace(bound, **shows)
+    cache, told = assumed(make_pod("p")), cache_of(2)
+    generation = cache.generation
+    for each in (cache, told):
+        each.add_pod(msgspec.structs.replace(bound))
+    assert cache.generation > generation, "copies are told"
+    (pod,) = cache.pods()
+    assert pod.pod_class.key == (bound.namespace, bytes(bound.template))
+    columns = (*(f"pods.{name}" for name in POD_COLUMNS if name != "class_id"), "requested")
+    known, expected = contents(cache), contents(told)
+    assert {name: known[name] for name in columns} == {name: expected[name] for name in columns}
+    assert known["on nodes"] == expected["on nodes"]
 
 
 def test_what_is_not_read_of_a_template_does_not_keep_the_message_alive() -> None:
     cache = assumed(make_pod("p"))
-    confirmed = cache.confirm_pod(make_pod("p", node_name="n0"))
-    assert confirmed is not None
+    confirmed = cache.add_pod(make_pod("p", node_name="n0"))
     assert confirmed.record.template is confirmed.pod_class.raw_template
