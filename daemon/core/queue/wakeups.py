@@ -9,10 +9,11 @@ pkg/scheduler/scheduler.go buildQueueingHintMap, v1.36.
 """
 
 import enum
+from collections import defaultdict
 from collections.abc import Callable, Collection, Mapping
 from functools import partial
 from itertools import chain
-from typing import Final
+from typing import Final, NamedTuple
 
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.queue.unschedulable import UnschedulablePods
@@ -44,8 +45,15 @@ _HINT_LABELS: Final = {False: "QueueSkip", True: "Queue", None: "Error"}
 pkg/scheduler/backend/queue/scheduling_queue.go, v1.36.2)."""
 
 
-_Interest = tuple[str, QueueingHintFn | None]
-"""A plugin, and what it is asked."""
+class _Interest(NamedTuple):
+    """A line of a plugin in a profile, for one of the events that it is about."""
+
+    profile: str
+    plugin: str
+    hint: QueueingHintFn | None
+    """What the plugin is asked."""
+    reads_identity: bool
+    classes: ClassesFn | None
 
 
 class Wakeups:
@@ -62,19 +70,21 @@ class Wakeups:
         asked. `on_hint` is told how long they take."""
         self._cluster = cluster
         self._stopwatch, self._on_hint = stopwatch, on_hint
-        self._by_profile: dict[str, dict[ClusterEvent, tuple[_Interest, ...]]] = {}
-        self.interested: dict[ClusterEvent, tuple[str, ...]] = {}
-        """The plugins of any profile that registered the event, in the order of the registrations."""
-        self._identity_readers: dict[ClusterEvent, set[str]] = {}
-        self._narrowing: dict[ClusterEvent, dict[str, ClassesFn | None]] = {}
-        """By event and plugin; None where one of its registrations is about all classes."""
         self._asked_count = 0
         self.hint_error_count = 0
         """Hints that could not read an object, and so counted as Queue."""
+        self._by_event: dict[ClusterEvent, list[_Interest]] = defaultdict(list)
         for profile, by_plugin in registrations.items():
-            of_profile = self._by_profile[profile] = {}
             for plugin, lines in by_plugin.items():
-                self._register(of_profile, plugin, lines)
+                for line in with_implied_taint(lines):
+                    about = _Interest(profile, plugin, line.hint, line.reads_identity, line.classes)
+                    for event in chain(*(covered(line.resource, each) for each in line.actions)):
+                        self._by_event[event].append(about)
+        self.interested = {
+            event: tuple(dict.fromkeys(each.plugin for each in several))
+            for event, several in self._by_event.items()
+        }
+        """The plugins of any profile that registered the event, in the order of the registrations."""
 
     def events_of(self, plugins: frozenset[str]) -> list[str]:
         """Labels of the events that any of the plugins registered, sorted."""
@@ -83,7 +93,8 @@ class Wakeups:
 
     def reads_identity(self, plugins: frozenset[str], event: ClusterEvent) -> bool:
         """Whether a hint of these plugins for this event tells pods of one class apart."""
-        return not plugins.isdisjoint(self._identity_readers.get(event, ()))
+        several = self._by_event.get(event, ())
+        return any(each.reads_identity and each.plugin in plugins for each in several)
 
     def woken(self, change: Change, parked: UnschedulablePods) -> list[tuple[QueuedPod, Strategy]]:
         """The parked pods that the change may help, with what to do with them."""
@@ -103,9 +114,11 @@ class Wakeups:
         return woken
 
     def _concerned(self, change: Change, plugin: str) -> Collection[int] | None:
-        """The only classes whose pods the plugin may let go; None: they may be of any."""
-        classes = self._narrowing.get(change.event, {}).get(plugin)
-        return None if classes is None else classes(change, self._cluster)
+        """The only classes whose pods the plugin may let go; None: they may be of any, as soon as one of
+        its registrations is about all."""
+        several = self._by_event.get(change.event, ())
+        first, *others = {each.classes for each in several if each.plugin == plugin}
+        return None if first is None or others else first(change, self._cluster)
 
     def strategy(self, pod: QueuedPod, change: Change) -> Strategy:
         """What to do with a rejected pod now that this happened. A plugin that said Pending only waited
@@ -113,9 +126,11 @@ class Wakeups:
         if pod.is_error or change.event.is_wildcard:
             return Strategy.AFTER_BACKOFF
         best = Strategy.SKIP
-        of_profile = self._by_profile.get(pod.info.spec.scheduler_name, {})
-        for interest in of_profile.get(change.event, ()):
-            plugin, _ = interest
+        profile = pod.info.spec.scheduler_name
+        for interest in self._by_event.get(change.event, ()):
+            plugin = interest.plugin
+            if interest.profile != profile:
+                continue
             is_pending = plugin in pod.pending_plugins
             may_help = best is Strategy.SKIP and plugin in pod.unschedulable_plugins
             if not (is_pending or may_help) or not self._ask(interest, pod, change):
@@ -128,7 +143,7 @@ class Wakeups:
         return best
 
     def _ask(self, interest: _Interest, pod: QueuedPod, change: Change) -> bool:
-        plugin, hint = interest
+        plugin, hint = interest.plugin, interest.hint
         self._asked_count += 1
         is_sample = not self._asked_count % HINTS_A_SAMPLE
         begun_s = self._stopwatch() if is_sample else 0.0
@@ -145,26 +160,6 @@ class Wakeups:
             told = (plugin, change.event.label, _HINT_LABELS[said])
             self._on_hint(told, self._stopwatch() - begun_s, HINTS_A_SAMPLE)
         return said is None or said
-
-    def _register(
-        self,
-        of_profile: dict[ClusterEvent, tuple[_Interest, ...]],
-        plugin: str,
-        lines: tuple[ClusterEventWithHint, ...],
-    ) -> None:
-        for line in with_implied_taint(lines):
-            interest = plugin, line.hint
-            for action in line.actions:
-                for event in covered(line.resource, action):
-                    of_profile[event] = (*of_profile.get(event, ()), interest)
-                    if line.reads_identity:
-                        self._identity_readers.setdefault(event, set()).add(plugin)
-                    narrowing = self._narrowing.setdefault(event, {})
-                    is_same = narrowing.get(plugin, line.classes) is line.classes
-                    narrowing[plugin] = line.classes if is_same else None
-                    known = self.interested.get(event, ())
-                    if plugin not in known:
-                        self.interested[event] = (*known, plugin)
 
 
 def with_implied_taint(lines: tuple[ClusterEventWithHint, ...]) -> tuple[ClusterEventWithHint, ...]:
