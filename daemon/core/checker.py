@@ -18,7 +18,6 @@ from typing import Final
 import numpy as np
 
 from daemon.core.dispatch import Placed
-from daemon.core.pod_classes import PodClass
 from shared.columns.schema import Bools, Rows
 from shared.columns.topology import NO_DOMAIN
 from shared.dra.device_index import takes_devices
@@ -151,6 +150,16 @@ class Stretch:
 def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: ClusterView) -> int:
     """Where the stretch ends that begins there. It is looked for when the one before is dealt with:
     which pods are the same may have changed by it."""
+    try:
+        with reading("pod", known[begin][0].pod):
+            return _end_of_stretch(known, begin, checker, view)
+    except ObjectError:
+        return begin + 1  # What cannot be read comes out where the pod is checked.
+
+
+def _end_of_stretch(
+    known: Sequence[Placed], begin: int, checker: Checker, view: ClusterView
+) -> int:
     nominations = view.nominations if len(view.nominations) else None
     first, first_row = known[begin]
     # The nomination of one pod takes room from the others, not from itself.
@@ -164,8 +173,9 @@ def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: 
         if attempt.pod_class is not first_class:
             if not first_class.info.takes_claims:
                 return at
-            key = _key_of(first_class, checker) if key is None else key
-            if _key_of(attempt.pod_class, checker) != key:
+            if key is None:
+                key = checker.key_of(first_class.class_id, first_class.info)
+            if checker.key_of(attempt.pod_class.class_id, attempt.pod_class.info) != key:
                 return at
         if nominations is not None and nominations.get(attempt.pod.record.uid) is not None:
             return at
@@ -176,24 +186,12 @@ def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: 
     return len(known)
 
 
-def _key_of(pod_class: PodClass, checker: Checker) -> Hashable:
-    try:
-        with reading("class", pod_class.class_id):
-            return checker.key_of(pod_class.class_id, pod_class.info)
-    except ObjectError:
-        return pod_class.class_id  # And comes out where it is checked.
-
-
 def _crowded_domains(
     class_id: int, info: PodInfo, checker: Checker, view: ClusterView
 ) -> list[tuple[Crowding, Counter[int]]] | None:
-    try:
-        with reading("class", class_id):
-            if takes_devices(info, view):
-                return None
-            if info.takes_claims and checker.key_of(class_id, info) == class_id:
-                return None
-            crowded = checker.known(class_id, info).crowded_domains(class_id)
-    except ObjectError:
-        return None  # And comes out where it is checked.
+    if takes_devices(info, view):
+        return None
+    if info.takes_claims and checker.key_of(class_id, info) == class_id:
+        return None
+    crowded = checker.known(class_id, info).crowded_domains(class_id)
     return None if crowded is None else [(each, Counter()) for each in crowded]

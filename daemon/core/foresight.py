@@ -13,6 +13,7 @@ that were placed meanwhile. Pods that need more than a node that takes them
 (something reserved, nominations) go the usual way.
 """
 
+from collections.abc import Collection
 from itertools import takewhile
 
 import msgspec
@@ -86,10 +87,10 @@ class Foresight(Part):
         rows = list(takewhile(lambda row: 0 <= row < cache.nodes.row_count, left))
         foreseen.checked_count = 0
         if rows:
-            stretch = Stretch(class_id, info, checker, cache.view, rows[0])
-            asked = np.array([rows[0], *takewhile(stretch.takes, rows[1:])], np.intp)
             try:
                 with reading("class", class_id):
+                    stretch = Stretch(class_id, info, checker, cache.view, rows[0])
+                    asked = np.array([rows[0], *takewhile(stretch.takes, rows[1:])], np.intp)
                     passes = checker.passing(class_id, info, asked)
                 foreseen.checked_count = len(asked) if passes.all() else int(passes.argmin())
             except ObjectError:
@@ -132,11 +133,10 @@ class Foresight(Part):
         if followed is not None and not followed.checked_count:
             self._check(followed)
 
-    def covering(self) -> list[Foreseen]:
+    def covering(self) -> Collection[Foreseen]:
         """Of which all is part that changed since the last snapshot."""
-        covering = [each for each in self._by_class.values() if self._is_still_so(each)]
-        self._by_class = {each.forecast.class_id: each for each in covering}
-        return covering
+        self._by_class = {c: each for c, each in self._by_class.items() if self._is_still_so(each)}
+        return self._by_class.values()
 
     def _is_still_so(self, foreseen: Foreseen) -> bool:
         """The next pod of the class would go to that scorer, and nothing changed since the last snapshot
