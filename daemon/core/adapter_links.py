@@ -137,7 +137,7 @@ class AdapterLinks(Part):
                 # Word of both: /readyz need not wait for what the adapter says each 4 s.
                 syncs.adapter_told_s = syncs.api_heard_s[kind] = now_s
                 self._finish_sync(kind, now_s)
-                self._permit.drop_gone(self._owner.waiting.uids())
+                self._permit.drop_gone(list(self._owner.waiting.by_uid))
             case to_owner.KindUnavailable(kind, reason):
                 syncs.settle(kind, reason)  # The adapter's log names it.
             case to_owner.ObjectRejected(kind, where, problem):
@@ -152,7 +152,7 @@ class AdapterLinks(Part):
 
     def _take_pods(self, messages: Iterable[to_owner.PodChanged], now_s: float) -> None:
         owner = self._owner
-        is_listed, waits = owner.syncs.is_listed(PODS.plural), bool(len(owner.waiting))
+        is_listed, waits = owner.syncs.is_listed(PODS.plural), bool(owner.waiting.by_uid)
         for message in messages:
             pod = message.pod
             if is_listed:

@@ -131,7 +131,7 @@ class BinderPool(Peers[Binder]):
 
     def settle(self, peer: bytes, ticket: int) -> Order | None:
         """The outcome of an order came in; None for one that is not out with this binder."""
-        binder = self.get(peer)
+        binder = self._by_peer.get(peer)
         return None if binder is None else binder.orders.pop(ticket, None)
 
     def in_flight_count(self) -> int:
@@ -161,21 +161,18 @@ class BinderPool(Peers[Binder]):
     def preempt(self) -> list[Effect]:
         """Has `victims` deleted, as soon as a binder is there, and what is in `releases` freed, if one
         is: the pods' next attempts find those again."""
-        messages: dict[bytes, PreemptPods] = {}
-
-        def to(binder: Binder) -> PreemptPods:
-            return messages.setdefault(binder.peer, PreemptPods(self._epoch, [], []))
-
-        if self._ready:
+        told = {binder: PreemptPods(self._epoch, [], []) for binder in self._ready}
+        if told:
             for victim in self.victims:
                 binder = self._home(victim.uid)
                 binder.victims[victim.order_id] = victim
-                to(binder).victims.append(victim)
+                told[binder].victims.append(victim)
             self.victims.clear()
             for release in self.releases:
-                to(self._home(release.pod_uid)).releases.append(release)
+                told[self._home(release.pod_uid)].releases.append(release)
         self.releases.clear()
-        return [Tell(Channel.BINDERS, peer, message) for peer, message in messages.items()]
+        some = (one for one in told.items() if one[1].victims or one[1].releases)
+        return [Tell(Channel.BINDERS, binder.peer, message) for binder, message in some]
 
     def settle_victim(self, peer: bytes, order_id: int) -> DeleteVictim | None:
         """What became of a deletion came in; None for one that is not out with this binder."""

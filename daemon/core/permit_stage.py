@@ -50,10 +50,9 @@ class PermitStage(Part):
         return True
 
     def settle(self, now_s: float) -> None:
-        """Carries out what was decided about waiting pods; that may decide about others."""
+        """Carries out what was decided about waiting pods; that may decide about others. Where none
+        waits and none is to be activated, there is nothing to be done."""
         waiting = self._owner.waiting
-        if not (len(waiting) or waiting.to_activate):
-            return
         waiting.review(now_s)
         while decided := waiting.take_decided():
             for each in decided:
@@ -88,9 +87,7 @@ class PermitStage(Part):
     def drop_gone(self, uids: Iterable[str]) -> None:
         """Those of the pods that are gone, or were bound by somebody else, wait no more."""
         owner = self._owner
-        if not len(owner.waiting):
-            return
-        for uid in uids:
+        for uid in uids if owner.waiting.by_uid else ():
             waiting = None if owner.cache.is_assumed_pod(uid) else owner.waiting.drop(uid)
             if waiting is not None:
                 self._owner.patches.drop(uid)

@@ -94,7 +94,7 @@ class SchedulerState(Holdings):
 
     @property
     def _gives_out_work(self) -> bool:
-        return self.is_synced and not self._is_stopping and not self.is_standby
+        return self.syncs.is_synced and not self._is_stopping and not self.is_standby
 
     def handle(self, events: Sequence[Event], now_s: float) -> list[Effect]:
         """A whole turn, for those who need not hurry."""
@@ -112,12 +112,14 @@ class SchedulerState(Holdings):
             self.cache.is_recounted = False
             self.checker.forget_all()
             self._scorer_links.start_over("a node has a resource that pods asked for before")
-        self._permit.settle(now_s)
+        if self.waiting.by_uid or self.waiting.to_activate:
+            self._permit.settle(now_s)
         self.nominations.refresh()
         if self._gives_out_work:
             self._foresight.place(now_s)
         self.effects.extend(self.binders.flush())
-        return self._taken()
+        effects, self.effects = self.effects, []
+        return effects
 
     def spread(self, now_s: float) -> list[Effect]:
         """Tells everybody of what was decided, and gives out new work."""
@@ -128,19 +130,17 @@ class SchedulerState(Holdings):
         self.counters.plugin_times.begin_round()
         self._foresight.check_next()
         is_work = self.queue.poppable_count > 0
-        self._scorer_links.publish(is_synced=self.is_synced, is_work=is_work)
+        self._scorer_links.publish(is_synced=self.syncs.is_synced, is_work=is_work)
         if is_work and self._gives_out_work:
             self._scorer_links.hand_out(now_s)
-        self.effects.extend(self.binders.preempt())
+        if self.binders.victims or self.binders.releases:
+            self.effects.extend(self.binders.preempt())
         if self.patches.by_uid:
             self._ends.report()
         if self._stop_waiters:
             self._answer_stop()
         self.wakes_at_s = min([each.next_wakeup_s() for each in self._timed])
         self._looks_at_s = min(self.wakes_at_s, self._tidies_at_s)
-        return self._taken()
-
-    def _taken(self) -> list[Effect]:
         effects, self.effects = self.effects, []
         return effects
 
@@ -199,7 +199,7 @@ class SchedulerState(Holdings):
         self.counters.flush()
         if self.cache.compact():
             self.checker.forget_all()
-        if self.is_synced and self.cache.compact_names():
+        if self.syncs.is_synced and self.cache.compact_names():
             self.checker.forget_all()
             self._scorer_links.start_over("names compacted")
 

@@ -84,7 +84,8 @@ class WaitingPods:
         self._plugins = {profile: each for profile, each in plugins.permit.items() if each}
         self._queue = queue
         self._cluster = cluster
-        self._waiting: dict[str, Waiting] = {}
+        self.by_uid: dict[str, Waiting] = {}
+        """Those that were decided about and not taken yet included."""
         self._decided: dict[str, Waiting] = {}
         self.to_activate: dict[str, None] = {}
         """Uids of pods that plugins ask for, until somebody has taken them."""
@@ -100,14 +101,11 @@ class WaitingPods:
             if isinstance(user, HandleUser):
                 user.use_handle(self)
 
-    def __len__(self) -> int:
-        return len(self._waiting)
-
     def waiting_pods(self) -> Iterator[Waiting]:
-        return iter([each for each in self._waiting.values() if each.decision is None])
+        return iter([each for each in self.by_uid.values() if each.decision is None])
 
     def waiting_pod(self, uid: str) -> Waiting | None:
-        found = self._waiting.get(uid)
+        found = self.by_uid.get(uid)
         return None if found is None or found.decision is not None else found
 
     def pending_pods(self) -> Iterator[PodRecord]:
@@ -135,7 +133,7 @@ class WaitingPods:
         if not ends:
             return SUCCESS
         waiting = Waiting(record, pod, node_name, work, ends, self._decided, now_s)
-        self._waiting[record.uid] = waiting
+        self.by_uid[record.uid] = waiting
         self._next_end_s = min(self._next_end_s, waiting.end_s)
         return Status(Code.WAIT)
 
@@ -149,7 +147,7 @@ class WaitingPods:
     def reject_deleted(self, uid: str) -> bool:
         """A waiting pod is being deleted: it need not wait for that. Whether it gives its room up that
         way (RejectWaitingPod upstream)."""
-        waiting = self._waiting.get(uid)
+        waiting = self.by_uid.get(uid)
         if waiting is None:
             return False
         if waiting.decision is None:
@@ -159,10 +157,7 @@ class WaitingPods:
     def drop(self, uid: str) -> Waiting | None:
         """The pod is gone, or was bound by somebody else."""
         self._decided.pop(uid, None)
-        return self._waiting.pop(uid, None)
-
-    def uids(self) -> list[str]:
-        return list(self._waiting)
+        return self.by_uid.pop(uid, None)
 
     def review(self, now_s: float) -> None:
         """Lets the clock decide, and the plugins that look at the cluster."""
@@ -181,9 +176,9 @@ class WaitingPods:
         """Pods that wait no more, in the order of the decisions."""
         decided = list(self._decided.values())
         for each in decided:
-            del self._waiting[each.record.uid]
+            del self.by_uid[each.record.uid]
         self._decided.clear()
         return decided
 
     def next_wakeup_s(self) -> float:
-        return self._next_end_s if self._waiting else math.inf
+        return self._next_end_s if self.by_uid else math.inf

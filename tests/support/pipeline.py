@@ -323,7 +323,7 @@ class Pipeline:
 
     def _settled_count(self) -> int:
         counted = (Count.SCHEDULED, Count.UNSCHEDULABLE, Count.ERRORS)
-        return sum(self.state.counters[name] for name in counted) + len(self.state.waiting)
+        return sum(self.state.counters[name] for name in counted) + len(self.state.waiting.by_uid)
 
     def step_binder(self, *, fails: bool = False) -> bool:
         """Answers the oldest order."""

@@ -23,7 +23,7 @@ class Announced(Pipeline):
         super().__init__(permit=(self.plugin,), announces_nodes=announces_nodes)
         self.pod = msgspec.structs.replace(make_pod("p", cpu="3"), nominated_node_name=nominated)
         self.sync([make_node("n1", cpu="4")], [self.pod])
-        while not len(self.state.waiting):
+        while not self.state.waiting.by_uid:
             assert self.step_owner() or self.step_scorer(0)
 
     @property

@@ -154,7 +154,7 @@ def test_nobody_waits_longer_than_a_quarter_of_an_hour() -> None:
 def test_one_refusal_ends_it_whoever_else_would_wait(code: Code) -> None:
     world = Waited(Asks("A"), Asks("B", Status(code, ("no",))))
     assert not world.is_assumed
-    assert len(world.state.waiting) == 0
+    assert len(world.state.waiting.by_uid) == 0
     assert world.messages() == ["0/1 nodes are available: 1 no."]
 
 
@@ -191,7 +191,7 @@ def test_a_waiting_pod_that_is_deleted_or_bound_elsewhere_is_forgotten() -> None
             world.delete_pod(world.pod)
         else:
             world.add_pod(make_pod("p", cpu="3", node_name="n1"))
-        assert len(world.state.waiting) == 0
+        assert len(world.state.waiting.by_uid) == 0
         assert world.place is None
         world.settle()
         assert world.bound == {}
@@ -200,7 +200,7 @@ def test_a_waiting_pod_that_is_deleted_or_bound_elsewhere_is_forgotten() -> None
 def test_a_re_list_without_the_pod_ends_its_waiting() -> None:
     world = Waited(Asks("A"))
     world.sync([make_node("n1", cpu="4")], [])
-    assert len(world.state.waiting) == 0
+    assert len(world.state.waiting.by_uid) == 0
     world.settle()
 
 
