@@ -261,9 +261,11 @@ def hint_of(wakeups: Wakeups, plugin: str, pod: QueuedPod, change: Change) -> bo
 
 def queued(view: PodView) -> QueuedPod:
     """The pod as if it waited in the queue; hints read nothing of where."""
+    pod_class = PodClasses(NodeTable()).acquire(view.record)
     return QueuedPod(
         record=view.record,
-        pod_class=PodClasses(NodeTable()).acquire(view.record),
+        pod_class=pod_class,
+        tried_as=pod_class,
         priority=0,
         timestamp_s=0.0,
         arrival=0,

@@ -10,7 +10,7 @@ from typing import Any
 
 from bench.sim.schedule import SimulatedFailure
 from bench.sim.sim_processes import OwnerProcess
-from daemon.core.dispatch import Attempt
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.suspects import LOSSES_IN_COMPANY_MAX, LOSSES_MAX
 from shared.messages.from_scorer import FromScorer, Proposals
 
@@ -29,13 +29,13 @@ def listen_to_losses(owner: OwnerProcess) -> None:
             failed = [ticket for failure in message.failures for ticket in failure.tickets]
             for ticket in (*message.placements.tickets, *failed, *message.skipped):
                 if ticket in scorer.attempts:
-                    lost.pop(scorer.attempts[ticket].pod_class.class_id, None)
+                    lost.pop(scorer.attempts[ticket].tried_as.class_id, None)
         hear(peer, message, key_name, now_s)
 
-    def lost_with(attempts: Collection[Attempt], now_s: float) -> set[int]:
-        lost.update({attempt.pod_class.class_id for attempt in attempts})
-        guilty: set[int] = lose(attempts, now_s)
-        needed = LOSSES_MAX if len(attempts) == 1 else LOSSES_IN_COMPANY_MAX
+    def lost_with(pods: Collection[QueuedPod], now_s: float) -> set[int]:
+        lost.update({pod.tried_as.class_id for pod in pods})
+        guilty: set[int] = lose(pods, now_s)
+        needed = LOSSES_MAX if len(pods) == 1 else LOSSES_IN_COMPANY_MAX
         for class_id in guilty:
             if lost[class_id] < needed:
                 told = f"class {class_id} after {lost[class_id]} losses, not {needed}"

@@ -62,9 +62,9 @@ class JudgedOrders:
         if scorer is None:
             return
         for ticket, name in zip(message.placements.tickets, names, strict=True):
-            attempt = scorer.attempts.get(ticket)
-            if attempt is not None:
-                self.meant_for[attempt.pod.record.uid] = ticket, name
+            pod = scorer.attempts.get(ticket)
+            if pod is not None:
+                self.meant_for[pod.record.uid] = ticket, name
 
     def _judge_order(self, owner: OwnerProcess, end: PeerEnd, message: BindPods) -> None:
         binders = owner.state.binders

@@ -206,7 +206,7 @@ class OwnerOpinion:
             count: int | None = commit(answer, attempt, proposal, placed)
             if count is not None:
                 self._check_evictions(cache, cluster, attempt, proposal)
-                self._orders.decided(attempt.pod.record.uid, cache, mates)
+                self._orders.decided(attempt.record.uid, cache, mates)
             return count
 
         preemptions.commit = committed
@@ -262,7 +262,7 @@ class OwnerOpinion:
         (`extended_opinion.py`), and they only on who may."""
         node = cluster.node(cache.nodes.name_of(proposal.node_row))
         assert node is not None, "the owner looked"
-        pod = waiting(attempt.pod.record)
+        pod = waiting(attempt.record)
         rows = {held.row: held.record.uid for held in cache.pods()}
         uids = {rows[row] for row in proposal.victims}
         gone = [other for other in cluster.on(node) if other.uid in uids]

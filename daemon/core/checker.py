@@ -151,7 +151,7 @@ def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: 
     """Where the stretch ends that begins there. It is looked for when the one before is dealt with:
     which pods are the same may have changed by it."""
     try:
-        with reading("pod", known[begin][0].pod):
+        with reading("pod", known[begin][0]):
             return _end_of_stretch(known, begin, checker, view)
     except ObjectError:
         return begin + 1  # What cannot be read comes out where the pod is checked.
@@ -163,21 +163,21 @@ def _end_of_stretch(
     nominations = view.nominations if len(view.nominations) else None
     first, first_row = known[begin]
     # The nomination of one pod takes room from the others, not from itself.
-    if nominations is not None and nominations.get(first.pod.record.uid) is not None:
+    if nominations is not None and nominations.get(first.record.uid) is not None:
         return begin + 1
-    first_class, key, stretch = first.pod_class, None, None
+    first_class, key, stretch = first.tried_as, None, None
     for at in range(begin + 1, len(known)):
-        attempt, row = known[at]
+        pod, row = known[at]
         if row == first_row:
             return at
-        if attempt.pod_class is not first_class:
+        if pod.tried_as is not first_class:
             if not first_class.info.takes_claims:
                 return at
             if key is None:
                 key = checker.key_of(first_class.class_id, first_class.info)
-            if checker.key_of(attempt.pod_class.class_id, attempt.pod_class.info) != key:
+            if checker.key_of(pod.tried_as.class_id, pod.tried_as.info) != key:
                 return at
-        if nominations is not None and nominations.get(attempt.pod.record.uid) is not None:
+        if nominations is not None and nominations.get(pod.record.uid) is not None:
             return at
         if stretch is None:
             stretch = Stretch(first_class.class_id, first_class.info, checker, view, first_row)

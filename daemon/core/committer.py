@@ -22,7 +22,7 @@ import numpy as np
 from daemon.core.attempt_ends import AttemptEnds, claim_releases, refusal
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker, end_of_stretch
-from daemon.core.dispatch import Attempt, Found, Placed
+from daemon.core.dispatch import Found, Placed
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import FITS_NO_MORE
@@ -102,12 +102,12 @@ class Committer(Part):
         begun_s = counters.stopwatch()
         known: list[Placed] = []
         for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
-            attempt = scorer.settle(ticket)
-            if attempt is None:  # Not out with this scorer (any more).
+            pod = scorer.settle(ticket)
+            if pod is None:  # Not out with this scorer (any more).
                 counters[Count.PROPOSALS_STALE] += 1
                 cache.touch_row(row)
             else:
-                known.append((attempt, row))
+                known.append((pod, row))
         judgement = self._judged(known, answer.proposals.generation)
         self._time_reserve(judgement, counters.stopwatch() - begun_s)
         if len(judgement.accepted) < len(placements.tickets):
@@ -123,16 +123,16 @@ class Committer(Part):
         while begin < len(known):
             stretch = known[begin : end_of_stretch(known, begin, checker, cache.view)]
             begin += len(stretch)
-            pod_class = stretch[0][0].pod_class
+            pod_class = stretch[0][0].tried_as
             try:
-                with reading("pod", stretch[0][0].pod):
+                with reading("pod", stretch[0][0]):
                     passes = passing(cache, checker, stretch, generation)
                     if pod_class.is_reserved is None:
                         pod_class.is_reserved = plugins.may_reserve(pod_class.info)
             except ObjectError as error:
                 self._owner.forget_derived()
                 status = Status(Code.ERROR, (error.told(),))
-                judgement.failed.extend((attempt.pod, status) for attempt, _ in stretch)
+                judgement.failed.extend((pod, status) for pod, _ in stretch)
                 for _, row in stretch:
                     cache.touch_row(row)
                 continue
@@ -140,9 +140,8 @@ class Committer(Part):
             takes_more = pod_class.is_reserved or pod_class.info.takes_claims
             is_simple = not takes_more and not len(cache.view.nominations)
             chosen: list[tuple[QueuedPod, int]] = []
-            for (attempt, row), is_ok in zip(stretch, passes, strict=False):
-                pod = attempt.pod
-                if not (is_ok and attempt.is_awaited and is_wanted(pod, cache)):
+            for (pod, row), is_ok in zip(stretch, passes, strict=False):
+                if not (is_ok and pod.is_awaited and is_wanted(pod, cache)):
                     judgement.rejected.append(pod)
                     cache.touch_row(row)
                     continue
@@ -202,7 +201,7 @@ class Committer(Part):
             if failed is None:
                 continue
             if is_too_old or not self.refuse(answer, failed, failure):
-                self.try_again(failed.pod, answer.now_s, is_refused=has_room)
+                self.try_again(failed, answer.now_s, is_refused=has_room)
 
     def not_made(self, answer: Found, failure: Failure) -> None:
         """Room that was proposed, if any was. It is a refusal as well: the scorer has taken it for made,
@@ -213,9 +212,9 @@ class Committer(Part):
 
     def try_all_again(self, answer: Found, tickets: Iterable[int], *, is_refused: bool) -> None:
         for ticket in tickets:
-            attempt = answer.scorer.settle(ticket)
-            if attempt is not None:
-                self.try_again(attempt.pod, answer.now_s, is_refused=is_refused)
+            pod = answer.scorer.settle(ticket)
+            if pod is not None:
+                self.try_again(pod, answer.now_s, is_refused=is_refused)
 
     def try_again(self, pod: QueuedPod, now_s: float, *, is_refused: bool = True) -> None:
         """The pod is tried at once, with the state as it is then, because its answer cannot be used or
@@ -247,17 +246,17 @@ class Committer(Part):
         return self._permit.enter(pod, node_name, now_s)
 
     def refuse(
-        self, answer: Found, attempt: Attempt, failure: Failure, placed: list[Placed] | None = None
+        self, answer: Found, pod: QueuedPod, failure: Failure, placed: list[Placed] | None = None
     ) -> bool:
         """A pod fits nowhere; room may be made for it, on top of that of `placed`, others of its group.
         False where it is not, though it was proposed: then it is for the caller to end the attempt."""
-        owner, pod, info = self._owner, attempt.pod, attempt.pod_class.info
+        owner, info = self._owner, pod.tried_as.info
         view, freed = owner.cache.view, failure.freed_claims
         owner.binders.releases += claim_releases(pod.ticket, pod.record, info, view, freed)
         owner.counters[Count.PREEMPTION_ATTEMPTS] += failure.was_room_sought
         if failure.preemption is not None:
             try:
-                count = self._preemptions.commit(answer, attempt, failure.preemption, placed)
+                count = self._preemptions.commit(answer, pod, failure.preemption, placed)
             except ObjectError as error:
                 owner.forget_derived()
                 self.not_made(answer, failure)
@@ -295,8 +294,8 @@ def passing(
     if max(proposed) >= nodes.row_count or min(proposed) < 0:
         return [False] * len(stretch)  # Of a copy that is not ours; nothing there can be checked.
     rows = np.array(proposed, np.intp)
-    pod_class = stretch[0][0].pod_class
-    uid = stretch[0][0].pod.record.uid
+    pod_class = stretch[0][0].tried_as
+    uid = stretch[0][0].record.uid
     own_uid = uid if cache.view.nominations.get(uid) is not None else ""
     asked = pod_class.class_id, pod_class.info
     passed: list[bool] = checker.passing(*asked, rows, own_uid).tolist()

@@ -21,8 +21,7 @@ import msgspec
 
 from daemon.core.events import Effect, Tell
 from daemon.core.peers import Peer, Peers
-from daemon.core.pod_classes import PodClass
-from daemon.core.queue.queued_pod import Place, QueuedPod
+from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.snapshot_log import SnapshotLog
 from shared.limits import RUN_PODS_MAX
 from shared.messages.from_scorer import Proposals
@@ -48,20 +47,7 @@ REFUSED_SHARE_MAX: Final = 1 / 8
 the window would lose."""
 
 
-class Attempt(msgspec.Struct, eq=False, gc=False):
-    """A pod that is out with a scorer, under its ticket."""
-
-    pod: QueuedPod
-    pod_class: PodClass
-    """As it was handed out."""
-
-    @property
-    def is_awaited(self) -> bool:
-        """The pod still waits for this answer: it has neither left nor changed since."""
-        return self.pod.place is Place.IN_FLIGHT and self.pod.pod_class is self.pod_class
-
-
-Placed = tuple[Attempt, int]
+Placed = tuple[QueuedPod, int]
 """A pod and the row of its node."""
 
 
@@ -80,7 +66,7 @@ class Scorer(Peer):
     """It has been sent a full snapshot."""
     lag: int = 0
     """So many generations its copy was behind when it last said so."""
-    attempts: dict[int, Attempt] = msgspec.field(default_factory=dict)
+    attempts: dict[int, QueuedPod] = msgspec.field(default_factory=dict)
     """By ticket: what it has in hand."""
     extended: set[int] = msgspec.field(default_factory=set)
     """Tickets, among those, of pods that wait for extenders. They take nobody's place."""
@@ -102,7 +88,7 @@ class Scorer(Peer):
     def credit(self) -> int:
         return self.window - len(self.attempts) + len(self.extended)
 
-    def settle(self, ticket: int) -> Attempt | None:
+    def settle(self, ticket: int) -> QueuedPod | None:
         """An answer came in; None for a pod that is not out with this scorer."""
         self.extended.discard(ticket)
         return self.attempts.pop(ticket, None)
@@ -158,14 +144,14 @@ class ScorerFleet(Peers[Scorer]):
 
     def join(
         self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
-    ) -> list[Attempt]:
+    ) -> list[QueuedPod]:
         """A scorer said Hello. Returns what its former life, if any, had in hand."""
-        lost = [a for former in self.replaced_by(peer, index) for a in self.leave(former)]
+        lost = [pod for former in self.replaced_by(peer, index) for pod in self.leave(former)]
         scorer = self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
         self.answered(scorer, 0)
         return lost
 
-    def leave(self, peer: bytes) -> list[Attempt]:
+    def leave(self, peer: bytes) -> list[QueuedPod]:
         """A scorer is gone. Returns what it had in hand, in order."""
         scorer = self._by_peer.pop(peer, None)
         if scorer is None:
@@ -234,8 +220,8 @@ class ScorerFleet(Peers[Scorer]):
             scorer = min(load, key=lambda s: (load[s], s.index))
             load[scorer] += 1
             ticket, record = self.take_ticket(), pod.record
-            pod.ticket = ticket
-            scorer.attempts[ticket] = Attempt(pod, pod.pod_class)
+            pod.ticket, pod.tried_as = ticket, pod.pod_class
+            scorer.attempts[ticket] = pod
             scorer.extended.add(ticket)
             task = ExtendedTask(
                 ticket, pod.class_id, record.uid in self._nominated,
@@ -269,8 +255,8 @@ class ScorerFleet(Peers[Scorer]):
         first_ticket, nominated = self.next_ticket, self._nominated
         self.next_ticket += len(batch)
         for ticket, pod in enumerate(batch, first_ticket):
-            scorer.attempts[ticket] = Attempt(pod, pod.pod_class)
-            pod.ticket = ticket
+            pod.ticket, pod.tried_as = ticket, pod.pod_class
+            scorer.attempts[ticket] = pod
 
         def kind_of(pod: QueuedPod) -> tuple[int, str]:
             uid = pod.record.uid

@@ -49,7 +49,7 @@ class GroupCommits(Part):
         group = scorer.groups.pop(proposals.batch_id, None)
         if group is None:
             return False
-        in_hand = (scorer.attempts[t].pod for t in group.tickets if t in scorer.attempts)
+        in_hand = (scorer.attempts[t] for t in group.tickets if t in scorer.attempts)
         first = next(in_hand, None)
         is_judged = first is not None and self._settle(group.key, first, answer)
         if not is_judged and len(proposals.placements.tickets) >= group.needed:
@@ -189,9 +189,9 @@ class GroupCommits(Part):
                 self._committer.settle_failure(answer, failure)
 
     def _reject(self, answer: Found, ticket: int, told: str, *, is_error: bool = False) -> None:
-        attempt = answer.scorer.settle(ticket)
-        if attempt is not None:
-            self._fail(attempt.pod, Failure([], told, is_error=is_error), answer.now_s)
+        pod = answer.scorer.settle(ticket)
+        if pod is not None:
+            self._fail(pod, Failure([], told, is_error=is_error), answer.now_s)
 
     def _fail(self, pod: QueuedPod, failure: Failure, now_s: float) -> None:
         """A pod keeps no claim to what was found for it earlier."""
@@ -207,7 +207,7 @@ class GroupCommits(Part):
         placed = _placed(answer.scorer, room)
         if group is None or len(placed) < owner.groups.needed(key, first):
             return False
-        priority = owner.groups.priority(group, (attempt.pod for attempt, _ in placed))
+        priority = owner.groups.priority(group, (pod for pod, _ in placed))
         commit = self._preemptions.commit_group
         try:
             count = commit(answer, first, group, priority, placed, room.victims)
@@ -232,8 +232,8 @@ class GroupCommits(Part):
         failing = {ticket: each for each in proposals.failures for ticket in each.tickets}
         waits, placed = Failure([], message), list[Placed]()
         for ticket in sorted(rows | dict.fromkeys(failing, 0)):
-            attempt, failure = answer.scorer.settle(ticket), failing.get(ticket)
-            if attempt is None:
+            pod, failure = answer.scorer.settle(ticket), failing.get(ticket)
+            if pod is None:
                 if failure is not None:
                     self._committer.not_made(answer, failure)
                 continue
@@ -241,10 +241,10 @@ class GroupCommits(Part):
                 place = PreemptionProposal(rows[ticket], [])
                 # Where that is not to be had any more, the next attempt finds another.
                 if not is_kept:
-                    self._preemptions.commit(answer, attempt, place, placed)
-            elif self._committer.refuse(answer, attempt, failure, placed):
+                    self._preemptions.commit(answer, pod, place, placed)
+            elif self._committer.refuse(answer, pod, failure, placed):
                 continue
-            self._ends.fail(attempt.pod, waits, answer.now_s)
+            self._ends.fail(pod, waits, answer.now_s)
         self._committer.try_all_again(answer, proposals.skipped, is_refused=False)
 
 

@@ -63,8 +63,8 @@ class GroupReservations:
         held, nodes = self.held.get(key), self._facts.cache.nodes
         is_served = self._is_one_waiting() if priority is None else self._rests(key, now_s)
         places = {
-            attempt.pod.uid: nodes.name_of(row)
-            for attempt, row in placed
+            pod.uid: nodes.name_of(row)
+            for pod, row in placed
             if 0 <= row < nodes.row_count and nodes.present[row]
         }
         if not self._lasts_s or is_served or not places:

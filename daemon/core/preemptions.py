@@ -18,7 +18,7 @@ import numpy as np
 
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.dispatch import Attempt, Found, Placed
+from daemon.core.dispatch import Found, Placed
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import PodGroups
@@ -48,7 +48,7 @@ class Preemptions(Part):
     def commit(
         self,
         answer: Found,
-        attempt: Attempt,
+        pod: QueuedPod,
         proposal: PreemptionProposal,
         placed: list[Placed] | None = None,
     ) -> int | None:
@@ -57,11 +57,11 @@ class Preemptions(Part):
         be done, so that it is 0 and nobody loses a nomination. ObjectError where that cannot be told;
         nothing was changed then. `placed`: others of the pod's group, on top of which that was found; it
         is added to them."""
-        owner, pod, row = self._owner, attempt.pod, proposal.node_row
+        owner, row = self._owner, proposal.node_row
         with reading("pod", pod):
-            victims = self._confirmed(attempt, proposal, answer.proposals.generation)
+            victims = self._confirmed(pod, proposal, answer.proposals.generation)
             with in_place(owner.cache.view, placed or ()):
-                is_right = victims is not None and self._makes_room(answer, attempt, proposal)
+                is_right = victims is not None and self._makes_room(answer, pod, proposal)
         if victims is None or not is_right:
             owner.counters[Count.PREEMPTIONS_REJECTED] += bool(proposal.victims)
             owner.cache.touch_row(row)
@@ -72,7 +72,7 @@ class Preemptions(Part):
             self._clear_lower(pod, row, answer.now_s)
         owner.nominations.nominate(pod, node_name, [victim.record.uid for victim in victims])
         if placed is not None:
-            placed.append((attempt, row))
+            placed.append((pod, row))
         return count
 
     def commit_group(
@@ -149,33 +149,33 @@ class Preemptions(Part):
                 self._owner.nominations.end(queued, now_s)
 
     def _confirmed(
-        self, attempt: Attempt, proposal: PreemptionProposal, generation: int
+        self, pod: QueuedPod, proposal: PreemptionProposal, generation: int
     ) -> list[CachedPod] | None:
         """The victims, if all are still what the scorer took them for, and the pod still waits."""
         cache, row = self._owner.cache, proposal.node_row
         nodes = cache.nodes
         if not 0 <= row < nodes.row_count or not nodes.present[row]:
             return None
-        if not attempt.is_awaited:
+        if not pod.is_awaited:
             return None
-        if attempt.pod_class.info.spec.preemption_policy == NEVER:
+        if pod.tried_as.info.spec.preemption_policy == NEVER:
             return None
         node_name, victims = nodes.name_of(row), cache.pods_in(proposal.victims, generation)
         is_right = all(
-            victim.node_name == node_name and victim.pod_class.info.priority < attempt.pod.priority
+            victim.node_name == node_name and victim.pod_class.info.priority < pod.priority
             for victim in victims or ()
         )
         return victims if is_right else None
 
-    def _makes_room(self, answer: Found, attempt: Attempt, proposal: PreemptionProposal) -> bool:
+    def _makes_room(self, answer: Found, pod: QueuedPod, proposal: PreemptionProposal) -> bool:
         """Whether the pod fits without the victims; and where what there is to look at has changed
         since that was searched, whether a search on that node comes to the same victims now: none that
         could stay, and with those last whose going a budget forbids."""
-        owner, cache, pod_class = self._owner, self._owner.cache, attempt.pod_class
+        owner, cache, pod_class = self._owner, self._owner.cache, pod.tried_as
         framework = owner.frameworks[pod_class.profile]
-        pod = prepared(framework, pod_class.info, cache.view, attempt.pod.record.uid)
+        asked = prepared(framework, pod_class.info, cache.view, pod.uid)
         row, victims = proposal.node_row, proposal.victims
-        changed_at = cache.generation if pod.plan.is_wide else int(cache.nodes.generation[row])
+        changed_at = cache.generation if asked.plan.is_wide else int(cache.nodes.generation[row])
         # One of another host is not believed. Whom extenders want to go, no search of ours can tell.
         is_in_doubt = changed_at > answer.proposals.generation or answer.scorer.key_name
         if (
@@ -183,8 +183,8 @@ class Preemptions(Part):
             and is_in_doubt
             and not asked_of_scorers(owner.settings.config.extenders, pod_class.info.spec)
         ):
-            return set(victims_on(pod, row).tolist()) == set(victims)
-        return fits_without(pod, row, np.array(victims, np.intp))
+            return set(victims_on(asked, row).tolist()) == set(victims)
+        return fits_without(asked, row, np.array(victims, np.intp))
 
 
 def confirmed_victims(
@@ -223,7 +223,7 @@ def fit_without(
         what_if.take_off(pod_rows)
         first = 0
         while first < len(placed):
-            pod_class = placed[first][0].pod_class
+            pod_class = placed[first][0].tried_as
             pod = prepared(frameworks[pod_class.profile], pod_class.info, view)
             end = first + 1 if pod.plan.is_wide else _end_of_run(placed, first)
             asked = np.array([row for _, row in placed[first:end]], np.intp)
@@ -244,13 +244,13 @@ def in_place(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
         return
     rows = np.array([row for _, row in placed], np.intp)
     with _unnominated(view, placed), WhatIf(view, np.unique(rows), with_pods=True) as what_if:
-        what_if.put_on(np.array([attempt.pod_class.class_id for attempt, _ in placed]), rows)
+        what_if.put_on(np.array([pod.tried_as.class_id for pod, _ in placed]), rows)
         yield
 
 
 @contextmanager
 def _unnominated(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
-    own = [view.nominations.remove(attempt.pod.uid) for attempt, _ in placed]
+    own = [view.nominations.remove(pod.uid) for pod, _ in placed]
     try:
         yield
     finally:
@@ -260,9 +260,9 @@ def _unnominated(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
 
 def _end_of_run(placed: list[Placed], first: int) -> int:
     """Up to there all pods are of one class, and no two go to one node."""
-    pod_class, rows = placed[first][0].pod_class, set[int]()
-    for place, (attempt, row) in enumerate(placed[first:], first):
-        if attempt.pod_class is not pod_class or row in rows:
+    pod_class, rows = placed[first][0].tried_as, set[int]()
+    for place, (pod, row) in enumerate(placed[first:], first):
+        if pod.tried_as is not pod_class or row in rows:
             return place
         rows.add(row)
     return len(placed)

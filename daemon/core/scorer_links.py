@@ -10,7 +10,7 @@ from daemon.core import suspects
 from daemon.core.attempt_ends import AttemptEnds
 from daemon.core.cluster_changes import ClusterChanges
 from daemon.core.committer import Committer, is_wanted
-from daemon.core.dispatch import Attempt, Found
+from daemon.core.dispatch import Found
 from daemon.core.events import Tell
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
@@ -85,7 +85,7 @@ class ScorerLinks(Part):
                     if not self._group_commits.commit(answer):
                         self._committer.commit(answer)
                     for ticket in in_hand.keys() - scorer.attempts.keys():
-                        self._owner.suspects.clear(in_hand[ticket].pod_class.class_id)
+                        self._owner.suspects.clear(in_hand[ticket].tried_as.class_id)
             case Forecast():
                 if is_current:
                     self._foresight.note(scorer, message)
@@ -155,15 +155,15 @@ class ScorerLinks(Part):
             self._owner.warn("scorer_lost", pods=len(lost), reason="silent")
             self._take_back(lost, now_s)
 
-    def _take_back(self, attempts: list[Attempt], now_s: float) -> None:
+    def _take_back(self, pods: list[QueuedPod], now_s: float) -> None:
         """What a lost scorer had is tried again, in order; what scorers are lost of is parked."""
-        guilty = self._owner.suspects.lose(attempts, now_s)
-        for attempt in attempts:
-            if attempt.pod_class.class_id in guilty:
-                self._park(attempt.pod, now_s)
+        guilty = self._owner.suspects.lose(pods, now_s)
+        for pod in pods:
+            if pod.tried_as.class_id in guilty:
+                self._park(pod, now_s)
             else:
-                self._committer.try_again(attempt.pod, now_s, is_refused=False)
-        records = [attempt.pod.record for attempt in attempts]
+                self._committer.try_again(pod, now_s, is_refused=False)
+        records = [pod.record for pod in pods]
         groups = dict.fromkeys(record.group_key for record in records if record.group)
         self._group_commits.release(groups, now_s)
 

@@ -11,7 +11,7 @@ of another class then). Nothing is remembered of pods that nobody was lost with.
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
-from daemon.core.dispatch import Attempt
+from daemon.core.queue.queued_pod import QueuedPod
 
 LOSSES_MAX: Final = 2
 LOSSES_IN_COMPANY_MAX: Final = 4
@@ -46,11 +46,11 @@ class Suspects:
         """Pods are to be handed out one by one."""
         return bool(self._suspected)
 
-    def lose(self, attempts: Collection[Attempt], now_s: float) -> set[int]:
+    def lose(self, pods: Collection[QueuedPod], now_s: float) -> set[int]:
         """A scorer is lost with these in hand; the classes that are parked from now on."""
-        losses_max = LOSSES_MAX if len(attempts) == 1 else LOSSES_IN_COMPANY_MAX
+        losses_max = LOSSES_MAX if len(pods) == 1 else LOSSES_IN_COMPANY_MAX
         guilty: set[int] = set()
-        for class_id in {attempt.pod_class.class_id for attempt in attempts}:
+        for class_id in {pod.tried_as.class_id for pod in pods}:
             before = self._suspected.get(class_id)
             losses = 1 if before is None else before.losses + 1
             self._suspected[class_id] = _Suspicion(losses, now_s)

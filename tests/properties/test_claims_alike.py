@@ -185,8 +185,8 @@ class World:
             run = known[begin : end_of_stretch(known, begin, self.owner, view)]
             passes = passing(self.cache, self.owner, run, self.cache.generation)
             begin += len(passes)
-            for (attempt, row), is_let_in in zip(run, passes, strict=False):
-                record, pod_class = attempt.pod.record, attempt.pod_class
+            for (pod, row), is_let_in in zip(run, passes, strict=False):
+                record, pod_class = pod.record, pod.tried_as
                 fresh, alone = Checker(self.cache.view, CHECKED), np.array([row], np.intp)
                 wanted = fresh.passing(pod_class.class_id, pod_class.info, alone)
                 assert is_let_in is wanted.item(), f"{record.key} of {len(run)} on {row}"

@@ -41,8 +41,8 @@ def lengths(cache: Cache, known: list[Any]) -> list[int]:
     while begin < len(known):
         run = known[begin : end_of_stretch(known, begin, owner, cache.view)]
         passes = passing(cache, owner, run, cache.generation)
-        for (attempt, row), is_let_in in zip(run, passes, strict=False):
-            pod_class, record = attempt.pod_class, attempt.pod.record
+        for (pod, row), is_let_in in zip(run, passes, strict=False):
+            pod_class, record = pod.tried_as, pod.record
             wanted = Checker(cache.view, FRAMEWORKS).passing(
                 pod_class.class_id, pod_class.info, np.array([row], np.intp), record.uid
             )

@@ -314,10 +314,10 @@ class Pipeline:
         tickets.update(*(failure.tickets for failure in message.failures))
         attempts = [scorer.attempts[ticket] for ticket in tickets if ticket in scorer.attempts]
         return any(
-            attempt.pod.place is Place.IN_FLIGHT
-            and attempt.pod.class_id == attempt.pod_class.class_id
-            and not attempt.pod.record.deleted
-            and self.state.cache.get_pod(attempt.pod.record.uid) is None
+            attempt.place is Place.IN_FLIGHT
+            and attempt.pod_class is attempt.tried_as
+            and not attempt.record.deleted
+            and self.state.cache.get_pod(attempt.record.uid) is None
             for attempt in attempts
         )
 

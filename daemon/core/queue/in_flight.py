@@ -29,7 +29,7 @@ _LOST: Final = -1
 
 
 class InFlight:
-    """Pods that are being tried (by whom: `dispatch.Attempt`), and the log of events."""
+    """Pods that are being tried (by whom: `dispatch.Scorer.attempts`), and the log of events."""
 
     def __init__(self, wakeups: Wakeups) -> None:
         self._wakeups = wakeups

@@ -40,6 +40,8 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     """The newest that the cluster said of it, also while it is in flight."""
     pod_class: PodClass
     """A share of it is the queue's, until the pod leaves or is of another class."""
+    tried_as: PodClass
+    """Its class when it was last handed out to a scorer."""
     priority: int
     timestamp_s: float
     """When it came into the queue: by `add`, or back from its last attempt."""
@@ -99,6 +101,12 @@ class QueuedPod(msgspec.Struct, eq=False, gc=False):
     def is_error(self) -> bool:
         """The last attempt failed with an error: nobody rejected the pod."""
         return not self.unschedulable_plugins and not self.pending_plugins
+
+    @property
+    def is_awaited(self) -> bool:
+        """The pod still waits for a scorer's answer: it has neither left nor changed since it was handed
+        out."""
+        return self.place is Place.IN_FLIGHT and self.pod_class is self.tried_as
 
     @property
     def waits_in_full(self) -> bool:

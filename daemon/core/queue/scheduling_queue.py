@@ -148,6 +148,7 @@ class SchedulingQueue:
         pod = QueuedPod(
             record=record,
             pod_class=pod_class,
+            tried_as=pod_class,
             priority=pod_class.priority,
             timestamp_s=now_s,
             arrival=self._arrivals,

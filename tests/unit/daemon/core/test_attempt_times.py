@@ -18,8 +18,8 @@ def queued(name: str, *, popped_s: float, attempts: int = 1, profile: str = "def
     record = make_pod(name, spec={"schedulerName": profile})
     pod_class = PodClasses(NodeTable()).acquire(record)
     return QueuedPod(
-        record=record, pod_class=pod_class, priority=0, timestamp_s=0.0, arrival=1, added_s=1.0,
-        attempts=attempts, popped_s=popped_s, initial_attempt_s=1.0,
+        record=record, pod_class=pod_class, tried_as=pod_class, priority=0, timestamp_s=0.0,
+        arrival=1, added_s=1.0, attempts=attempts, popped_s=popped_s, initial_attempt_s=1.0,
     )  # fmt: skip
 
 

@@ -49,7 +49,7 @@ def pods_of(cpus: list[str]) -> list[QueuedPod]:
         record = make_pod(f"p{i}", cpu=cpu)
         pod_class = classes.acquire(record)
         pod = QueuedPod(
-            record=record, pod_class=pod_class, priority=0,
+            record=record, pod_class=pod_class, tried_as=pod_class, priority=0,
             timestamp_s=0.0, arrival=i, added_s=0.0,
         )  # fmt: skip
         pods.append(pod)
@@ -92,7 +92,7 @@ def test_the_answer_finds_the_attempt_by_its_ticket() -> None:
     (work,) = work_of(scorers, ["1", "2", "1"])
     scorer = scorers.get(b"s")
     assert scorer is not None
-    names = {task.ticket: scorer.attempts[task.ticket].pod.record.name for task in tasks_of(work)}
+    names = {task.ticket: scorer.attempts[task.ticket].record.name for task in tasks_of(work)}
     assert names == {1: "p0", 2: "p1", 3: "p2"}
 
 

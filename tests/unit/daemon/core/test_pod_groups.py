@@ -12,11 +12,10 @@ import numpy as np
 import pytest
 
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.dispatch import Attempt
 from daemon.core.events import Event
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings, Unit
-from daemon.core.queue.queued_pod import Place
+from daemon.core.queue.queued_pod import Place, QueuedPod
 from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import PermitResult
@@ -120,7 +119,7 @@ class Gangs(Pipeline):
         is_newest = super()._is_found_on_the_newest(event)
         scorer = self.state.scorers.get(event.peer) if isinstance(event, Said) else None
         attempts = () if scorer is None else scorer.attempts.values()
-        return is_newest and all(each.pod.place is Place.IN_FLIGHT for each in attempts)
+        return is_newest and all(each.place is Place.IN_FLIGHT for each in attempts)
 
     def bound_names(self) -> set[str]:
         return {self._name(uid) for uid in self.bound}
@@ -392,8 +391,8 @@ def test_a_pod_that_is_refused_its_room_beside_others_of_its_group_waits(
     berth.add(*(member(f"low{i}", "", uid=f"low{i}", node_name="node") for i in range(4)))
     confirmed = berth.state.preemptions._confirmed
 
-    def but_for_one(attempt: Attempt, *how: Any) -> list[CachedPod] | None:
-        return None if attempt.pod.record.name == "p1" else confirmed(attempt, *how)
+    def but_for_one(pod: QueuedPod, *how: Any) -> list[CachedPod] | None:
+        return None if pod.record.name == "p1" else confirmed(pod, *how)
 
     monkeypatch.setattr(berth.state.preemptions, "_confirmed", but_for_one)
     berth.tell(*(PodChanged(pod) for pod in gang("p1", "p2", priority=100)))

@@ -31,9 +31,11 @@ WAKEUPS = wakeups_of({"P": (ClusterEventWithHint(Resource.NODE, (Action.ADD,), o
 
 def queued(name: str, plugins: frozenset[str] = frozenset({"P"})) -> QueuedPod:
     record = make_pod(name, uid=name)
+    pod_class = CLASSES.acquire(record)
     return QueuedPod(
         record=record,
-        pod_class=CLASSES.acquire(record),
+        pod_class=pod_class,
+        tried_as=pod_class,
         priority=0,
         timestamp_s=0.0,
         arrival=0,
