@@ -46,20 +46,22 @@ class AdapterLinks(Part):
         is_current = batch.epoch == owner.epoch and peer == self._peer
         counters[Count.ADAPTER_BATCHES] += is_current
         begun_s = counters.stopwatch()
-        take = self._take if self._in_hand is None else partial(self._take_carefully, self._in_hand)
         for kind, run in groupby(batch.messages, type):
             if kind is to_owner.AdapterHello:
                 self._peer = peer
                 self._is_sync_due = True
             elif not is_current:
                 continue  # Of an adapter that was replaced, or listed for another life of the owner.
-            elif kind is to_owner.NodeChanged and self._in_hand is None:
+            elif self._in_hand is not None:
+                for message in run:
+                    self._take_carefully(self._in_hand, message, now_s)
+            elif kind is to_owner.NodeChanged:
                 self._take_nodes(cast("Iterable[to_owner.NodeChanged]", run), now_s)
-            elif kind is to_owner.PodChanged and self._in_hand is None:
+            elif kind is to_owner.PodChanged:
                 self._take_pods(cast("Iterable[to_owner.PodChanged]", run), now_s)
             else:
                 for message in run:
-                    take(message, now_s)
+                    self._take(message, now_s)
         events = self._changes.take_events()
         if events:
             each_s = (counters.stopwatch() - begun_s) / sum(events.values())

@@ -10,23 +10,20 @@ after the owner's death victims that are still there are found anew.
 Rules: pkg/scheduler/framework/preemption/{preemption,podgrouppreemption}.go, v1.36.2.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Final
 
 import numpy as np
 
-from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
 from daemon.core.dispatch import Found, Placed
 from daemon.core.holdings import Part
 from daemon.core.owner_counts import Count
-from daemon.core.pod_groups import PodGroups
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.extenders.extender_config import asked_of_scorers
 from shared.faults import reading
 from shared.framework.cluster_view import ClusterView
-from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime.what_if import WhatIf
 from shared.kube.api.meta_v1 import ObjectMeta
@@ -86,11 +83,9 @@ class Preemptions(Part):
     ) -> int | None:
         """Has all go who are in the way of a group of that priority, of which the placed pods are, and
         `first`. Returns what `commit` does, ObjectError as there."""
-        cache = self._owner.cache
         with reading("pod", first):
-            generation = answer.proposals.generation
-            victims = confirmed_victims(cache, self._owner.groups, priority, pod_rows, generation)
-            if victims is None or not fit_without(cache, self._owner.frameworks, placed, victims):
+            victims = self._confirmed_for_group(priority, pod_rows, answer.proposals.generation)
+            if victims is None or not self._fit_without(placed, victims):
                 self._owner.counters[Count.PREEMPTIONS_REJECTED] += 1
                 return None
         return self._evict(victims, first, group.metadata, WHOLE_CLUSTER, group.metadata.key)
@@ -186,58 +181,52 @@ class Preemptions(Part):
             return set(victims_on(asked, row).tolist()) == set(victims)
         return fits_without(asked, row, np.array(victims, np.intp))
 
-
-def confirmed_victims(
-    cache: Cache, groups: PodGroups, priority: int, pod_rows: Sequence[int], generation: int
-) -> list[CachedPod] | None:
-    """The pods of these rows, if all are what a scorer took them for on a copy of that generation.
-    `priority`: of the group for which they are to go."""
-    victims = cache.pods_in(pod_rows, generation)
-    going = {victim.record.uid for victim in victims or ()}
-    for victim in victims or ():
-        group = groups.of(victim.record.group_key) if victim.record.group else None
-        if group is not None and goes_as_a_whole(group):
-            mates = groups.uids(victim.record.group_key)
-            is_whole = all(uid in going for uid in mates if cache.get_pod(uid) is not None)
-            if not is_whole or priority_of(group) >= priority:
+    def _confirmed_for_group(
+        self, priority: int, pod_rows: Sequence[int], generation: int
+    ) -> list[CachedPod] | None:
+        """The pods of these rows, if all are what a scorer took them for on a copy of that generation.
+        `priority`: of the group for which they are to go."""
+        cache, groups = self._owner.cache, self._owner.groups
+        victims = cache.pods_in(pod_rows, generation)
+        going = {victim.record.uid for victim in victims or ()}
+        for victim in victims or ():
+            group = groups.of(victim.record.group_key) if victim.record.group else None
+            if group is not None and goes_as_a_whole(group):
+                mates = groups.uids(victim.record.group_key)
+                is_whole = all(uid in going for uid in mates if cache.get_pod(uid) is not None)
+                if not is_whole or priority_of(group) >= priority:
+                    return None
+            elif victim.pod_class.info.priority >= priority:
                 return None
-        elif victim.pod_class.info.priority >= priority:
-            return None
-    return victims
+        return victims
 
-
-def fit_without(
-    cache: Cache,
-    frameworks: Mapping[str, Framework],
-    placed: list[Placed],
-    victims: Sequence[CachedPod],
-) -> bool:
-    """Whether all of the pods pass where they would go, once the victims are gone. What they are
-    nominated to themselves takes no room from them."""
-    view, nodes = cache.view, cache.nodes
-    if any(not 0 <= row < nodes.row_count or not nodes.present[row] for _, row in placed):
-        return False
-    pod_rows = np.array([victim.row for victim in victims], np.intp)
-    rows = np.union1d(view.pods.node_row[pod_rows], [row for _, row in placed]).astype(np.intp)
-    with _unnominated(view, placed), WhatIf(view, rows, with_pods=True) as what_if:
-        what_if.take_off(pod_rows)
-        first = 0
-        while first < len(placed):
-            pod_class = placed[first][0].tried_as
-            pod = prepared(frameworks[pod_class.profile], pod_class.info, view)
-            end = first + 1 if pod.plan.is_wide else _end_of_run(placed, first)
-            asked = np.array([row for _, row in placed[first:end]], np.intp)
-            if not run_filters_with_nominated(pod, asked).passes.all():
-                return False
-            what_if.put_on(np.full(len(asked), pod_class.class_id), asked)
-            first = end
-    return True
+    def _fit_without(self, placed: list[Placed], victims: Sequence[CachedPod]) -> bool:
+        """Whether all of the pods pass where they would go, once the victims are gone. What they are
+        nominated to themselves takes no room from them."""
+        view, nodes = self._owner.cache.view, self._owner.cache.nodes
+        if any(not 0 <= row < nodes.row_count or not nodes.present[row] for _, row in placed):
+            return False
+        pod_rows = np.array([victim.row for victim in victims], np.intp)
+        rows = np.union1d(view.pods.node_row[pod_rows], [row for _, row in placed]).astype(np.intp)
+        with _unnominated(view, placed), WhatIf(view, rows, with_pods=True) as what_if:
+            what_if.take_off(pod_rows)
+            first = 0
+            while first < len(placed):
+                pod_class = placed[first][0].tried_as
+                pod = prepared(self._owner.frameworks[pod_class.profile], pod_class.info, view)
+                end = first + 1 if pod.plan.is_wide else _end_of_run(placed, first)
+                asked = np.array([row for _, row in placed[first:end]], np.intp)
+                if not run_filters_with_nominated(pod, asked).passes.all():
+                    return False
+                what_if.put_on(np.full(len(asked), pod_class.class_id), asked)
+                first = end
+        return True
 
 
 @contextmanager
 def in_place(view: ClusterView, placed: Sequence[Placed]) -> Iterator[None]:
     """What if these pods were where they are to go, and whoever has to go for them still there. What
-    they claim is not taken, here as in `fit_without`: the scorer reserved it when it placed them, and
+    they claim is not taken, here as of a group: the scorer reserved it when it placed them, and
     upstream looks at none of this again."""
     if not placed:
         yield
