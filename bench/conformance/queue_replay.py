@@ -187,7 +187,7 @@ class QueueReplay:
         if op["op"] == "reject":
             self.queue.requeue_unschedulable(pod.uid, op["plugins"], (), now_s)
         elif op["op"] == "error":
-            self.queue.requeue_error(pod.uid, now_s)
+            self.queue.requeue_unschedulable(pod.uid, (), (), now_s)
         else:
             self.queue.done(pod.uid)
         return {"pod": pod.key}

@@ -252,7 +252,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/plugins/preemption/victim_selector.py:VictimSelector._with_victims:self.failed.add_alike(*",
     ),
     "Two things would have to meet within a moment": (
-        "daemon/core/binder_links.py:BinderLinks._on_report:*requeue_error*",
+        "daemon/core/binder_links.py:BinderLinks._on_report:*requeue_unschedulable*",
         "daemon/core/binder_links.py:BinderLinks._on_bind_failed:return",
         "daemon/core/attempt_ends.py:claim_releases:continue*",
         "daemon/core/group_commits.py:GroupCommits._is_placed:*nominator.nominate(*",

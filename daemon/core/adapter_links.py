@@ -62,12 +62,13 @@ class AdapterLinks(Part):
             else:
                 for message in run:
                     self._take(message, now_s)
-        events = self._changes.take_events()
+        events = self._changes.events
         if events:
             each_s = (counters.stopwatch() - begun_s) / sum(events.values())
             for each, count in events.items():
                 label = each if isinstance(each, str) else each.label
                 counters.observe("event_s", (label,), each_s, count)
+            events.clear()
 
     def lose(self, peer: bytes) -> None:
         """Its connection is closed."""

@@ -62,7 +62,7 @@ class BinderLinks(Part):
             if pod is not None and not pod.record.deleted:
                 # The API server has shown it without its node again since it was bound. One that is
                 # gone, or is being deleted, had to give its room up.
-                self._owner.queue.requeue_error(uid, now_s)
+                self._owner.queue.requeue_unschedulable(uid, (), (), now_s)
             else:
                 self._end(uid, bound_s)
         self._owner.counters[Count.BOUND] += bound_count

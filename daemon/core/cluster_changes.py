@@ -60,12 +60,8 @@ class ClusterChanges:
         self._facts = facts
         self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
         self._profiles = facts.frameworks.keys()
-        self._events: dict[ClusterEvent | str, int] = defaultdict(int)
-
-    def take_events(self) -> dict[ClusterEvent | str, int]:
-        """What was taken in since the last time: events of the cluster, and labels of others."""
-        taken, self._events = self._events, defaultdict(int)
-        return taken
+        self.events: dict[ClusterEvent | str, int] = defaultdict(int)
+        """What was taken in since this was last cleared: events of the cluster, labels of others."""
 
     def nodes_changed(
         self, nodes: Sequence[Node], refuse: Callable[[ObjectError], None], now_s: float
@@ -85,7 +81,7 @@ class ClusterChanges:
         was forgotten; `but` names a pod (uid) that is not to be woken."""
         # An assumed pod's record names no node yet, and hints look for one.
         gone = view._replace(record=msgspec.structs.replace(view.record, node_name=node_name))
-        self._events[ASSIGNED_POD_DELETE] += 1
+        self.events[ASSIGNED_POD_DELETE] += 1
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, now_s, but=but)
 
     def pod_changed(self, record: PodRecord, now_s: float) -> None:
@@ -98,10 +94,10 @@ class ClusterChanges:
         queued = self._queue.get(record.uid)
         if held is None:
             if queued is None:
-                self._events[UNSCHEDULED_POD_ADD] += 1
+                self.events[UNSCHEDULED_POD_ADD] += 1
                 self._enqueue(record, None, now_s)
             else:
-                self._events[UNSCHEDULED_POD_UPDATE] += 1
+                self.events[UNSCHEDULED_POD_UPDATE] += 1
                 old = queued.view
                 self._enqueue(record, queued, now_s)
                 if old.record.nominated_node_name not in ("", record.nominated_node_name):
@@ -139,11 +135,11 @@ class ClusterChanges:
             self._facts.counters[Count.FOREIGN_BINDS] += 1
             self._facts.counters.foreign_by_node[record.node_name] += 1
         if was_assumed:  # What was pending is so no more, which is an event of its own.
-            self._events[UNSCHEDULED_POD_DELETE] += 1
+            self.events[UNSCHEDULED_POD_DELETE] += 1
         if old is None or was_assumed:
             self._wake(ASSIGNED_POD_ADD, None, new, now_s)
             return
-        self._events[ASSIGNED_POD_UPDATE] += 1
+        self.events[ASSIGNED_POD_UPDATE] += 1
         for event in pod_update_events(old, new):
             self._wake(event, old, new, now_s)
 
@@ -219,7 +215,7 @@ class ClusterChanges:
         if record is not None and record.group:
             self._groups.remove(record)
         if queued is not None:
-            self._events[UNSCHEDULED_POD_DELETE] += 1
+            self.events[UNSCHEDULED_POD_DELETE] += 1
         if removed is not None:
             self.wake_as_removed(removed.view, removed.node_name, now_s)
         elif queued is not None and (node_name or queued.record.nominated_node_name):
@@ -258,5 +254,5 @@ class ClusterChanges:
         new: ChangedObject | None,
         now_s: float,
     ) -> None:
-        self._events[event] += 1
+        self.events[event] += 1
         self._queue.move_all_to_active_or_backoff(event, old, new, now_s)

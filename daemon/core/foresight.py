@@ -108,7 +108,7 @@ class Foresight(Part):
 
     def _place(self, pod: QueuedPod, now_s: float) -> bool:
         owner = self._owner
-        foreseen = self._by_class.get(pod.class_id)
+        foreseen = self._by_class.get(pod.pod_class.class_id)
         if foreseen is None or pod.record.group or not is_wanted(pod, owner.cache):
             return False
         if not self._is_still_so(foreseen):

@@ -240,7 +240,8 @@ class SchedulingQueue:
     ) -> Place | None:
         """Ends an attempt that plugins refused (AddUnschedulablePodIfNotPresent upstream). The pod is
         parked unless something happened since it was popped that may help it. Where it went is returned;
-        None if it is not in flight (any more). Without any plugin it is an error."""
+        None if it is not in flight (any more). Without any plugin it is an error, and the pod is tried
+        again after a back-off."""
         pod = self.in_flight.get(uid)
         if pod is None:
             return None
@@ -249,10 +250,6 @@ class SchedulingQueue:
         pod.refused_count = 0
         pod.was_flushed = False
         return self._requeue_failed(pod, now_s, SCHEDULE_ATTEMPT_FAILURE)
-
-    def requeue_error(self, uid: str, now_s: float) -> Place | None:
-        """Ends an attempt that failed with an error; the pod is tried again after a back-off."""
-        return self.requeue_unschedulable(uid, (), (), now_s)
 
     def requeue_head(self, uid: str, now_s: float, *, is_refused: bool = True) -> Place | None:
         """Ends an attempt whose answer the owner could not use, because the cluster had changed

@@ -210,7 +210,7 @@ def test_a_pod_that_failed_with_an_error_is_never_taken_early() -> None:
     bench = Bench()
     bench.add("p")
     bench.pop()
-    assert bench.queue.requeue_error("p", 0.0) is Place.BACKOFF
+    assert bench.queue.requeue_unschedulable("p", (), (), 0.0) is Place.BACKOFF
     assert bench.queue.poppable_count == 0
     assert bench.pop(0.5) == []
     bench.queue.flush(2.0)
@@ -233,7 +233,7 @@ def test_a_rejection_ends_a_row_of_errors() -> None:
     for now_s in (0.0, 10.0, 30.0):
         bench.queue.flush(now_s)
         assert bench.pop(now_s) == ["p"]
-        bench.queue.requeue_error("p", now_s)
+        bench.queue.requeue_unschedulable("p", (), (), now_s)
     pod = bench.queue.get("p")
     assert pod is not None
     assert (pod.consecutive_errors_count, pod.backoff_until_s) == (3, 34.0)
@@ -260,7 +260,7 @@ def test_without_a_maximum_there_is_no_back_off() -> None:
     wake(bench, 0.1)
     assert bench.places() == {"p": "active"}
     bench.pop(0.2)
-    assert bench.queue.requeue_error("p", 0.2) is Place.ACTIVE
+    assert bench.queue.requeue_unschedulable("p", (), (), 0.2) is Place.ACTIVE
 
 
 def test_a_pending_plugin_that_is_answered_spares_the_back_off() -> None:
@@ -390,7 +390,7 @@ def test_results_for_pods_that_are_not_in_flight_are_refused() -> None:
     bench = Bench()
     bench.add("p")
     assert bench.queue.requeue_unschedulable("p", [NODE_NAME], (), 0.0) is None
-    assert bench.queue.requeue_error("nobody", 0.0) is None
+    assert bench.queue.requeue_unschedulable("nobody", (), (), 0.0) is None
     assert bench.queue.requeue_head("p", 0.0) is None
     assert bench.queue.done("p") is None
     assert bench.places() == {"p": "active"}
@@ -591,7 +591,7 @@ def test_activation_ignores_back_off_and_hints() -> None:
     bench.add("tried", 0.1)
     bench.pop(0.1)
     # The early pop took "waits" as well; it comes back with an error.
-    bench.queue.requeue_error("waits", 0.2)
+    bench.queue.requeue_unschedulable("waits", (), (), 0.2)
     uids = ["parked", "waits", "gated", "tried", "nobody"]
     assert bench.moved(bench.queue.activate, uids, 0.3) == 2
     assert bench.places() == {
