@@ -199,9 +199,7 @@ class OwnerOpinion:
         commit = preemptions.commit
 
         def committed(answer: Any, attempt: Any, proposal: Any, placed: Any) -> int | None:
-            mates = [
-                waiting(mate.pod.record, cache.nodes.name_of(row)) for mate, row in placed or ()
-            ]
+            mates = [waiting(mate.record, cache.nodes.name_of(row)) for mate, row in placed or ()]
             cluster = self._states.held_by(owner.epoch, cache).beside(mates)
             count: int | None = commit(answer, attempt, proposal, placed)
             if count is not None:
@@ -222,7 +220,7 @@ class OwnerOpinion:
             cluster = self._states.held_by(owner.epoch, cache)
             count: int | None = commit(answer, first, group, priority, placed, victims)
             if count is not None:
-                pods = [waiting(mate.pod.record, cache.nodes.name_of(row)) for mate, row in placed]
+                pods = [waiting(mate.record, cache.nodes.name_of(row)) for mate, row in placed]
                 self._check_group_victims(group.metadata.key, victims, pods, cache, cluster)
             return count
 
