@@ -104,6 +104,7 @@ class AdapterLinks(Part):
             if isinstance(message, to_owner.PodChanged) and not message.pod.node_name:
                 profile = scheduler_name_of(message.pod.template)
                 self._changes.refuse_pod(message.pod, profile, WHY)
+                self._permit.drop_gone((key,), now_s)
             self._reject(ObjectError(name, WHY))
 
     def _take(self, message: to_owner.AdapterMessage, now_s: float) -> None:
@@ -120,7 +121,7 @@ class AdapterLinks(Part):
             case to_owner.PodDeleted(pod):
                 syncs.unsee(PODS.plural, pod.uid)
                 changes.pod_deleted(pod.uid, now_s, pod)
-                self._permit.drop_gone((pod.uid,))
+                self._permit.drop_gone((pod.uid,), now_s)
             case to_owner.NodeChanged():
                 self._take_nodes((message,), now_s)
             case to_owner.NodeDeleted(name):
@@ -140,7 +141,7 @@ class AdapterLinks(Part):
                 # Word of both: /readyz need not wait for what the adapter says each 4 s.
                 syncs.adapter_told_s = syncs.api_heard_s[kind] = now_s
                 self._finish_sync(kind, now_s)
-                self._permit.drop_gone(list(self._owner.waiting.by_uid))
+                self._permit.drop_gone(list(self._owner.waiting.by_uid), now_s)
             case to_owner.KindUnavailable(kind, reason):
                 syncs.settle(kind, reason)  # The adapter's log names it.
             case to_owner.ObjectRejected(kind, where, problem):
@@ -165,7 +166,7 @@ class AdapterLinks(Part):
             except ObjectError as error:
                 self._reject_message(message, error)
             if waits:
-                self._permit.drop_gone((pod.uid,))
+                self._permit.drop_gone((pod.uid,), now_s)
 
     def _take_nodes(self, messages: Iterable[to_owner.NodeChanged], now_s: float) -> None:
         nodes = [message.node for message in messages]

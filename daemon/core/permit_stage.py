@@ -84,12 +84,21 @@ class PermitStage(Part):
         announces = self._owner.announces_nodes
         return announces and not self._owner.patches.recall(waiting.record.uid)
 
-    def drop_gone(self, uids: Iterable[str]) -> None:
-        """Those of the pods that are gone, or were bound by somebody else, wait no more."""
+    def drop_gone(self, uids: Iterable[str], now_s: float) -> None:
+        """Those of the pods wait no more that are gone, were bound by somebody else, or left the queue
+        because nobody can read what they have become: others may have the room of these."""
         owner = self._owner
         for uid in uids if owner.waiting.by_uid else ():
-            waiting = None if owner.cache.is_assumed_pod(uid) else owner.waiting.drop(uid)
-            if waiting is not None:
-                self._owner.patches.drop(uid)
-                self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
-                owner.queue.done(uid)
+            is_assumed = owner.cache.is_assumed_pod(uid)
+            is_waiting = is_assumed and owner.queue.get(uid) is not None
+            waiting = None if is_waiting else owner.waiting.drop(uid)
+            if waiting is None:
+                continue
+            if is_assumed:
+                owner.patches.recall(uid)  # Why it is not placed is told.
+            else:
+                owner.patches.drop(uid)
+            forgotten = self._ends.take_off(waiting.record, waiting.pod, waiting.node_name)
+            owner.queue.done(uid)
+            if forgotten is not None:
+                self._changes.wake_as_removed(forgotten.view, forgotten.node_name, now_s)

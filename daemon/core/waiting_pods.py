@@ -41,7 +41,7 @@ class Waiting(msgspec.Struct, eq=False):
     work: dict[str, bytes]
     _ends: dict[str, tuple[float, float]]
     """Plugin -> (when its time is over, how long that was)."""
-    _decided: dict[str, "Waiting"]
+    _decided: list["Waiting"]
     since_s: float
     """When it began to wait."""
     decision: Status | None = None
@@ -63,7 +63,7 @@ class Waiting(msgspec.Struct, eq=False):
         """The first decision counts."""
         if self.decision is None:
             self.decision = status
-            self._decided[self.record.uid] = self
+            self._decided.append(self)
 
     @property
     def end_s(self) -> float:
@@ -86,7 +86,7 @@ class WaitingPods:
         self._cluster = cluster
         self.by_uid: dict[str, Waiting] = {}
         """Those that were decided about and not taken yet included."""
-        self._decided: dict[str, Waiting] = {}
+        self._decided: list[Waiting] = []
         self.to_activate: dict[str, None] = {}
         """Uids of pods that plugins ask for, until somebody has taken them."""
         self._next_end_s = math.inf
@@ -156,7 +156,6 @@ class WaitingPods:
 
     def drop(self, uid: str) -> Waiting | None:
         """The pod is gone, or was bound by somebody else."""
-        self._decided.pop(uid, None)
         return self.by_uid.pop(uid, None)
 
     def review(self, now_s: float) -> None:
@@ -173,8 +172,9 @@ class WaitingPods:
             self._next_end_s = min(left, default=math.inf)
 
     def take_decided(self) -> list[Waiting]:
-        """Pods that wait no more, in the order of the decisions."""
-        decided = list(self._decided.values())
+        """Pods that wait no more, in the order of the decisions. A plugin may have decided about one
+        that was dropped meanwhile."""
+        decided = [each for each in self._decided if self.by_uid.get(each.record.uid) is each]
         for each in decided:
             del self.by_uid[each.record.uid]
         self._decided.clear()

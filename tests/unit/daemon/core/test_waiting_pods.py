@@ -12,6 +12,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import PodAnswer, PodRequest
+from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
@@ -221,3 +222,32 @@ def test_a_preempted_pod_goes_back_without_being_deleted() -> None:
     assert world.bound == {urgent.uid: ["n1"]}
     assert world.place is not None
     assert "waiting on permit for pod: preempted" in world.messages()
+
+
+@pytest.mark.parametrize("is_allowed", [False, True])
+def test_a_pod_that_cannot_be_read_any_more_waits_no_more(*, is_allowed: bool) -> None:
+    """It leaves the queue, so nobody may decide about it; its room is for others."""
+    first = Asks("A")
+    world = Waited(first)
+    (waiting,) = first.handle.waiting_pods()
+    other = make_pod("other", cpu="3")
+    world.add_pod(other)
+    world.run_until_quiet()
+    world.tell(PodChanged(make_pod("p", cpu="nonsense")))
+    if is_allowed:
+        waiting.allow("A")
+    world.settle()
+    assert world.place is None
+    assert not world.is_assumed
+    assert [each.record.uid for each in first.handle.waiting_pods()] == [other.uid]
+
+
+def test_what_a_plugin_decides_about_a_pod_that_is_gone_counts_for_nobody() -> None:
+    first = Asks("A")
+    world = Waited(first)
+    (waiting,) = first.handle.waiting_pods()
+    world.tell(PodDeleted(world.pod))
+    waiting.allow("A")
+    world.settle()
+    assert world.bound == {}
+    assert world.place is None
