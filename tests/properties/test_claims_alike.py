@@ -198,8 +198,7 @@ class World:
         known = []
         for at, row in enumerate(rows):
             record, pod_class = self.new_pod([kinds[at % len(kinds)]], "500m")
-            pod = SimpleNamespace(record=record)
-            known.append((SimpleNamespace(pod=pod, pod_class=pod_class), row))
+            known.append((SimpleNamespace(record=record, tried_as=pod_class), row))
         return known
 
     def reserve(self, record: PodRecord, pod_class: PodClass, row: int) -> bool:

@@ -29,8 +29,7 @@ def attempts(cache: Cache, pod: SlowPod, rows: list[int], prefix: str = "new") -
     known = []
     for number, row in enumerate(rows):
         record = pod_record(pod, f"{prefix}{number}")
-        queued = SimpleNamespace(record=record)
-        known.append((SimpleNamespace(pod=queued, pod_class=cache.classes.acquire(record)), row))
+        known.append((SimpleNamespace(record=record, tried_as=cache.classes.acquire(record)), row))
     return known
 
 
