@@ -86,14 +86,14 @@ class Committer(Part):
         pairs = zip(placements.tickets, placements.node_rows, strict=True)
         return [Placements([ticket], [row]) for ticket, row in pairs]
 
-    def commit_checked(self, pod: QueuedPod, node_row: int, now_s: float) -> None:
-        """Settles a placement that nothing has happened since its check."""
+    def commit_checked(self, pod: QueuedPod, node_row: int, now_s: float) -> bool:
+        """Settles a placement that nothing has happened since its check; False as of `_bind`."""
         counters, cache = self._owner.counters, self._owner.cache
         begun_s = counters.stopwatch()
         node_name = cache.nodes.name_of(node_row)
         cache.assume_pod(pod.record, node_name, pod.pod_class)
         counters.took("Reserve", pod.pod_class.profile, counters.stopwatch() - begun_s)
-        self._bind(pod, node_name, now_s)
+        return self._bind(pod, node_name, now_s)
 
     def judge(self, answer: Found, placements: Placements) -> Judgement:
         """Checks placements that nothing else came between, in order, and assumes what passes. Other

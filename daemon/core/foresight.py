@@ -116,11 +116,14 @@ class Foresight(Part):
         owner.queue.pop_batch(1, now_s)
         pod.ticket = owner.scorers.take_ticket()
         row = foreseen.forecast.node_rows[foreseen.used_count]
-        self._committer.commit_checked(pod, row, now_s)
+        is_placed = self._committer.commit_checked(pod, row, now_s)
         owner.counters[Count.FORECASTS_USED] += 1
         if owner.logs_attempts:
             owner.log_step("placed_as_foreseen", pod)
         owner.counters.observe("algorithm_s", (), foreseen.forecast.took_s)
+        if not is_placed:  # By Permit: what was foreseen on top of it is void.
+            del self._by_class[pod.pod_class.class_id]
+            return True
         foreseen.generation = owner.cache.generation
         foreseen.used_count += 1
         foreseen.checked_count -= 1

@@ -10,10 +10,11 @@ from daemon.core.checker import Checker
 from daemon.core.events import Tell
 from daemon.core.owner_counts import Count
 from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import PermitResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
-from shared.framework.status import SUCCESS, Status
+from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
 from shared.messages.admin import StopRequest
 from shared.messages.from_scorer import Forecast
@@ -24,6 +25,7 @@ from shared.transport.channels import Channel
 from shared.transport.heard import Said
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import ADAPTER, EPOCH, Pipeline
+from tests.unit.daemon.core.test_waiting_pods import Asks
 
 NODE_COUNT = 6
 SPREAD = {
@@ -143,6 +145,29 @@ def test_pods_that_come_together_go_where_they_were_foreseen_and_the_rest_is_han
     assert used(pipeline) == 4
     assert pipeline.bound == plain.bound
     pipeline.check()
+
+
+class RefusesOne(Asks):
+    """A Permit plugin."""
+
+    def permit(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> Any:
+        is_refused = record.name == "p1"
+        return PermitResult(Status(Code.UNSCHEDULABLE, ("no",)) if is_refused else SUCCESS, 0.0)
+
+
+def test_what_was_foreseen_on_top_of_a_pod_that_permit_refuses_is_void() -> None:
+    pipelines = [Pipeline(permit=[RefusesOne("A")]) for _ in range(2)]
+    for pipeline in pipelines:
+        pipeline.sync([make_node(f"n{i}", cpu=f"{4 + i}") for i in range(NODE_COUNT)], [])
+        pipeline.run_until_quiet()
+        for name in ("first", "p0", "p1", "p2", "p3"):
+            pipeline.add_pod(make_pod(name, cpu="2"))
+            pipeline.run_until_quiet()
+            if pipeline is pipelines[0] and name == "first":
+                foresee(pipeline, NODE_COUNT)
+        pipeline.check()
+    assert [used(pipeline) for pipeline in pipelines] == [2, 0]
+    assert pipelines[0].bound == pipelines[1].bound
 
 
 def test_a_pod_that_comes_with_more_important_ones_of_another_class_waits_for_them() -> None:
