@@ -111,6 +111,38 @@ def _is_among(column: Int64s, class_ids: Sequence[int]) -> Bools:
     return table[column]
 
 
+class DomainCounts:
+    """What the pods of each domain come to: counted once, then following those that come and go."""
+
+    __slots__ = ("by_domain", "counted_in", "topology", "touched")
+
+    def __init__(self, topology: Topology, counted_in: Rows | None = None) -> None:
+        """`counted_in`: the domain in which the pods of each row count, shape (capacity,), if that is
+        not the row's own; NO_DOMAIN: they do not."""
+        self.topology = topology
+        self.counted_in = topology.domain_of_row if counted_in is None else counted_in
+        self.by_domain = topology.by_domain()
+        """0 in the slot for none."""
+        self.touched: dict[int, int] = {}
+        """Domain -> what it held before the changes that nobody has looked at yet."""
+
+    def count(self, node_rows: Rows, weights: Int64s | None = None) -> None:
+        """Adds many pods: the row of each, and what it weighs (None: 1)."""
+        domains = self.counted_in[node_rows]
+        self.by_domain += sum_by_domain(domains, len(self.by_domain), weights)
+        self.by_domain[NO_DOMAIN] = 0
+
+    def add(self, node_row: int, weight: int) -> bool:
+        """Adds a pod, or takes one off; says whether it counts in some domain."""
+        domain = self.counted_in.item(node_row)
+        if domain == NO_DOMAIN:
+            return False
+        before = self.by_domain.item(domain)
+        self.by_domain[domain] = before + weight
+        self.touched.setdefault(domain, before)
+        return True
+
+
 def sum_by_domain(domains: Rows, slots: int, weights: Int64s | None = None) -> Int64s:
     """Weights (1 each, if None) summed up by domain, shape (slots,); NO_DOMAIN is the last slot. Sums
     go through float64, which is exact below 2^53."""

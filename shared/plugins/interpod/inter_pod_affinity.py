@@ -15,7 +15,7 @@ import numpy as np
 
 from shared.columns.answer_table import ClassValues
 from shared.columns.rows import row_index
-from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
+from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
 from shared.errors import ObjectError, as_one_error
 from shared.framework.cluster_event import Action, Resource
@@ -66,10 +66,8 @@ Parts = Iterator[tuple[Key, int]]
 """The key and the weight of each term that a pod on a node, or the incoming one, has about the other."""
 
 
-class TermState:
+class TermState(MatchedTermCounts):
     """Of PreScore; follows the cluster."""
-
-    __slots__ = ("counts", "shares")
 
     def __init__(
         self,
@@ -79,24 +77,22 @@ class TermState:
         cluster: ClusterView,
     ) -> None:
         """`parts_of` a pod of another class; `own`: terms of the incoming pod that are among them."""
+        super().__init__(cluster.topology)
         self.shares = ClassValues[PodInfo, Shares](lambda each: summed(parts_of(each)), NO_SHARES)
         found = self.shares.learn(_classes_concerned(cluster, pod, own))
         classes, node_rows = pods_of_classes(cluster.pod_tables, list(found), with_terminating=True)
-        self.counts = MatchedTermCounts(cluster.topology)
-        self.counts.count(found, classes, node_rows.astype(np.intp))
+        self.count(found, classes, node_rows.astype(np.intp))
 
     def add_pods(self, cluster: ClusterView, delta: Delta) -> None:
         """Counts what came and went."""
         for class_id, node_row, _, count in delta.pods:
             shares = self.shares.of(class_id, cluster.classes)
             if shares:
-                self.counts.add(shares, node_row, count)
+                self.add(shares, node_row, count)
 
 
 class FilterState(TermState):
     """Of PreFilter."""
-
-    __slots__ = ("has_affinity", "has_own_terms", "is_self_matching")
 
     def __init__(self, pod: PodInfo, cluster: ClusterView) -> None:
         near, apart = _resolved(cluster, pod.pod_terms.affinity, pod.pod_terms.anti_affinity)
@@ -122,16 +118,16 @@ class FilterState(TermState):
         self.is_self_matching = _mean(near, pod)
         """It would satisfy its own affinity: it may be the first of its kind."""
         for term in near:  # A node must have each of these labels.
-            self.counts.of_key((AFFINITY, term.topology_key))
+            self.of_key((AFFINITY, term.topology_key))
 
     @property
     def may_reject(self) -> bool:
-        return self.has_own_terms or self.counts.entry_counts[EXISTING] > 0
+        return self.has_own_terms or self.entry_counts[EXISTING] > 0
 
     @property
     def lets_first_in(self) -> bool:
         """No pod anywhere matches, and the incoming one matches itself."""
-        return self.is_self_matching and self.counts.entry_counts[AFFINITY] == 0
+        return self.is_self_matching and self.entry_counts[AFFINITY] == 0
 
 
 class InterPodAffinityArgs(ArgsStruct):
@@ -196,11 +192,10 @@ class InterPodAffinity:
         index = row_index(rows)
         reasons = np.zeros(len(rows), np.int64)
         lacks_label = lacks_pods = np.zeros(len(rows), np.bool_)
-        entry_count: Int64s | int = state.counts.entry_counts[AFFINITY]
-        # The reason that counts most comes last.
-        for key in sorted(state.counts.by_key, reverse=True):
-            what, counts = key[0], state.counts.by_key[key]
-            if what != AFFINITY and not state.counts.entry_counts[what]:
+        entry_count: Int64s | int = state.entry_counts[AFFINITY]
+        for key, counts in state.by_key.items():
+            what = key[0]
+            if what != AFFINITY and not state.entry_counts[what]:
                 continue
             domains = counts.topology.domain_of_row[index]
             weights = counts.by_domain[domains]
@@ -214,25 +209,24 @@ class InterPodAffinity:
                 lacks_label = lacks_label | (domains == NO_DOMAIN)
                 lacks_pods = lacks_pods | (weights <= 0)
             else:
-                reasons[weights > 0] = 1 << what
+                reasons[weights > 0] |= 1 << what
         if state.has_affinity:
             may_be_first = state.is_self_matching & (entry_count == 0)
-            reasons[lacks_label | (lacks_pods & ~np.bool_(may_be_first))] = 1 << AFFINITY
+            reasons[lacks_label | (lacks_pods & ~np.bool_(may_be_first))] |= 1 << AFFINITY
+        reasons &= -reasons  # The first of them is told.
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
     def update_filter(
         self, state: FilterState, pod: PodInfo, cluster: ClusterView, delta: Delta
     ) -> Rows | None:
-        if len(delta.node_rows) and not state.counts.is_current():
+        if len(delta.node_rows) and not state.is_current():
             return None
         might_reject, let_first_in = state.may_reject, state.lets_first_in
         state.add_pods(cluster, delta)
         if state.shares.is_overgrown or state.may_reject is not might_reject:
             return None
-        changed = state.counts.settle(crosses_zero)
-        if state.lets_first_in is not let_first_in:
-            return cluster.nodes.present_rows()
-        return np.concatenate(changed) if changed else NO_ROWS
+        changed = state.settle(crosses_zero)
+        return changed if state.lets_first_in is let_first_in else cluster.nodes.present_rows()
 
     def crowded_domains(
         self, state: FilterState, class_id: int, cluster: ClusterView
@@ -241,7 +235,7 @@ class InterPodAffinity:
             return None  # All others have to go to where the first one is.
         # What one says of another holds the other way round: both have the same terms.
         apart = [
-            state.counts.of_key(key).topology
+            state.of_key(key).topology
             for key, _, _ in state.shares.of(class_id, cluster.classes)
             if key[0] == ANTI_AFFINITY
         ]
@@ -253,10 +247,10 @@ class InterPodAffinity:
         if self._ignores_existing and not pod.pod_terms.preferred:
             return NEVER_SCORES
         state = self._score_state(pod, cluster)
-        return PreScoreResult(SUCCESS if state.counts.entry_counts[SCORED] else SKIP, state=state)
+        return PreScoreResult(SUCCESS if state.entry_counts[SCORED] else SKIP, state=state)
 
     def score(self, state: TermState, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
-        return state.counts.sums(row_index(rows), len(rows))
+        return state.sums(row_index(rows), len(rows))
 
     def normalization(self, state: Any, raw: Int64s) -> tuple[int, int]:
         """The lowest and the highest score."""
@@ -274,15 +268,13 @@ class InterPodAffinity:
         feasible: Bools,
         flipped: Rows,
     ) -> Rows | None:
-        counts = state.counts
-        if len(delta.node_rows) and not counts.is_current():
+        if len(delta.node_rows) and not state.is_current():
             return None
-        might_reject = counts.entry_counts[SCORED] > 0
+        might_reject = state.entry_counts[SCORED] > 0
         state.add_pods(cluster, delta)
-        if state.shares.is_overgrown or (counts.entry_counts[SCORED] > 0) is not might_reject:
+        if state.shares.is_overgrown or (state.entry_counts[SCORED] > 0) is not might_reject:
             return None
-        changed = counts.settle(operator.ne)
-        return np.concatenate(changed) if changed else NO_ROWS
+        return state.settle(operator.ne)
 
     def depends_on_class(self, state: TermState, class_id: int, cluster: ClusterView) -> bool:
         return state.shares.is_something(class_id, cluster.classes)

@@ -14,8 +14,8 @@ from typing import Final, NamedTuple
 import numpy as np
 
 from shared.columns.rows import RowIndex
-from shared.columns.schema import Int64s, Rows
-from shared.columns.topology import NO_DOMAIN, Topology, sum_by_domain
+from shared.columns.schema import NO_ROWS, Int64s, Rows
+from shared.columns.topology import NO_DOMAIN, DomainCounts, Topology
 from shared.framework.normalize import SCORE_MAX
 
 Key = tuple[int, str]
@@ -44,24 +44,12 @@ def summed(parts: Iterable[tuple[Key, int]]) -> Shares:
     return tuple(Share(key, weight, count) for key, (weight, count) in sums.items())
 
 
-class KeyCounts:
-    """Weights by domain of one key."""
-
-    __slots__ = ("by_domain", "topology", "touched")
-
-    def __init__(self, topology: Topology) -> None:
-        self.topology = topology
-        self.by_domain: Int64s = topology.by_domain()
-        self.touched: dict[int, int] = {}
-        """Domain -> what it held before the changes that nobody has looked at yet."""
-
-
 class MatchedTermCounts:
     """Weights of all pods that matter, by key and domain."""
 
     def __init__(self, topology_of: Callable[[str], Topology]) -> None:
         self._topology_of = topology_of
-        self.by_key: dict[Key, KeyCounts] = {}
+        self.by_key: dict[Key, DomainCounts] = {}
         self.entry_counts: dict[int, int] = defaultdict(int)
         """By the first half of keys: (pod, term) pairs whose node has the term's label. 0: all weights
         are, too."""
@@ -77,41 +65,32 @@ class MatchedTermCounts:
         ids, inverse = np.unique(classes, return_inverse=True)
         for key, of_key in by_key.items():
             found = [of_key.get(class_id) for class_id in ids.tolist()]
-            counts = self.of_key(key)
-            topology = counts.topology
-            domains = topology.domain_of_row[node_rows]
             weights = np.array([share.weight if share else 0 for share in found], np.int64)
             terms = np.array([share.term_count if share else 0 for share in found], np.int64)
-            slots = topology.domain_count + 1
-            counts.by_domain += sum_by_domain(domains, slots, weights[inverse])
-            counts.by_domain[NO_DOMAIN] = 0
-            self.entry_counts[key[0]] += int(terms[inverse][domains != NO_DOMAIN].sum())
+            counts = self.of_key(key)
+            counts.count(node_rows, weights[inverse])
+            is_counted = counts.counted_in[node_rows] != NO_DOMAIN
+            self.entry_counts[key[0]] += int(terms[inverse][is_counted].sum())
 
     def add(self, shares: Shares, node_row: int, count: int) -> None:
         """So many pods more (or fewer) with these shares on a node."""
         for key, weight, term_count in shares:
             counts = self.by_key.get(key) or self.of_key(key)
-            domain = counts.topology.domain_of_row.item(node_row)
-            if domain == NO_DOMAIN:
-                continue
-            before = counts.by_domain.item(domain)
-            counts.by_domain[domain] = before + weight * count
-            counts.touched.setdefault(domain, before)
-            self.entry_counts[key[0]] += term_count * count
+            if counts.add(node_row, weight * count):
+                self.entry_counts[key[0]] += term_count * count
 
-    def of_key(self, key: Key) -> KeyCounts:
+    def of_key(self, key: Key) -> DomainCounts:
         """The counts of a key, made now if nobody asked before."""
         found = self.by_key.get(key)
         if found is None:
-            found = self.by_key[key] = KeyCounts(self._topology_of(key[1]))
+            found = self.by_key[key] = DomainCounts(self._topology_of(key[1]))
         return found
 
-    def settle(self, is_different: Callable[[int, int], bool]) -> list[Rows]:
-        """The rows of all domains whose count is now so different that it matters."""
+    def settle(self, is_different: Callable[[int, int], bool]) -> Rows:
+        """The rows of all domains whose count is now so different that it matters; a row may be named
+        several times."""
         changed: list[Rows] = []
         for counts in self.by_key.values():
-            if not counts.touched:
-                continue
             domains = [
                 domain
                 for domain, before in counts.touched.items()
@@ -120,7 +99,7 @@ class MatchedTermCounts:
             counts.touched.clear()
             if domains:
                 changed.append(counts.topology.rows_of_all(domains))
-        return changed
+        return np.concatenate(changed) if changed else NO_ROWS
 
     def is_current(self) -> bool:
         """Whether every topology is what it was."""

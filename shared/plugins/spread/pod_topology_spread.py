@@ -180,15 +180,10 @@ class PodTopologySpread:
         inclusion = Inclusion(constraints, cluster, pod, self._gates, requires_all_keys=True)
         matches, of_all, node_rows = _matching_pods(constraints, pod, cluster)
         counts = [
-            HardCounts(
-                inclusion.topologies[i],
-                inclusion.eligible[i],
-                node_rows[i],
-                max_skew=constraint.max_skew,
-                min_domains=constraint.min_domains,
-                self_match=constraint.selector.matches(pod.labels),
+            HardCounts(*each, self_match=each[0].selector.matches(pod.labels))
+            for each in zip(
+                constraints, inclusion.topologies, inclusion.eligible, node_rows, strict=True
             )
-            for i, constraint in enumerate(constraints)
         ]
         return SpreadState(inclusion, matches, of_all, counts)
 

@@ -60,8 +60,7 @@ def test_counts_follow_and_name_the_rows_that_matter(
     left = [*pods[fewer:], *more]
     after, entries = slow_sums(left, shares)
     assert [counts.entry_counts[what] for what in (0, 1)] == entries
-    changed = counts.settle(operator.ne)
-    named = set(np.concatenate(changed).tolist()) if changed else set()
+    named = set(counts.settle(operator.ne).tolist())
     for key in (HOST, ZONE, OTHER):
         topology = TOPOLOGIES[key[1]]
         for domain in range(topology.domain_count):
@@ -70,7 +69,7 @@ def test_counts_follow_and_name_the_rows_that_matter(
                 assert counts.by_key[key].by_domain[domain] == now
             if now != before.get((key, domain), 0):
                 assert named >= set(topology.rows_of(domain).tolist())
-    assert counts.settle(operator.ne) == []
+    assert not len(counts.settle(operator.ne))
     sums = counts.sums(slice(0, ROWS), ROWS).tolist()
     for row in range(ROWS):
         pairs = [(key, TOPOLOGIES[key[1]].domain_of_row.item(row)) for key in (HOST, ZONE, OTHER)]

@@ -6,6 +6,7 @@ from hypothesis import strategies as st
 
 from shared.columns.schema import Bools, Rows
 from shared.columns.topology import NO_DOMAIN, Topology
+from shared.plugins.spread.spread_constraints import SpreadConstraint
 from shared.plugins.spread.spread_counts import (
     HardCounts,
     SoftDomains,
@@ -13,6 +14,7 @@ from shared.plugins.spread.spread_counts import (
     by_range,
     rounded,
 )
+from shared.selectors.label_selector import EVERYTHING
 
 ROWS = 8
 DOMAINS = 3
@@ -49,14 +51,8 @@ def test_hard_counts_follow_and_name_every_domain_that_fills_or_empties(
     eligible = mask & (topology.domain_of_row != NO_DOMAIN)
 
     def fresh() -> HardCounts:
-        return HardCounts(
-            topology,
-            eligible,
-            rows_of(pods),
-            max_skew=max_skew,
-            min_domains=min_domains,
-            self_match=self_match,
-        )
+        constraint = SpreadConstraint("zone", max_skew, min_domains, EVERYTHING, True, False)
+        return HardCounts(constraint, topology, eligible, rows_of(pods), self_match=self_match)
 
     kept = fresh()
     for batch in batches:
@@ -67,7 +63,7 @@ def test_hard_counts_follow_and_name_every_domain_that_fills_or_empties(
             kept.add(row, count)
         flipped = kept.settle()
         again = fresh()
-        assert kept.counts.tolist() == again.counts.tolist()
+        assert kept.by_domain.tolist() == again.by_domain.tolist()
         assert kept.is_full.tolist() == again.is_full.tolist()
         assert sorted(flipped) == np.flatnonzero(before != kept.is_full).tolist()
 
