@@ -1,4 +1,4 @@
-"""VolumeCatalog: persistent volumes and storage capacities by storage class, ready to be matched.
+"""VolumeCatalog: persistent volumes, and storage capacities by storage class, ready to be matched.
 
 Kept with the view and brought up to date by the store's changes: a cluster has tens of thousands of
 volumes, and the next pod finds all but a few of them as the last one did. Holds the latest of each
@@ -17,7 +17,7 @@ from shared.kube import quantity
 from shared.kube.api.storage_v1 import CsiStorageCapacity
 from shared.plugins.volumes.affinity_columns import AffinityColumns
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
-from shared.plugins.volumes.volume_rules import class_of, selector_terms, volume_size_max
+from shared.plugins.volumes.volume_rules import selector_terms, volume_size_max
 from shared.selectors.node_terms import Terms
 
 VOLUMES: Final = "persistentvolumes"
@@ -63,16 +63,9 @@ class VolumeCatalog:
     def __init__(self, cluster: ClusterView) -> None:
         self._objects = cluster.objects
         self._follower = Follower(cluster)
-        self._pools: dict[str, VolumePool] = {}
-        self._no_pool = VolumePool()
-        self._class_of: dict[str, str] = {}
-        """Volume -> the storage class in whose pool it is."""
+        self.pool = VolumePool()
         self._capacities: dict[str, Capacities] = {}
         """By storage class; made when asked for."""
-
-    def pool(self, class_name: str) -> VolumePool:
-        """The volumes of a storage class."""
-        return self._pools.get(class_name, self._no_pool)
 
     def capacities(self, class_name: str) -> Capacities:
         """The storage for new volumes of a storage class."""
@@ -87,17 +80,14 @@ class VolumeCatalog:
         """Brings the catalog to the store's present state."""
         changed = self._follower.objects()
         if changed is None:
-            self._pools.clear()
-            self._class_of.clear()
+            self.pool = VolumePool()
             self._capacities.clear()
-            for name in self._objects.all(VOLUMES):
-                self._read_volume(name)
-        else:
-            for kind, key in changed:
-                if kind == VOLUMES:
-                    self._read_volume(key)
-                elif kind == CAPACITIES:
-                    self._read_capacity(key)
+            changed = [(VOLUMES, name) for name in self._objects.all(VOLUMES)]
+        for kind, key in changed:
+            if kind == VOLUMES:
+                self._read_volume(key)
+            elif kind == CAPACITIES:
+                self._read_capacity(key)
         self._follower.note()
 
     def _read_volume(self, name: str) -> None:
@@ -106,17 +96,7 @@ class VolumeCatalog:
             found = None if volume is None else candidate(volume)
         except ObjectError:
             found = None
-        before = self._class_of.get(name)
-        now = None if found is None else class_of(found.volume)
-        if before is not None and before != now:
-            pool = self._pools[before]
-            pool.remove(name)
-            del self._class_of[name]
-            if not len(pool):
-                del self._pools[before]
-        if found is not None and now is not None:
-            self._class_of[name] = now
-            self._pools.setdefault(now, VolumePool()).put(found)
+        self.pool.put(name, found)
 
     def _read_capacity(self, key: str) -> None:
         now: CsiStorageCapacity | None = self._objects.get(CAPACITIES, key)

@@ -1,4 +1,4 @@
-"""VolumePool: the persistent volumes of one storage class, ready for the next claim.
+"""VolumePool: the persistent volumes, ready for the next claim.
 
 Volumes that nobody has are kept in order of size, as arrays; volumes that are given to a claim, by
 that claim. A volume that is taken or freed changes one flag, and a claim is matched by array
@@ -16,13 +16,14 @@ import numpy as np
 
 from shared.columns.schema import Bools
 from shared.grouped import Grouped
-from shared.kube.api.core_v1 import PersistentVolumeClaim, PersistentVolumeClaimSpec
-from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume, PersistentVolumeSpec
+from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
 from shared.plugins.volumes.affinity_columns import NONE, AffinityColumns, Places, match_affinity
 from shared.plugins.volumes.volume_rules import (
     FILESYSTEM,
     VOLUME_AVAILABLE,
     affinity_terms,
+    class_of,
     is_reserved_for,
     requested_nanos,
     storage_nanos,
@@ -35,16 +36,23 @@ from shared.selectors.node_terms import Terms
 class VolumeKind(NamedTuple):
     """What decides for many volumes alike whether they suit a claim."""
 
+    class_name: str
+    """Of the storage class."""
     mode: str
     attributes_class: str
     access_modes: frozenset[str]
 
+    def is_like(self, wanted: "VolumeKind") -> bool:
+        """Whether it is of the kind that a claim wants, however it can be accessed."""
+        return self[:3] == wanted[:3]
 
-def _kind(spec: PersistentVolumeSpec | PersistentVolumeClaimSpec) -> VolumeKind:
+
+def _kind(found: PersistentVolume | PersistentVolumeClaim) -> VolumeKind:
     return VolumeKind(
-        spec.volume_mode or FILESYSTEM,
-        spec.volume_attributes_class_name or "",
-        frozenset(spec.access_modes or ()),
+        class_of(found),
+        found.spec.volume_mode or FILESYSTEM,
+        found.spec.volume_attributes_class_name or "",
+        frozenset(found.spec.access_modes or ()),
     )
 
 
@@ -55,7 +63,7 @@ class VolumeCandidate(NamedTuple):
     capacity_nanos: int
     terms: Terms | None
     """Node affinity; None: it can go anywhere."""
-    signature: VolumeKind
+    kind: VolumeKind
 
 
 def candidate(volume: PersistentVolume) -> VolumeCandidate:
@@ -63,7 +71,7 @@ def candidate(volume: PersistentVolume) -> VolumeCandidate:
     spec = volume.spec
     required = None if spec.node_affinity is None else spec.node_affinity.required
     capacity = storage_nanos(spec.capacity)
-    return VolumeCandidate(volume, capacity, affinity_terms(required), _kind(spec))
+    return VolumeCandidate(volume, capacity, affinity_terms(required), _kind(volume))
 
 
 class VolumePool:
@@ -75,14 +83,14 @@ class VolumePool:
         self._next_slot = itertools.count()
         self._claimed = Grouped[tuple[str, str], int, None]()
         """(namespace, name) of a claim -> the volumes that are given to it."""
-        self._signatures: dict[VolumeKind, int] = {}
+        self._kinds: dict[VolumeKind, int] = {}
         self._is_stale = True
         """The arrays below are to be made again."""
         self._order: Places = np.zeros(0, np.intp)
         """Smallest volume first; all else is in this order."""
         self._capacities: list[int] = []
         self._usable: Bools = np.zeros(0, np.bool_)
-        self._signature_ids: Places = np.zeros(0, np.intp)
+        self._kind_ids: Places = np.zeros(0, np.intp)
         self._columns = AffinityColumns(())
         self._place_of: dict[int, int] = {}
 
@@ -90,37 +98,24 @@ class VolumePool:
         """The volume in a slot."""
         return self._candidates[slot]
 
-    def put(self, new: VolumeCandidate) -> None:
-        """A volume is new, or another than before."""
-        name = new.volume.metadata.name
+    def put(self, name: str, new: VolumeCandidate | None) -> None:
+        """A volume is new, or another than before; None: there is none of that name."""
         slot = self._slot_of.get(name)
         if slot is None:
             slot = self._slot_of[name] = next(self._next_slot)
-        old = self._candidates.get(slot)
-        self._candidates[slot] = new
+        old = self._candidates.pop(slot, None)
         if old is not None and old.volume.spec.claim_ref is not None:
             self._claimed.drop(_key(old.volume.spec.claim_ref), slot)
+        place = self._place_of.get(slot)
+        if new is None:
+            del self._slot_of[name]
+            self._is_stale |= place is not None
+            return
+        self._candidates[slot] = new
         if new.volume.spec.claim_ref is not None:
             self._claimed.put(_key(new.volume.spec.claim_ref), slot, None)
-        self._place(slot, old, new)
-
-    def remove(self, name: str) -> None:
-        """A volume is gone; it must have been here."""
-        slot = self._slot_of.pop(name)
-        old = self._candidates.pop(slot)
-        if old.volume.spec.claim_ref is not None:
-            self._claimed.drop(_key(old.volume.spec.claim_ref), slot)
-        if slot in self._place_of:
-            self._is_stale = True
-
-    def __len__(self) -> int:
-        return len(self._slot_of)
-
-    def _place(self, slot: int, old: VolumeCandidate | None, new: VolumeCandidate) -> None:
-        """Flags a volume as usable or not; one that has no place yet, or another, needs an order."""
-        place = self._place_of.get(slot)
         is_usable = _is_usable(new.volume)
-        if place is None:
+        if place is None:  # Only what can be had needs one.
             self._is_stale |= is_usable
         elif old is None or old[1:] != new[1:]:
             self._is_stale = True
@@ -140,7 +135,7 @@ class VolumePool:
         again. A volume that was given to the claim in advance is taken, or none at all.
         """
         requested = requested_nanos(claim)
-        wanted = _kind(claim.spec)
+        wanted = _kind(claim)
         chosen = np.full(columns.count, NONE, np.intp)
         is_open = np.ones(columns.count, np.bool_)
         for slot in self._given_to(claim, requested, wanted):
@@ -168,11 +163,11 @@ class VolumePool:
         found: list[int] = []
         key = claim.metadata.namespace, claim.metadata.name
         for slot in self._claimed.get(key, ()):
-            volume, capacity, _, signature = self.candidate(slot)
+            volume, capacity, _, kind = self.candidate(slot)
             if (
                 is_reserved_for(volume, claim)
                 and capacity >= requested
-                and signature[:2] == wanted[:2]
+                and kind.is_like(wanted)
                 and volume.metadata.deletion_timestamp is None
             ):
                 found.append(slot)
@@ -181,13 +176,10 @@ class VolumePool:
     def _suitable(self, requested: int, wanted: VolumeKind, selector: Selector) -> Bools:
         """By place: volumes that would do for the claim on some node."""
         suits = np.array(
-            [
-                signature[:2] == wanted[:2] and wanted.access_modes <= signature.access_modes
-                for signature in self._signatures
-            ],
+            [k.is_like(wanted) and wanted.access_modes <= k.access_modes for k in self._kinds],
             np.bool_,
         )
-        usable = self._usable & suits[self._signature_ids]
+        usable = self._usable & suits[self._kind_ids]
         usable[: bisect_left(self._capacities, requested)] = False
         if not selector.is_empty:
             for place in np.flatnonzero(usable).tolist():
@@ -199,12 +191,12 @@ class VolumePool:
         usable = [slot for slot, each in self._candidates.items() if _is_usable(each.volume)]
         slots = sorted(usable, key=lambda slot: (self._candidates[slot].capacity_nanos, slot))
         entries = [self._candidates[slot] for slot in slots]
-        kinds = self._signatures = {}
-        ids = [kinds.setdefault(each.signature, len(kinds)) for each in entries]
+        kinds = self._kinds = {}
+        ids = [kinds.setdefault(each.kind, len(kinds)) for each in entries]
         self._order = np.array(slots, np.intp)
         self._capacities = [each.capacity_nanos for each in entries]
         self._usable = np.ones(len(entries), np.bool_)
-        self._signature_ids = np.array(ids, np.intp)
+        self._kind_ids = np.array(ids, np.intp)
         self._columns = AffinityColumns([each.terms for each in entries])
         self._place_of = {slot: place for place, slot in enumerate(slots)}
         self._is_stale = False

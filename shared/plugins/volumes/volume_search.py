@@ -9,6 +9,7 @@ pkg/scheduler/framework/plugins/volumebinding, v1.36.2.
 
 from collections import defaultdict
 from collections.abc import Hashable
+from functools import cached_property
 from typing import Final, NamedTuple
 
 import msgspec
@@ -66,9 +67,8 @@ class VolumeChoice(NamedTuple):
     """The volumes that one claim would get."""
 
     claim: PersistentVolumeClaim
-    pool: VolumePool
     chosen: Places
-    """By position of the row; NONE where there is no volume for it."""
+    """Slots of the pool by position of the row; NONE where there is no volume for it."""
 
 
 class Provision(NamedTuple):
@@ -110,6 +110,11 @@ class VolumeSearch:
         if claims.waiting:
             self._find_for(claims.waiting)
 
+    @cached_property
+    def pool(self) -> VolumePool:
+        """Where the volumes are that the pod may take."""
+        return self._cluster.derived(VolumeCatalog).pool
+
     @property
     def passes(self) -> Bools:
         """Where the pod's volumes can be."""
@@ -119,8 +124,8 @@ class VolumeSearch:
     def at(self, position: int) -> PodVolumes:
         """What the pod gets on one of the rows, which must pass."""
         bindings = [
-            (claim, pool.candidate(chosen.item(position)).volume)
-            for claim, pool, chosen in self.choices
+            (claim, self.pool.candidate(chosen.item(position)).volume)
+            for claim, chosen in self.choices
             if chosen.item(position) != NONE
         ]
         return PodVolumes(bindings, [p.claim for p in self.provisions if p.wanted[position]])
@@ -206,10 +211,9 @@ class VolumeSearch:
                 told = "error creating internal label selector for claim"
                 self._fail(self._is_open, f"{told}: {claim.metadata.key}: {error}")
                 return
-            pool = self._cluster.derived(VolumeCatalog).pool(class_of(claim))
-            taken = [choice.chosen for choice in self.choices if choice.pool is pool]
-            chosen = pool.choose(claim, selector, taken, self._columns)
-            self.choices.append(VolumeChoice(claim, pool, chosen))
+            taken = [choice.chosen for choice in self.choices]
+            chosen = self.pool.choose(claim, selector, taken, self._columns)
+            self.choices.append(VolumeChoice(claim, chosen))
 
     def _provision(self, todo: list[tuple[PersistentVolumeClaim, Bools]]) -> None:
         """Whether volumes can be made for the claims that want one; the first that cannot decides
@@ -295,10 +299,10 @@ def storage_scores(search: VolumeSearch, table: Int64s) -> Int64s:
         )
     )
     has_static: Bools = np.zeros(count, np.bool_)
-    for claim, pool, chosen in search.choices:
+    for claim, chosen in search.choices:
         found = np.flatnonzero(chosen != NONE)
         has_static[found] = True
-        taken = [pool.candidate(slot) for slot in chosen[found].tolist()]
+        taken = [search.pool.candidate(slot) for slot in chosen[found].tolist()]
         sizes = np.array([quantity.value_of_nanos(each.capacity_nanos) for each in taken], np.int64)
         names = [each.volume.spec.storage_class_name for each in taken]
         for name in set(names):

@@ -128,7 +128,7 @@ def test_each_claim_gets_the_smallest_volume_that_will_do(
 ) -> None:
     pool = VolumePool()
     for volume in volumes:
-        pool.put(candidate(volume_of(volume)))
+        pool.put(volume.name, candidate(volume_of(volume)))
     wanted = [find_volumes(claims, volumes, own) for own in labels]
     assert chosen_names(pool, claims, labels) == wanted
 
@@ -144,22 +144,22 @@ def test_a_pool_that_changed_chooses_as_a_new_one(data: st.DataObject) -> None:
             # A size of its own for each volume, whatever else changes about it.
             volume.size = int(volume.name[1:]) + 1
             held[volume.name] = volume
-            pool.put(candidate(volume_of(volume)))
+            pool.put(volume.name, candidate(volume_of(volume)))
         for name in data.draw(st.lists(st.sampled_from(sorted(held)), unique=True)) if held else ():
             del held[name]
-            pool.remove(name)
+            pool.put(name, None)
         in_order = sorted(held.values(), key=lambda volume: volume.size)
         given_twice = {v.claim for v in in_order if v.claim in CLAIMS}
         if any(sum(v.claim == name for v in in_order) > 1 for name in given_twice):
             continue  # Which of two volumes given to one claim comes first is their age.
         wanted = [find_volumes(claims, in_order, own) for own in labels]
         assert chosen_names(pool, claims, labels) == wanted
-    assert len(pool) == len(held)
+    assert pool._slot_of.keys() == held.keys()
 
 
 def test_a_value_that_no_node_has_yet_is_found_once_one_has_it() -> None:
     pool = VolumePool()
-    pool.put(candidate(volume_of(SlowVolume("v0", 1, [("host", ["late"])]))))
+    pool.put("v0", candidate(volume_of(SlowVolume("v0", 1, [("host", ["late"])]))))
     claims = [SlowClaim("c0", 1)]
     assert chosen_names(pool, claims, [{"host": "early"}]) == [[None]]
     assert chosen_names(pool, claims, [{"host": "early"}, {"host": "late"}]) == [[None], ["v0"]]
