@@ -39,17 +39,6 @@ class _GoStruct(msgspec.Struct, rename="pascal"):
     """Without JSON names, as Go writes it."""
 
 
-class _NodeItems(msgspec.Struct):
-    metadata: dict[str, str]
-    items: list[msgspec.Raw]
-
-
-class _Args(_GoStruct):
-    pod: msgspec.Raw
-    nodes: _NodeItems | None = None
-    node_names: list[str] | None = None
-
-
 class _NamedNode(ApiStruct):
     metadata: ObjectIdentity = msgspec.field(default_factory=ObjectIdentity)
 
@@ -77,11 +66,6 @@ class MetaPod(_GoStruct):
     uid: str = msgspec.field(default="", name="UID")
 
 
-class _Victims(_GoStruct):
-    pods: list[msgspec.Raw]
-    num_pdb_violations: int = msgspec.field(name="NumPDBViolations")
-
-
 class MetaVictims(_GoStruct):
     """Victims on one node, by uid."""
 
@@ -89,21 +73,8 @@ class MetaVictims(_GoStruct):
     num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
 
 
-class _PreemptArgs(_GoStruct):
-    pod: msgspec.Raw
-    node_name_to_victims: dict[str, _Victims] | None = None
-    node_name_to_meta_victims: dict[str, MetaVictims] | None = None
-
-
 class _PreemptResult(_GoStruct):
     node_name_to_meta_victims: dict[str, MetaVictims] | None = None
-
-
-class _BindArgs(_GoStruct):
-    pod_name: str
-    pod_namespace: str
-    pod_uid: str = msgspec.field(name="PodUID")
-    node: str
 
 
 class _BindResult(_GoStruct):
@@ -157,13 +128,13 @@ _encoder: Final = msgspec.json.Encoder()
 
 def node_names_args(pod: bytes, names: list[str]) -> bytes:
     """ExtenderArgs for an extender that knows the nodes."""
-    return _encoder.encode(_Args(msgspec.Raw(pod), node_names=names))
+    return _encoder.encode({"Pod": msgspec.Raw(pod), "Nodes": None, "NodeNames": names})
 
 
 def whole_nodes_args(pod: bytes, nodes: list[bytes]) -> bytes:
     """ExtenderArgs with the nodes themselves."""
-    items = [msgspec.Raw(node) for node in nodes]
-    return _encoder.encode(_Args(msgspec.Raw(pod), nodes=_NodeItems({}, items)))
+    node_list = {"metadata": {}, "items": [msgspec.Raw(node) for node in nodes]}
+    return _encoder.encode({"Pod": msgspec.Raw(pod), "Nodes": node_list, "NodeNames": None})
 
 
 def filter_answer(
@@ -207,7 +178,7 @@ def priorities(body: bytes, weight: int) -> Counter[str]:
 
 def meta_preempt_args(pod: bytes, victims: dict[str, MetaVictims]) -> bytes:
     """ExtenderPreemptionArgs for an extender that knows nodes and pods."""
-    return _encoder.encode(_PreemptArgs(msgspec.Raw(pod), node_name_to_meta_victims=victims))
+    return _preempt_args(pod, None, victims)
 
 
 def whole_preempt_args(
@@ -215,12 +186,18 @@ def whole_preempt_args(
 ) -> bytes:
     """ExtenderPreemptionArgs with the victims themselves; `pods` by uid."""
     whole = {
-        node: _Victims(
-            [msgspec.Raw(pods[each.uid]) for each in on_node.pods or ()], on_node.num_pdb_violations
-        )
+        node: {
+            "Pods": [msgspec.Raw(pods[each.uid]) for each in on_node.pods or ()],
+            "NumPDBViolations": on_node.num_pdb_violations,
+        }
         for node, on_node in victims.items()
     }
-    return _encoder.encode(_PreemptArgs(msgspec.Raw(pod), node_name_to_victims=whole))
+    return _preempt_args(pod, whole, None)
+
+
+def _preempt_args(pod: bytes, whole: object, victims: dict[str, MetaVictims] | None) -> bytes:
+    args = {"NodeNameToVictims": whole, "NodeNameToMetaVictims": victims}
+    return _encoder.encode({"Pod": msgspec.Raw(pod), **args})
 
 
 def preempt_result(body: bytes, *, is_ignorable: bool) -> dict[str, MetaVictims]:
@@ -236,9 +213,8 @@ def preempt_result(body: bytes, *, is_ignorable: bool) -> dict[str, MetaVictims]
 
 def bind_args(pod: PodName, node_name: str) -> bytes:
     """ExtenderBindingArgs."""
-    return _encoder.encode(
-        _BindArgs(pod_name=pod.name, pod_namespace=pod.namespace, pod_uid=pod.uid, node=node_name)
-    )
+    whose = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid}
+    return _encoder.encode({**whose, "Node": node_name})
 
 
 def check_bind_result(body: bytes) -> None:
