@@ -14,7 +14,7 @@ from typing import Any, ClassVar, Final
 import numpy as np
 
 from shared.columns.answer_table import ClassValues
-from shared.columns.rows import row_index
+from shared.columns.rows import RowIndex, row_index
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
 from shared.errors import ObjectError, as_one_error
@@ -113,7 +113,6 @@ class FilterState(TermState):
                         yield (EXISTING, term.topology_key), 1
 
         super().__init__(parts_of, (*near, *apart), pod, cluster)
-        self.has_affinity = bool(near)
         self.has_own_terms = bool(near or apart)
         self.is_self_matching = _mean(near, pod)
         """It would satisfy its own affinity: it may be the first of its kind."""
@@ -191,28 +190,24 @@ class InterPodAffinity:
     ) -> Verdicts:
         index = row_index(rows)
         reasons = np.zeros(len(rows), np.int64)
-        lacks_label = lacks_pods = np.zeros(len(rows), np.bool_)
-        entry_count: Int64s | int = state.entry_counts[AFFINITY]
+        lost = {} if gone is None else _lost(state, cluster, index, gone)
+        may_be_first: Bools | bool = state.lets_first_in
+        if gone is not None and state.is_self_matching:
+            of_affinity = [weights for key, weights in lost.items() if key[0] == AFFINITY]
+            may_be_first = state.entry_counts[AFFINITY] == sum(of_affinity)  # A term weighs 1 here.
         for key, counts in state.by_key.items():
             what = key[0]
             if what != AFFINITY and not state.entry_counts[what]:
                 continue
             domains = counts.topology.domain_of_row[index]
             weights = counts.by_domain[domains]
-            if gone is not None:
-                lost = _lost(state, key, cluster, gone)[index]
-                lost[domains == NO_DOMAIN] = 0
-                weights -= lost
-                if what == AFFINITY:
-                    entry_count = entry_count - lost  # Each term weighs 1 here.
+            if key in lost:
+                weights -= lost[key]
             if what == AFFINITY:
-                lacks_label = lacks_label | (domains == NO_DOMAIN)
-                lacks_pods = lacks_pods | (weights <= 0)
+                is_wrong = np.where(may_be_first, domains == NO_DOMAIN, weights <= 0)
             else:
-                reasons[weights > 0] |= 1 << what
-        if state.has_affinity:
-            may_be_first = state.is_self_matching & (entry_count == 0)
-            reasons[lacks_label | (lacks_pods & ~np.bool_(may_be_first))] |= 1 << AFFINITY
+                is_wrong = weights > 0
+            reasons |= is_wrong << what
         reasons &= -reasons  # The first of them is told.
         return Verdicts(_CODES[reasons], reasons, TEXTS)
 
@@ -313,15 +308,22 @@ def _mean(terms: tuple[PodTerm, ...], pod: PodInfo | None) -> bool:
     return all(term.matches(pod.namespace, NO_LABELS, pod.labels) for term in terms)
 
 
-def _lost(state: FilterState, key: Key, cluster: ClusterView, gone: GonePods) -> Int64s:
-    """What the pods of each row that are thought to be gone weigh, shape (capacity,)."""
-    worth = {
-        class_id: share.weight
-        for class_id in set(gone.class_ids.tolist())
-        for share in state.shares.of(class_id, cluster.classes)
-        if share.key == key
-    }
-    return gone.sums(cluster.nodes.capacity, worth)
+def _lost(
+    state: FilterState, cluster: ClusterView, index: RowIndex, gone: GonePods
+) -> dict[Key, Int64s]:
+    """What the pods of each row that are thought to be gone weigh by key, each of shape (n,)."""
+    shares = {each: state.shares.of(each, cluster.classes) for each in set(gone.class_ids.tolist())}
+    lost: dict[Key, Int64s] = {}
+    for key, counts in state.by_key.items():
+        worth = {
+            class_id: share.weight
+            for class_id, of_class in shares.items()
+            for share in of_class
+            if share.key == key
+        }
+        lost[key] = gone.sums(cluster.nodes.capacity, worth)[index]
+        lost[key] *= counts.topology.domain_of_row[index] != NO_DOMAIN
+    return lost
 
 
 def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[PodTerm, ...]]:
