@@ -6,8 +6,8 @@ Rules: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,common,filterin
 v1.36.2.
 """
 
-from collections.abc import Sequence
-from typing import ClassVar, Final, Generic, NamedTuple, TypeVar
+from collections.abc import Callable, Sequence
+from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
 
@@ -74,16 +74,62 @@ _CODE_OF_BIT: Final = np.array(
 Counts = TypeVar("Counts", bound=HardCounts | SoftDomains | SoftNodes)
 
 
-class SpreadState(NamedTuple, Generic[Counts]):
+class SpreadState(Generic[Counts]):
     """Of PreFilter, or of PreScore; follows the cluster."""
 
-    inclusion: Inclusion
-    matches: ClassValues[PodInfo, int]
-    """Class -> bit i: pods of it count for constraint i."""
-    of_all: int
-    """Bit i: the selector of constraint i is empty. It counts no pod that is there, but each of the
-    pod's namespace that is only thought to come or go."""
-    counts: list[Counts]
+    def __init__(
+        self,
+        constraints: SpreadConstraints,
+        pod: PodInfo,
+        cluster: ClusterView,
+        inclusion: Inclusion,
+        counts_of: Callable[[int, Rows], Counts],
+    ) -> None:
+        """`counts_of` a constraint, of which the node of each pod is given that it matches."""
+        self.inclusion = inclusion
+        self._namespace = pod.namespace
+        # An empty selector matches the pod itself and no other, as upstream's counting does.
+        selectors = [None if c.selector.is_empty else c.selector for c in constraints]
+        self._of_all = sum(1 << i for i, selector in enumerate(selectors) if selector is None)
+        """Bit i: the selector of constraint i is empty. It counts no pod that is there, but each of the
+        pod's namespace that is only thought to come or go."""
+
+        def matching(other: PodInfo) -> int:
+            if other.namespace != pod.namespace:
+                return 0
+            return sum(
+                1 << i
+                for i, selector in enumerate(selectors)
+                if selector is not None and selector.matches(other.labels)
+            )
+
+        self.matches = ClassValues(matching, 0)
+        """Class -> bit i: pods of it count for constraint i."""
+        concerned: dict[int, PodInfo] = {}
+        for selector in selectors:
+            if selector is not None:
+                concerned.update(cluster.class_index.selected((pod.namespace,), selector))
+        found = self.matches.learn(concerned.items())
+        self.counts: list[Counts] = []
+        for i in range(len(constraints)):
+            ids = [class_id for class_id, bits in found.items() if bits >> i & 1]
+            _, node_rows = pods_of_classes(cluster.pod_tables, ids, with_terminating=False)
+            self.counts.append(counts_of(i, node_rows.astype(np.intp)))
+
+    def add_pods(self, cluster: ClusterView, delta: Delta) -> bool:
+        """Counts what came and went; says whether any of it matters."""
+        is_changed = False
+        of_all = self._of_all if delta.is_what_if else 0
+        for class_id, node_row, is_terminating, count in delta.pods:
+            bits = self.matches.of(class_id, cluster.classes)
+            if of_all and cluster.classes[class_id].namespace == self._namespace:
+                bits |= of_all
+            if bits and not is_terminating:
+                is_changed = True
+                for i, counts in enumerate(self.counts):
+                    if bits >> i & 1:
+                        counts.add(node_row, count)
+        return is_changed
 
 
 HardState = SpreadState[HardCounts]
@@ -152,7 +198,7 @@ class PodTopologySpread:
             return NO_ROWS
         if len(delta.node_rows) and not state.inclusion.is_current(cluster, delta.node_rows):
             return None
-        if not _add_pods(state, pod, cluster, delta):
+        if not state.add_pods(cluster, delta):
             return NO_ROWS
         if state.matches.is_overgrown:
             return None
@@ -178,14 +224,14 @@ class PodTopologySpread:
         self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
     ) -> HardState:
         inclusion = Inclusion(constraints, cluster, pod, self._gates, requires_all_keys=True)
-        matches, of_all, node_rows = _matching_pods(constraints, pod, cluster)
-        counts = [
-            HardCounts(*each, self_match=each[0].selector.matches(pod.labels))
-            for each in zip(
-                constraints, inclusion.topologies, inclusion.eligible, node_rows, strict=True
-            )
-        ]
-        return SpreadState(inclusion, matches, of_all, counts)
+
+        def counts_of(i: int, node_rows: Rows) -> HardCounts:
+            constraint, topology = constraints[i], inclusion.topologies[i]
+            self_match = constraint.selector.matches(pod.labels)
+            eligible = inclusion.eligible[i]
+            return HardCounts(constraint, topology, eligible, node_rows, self_match=self_match)
+
+        return SpreadState(constraints, pod, cluster, inclusion, counts_of)
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
         try:
@@ -239,7 +285,7 @@ class PodTopologySpread:
         inclusion = state.inclusion
         if len(delta.node_rows) and not inclusion.is_current(cluster, delta.node_rows):
             return None
-        is_changed = _add_pods(state, pod, cluster, delta)
+        is_changed = state.add_pods(cluster, delta)
         if state.matches.is_overgrown:
             return None
         if len(flipped):
@@ -269,18 +315,15 @@ class PodTopologySpread:
             constraints, cluster, pod, self._gates, requires_all_keys=requires_all_keys
         )
         rated = feasible[inclusion.has_all_keys[feasible]]
-        matches, of_all, node_rows = _matching_pods(constraints, pod, cluster)
-        counts: list[SoftDomains | SoftNodes] = []
-        for i, constraint in enumerate(constraints):
-            topology, max_skew = inclusion.topologies[i], constraint.max_skew
-            if constraint.key == HOST_NAME:
-                counts.append(SoftNodes(topology, node_rows[i], len(rated), max_skew=max_skew))
-            else:
-                eligible = inclusion.eligible[i]
-                counts.append(
-                    SoftDomains(topology, eligible, node_rows[i], rated, max_skew=max_skew)
-                )
-        return SpreadState(inclusion, matches, of_all, counts)
+
+        def counts_of(i: int, node_rows: Rows) -> SoftDomains | SoftNodes:
+            topology, max_skew = inclusion.topologies[i], constraints[i].max_skew
+            if constraints[i].key == HOST_NAME:
+                return SoftNodes(topology, node_rows, len(rated), max_skew=max_skew)
+            eligible = inclusion.eligible[i]
+            return SoftDomains(topology, eligible, node_rows, rated, max_skew=max_skew)
+
+        return SpreadState(constraints, pod, cluster, inclusion, counts_of)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Of hard constraints, as soft ones reject no pod."""
@@ -354,58 +397,6 @@ def _verdicts(state: HardState, rows: Rows, are_full: list[Bools]) -> Verdicts:
         found[counts.topology.domain_of_row[index] == NO_DOMAIN] = LABEL_BIT
         reasons = np.where(reasons == 0, found, reasons)
     return Verdicts(_CODE_OF_BIT[reasons], reasons, TEXTS)
-
-
-def _matching_pods(
-    constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
-) -> tuple[ClassValues[PodInfo, int], int, list[Rows]]:
-    """Which constraints match a class, `SpreadState.of_all`, and for each constraint the node of each
-    pod that it matches."""
-    namespace = pod.namespace
-    # An empty selector matches the pod itself and no other, as upstream's counting does.
-    selectors = [None if c.selector.is_empty else c.selector for c in constraints]
-
-    def matching(other: PodInfo) -> int:
-        if other.namespace != namespace:
-            return 0
-        return sum(
-            1 << i
-            for i, selector in enumerate(selectors)
-            if selector is not None and selector.matches(other.labels)
-        )
-
-    matches = ClassValues(matching, 0)
-    index = cluster.class_index
-    concerned: dict[int, PodInfo] = {}
-    for selector in selectors:
-        if selector is not None:
-            concerned.update(index.selected((namespace,), selector))
-    found = matches.learn(concerned.items())
-    node_rows: list[Rows] = []
-    for i in range(len(constraints)):
-        ids = [class_id for class_id, bits in found.items() if bits >> i & 1]
-        _, rows = pods_of_classes(cluster.pod_tables, ids, with_terminating=False)
-        node_rows.append(rows.astype(np.intp))
-    of_all = sum(1 << i for i, selector in enumerate(selectors) if selector is None)
-    return matches, of_all, node_rows
-
-
-def _add_pods(
-    state: HardState | SoftState, pod: PodInfo, cluster: ClusterView, delta: Delta
-) -> bool:
-    """Counts what came and went; says whether any of it matters."""
-    is_changed = False
-    of_all = state.of_all if delta.is_what_if else 0
-    for class_id, node_row, is_terminating, count in delta.pods:
-        bits = state.matches.of(class_id, cluster.classes)
-        if of_all and cluster.classes[class_id].namespace == pod.namespace:
-            bits |= of_all
-        if bits and not is_terminating:
-            is_changed = True
-            for i, counts in enumerate(state.counts):
-                if bits >> i & 1:
-                    counts.add(node_row, count)
-    return is_changed
 
 
 def _is_involved(view: PodView, pod: PodView) -> bool:

@@ -13,7 +13,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.schema import Bools, Int32s
+from shared.columns.schema import NO_ROWS, Bools, Int32s
 from shared.columns.table import NodeTable
 from shared.selectors.node_selector import SelectedColumns, match_any
 from shared.selectors.node_terms import Terms
@@ -51,15 +51,30 @@ class AffinityColumns:
         self._value_ids = np.zeros(0, np.intp)
         self._value_ids_of = -1
 
-    def first(self, usable: Bools, columns: SelectedColumns) -> Places:
-        """For each row the first usable thing that it reaches, or NONE; shape (count,)."""
-        found = np.full(columns.count, self.count, np.intp)
-        for levels in self.levels(usable, columns, 1):
-            np.minimum(found, levels[0], out=found)
-        found[found == self.count] = NONE
-        return found
+    def first(
+        self,
+        usable: Bools,
+        columns: SelectedColumns,
+        taken: Sequence[Places] = (),
+        ids: Places = NO_ROWS,
+    ) -> Places:
+        """For each row the first usable thing that it reaches, or NONE; shape (count,). `taken`: things
+        that do not count on a row, each of that shape, by `ids`, in which NONE comes last."""
+        best = np.full(columns.count, self.count, np.intp)
+        for levels in self._levels(usable, columns, len(taken) + 1):
+            is_found = np.zeros(columns.count, np.bool_)
+            for places in levels:
+                is_free = ~is_found & (places < self.count)
+                for others in taken:
+                    is_free &= ids[places] != others
+                np.minimum(best, places, out=best, where=is_free)
+                is_found |= is_free
+        best[best == self.count] = NONE
+        return best
 
-    def levels(self, usable: Bools, columns: SelectedColumns, depth: int) -> Iterator[list[Places]]:
+    def _levels(
+        self, usable: Bools, columns: SelectedColumns, depth: int
+    ) -> Iterator[list[Places]]:
         """For each group of things: the place of the first that a row reaches, of the second, and
         so on to `depth`; each of shape (count,), with `self.count` where there is none."""
         nodes = columns.nodes

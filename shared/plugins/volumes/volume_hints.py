@@ -89,11 +89,7 @@ def _fits_larger_volumes(was: CsiStorageCapacity, now: CsiStorageCapacity) -> bo
 
 def _lies_elsewhere(was: PersistentVolume, now: PersistentVolume) -> bool:
     """In other zones or regions."""
-    had, has = (
-        {label: frozenset(zones) for label, zones in volume_topologies(volume).items()}
-        for volume in (was, now)
-    )
-    return had != has
+    return volume_topologies(was) != volume_topologies(now)
 
 
 def _attaches_more(was: CsiNode, now: CsiNode) -> bool:

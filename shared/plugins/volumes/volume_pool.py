@@ -150,11 +150,8 @@ class VolumePool:
         if self._is_stale:
             self._make_order()
         usable = self._suitable(requested, wanted, selector)
-        best = np.full(columns.count, len(self._order), np.intp)
         slots = np.append(self._order, NONE)
-        if usable.any():
-            for levels in self._columns.levels(usable, columns, len(taken) + 1):
-                _lower(best, levels, slots, taken)
+        best = self._columns.first(usable, columns, taken, slots)
         return np.where(is_open, slots[best], chosen)
 
     def _given_to(
@@ -213,16 +210,3 @@ def _is_usable(volume: PersistentVolume) -> bool:
 
 def _key(reference: ObjectReference) -> tuple[str, str]:
     return reference.namespace, reference.name
-
-
-def _lower(best: Places, levels: Sequence[Places], slots: Places, taken: Sequence[Places]) -> None:
-    """Lowers `best` where one group of volumes offers something that comes earlier and is not
-    taken on that row."""
-    is_found = np.zeros(len(best), np.bool_)
-    for level in levels:
-        found = slots[level]
-        usable = ~is_found & (found != NONE)
-        for others in taken:
-            usable &= found != others
-        np.minimum(best, level, out=best, where=usable)
-        is_found |= usable

@@ -71,17 +71,13 @@ def volume_size_max(capacity: CsiStorageCapacity) -> int | None:
     return None if stated is None else quantity.value(stated)
 
 
-def volume_topologies(volume: PersistentVolume) -> dict[str, tuple[str, ...]]:
+def volume_topologies(volume: PersistentVolume) -> dict[str, frozenset[str]]:
     """The zone and region labels of a volume: a node must have one of the values of each. A label with
     an empty zone in it is ignored."""
     labels = volume.metadata.labels or {}
-    found: dict[str, tuple[str, ...]] = {}
-    for key in TOPOLOGY_LABELS:
-        if key in labels:
-            zones = [zone.strip() for zone in labels[key].split(ZONE_SEPARATOR)]
-            if "" not in zones:
-                found[key] = tuple(zones)
-    return found
+    stated = {key: labels[key].split(ZONE_SEPARATOR) for key in TOPOLOGY_LABELS if key in labels}
+    found = {key: frozenset(zone.strip() for zone in zones) for key, zones in stated.items()}
+    return {key: zones for key, zones in found.items() if "" not in zones}
 
 
 def affinity_terms(required: NodeSelector | None) -> Terms | None:

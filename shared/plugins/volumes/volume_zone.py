@@ -34,7 +34,7 @@ from shared.selectors.node_terms import Term, Terms
 from shared.selectors.requirement import Requirement
 
 REASON: Final = "node(s) had no available volume zone"
-Topologies = tuple[tuple[str, tuple[str, ...]], ...]
+Topologies = tuple[tuple[str, frozenset[str]], ...]
 """Of all volumes: a label, and the values of which a node must have one."""
 GENERAL_LABEL: Final = {BETA_ZONE: ZONE, BETA_REGION: REGION}
 
@@ -57,7 +57,7 @@ class VolumeZone:
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         if not pod.claim_keys:
             return NEVER_FILTERS
-        topologies: list[tuple[str, tuple[str, ...]]] = []
+        topologies: list[tuple[str, frozenset[str]]] = []
         for key in pod.claim_keys:
             claim = cluster.objects.get("persistentvolumeclaims", key)
             if claim is None:
@@ -90,21 +90,21 @@ class VolumeZone:
 def match_volume_zones(topologies: Topologies, columns: SelectedColumns) -> Bools:
     """Rows that lie where all volumes are, shape (count,). A node without any zone or region label
     is taken to lie where they are."""
-    lies_anywhere = match_any((_term(*((key, ()) for key in TOPOLOGY_LABELS)),), columns)
+    lies_anywhere = match_any((_term(*((key, frozenset()) for key in TOPOLOGY_LABELS)),), columns)
     return lies_anywhere | match_all((_zones(*each) for each in topologies), columns)
 
 
-def _zones(key: str, values: tuple[str, ...]) -> Terms:
+def _zones(key: str, values: frozenset[str]) -> Terms:
     """A beta label of the volume is also met by the general one of a node that has no beta label."""
     named = _term((key, values))
     general = GENERAL_LABEL.get(key)
-    return (named,) if general is None else (named, _term((key, ()), (general, values)))
+    return (named,) if general is None else (named, _term((key, frozenset()), (general, values)))
 
 
-def _term(*labels: tuple[str, tuple[str, ...]]) -> Term:
+def _term(*labels: tuple[str, frozenset[str]]) -> Term:
     """Labels that have one of the values; without values: that are not there."""
     requirements = (
-        Requirement(key, values or None, is_wanted=bool(values)) for key, values in labels
+        Requirement(key, tuple(values) or None, is_wanted=bool(values)) for key, values in labels
     )
     return Term(tuple(requirements), (), ())
 
