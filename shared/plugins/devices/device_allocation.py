@@ -7,6 +7,8 @@ Rules: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,extend
 v1.36.2.
 """
 
+from collections.abc import Iterator
+from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
 import numpy as np
@@ -63,42 +65,38 @@ class AllocationOutcome(NamedTuple):
     solutions: tuple[Solution, ...] = ()
 
 
+@dataclass(eq=False)
 class DeviceClaims:
     """What one pod class needs; the state between the extension points."""
 
-    def __init__(
-        self,
-        claims: list[ResourceClaim],
-        scalars: dict[str, int],
-        timeout_s: float = DEFAULT_TIMEOUT_S,
-        position: int = 0,
-    ) -> None:
-        self.claims = claims
-        """Those that the pod names; without the special one for extended resources."""
-        self.available: list[tuple[ResourceClaim, Terms | None]] = []
-        """Allocated ones, and where they can be used; None: everywhere."""
-        self.pending = [c for c in claims if c.status.allocation is None]
-        self.scalars = scalars
-        """Extended resources that the pod asks for, if devices may provide some of them."""
-        self.offers: object = None
-        """Of the index of devices when nodes were last asked about, and the version of all objects."""
-        self.version = 0
-        self.position = position
-        """Of the log of the index of devices, when nodes were last asked about."""
-        self.has_failed = False
-        """Allocation came to an error on some node."""
-        self.outcomes: dict[GroupKey, AllocationOutcome] = {}
-        """By the key of a group of nodes and the extended resources that devices provide there; at most
-        OUTCOMES_MAX."""
-        self._timeout_s = timeout_s
-        self.work = Work(timeout_s)
-        """Made anew for each run of an extension point; used up, it stays so until an object changes."""
-        self.understood: dict[Names, list[ClaimToAllocate] | AllocationError] = {}
-        """What is to be allocated, by the extended resources that devices provide."""
+    claims: list[ResourceClaim]
+    """Those that the pod names; without the special one for extended resources."""
+    scalars: dict[str, int]
+    """Extended resources that the pod asks for, if devices may provide some of them."""
+    timeout_s: float = DEFAULT_TIMEOUT_S
+    position: int = 0
+    """Of the log of the index of devices, when nodes were last asked about."""
+    available: list[tuple[ResourceClaim, Terms | None]] = field(default_factory=list)
+    """Allocated ones, and where they can be used; None: everywhere."""
+    offers: object = None
+    """Of the index of devices when nodes were last asked about, and the version of all objects."""
+    version: int = 0
+    has_failed: bool = False
+    """Allocation came to an error on some node."""
+    outcomes: dict[GroupKey, AllocationOutcome] = field(default_factory=dict)
+    """By the key of a group of nodes and the extended resources that devices provide there; at most
+    OUTCOMES_MAX."""
+    understood: dict[Names, list[ClaimToAllocate] | AllocationError] = field(default_factory=dict)
+    """What is to be allocated, by the extended resources that devices provide."""
+
+    def __post_init__(self) -> None:
+        self.pending = [c for c in self.claims if c.status.allocation is None]
+        self.renew_work()
 
     def renew_work(self) -> None:
-        """All that is allowed may be done again."""
-        self.work = Work(self._timeout_s)
+        """All that is allowed may be done again: in each run of an extension point, but used up, it
+        stays so until an object changes."""
+        self.work = Work(self.timeout_s)
 
 
 def scalars_of(pod: PodInfo) -> dict[str, int]:
@@ -133,32 +131,27 @@ def extended_requests_of(pod: PodInfo, cluster: ClusterView, names: Names) -> Ex
     return extended_requests(pod.spec, {name: by_resource[name] for name in names})
 
 
-def alike(
-    state: DeviceClaims, cluster: ClusterView, rows: Rows, provided: Provided
-) -> list[tuple[GroupKey, Bools, int]]:
-    """Groups of rows for which allocation comes to the same: key, members, position of the first.
-    Rows for which nothing is to be allocated are in none. What is then asked of them is the work of
-    one run."""
-    if not len(rows):
-        return []
-    if state.pending:
-        concerned = np.ones(len(rows), np.bool_)
-    else:
-        concerned = np.array([bool(each) for each in provided.sets])[provided.of_row]
-        if not concerned.any():
-            return []
+def outcomes(
+    state: DeviceClaims, pod: PodInfo, cluster: ClusterView, rows: Rows, provided: Provided
+) -> Iterator[tuple[Bools, AllocationOutcome]]:
+    """Groups of rows for which allocation comes to the same: which rows, and to what. Rows for which
+    nothing is to be allocated are in none. What is asked here is the work of one run."""
+    concerned = np.array([bool(state.pending or each) for each in provided.sets])[provided.of_row]
+    if not concerned.any():
+        return
     if not state.work.is_over:
         state.renew_work()
     groups = device_index(cluster).groups(rows)
     if len(groups.keys) == len(provided.sets) == 1:
-        return [((groups.keys[0], provided.sets[0]), concerned, 0)]
-    found = []
+        key = groups.keys[0], provided.sets[0]
+        yield concerned, outcome_on(state, pod, cluster, rows.item(0), key)
+        return
     for number, names in enumerate(provided.sets):
         with_set = concerned & (provided.of_row == number)
         for group in np.bincount(groups.group[with_set]).nonzero()[0].tolist():
             at = with_set & (groups.group == group)
-            found.append(((groups.keys[group], names), at, int(at.argmax())))
-    return found
+            key = groups.keys[group], names
+            yield at, outcome_on(state, pod, cluster, rows.item(at.argmax()), key)
 
 
 def outcome_on(

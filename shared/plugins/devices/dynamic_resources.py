@@ -71,10 +71,9 @@ from shared.kube.pod_record import OwnFacts, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.device_allocation import (
     DeviceClaims,
-    alike,
     allocated_on,
     extended_requests_of,
-    outcome_on,
+    outcomes,
     provided_by_devices,
     scalars_of,
 )
@@ -227,8 +226,7 @@ class DynamicResources(DefaultNormalizeScore):
         provided = provided_by_devices(state, cluster, rows)
         if state.scalars:
             said.refuse(provided.misfits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, CANNOT_FIT)
-        for key, at, first in alike(state, cluster, rows, provided):
-            outcome = outcome_on(state, pod, cluster, rows.item(first), key)
+        for at, outcome in outcomes(state, pod, cluster, rows, provided):
             if outcome.is_error:
                 failed |= at & (said.codes == 0)
             elif outcome.text:
@@ -307,8 +305,7 @@ class DynamicResources(DefaultNormalizeScore):
         )
         scores = np.full(len(rows), before, np.int64)
         provided = provided_by_devices(state, cluster, rows)
-        for key, at, first in alike(state, cluster, rows, provided):
-            outcome = outcome_on(state, pod, cluster, int(rows[first]), key)
+        for at, outcome in outcomes(state, pod, cluster, rows, provided):
             scores[at] = before + sum(
                 _score(each.claim, [given.alternative.full_name for given in each.given])
                 for each in outcome.solutions
