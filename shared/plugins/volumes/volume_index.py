@@ -22,7 +22,7 @@ from shared.framework.pod_info import PodInfo
 from shared.grouped import Grouped, tally, tally_in
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
-from shared.kube.api.storage_v1 import VolumeAttachment, VolumeAttachmentSpec
+from shared.kube.api.storage_v1 import StorageClass, VolumeAttachment, VolumeAttachmentSpec
 from shared.kube.csi_translation import Untranslatable, in_tree_plugin_named, volume_handle
 from shared.kube.in_tree_plugins import in_tree_plugin
 from shared.kube.pod_volumes import (
@@ -229,15 +229,18 @@ class VolumeIndex:
             del self._claims[ref]
 
     def _stands_for(self, ref: ClaimRef) -> _Claim:
-        found = self._cluster.objects.get(CLAIMS, ref.key)
+        objects = self._cluster.objects
+        found = objects.get(CLAIMS, ref.key)
         attachable, problem = None, None
         depends: tuple[ObjectKey, ...] = ((CLAIMS, ref.key),)
         if found is not None and ref.class_id:
             info = self._classes[ref.class_id].info
             problem = ownership_problem(info.namespace, info.template, found)
         if found is not None and problem is None:
-            attachable, more = _resolved(found, self._cluster.objects)
-            depends += more
+            attachable = attachable_of(found, objects)
+            depends += ((VOLUMES, found.spec.volume_name),)
+            if objects.get(VOLUMES, found.spec.volume_name) is None:
+                depends += ((STORAGE_CLASSES, class_of(found)),)
         return _Claim(attachable, problem, depends, {})
 
     def _apply_objects(self, changed: Iterable[ObjectKey]) -> None:
@@ -287,8 +290,21 @@ class VolumeIndex:
 
 
 def attachable_of(claim: PersistentVolumeClaim, objects: ObjectStore) -> Attachable | None:
-    """What a claim attaches; None where no driver is known."""
-    return _resolved(claim, objects)[0]
+    """What a claim attaches (getCSIDriverInfo); None where no driver is known."""
+    volume: PersistentVolume | None = objects.get(VOLUMES, claim.spec.volume_name)
+    if volume is not None:
+        return _attachable_volume(volume)
+    storage_class: StorageClass | None = objects.get(STORAGE_CLASSES, class_of(claim))
+    if storage_class is None:
+        return None
+    driver = storage_class.provisioner
+    plugin = in_tree_plugin_named(driver)
+    if plugin is not None:
+        driver = plugin.driver if plugin.is_migrated else ""
+    if not driver:
+        return None
+    # A name that no volume has: until it is provisioned, the claim's own name has to do.
+    return Attachable(driver, f"{driver}/claim:{claim.metadata.key}", plugin is not None)
 
 
 def is_unreadable(info: PodInfo, objects: ObjectStore) -> bool:
@@ -299,36 +315,6 @@ def is_unreadable(info: PodInfo, objects: ObjectStore) -> bool:
             return True
     volumes = info.spec.volumes or ()
     return any(isinstance(inline_attachable(volume), Untranslatable) for volume in volumes)
-
-
-def _resolved(
-    claim: PersistentVolumeClaim, objects: ObjectStore
-) -> tuple[Attachable | None, tuple[ObjectKey, ...]]:
-    """What a claim attaches (getCSIDriverInfo), and the objects that say so."""
-    depends: tuple[ObjectKey, ...] = ()
-    if claim.spec.volume_name:
-        depends = ((VOLUMES, claim.spec.volume_name),)
-        volume = objects.get(VOLUMES, claim.spec.volume_name)
-        if volume is not None:
-            return _attachable_volume(volume), depends
-    class_name = class_of(claim)
-    if not class_name:
-        return None, depends
-    depends += ((STORAGE_CLASSES, class_name),)
-    storage_class = objects.get(STORAGE_CLASSES, class_name)
-    if storage_class is None:
-        return None, depends
-    driver = storage_class.provisioner
-    plugin = in_tree_plugin_named(driver)
-    if plugin is not None:
-        if not plugin.is_migrated:
-            return None, depends
-        driver = plugin.driver
-    # A name that no volume has: until it is provisioned, the claim's own name has to do.
-    meta = claim.metadata
-    name = f"{driver}/claim:{meta.namespace}/{meta.name}"
-    is_migrated = plugin is not None
-    return (Attachable(driver, name, is_migrated) if driver else None), depends
 
 
 def _attachable_volume(volume: PersistentVolume) -> Attachable | None:
