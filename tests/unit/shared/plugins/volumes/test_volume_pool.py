@@ -163,3 +163,15 @@ def test_a_value_that_no_node_has_yet_is_found_once_one_has_it() -> None:
     claims = [SlowClaim("c0", 1)]
     assert chosen_names(pool, claims, [{"host": "early"}]) == [[None]]
     assert chosen_names(pool, claims, [{"host": "early"}, {"host": "late"}]) == [[None], ["v0"]]
+
+
+def test_volumes_of_another_storage_class_are_not_chosen() -> None:
+    pool = VolumePool()
+    for slow in (SlowVolume("v0", 1, None), SlowVolume("v1", 1, None, claim="c1")):
+        volume = volume_of(slow)
+        spec = msgspec.structs.replace(volume.spec, storage_class_name="fast")
+        pool.put(slow.name, candidate(msgspec.structs.replace(volume, spec=spec)))
+    claims = [SlowClaim("c0", 1), SlowClaim("c1", 1)]
+    assert chosen_names(pool, claims, [{}]) == [[None, None]]
+    pool.put("v2", candidate(volume_of(SlowVolume("v2", 2, None))))
+    assert chosen_names(pool, claims, [{}]) == [["v2", None]]
