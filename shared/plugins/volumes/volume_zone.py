@@ -104,7 +104,7 @@ def _zones(key: str, values: frozenset[str]) -> Terms:
 def _term(*labels: tuple[str, frozenset[str]]) -> Term:
     """Labels that have one of the values; without values: that are not there."""
     requirements = (
-        Requirement(key, tuple(values) or None, is_wanted=bool(values)) for key, values in labels
+        Requirement(key, values or None, is_wanted=bool(values)) for key, values in labels
     )
     return Term(tuple(requirements), (), ())
 
