@@ -86,7 +86,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/recorder.py:EventRecorder._count_failure:*",
         "workers/binder/recorder.py:EventRecorder._make_room:*",
         "workers/binder/recorder.py:EventRecorder._drop:*",
-        "workers/binder/recorder.py:EventRecorder._send_patch:*popitem*",
+        "workers/binder/recorder.py:EventRecorder._write_patch:*popitem*",
         "workers/scorer/scorer_loop.py:ScorerLoop._beat:*that no row has any more*",
     ),
     "Only a configuration that no seed has leads there": (

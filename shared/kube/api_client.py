@@ -55,7 +55,8 @@ NO_ROWS_S: Final = 60.0
 
 
 class Urgency(enum.Enum):
-    """Of a request. What is urgent in no way may be answered after others on the same connection."""
+    """Of a request. What is urgent in no way may be answered after others on the same connection, and
+    where it fails may have to be sent once more."""
 
     WHOLE = enum.auto()
     SENDING = enum.auto()
@@ -143,14 +144,6 @@ class ApiClient:
 
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return (await self.request("POST", path, body, timeout_s=timeout_s)).body
-
-    async def post_now(self, path: str, body: bytes) -> float:
-        """As `post`, where only the sending is urgent. Returns how long the answer lay unread."""
-        return (await self.request("POST", path, body, urgency=Urgency.SENDING)).held_s
-
-    async def post_sometime(self, path: str, body: bytes, *, timeout_s: float) -> None:
-        """As `post`, where nothing is urgent. What failed may have to be sent once more."""
-        await self.request("POST", path, body, timeout_s=timeout_s, urgency=Urgency.NONE)
 
     async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return (await self.request("PUT", path, body, timeout_s=timeout_s)).body

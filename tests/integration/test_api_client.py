@@ -14,11 +14,11 @@ import pytest
 
 from shared.errors import ConfigurationError
 from shared.kube import api_client, api_errors
-from shared.kube.api_client import CONNECTING_MAX, HELD_MAX
+from shared.kube.api_client import CONNECTING_MAX, HELD_MAX, Urgency
 from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.connection_problems import remedy_of
 from shared.kube.credentials import Credentials
-from shared.kube.http_connection import HttpConnection
+from shared.kube.http_connection import Answer, HttpConnection
 from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
 from shared.kube.proxy import Proxy
@@ -47,6 +47,11 @@ def run(
                 await client.close()
 
     asyncio.run(main())
+
+
+async def begin_post(client: StreamClient) -> Answer:
+    """Of which only the sending is urgent."""
+    return await client.request("POST", "/x", b"{}", urgency=Urgency.SENDING)
 
 
 async def ok(request: Request, reply: Reply) -> None:
@@ -150,8 +155,8 @@ def test_answers_that_are_not_urgent_are_read_together(monkeypatch: pytest.Monke
         served.release()
 
     async def scenario(client: StreamClient, server: ScriptedServer) -> None:
-        async def begin(count: int) -> list[asyncio.Task[float]]:
-            posts = [asyncio.create_task(client.post_now("/x", b"{}")) for _ in range(count)]
+        async def begin(count: int) -> list[asyncio.Task[Answer]]:
+            posts = [asyncio.create_task(begin_post(client)) for _ in range(count)]
             for _ in posts:
                 await served.acquire()
             await client.get("/")  # What is urgent comes back meanwhile.
@@ -161,11 +166,11 @@ def test_answers_that_are_not_urgent_are_read_together(monkeypatch: pytest.Monke
         held = await begin(HELD_MAX - 1)
         assert not any(post.done() for post in held)
         (last,) = await begin(1)
-        assert min(await asyncio.gather(*held)) >= 0
+        assert min(answer.held_s for answer in await asyncio.gather(*held)) >= 0
         assert not last.done()
         client.read_at_once()
         await last
-        await client.post_now("/x", b"{}")
+        await begin_post(client)
 
     run(handler, scenario)
 
@@ -182,7 +187,7 @@ def test_whoever_waits_for_a_connection_has_held_answers_read(
         await ok(request, reply)
 
     async def scenario(client: StreamClient, server: ScriptedServer) -> None:
-        post = asyncio.ensure_future(client.post_now("/x", b"{}"))
+        post = asyncio.ensure_future(begin_post(client))
         gets = [asyncio.ensure_future(client.get(f"/{i}")) for i in range(8)]
         await post
         gate.set()
@@ -201,7 +206,7 @@ def test_that_a_connection_ends_is_noticed_where_its_answer_is_held(
 
     async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         with pytest.raises(api_errors.ConnectionLost):
-            await client.post_now("/x", b"{}")
+            await begin_post(client)
 
     run(handler, scenario)
 
@@ -219,20 +224,21 @@ def test_what_is_not_urgent_at_all_shares_a_connection_if_the_server_lets_it() -
     async def scenario(client: StreamClient, server: ScriptedServer) -> None:
         nonlocal has_to_close
 
-        async def begin() -> list[None | BaseException]:
+        async def begin() -> list[type]:
             await client.get("/")
-            posts = (client.post_sometime(f"/{i}", b"{}", timeout_s=HANG_S) for i in range(3))
-            return await asyncio.gather(*posts, return_exceptions=True)
+            posts = (
+                client.request("POST", f"/{i}", b"{}", timeout_s=HANG_S, urgency=Urgency.NONE)
+                for i in range(3)
+            )
+            return [type(each) for each in await asyncio.gather(*posts, return_exceptions=True)]
 
-        assert await begin() == [None] * 3
+        assert await begin() == [Answer] * 3
         assert server.connection_count == 1
         assert [request.path for request in server.requests[1:]] == ["/0", "/1", "/2"]
         has_to_close = True
-        first, *others = await begin()
-        assert first is None
-        assert [type(other) for other in others] == [api_errors.ConnectionLost] * 2
+        assert await begin() == [Answer, *[api_errors.ConnectionLost] * 2]
         # Each on a connection of its own from now on.
-        assert await begin() == [None] * 3
+        assert await begin() == [Answer] * 3
 
     run(handler, scenario)
 

@@ -18,7 +18,7 @@ from typing import Any, Final, NamedTuple, assert_never
 import msgspec
 
 from shared.clock import Clock
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import ApiClient, Urgency
 from shared.kube.api_errors import (
     TRANSIENT,
     ApiError,
@@ -123,7 +123,10 @@ class DefaultBinder:
             return await self._attempt(order).run(None)
         # Nearly every binding: one POST that is answered.
         try:
-            return Bound(await self._api.post_now(binding_path(order), binding_body(order)))
+            answer = await self._api.request(
+                "POST", binding_path(order), binding_body(order), urgency=Urgency.SENDING
+            )
+            return Bound(answer.held_s)
         except (ApiError, TransportError) as error:
             return await self._attempt(order).run(error)
 

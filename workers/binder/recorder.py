@@ -31,7 +31,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 
 from shared.clock import Clock
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import ApiClient, Urgency
 from shared.kube.api_errors import (
     TRANSIENT,
     AlreadyExists,
@@ -404,15 +404,6 @@ class EventRecorder:
         return self._write_patch(patch, tries, write)
 
     async def _write_patch(self, patch: StatusPatch, tries: int, write: _PatchWrite) -> None:
-        try:
-            await self._send_patch(patch, tries, write)
-        finally:
-            del self._writing[patch.uid]
-            write.done.set_result(None)
-        if write.newer is not None:
-            self._wait_for_patch(write.newer)
-
-    async def _send_patch(self, patch: StatusPatch, tries: int, write: _PatchWrite) -> None:
         before = self._written.get(patch.uid)
         is_turn = not patch.is_same_status
         if before is not None:
@@ -441,6 +432,11 @@ class EventRecorder:
                 self._written.move_to_end(patch.uid)
                 if len(self._written) > CONDITIONS_MAX:
                     self._written.popitem(last=False)
+        finally:
+            del self._writing[patch.uid]
+            write.done.set_result(None)
+        if write.newer is not None:
+            self._wait_for_patch(write.newer)
 
     async def _write_event(self, entry: _EventEntry) -> None:
         count = entry.count
@@ -485,7 +481,9 @@ class EventRecorder:
         instance = f"{event.profile}-{self._host_name}"
         body = event_body(event, entry.name, instance, entry.first_s, series)
         try:
-            await self._api.post_sometime(path, body, timeout_s=REQUEST_TIMEOUT_S)
+            await self._api.request(
+                "POST", path, body, timeout_s=REQUEST_TIMEOUT_S, urgency=Urgency.NONE
+            )
         except AlreadyExists:
             return  # An earlier POST was carried out after all, only its answer was lost.
 

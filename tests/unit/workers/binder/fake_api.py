@@ -6,6 +6,7 @@ from typing import Any
 from bench.manual_clock import ManualClock
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, TransportError
+from shared.kube.http_connection import Answer as HttpAnswer
 from shared.messages.to_binder import BindPod, StatusPatch
 from workers.binder.bind_call import NotBound, Outcome
 
@@ -32,12 +33,11 @@ class FakeApi(ApiClient):
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return self._answer("POST", path, body)
 
-    async def post_now(self, path: str, body: bytes) -> float:
-        await self.post(path, body)
-        return 0.0
-
-    async def post_sometime(self, path: str, body: bytes, *, timeout_s: float) -> None:
-        await self.post(path, body, timeout_s=timeout_s)
+    async def request(
+        self, method: str, path: str, body: bytes = b"", *_: Any, **settings: Any
+    ) -> HttpAnswer:
+        assert method == "POST", "what is not urgent"
+        return HttpAnswer(201, await self.post(path, body), None)
 
     async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         return self._answer("PUT", path, body)
