@@ -15,7 +15,7 @@ from bench.sim.sim_processes import OwnerProcess, ScorerProcess
 from bench.sim.states import OTHER_KINDS
 from daemon.core.cache import Cache
 from shared.columns.rows import row_index
-from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
+from shared.columns.schema import NodeColumns, PodColumns, UsageColumns, names_of
 from shared.columns.table import NodeTable
 from workers.scorer.replica import Replica
 
@@ -27,19 +27,10 @@ NAMED: Final[dict[str, Callable[[NodeTable], Any]]] = {
     "ports_id": lambda nodes: nodes.ports.values,
 }
 PLAIN: Final = [
-    column.name
-    for column in (*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS)
-    if column.name not in NAMED
+    name
+    for name in ("generation", *names_of(UsageColumns), *names_of(NodeColumns))
+    if name not in NAMED
 ]
-POD_COLUMNS: Final = (
-    "class_id",
-    "node_row",
-    "is_terminating",
-    "start_s",
-    "is_preempted",
-    "name_hash",
-    "group_id",
-)
 
 
 class Copies:
@@ -140,7 +131,7 @@ def _pod_differences(cache: Cache, replica: Replica) -> list[str]:
         return ["pods"]
     return [
         f"pods' {name}"
-        for name in POD_COLUMNS
+        for name in names_of(PodColumns)
         if getattr(cache.pod_table, name)[rows].tobytes()
         != getattr(replica.pods, name)[rows].tobytes()
     ]

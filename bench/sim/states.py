@@ -21,7 +21,8 @@ from bench.sim.oracle import (
 )
 from daemon.core.cache import Cache
 from daemon.core.cached_nodes import CachedPod
-from shared.columns.nomination_columns import NO_NODE, Nomination
+from shared.columns.nomination_columns import Nomination
+from shared.columns.schema import NO_NODE
 from shared.framework.object_store import ObjectStore
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import ALL_KINDS, CustomObject

@@ -20,15 +20,15 @@ from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable
 from shared.columns.schema import (
-    COMMON_COLUMNS,
     NO_ROWS,
-    NODE_COLUMNS,
-    POD_COLUMNS,
-    USAGE_COLUMNS,
-    Column,
     Int32s,
     Int64s,
+    NodeColumns,
+    PodColumns,
     Rows,
+    Table,
+    UsageColumns,
+    names_of,
 )
 from shared.columns.table import NodeTable, PortTuple, TaintTuple
 from shared.errors import UNDECODABLE, FrameError
@@ -93,8 +93,9 @@ _NAMES: Final = Dictionaries.__struct_fields__[1:]
 Marks = tuple[int, ...]
 """How far each dictionary was already sent."""
 NOTHING_SENT: Final[Marks] = (0,) * len(_NAMES)
-_SENT_NODE_COLUMNS: Final = (*COMMON_COLUMNS, *(c for c in NODE_COLUMNS if c.name != "images_id"))
-_SENT_USAGE_COLUMNS: Final = (*COMMON_COLUMNS, *(c for c in USAGE_COLUMNS if c.name != "ports_id"))
+_NODE_COLUMNS: Final = ("generation", *(n for n in names_of(NodeColumns) if n != "images_id"))
+_USAGE_COLUMNS: Final = ("generation", *(n for n in names_of(UsageColumns) if n != "ports_id"))
+_POD_COLUMNS: Final = names_of(PodColumns)
 AnyArray = NDArray[Any]
 Buffer = bytes | bytearray | memoryview
 
@@ -138,23 +139,21 @@ def make_delta(
     )
     buffers: list[AnyArray] = []
     if len(usage_rows):
-        buffers += _columns_of(table, _SENT_USAGE_COLUMNS, usage_rows)
+        buffers += _columns_of(table, _USAGE_COLUMNS, usage_rows)
         buffers.append(port_indices.astype(np.int32))
         buffers.append(table.requested[: body.resource_count, usage_rows])
     if len(node_rows):
-        buffers += _columns_of(table, _SENT_NODE_COLUMNS, node_rows)
+        buffers += _columns_of(table, _NODE_COLUMNS, node_rows)
         buffers.append(image_indices.astype(np.int32))
         buffers.append(table.allocatable[: body.resource_count, node_rows])
         buffers.append(table.labels[: body.label_key_count, node_rows])
     if len(pod_rows):
-        buffers += _columns_of(pods, POD_COLUMNS, pod_rows)
+        buffers += _columns_of(pods, _POD_COLUMNS, pod_rows)
     return (_body_encoder.encode(body), [np.ascontiguousarray(b).data for b in buffers], new_marks)
 
 
-def _columns_of(
-    table: NodeTable | PodTable, columns: Sequence[Column], rows: Rows
-) -> list[AnyArray]:
-    return [rows.astype(np.int64), *(getattr(table, column.name)[rows] for column in columns)]
+def _columns_of(table: Table, columns: Sequence[str], rows: Rows) -> list[AnyArray]:
+    return [rows.astype(np.int64), *(getattr(table, name)[rows] for name in columns)]
 
 
 def decode_delta(body: bytes | msgspec.Raw) -> DeltaBody:
@@ -198,7 +197,7 @@ def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
         return NO_ROWS, table.usage_of(NO_ROWS)
     rows = reader.take_rows(count, delta.row_count)
     before = table.usage_of(rows)
-    reader.take_columns(table, _SENT_USAGE_COLUMNS, rows)
+    reader.take_columns(table, _USAGE_COLUMNS, rows)
     port_ids = [table.ports.id_of(frozenset(ports)) for ports in delta.port_sets]
     table.ports_id[rows] = _chosen(port_ids, reader.take(np.int32, (count,)))
     requested = reader.take(np.int64, (delta.resource_count, count))
@@ -212,7 +211,7 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
         return NO_ROWS
     rows = reader.take_rows(count, delta.row_count)
     names, before = table.name_id[rows], _order_of(table, rows)
-    reader.take_columns(table, _SENT_NODE_COLUMNS, rows)
+    reader.take_columns(table, _NODE_COLUMNS, rows)
     image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
     table.images_id[rows] = _chosen(image_ids, reader.take(np.int32, (count,)))
     shape = (delta.resource_count, count)
@@ -240,7 +239,8 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     if not count:
         return NO_ROWS
     rows = reader.take_rows(count, delta.pods_used_count)
-    pods.write_rows(rows, *(reader.take(column.dtype, (count,)) for column in POD_COLUMNS))
+    dtypes = [getattr(pods, name).dtype for name in _POD_COLUMNS]
+    pods.write_rows(rows, *(reader.take(dtype, (count,)) for dtype in dtypes))
     return rows
 
 
@@ -286,10 +286,11 @@ class _BufferReader:
             raise FrameError(f"snapshot delta: a row that is none of {row_count}")
         return rows
 
-    def take_columns(self, table: NodeTable, columns: Sequence[Column], rows: Rows) -> None:
+    def take_columns(self, table: NodeTable, columns: Sequence[str], rows: Rows) -> None:
         """Writes as many of each column."""
-        for column in columns:
-            getattr(table, column.name)[rows] = self.take(column.dtype, (len(rows),))
+        for name in columns:
+            column = getattr(table, name)
+            column[rows] = self.take(column.dtype, (len(rows),))
 
     def assert_empty(self) -> None:
         if self._next != len(self._buffers):

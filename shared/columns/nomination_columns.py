@@ -11,11 +11,10 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import NO_NODE, Bools, Int64s, Rows, Table
 from shared.grouped import Grouped
 
 FIRST_CAPACITY: Final = 64
-NO_NODE: Final = -1
 FEW_ROWS: Final = 16
 """Up to so many nodes are looked up one by one, which costs less than the columns' overhead."""
 
@@ -30,17 +29,20 @@ class Nomination(NamedTuple):
     """-1 in a message: the nomination has ended."""
 
 
-class Nominations:
+class Nominations(Table):
     """At most one for each pod, in the order in which they were made for each node."""
 
+    node_row: Int64s
+    class_id: Int64s
+    priority: Int64s
+
     def __init__(self) -> None:
-        self.node_row: Int64s = np.full(FIRST_CAPACITY, NO_NODE, np.int64)
-        self.class_id: Int64s = np.zeros(FIRST_CAPACITY, np.int64)
-        self.priority: Int64s = np.zeros(FIRST_CAPACITY, np.int64)
+        super().__init__(FIRST_CAPACITY, unused={"node_row": NO_NODE})
         self._by_uid: dict[str, Nomination] = {}
         self._slot_by_uid: dict[str, int] = {}
         self._uids_by_row = Grouped[int, str, None]()
-        self._free: list[int] = list(range(FIRST_CAPACITY - 1, -1, -1))
+        self._free: list[int] = []
+        """Rows that were used."""
 
     def __len__(self) -> int:
         return len(self._by_uid)
@@ -64,7 +66,8 @@ class Nominations:
         """Nominates a pod, in place of its earlier nomination."""
         self.remove(nomination.uid)
         if not self._free:
-            self._grow()
+            self._free.append(self.row_count)
+            self.reserve(self.row_count + 1)
         slot = self._free.pop()
         self.node_row[slot] = nomination.node_row
         self.class_id[slot] = nomination.class_id
@@ -104,11 +107,3 @@ class Nominations:
         wanted[rows] = True
         relevant: Rows = slots[wanted[self.node_row[slots]]]
         return relevant
-
-    def _grow(self) -> None:
-        old = len(self.node_row)
-        more = np.full(old, NO_NODE, np.int64)
-        self.node_row = np.concatenate((self.node_row, more))
-        self.class_id = np.concatenate((self.class_id, np.zeros(old, np.int64)))
-        self.priority = np.concatenate((self.priority, np.zeros(old, np.int64)))
-        self._free.extend(range(2 * old - 1, old - 1, -1))

@@ -17,12 +17,12 @@ import numpy as np
 from numpy.typing import NDArray
 
 from shared.columns.journal import PodLog
-from shared.columns.schema import POD_COLUMNS, Bools, Int32s, Int64s, Rows
+from shared.columns.schema import NO_NODE, PodColumns, Rows, Table, names_of
 from shared.kube.pod_record import PodRecord
 from shared.kube.timestamps import seconds_since_1970
 
 FIRST_CAPACITY: Final = 256
-NO_NODE: Final = -1
+_COLUMNS: Final = names_of(PodColumns)
 NEVER_STARTED: Final = 1 << 62
 """A pod that kubelet has not seen yet counts as the youngest (GetPodStartTime upstream)."""
 
@@ -49,36 +49,12 @@ def group_id_of(record: PodRecord) -> int:
     return group_id(record.group_key) if record.group else 0
 
 
-class PodTable:
-    """The arrays; `row_count` rows were ever used. Written by its methods only: they keep the log."""
-
-    class_id: Int64s
-    node_row: Int32s
-    is_terminating: Bools
-    start_s: Int64s
-    is_preempted: Bools
-    name_hash: NDArray[np.uint32]
-    group_id: Int64s
+class PodTable(Table, PodColumns):
+    """Written by its methods only: they keep the log."""
 
     def __init__(self, log: PodLog | None = None) -> None:
+        super().__init__(FIRST_CAPACITY, unused={"node_row": NO_NODE})
         self.log = log if log is not None else PodLog()
-        self.capacity = FIRST_CAPACITY
-        self.row_count = 0
-        for column in POD_COLUMNS:
-            setattr(self, column.name, np.zeros(self.capacity, column.dtype))
-        self.node_row.fill(NO_NODE)
-
-    def reserve(self, row_count: int) -> None:
-        """Makes room for rows 0..row_count-1 and counts them as used."""
-        self.row_count = max(self.row_count, row_count)
-        if row_count <= self.capacity:
-            return
-        old = self.capacity
-        while self.capacity < row_count:
-            self.capacity *= 2
-        for column in POD_COLUMNS:
-            setattr(self, column.name, np.resize(getattr(self, column.name), self.capacity))
-        self.node_row[old:] = NO_NODE
 
     def write(
         self,
@@ -103,11 +79,11 @@ class PodTable:
         self.log.came(class_id, node_row, is_terminating=is_terminating)
 
     def write_rows(self, rows: Rows, *columns: NDArray[Any]) -> None:
-        """Writes many rows at once, in the order of POD_COLUMNS; what is left out at the end stays as it
+        """Writes many rows at once, in the order of the columns; what is left out at the end stays as it
         is. Rows whose `node_row` is NO_NODE become free."""
         self._log_all_gone(rows)
-        for column, values in zip(POD_COLUMNS, columns, strict=False):
-            getattr(self, column.name)[rows] = values
+        for name, values in zip(_COLUMNS, columns, strict=False):
+            getattr(self, name)[rows] = values
         class_id, node_row, is_terminating = columns[:3]
         used = node_row != NO_NODE
         self.log.many_came(class_id[used], node_row[used], is_terminating[used])

@@ -1,10 +1,10 @@
 """Every column of the tables of nodes and of pods: name, type, unit, what it is for a row without one.
 
-Of nodes there are two groups, because they change at different rates and travel apart: *usage* changes
-with each pod that comes or goes, *node* only when somebody edits the Node object.
+Of nodes there are two groups, because they change at different rates and travel apart.
 """
 
-from typing import Final, NamedTuple
+from collections.abc import Mapping
+from typing import Any, ClassVar, Final, get_args, get_origin, get_type_hints
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -17,6 +17,8 @@ Bools = NDArray[np.bool_]
 Rows = NDArray[np.intp]
 """Indices of node rows, shape (n,)."""
 NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
+NO_NODE: Final = -1
+"""In place of a row."""
 
 # Resource rows of the (resource, node) matrices. Further ones are interned scalar resources.
 CPU: Final = 0
@@ -28,46 +30,90 @@ EPHEMERAL_STORAGE: Final = 2
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
 
 
-class Column(NamedTuple):
-    """One array of shape (capacity,)."""
+class UsageColumns:
+    """What pods take of a node: changes with each that comes or goes."""
 
-    name: str
-    dtype: DTypeLike
-    meaning: str
+    pod_count: Int64s  # Pods on the node, assumed ones included.
+    nonzero_cpu_milli: Int64s  # Requests with 100m for each container that states none.
+    nonzero_memory_bytes: Int64s  # The same with 200 MiB.
+    ports_id: Int32s  # Interned set of used host ports; 0 is none.
 
 
-USAGE_COLUMNS: Final = (
-    Column("pod_count", np.int64, "pods on the node, assumed ones included"),
-    Column("nonzero_cpu_milli", np.int64, "requests with 100m for each container that states none"),
-    Column("nonzero_memory_bytes", np.int64, "the same with 200 MiB"),
-    Column("ports_id", np.int32, "interned set of used host ports; 0 is none"),
-)
-NODE_COLUMNS: Final = (
-    Column("present", np.bool_, "a Node object stands behind the row; ghosts and free rows do not"),
-    Column("unschedulable", np.bool_, "spec.unschedulable"),
-    Column("allowed_pod_count", np.int64, "allocatable pods"),
-    Column("name_id", np.int32, "interned node name"),
-    Column("taints_id", np.int32, "interned tuple of taints; 0 is none"),
-    Column("images_id", np.int32, "interned set of image names; 0 is none"),
-    Column("features_id", np.int32, "interned set of declared features; 0 is none"),
-    Column("incarnation", np.int64, "generation at which this node took the row"),
-    Column(
-        "zone_number", np.int64, "its zone in `node_order`: zones that appeared later have more"
-    ),
-    Column("zone_place", np.int64, "its place in that zone: nodes that were added later have more"),
-)
-POD_COLUMNS: Final = (
-    Column("class_id", np.int64, "its class"),
-    Column("node_row", np.int32, "of the node that it is on; NO_NODE for a free row"),
-    Column("is_terminating", np.bool_, "being deleted"),
-    Column("start_s", np.int64, "status.startTime in seconds since 1970; NEVER_STARTED without"),
-    Column("is_preempted", np.bool_, "being deleted because a scheduler preempted it"),
-    Column("name_hash", np.uint32, "see there; 0 for placements that the owner has not settled"),
-    Column("group_id", np.int64, "see there; 0: none"),
-)
-COMMON_COLUMNS: Final = (
-    Column("generation", np.int64, "of the last change of the row, of either group"),
-)
+class NodeColumns:
+    """What a Node object says: changes only when somebody edits it."""
+
+    present: Bools  # A Node object stands behind the row; ghosts and free rows do not have one.
+    unschedulable: Bools  # spec.unschedulable
+    allowed_pod_count: Int64s  # Allocatable pods.
+    name_id: Int32s  # Interned node name.
+    taints_id: Int32s  # Interned tuple of taints; 0 is none.
+    images_id: Int32s  # Interned set of image names; 0 is none.
+    features_id: Int32s  # Interned set of declared features; 0 is none.
+    incarnation: Int64s  # Generation at which this node took the row.
+    zone_number: Int64s  # Its zone in `NodeTable.order`: zones that appeared later have more.
+    zone_place: Int64s  # Its place in that zone: nodes that were added later have more.
+
+
+class PodColumns:
+    """Of pods on nodes."""
+
+    class_id: Int64s
+    node_row: Int32s  # Of the node that it is on; NO_NODE for a free row.
+    is_terminating: Bools  # Being deleted.
+    start_s: Int64s  # status.startTime in seconds since 1970; NEVER_STARTED without.
+    is_preempted: Bools  # Being deleted because a scheduler preempted it.
+    name_hash: NDArray[np.uint32]  # See there; 0 for placements that the owner has not settled.
+    group_id: Int64s  # See there; 0: none.
+
+
+def names_of(columns: type) -> tuple[str, ...]:
+    """Of one of these groups, in order."""
+    return tuple(columns.__annotations__)
+
+
+class Table:
+    """Arrays that grow together, by doubling: nobody may keep a reference to one across a change of the
+    table. What a table and its bases annotate as an array is one: a column of shape (capacity,), or a
+    matrix of shape (lines, capacity)."""
+
+    _dtypes: ClassVar[dict[str, DTypeLike]]
+
+    def __init_subclass__(cls) -> None:
+        hints = get_type_hints(cls).items()
+        arrays = {name: hint for name, hint in hints if get_origin(hint) is np.ndarray}
+        cls._dtypes = {name: get_args(get_args(hint)[1])[0] for name, hint in arrays.items()}
+
+    def __init__(
+        self, capacity: int, *, unused: Mapping[str, int] | None = None, **lines: int
+    ) -> None:
+        """`unused`: what columns hold in rows that nobody wrote, where that is not 0; `lines`: of the
+        matrices."""
+        self.row_count = 0
+        """Rows ever used: rows at and above are untouched."""
+        self._unused = unused or {}
+        for name, dtype in self._dtypes.items():
+            shape = (lines[name], 0) if name in lines else (0,)
+            setattr(self, name, np.zeros(shape, dtype))
+        self._grow(capacity)
+
+    def reserve(self, row_count: int) -> None:
+        """Makes room for rows 0..row_count-1 and counts them as used."""
+        self.row_count = max(self.row_count, row_count)
+        capacity = self.capacity
+        while capacity < row_count:
+            capacity *= 2
+        if capacity > self.capacity:
+            self._grow(capacity)
+
+    def _grow(self, capacity: int) -> None:
+        self.capacity = capacity
+        for name in self._dtypes:
+            array: NDArray[Any] = getattr(self, name)
+            bigger = np.zeros((*array.shape[:-1], capacity), array.dtype)
+            if name in self._unused:
+                bigger.fill(self._unused[name])
+            bigger[..., : array.shape[-1]] = array
+            setattr(self, name, bigger)
 
 
 def wrap_int64(number: int) -> int:

@@ -18,13 +18,14 @@ import numpy as np
 
 from shared.columns.schema import (
     BASE_RESOURCES,
-    COMMON_COLUMNS,
-    NODE_COLUMNS,
-    USAGE_COLUMNS,
     Bools,
     Int32s,
     Int64s,
+    NodeColumns,
     Rows,
+    Table,
+    UsageColumns,
+    names_of,
 )
 
 V = TypeVar("V", bound=Hashable)
@@ -103,46 +104,31 @@ PortTuple = tuple[str, str, int]
 """(host IP, protocol, port); an empty host IP is kept as "0.0.0.0"."""
 
 FIRST_CAPACITY: Final = 64
+_USAGE_COLUMNS: Final = names_of(UsageColumns)
 NO_ROW: Final = -1
 
 
-class NodeTable:
+class NodeTable(Table, UsageColumns, NodeColumns):
     """The columns (see `schema.py` for each) and the dictionaries that their ids point into. Matrices
     are (resource, row) and (label key, row), so that one resource or key of all nodes lies in one run
     of memory."""
 
     generation: Int64s
-    pod_count: Int64s
-    nonzero_cpu_milli: Int64s
-    nonzero_memory_bytes: Int64s
-    ports_id: Int32s
-    present: Bools
-    unschedulable: Bools
-    allowed_pod_count: Int64s
-    name_id: Int32s
-    taints_id: Int32s
-    images_id: Int32s
-    features_id: Int32s
-    incarnation: Int64s
-    zone_number: Int64s
-    zone_place: Int64s
+    """Of the last change of the row, of either group."""
+    requested: Int64s
+    """Shape (resource, row); requests of the pods on the node, assumed ones included."""
+    allocatable: Int64s
+    """Shape (resource, row)."""
+    labels: Int32s
+    """Shape (label key, row); value id, 0 where the node has no such label."""
 
     def __init__(self) -> None:
-        self.capacity = FIRST_CAPACITY
-        self.row_count = 0
-        """Rows ever used: rows at and above are untouched."""
-        for column in (*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS):
-            setattr(self, column.name, np.zeros(self.capacity, column.dtype))
+        count = len(BASE_RESOURCES)
+        super().__init__(FIRST_CAPACITY, requested=count, allocatable=count, labels=4)
         self.resources = Interner[str](BASE_RESOURCES)
-        self.requested: Int64s = np.zeros((len(BASE_RESOURCES), self.capacity), np.int64)
-        """Shape (resource, row); requests of the pods on the node, assumed ones included."""
-        self.allocatable: Int64s = np.zeros((len(BASE_RESOURCES), self.capacity), np.int64)
-        """Shape (resource, row)."""
         self.label_keys = Interner[str]()
         self.label_values = Interner[str](("",))
         """Id 0 is "no such label", not the empty value: texts of values stand here after a "="."""
-        self.labels: Int32s = np.zeros((4, self.capacity), np.int32)
-        """Shape (label key, row); value id, 0 where the node has no such label."""
         self.names = Interner[str]()
         self.taints = Interner[tuple[TaintTuple, ...]](((),))
         self.ports = Interner[frozenset[PortTuple]]((frozenset(),))
@@ -162,8 +148,6 @@ class NodeTable:
         self.topology_version = 0
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""
-        self._rooms: dict[str, np.ndarray] = {}
-        """By name: the matrices with lines to spare, of which the public ones are the first lines."""
         self._order: Rows | None = None
         """As long as nothing changed that it depends on."""
         self._row_by_name_id: Int32s = np.full(FIRST_CAPACITY, NO_ROW, np.int32)
@@ -238,24 +222,10 @@ class NodeTable:
         """Rows with a Node object, ascending."""
         return np.flatnonzero(self.present[: self.row_count])
 
-    def reserve(self, row_count: int) -> None:
-        """Makes room for rows 0..row_count-1 and counts them as used."""
-        self.row_count = max(self.row_count, row_count)
-        if row_count <= self.capacity:
-            return
-        while self.capacity < row_count:
-            self.capacity *= 2
-        for column in (*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS):
-            setattr(self, column.name, _grown(getattr(self, column.name), self.capacity))
-        self._rooms.clear()
-        self.requested = _grown(self.requested, self.capacity)
-        self.allocatable = _grown(self.allocatable, self.capacity)
-        self.labels = _grown(self.labels, self.capacity)
-
     def usage_of(self, rows: Rows) -> Int64s:
         """What pods take of these rows, shape (numbers, n): equal where all usage columns are."""
         return np.vstack(
-            (self.requested[:, rows], *(getattr(self, c.name)[rows] for c in USAGE_COLUMNS))
+            (self.requested[:, rows], *(getattr(self, name)[rows] for name in _USAGE_COLUMNS))
         )
 
     def dictionary_waste(self) -> int:
@@ -301,7 +271,6 @@ class NodeTable:
         used = self._keys_in_use()
         self.labels = self.labels[used]
         self.label_keys.restart([self.label_keys.values[i] for i in used.tolist()])
-        self._rooms.clear()
         rows = slice(0, self.row_count)
         kept_ids = np.flatnonzero(self._row_by_name_id != NO_ROW)
         kept_rows = self._row_by_name_id[kept_ids]
@@ -335,11 +304,10 @@ class NodeTable:
         lines: np.ndarray = getattr(self, matrix)
         if count <= len(lines):
             return
-        room = self._rooms.get(matrix)
+        room = lines.base  # With lines to spare, where the matrix is the first of them.
         if room is None or len(room) < count:
             room = np.zeros((max(count, 2 * len(lines)), self.capacity), lines.dtype)
             room[: len(lines)] = lines
-            self._rooms[matrix] = room
         setattr(self, matrix, room[:count])
 
     def find_value_id(self, value: str) -> int:
@@ -379,12 +347,6 @@ class NodeTable:
             self.label_keys.values[key_id]: self.value_text(int(column[key_id]))
             for key_id in np.flatnonzero(column).tolist()
         }
-
-
-def _grown(array: np.ndarray, capacity: int) -> np.ndarray:
-    bigger = np.zeros((*array.shape[:-1], capacity), array.dtype)
-    bigger[..., : array.shape[-1]] = array
-    return bigger
 
 
 def _compacted(dictionary: Interner[V], ids: Int32s, nothing: V) -> Int32s:

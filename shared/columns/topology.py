@@ -10,8 +10,8 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.pod_table import NO_NODE, PodTable
-from shared.columns.schema import NO_ROWS, Bools, Int32s, Int64s, Rows
+from shared.columns.pod_table import PodTable
+from shared.columns.schema import NO_NODE, NO_ROWS, Bools, Int32s, Int64s, Rows
 from shared.columns.table import NodeTable
 
 NO_DOMAIN: Final = -1

@@ -14,9 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.nomination_columns import NO_NODE
 from shared.columns.rows import parts_of, row_index, rows_where
-from shared.columns.schema import NO_ROWS, Bools, Rows
+from shared.columns.schema import NO_NODE, NO_ROWS, Bools, Rows
 from shared.engine.row_states import RowStates
 from shared.framework.plugin_api import Delta
 from shared.framework.runtime.prepared_pod import PreparedPod, passing_with_nominated

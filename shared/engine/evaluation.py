@@ -19,9 +19,8 @@ import numpy as np
 
 from shared.columns.answer_table import REMEMBERED_MAX
 from shared.columns.journal import PodChange
-from shared.columns.pod_table import NO_NODE
 from shared.columns.rows import union_of
-from shared.columns.schema import NO_ROWS, Bools, Int32s, Int64s, Rows
+from shared.columns.schema import NO_NODE, NO_ROWS, Bools, Int32s, Int64s, Rows
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
 from shared.engine.row_states import RowStates

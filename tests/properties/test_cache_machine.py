@@ -17,7 +17,7 @@ from daemon.core.cache import Cache
 from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.delta import apply_delta, decode_delta
 from shared.columns.pod_table import PodTable
-from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
+from shared.columns.schema import NodeColumns, UsageColumns, names_of
 from shared.columns.table import NodeTable
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.pod_record import PodRecord
@@ -244,11 +244,11 @@ def _pods_of(pods: PodTable) -> list[tuple[int, int, int, bool]]:
 
 
 def _assert_equal_rows(copy: NodeTable, table: NodeTable, rows: np.ndarray) -> None:
-    for column in (*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS):
-        if column.name == "ports_id":
+    for name in ("generation", *names_of(UsageColumns), *names_of(NodeColumns)):
+        if name == "ports_id":
             continue
-        left, right = getattr(copy, column.name)[rows], getattr(table, column.name)[rows]
-        assert left.tolist() == right.tolist(), column.name
+        left, right = getattr(copy, name)[rows], getattr(table, name)[rows]
+        assert left.tolist() == right.tolist(), name
     count = len(table.resources)
     assert (copy.requested[:count, rows] == table.requested[:count, rows]).all()
     assert (copy.allocatable[:count, rows] == table.allocatable[:count, rows]).all()

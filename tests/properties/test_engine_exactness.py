@@ -31,8 +31,8 @@ from bench.conformance.shapes import object_kind
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
 from daemon.core.snapshot_log import SnapshotLog
-from shared.columns.nomination_columns import NO_NODE, Nomination
-from shared.columns.schema import Rows
+from shared.columns.nomination_columns import Nomination
+from shared.columns.schema import NO_NODE, Rows
 from shared.engine import row_states
 from shared.engine.best_rows import Ties
 from shared.feature_gates import DEFAULT_GATES

@@ -9,8 +9,8 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from shared.columns.nomination_columns import NO_NODE as NOT_NOMINATED
 from shared.columns.nomination_columns import Nomination
+from shared.columns.schema import NO_NODE as NOT_NOMINATED
 from shared.columns.schema import Rows
 from shared.dra.device_index import takes_devices
 from shared.dra.search_work import BATCH_STEPS_MAX, StepsTried

@@ -17,8 +17,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.nomination_columns import NO_NODE, Nomination
-from shared.columns.schema import NO_ROWS, Rows
+from shared.columns.nomination_columns import Nomination
+from shared.columns.schema import NO_NODE, NO_ROWS, Rows
 from shared.engine.evaluation import DryRuns, Evaluation
 from shared.errors import as_one_error
 from shared.extenders.extender_config import EXTENDER

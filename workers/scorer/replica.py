@@ -22,9 +22,9 @@ import numpy as np
 
 from shared.columns.delta import Buffer, DeltaBody, apply_delta, decode_delta
 from shared.columns.journal import Changes, Journal
-from shared.columns.nomination_columns import NO_NODE as NOT_NOMINATED
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import NEVER_STARTED, PodTable
+from shared.columns.schema import NO_NODE as NOT_NOMINATED
 from shared.columns.schema import Int32s, Int64s
 from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of

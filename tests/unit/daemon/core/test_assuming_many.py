@@ -8,20 +8,12 @@ import pytest
 
 from daemon.core.cache import RUN_LENGTH_MIN, Cache
 from daemon.core.pod_classes import PodClass
-from shared.columns.schema import COMMON_COLUMNS, NODE_COLUMNS, USAGE_COLUMNS
+from shared.columns.schema import NodeColumns, PodColumns, UsageColumns, names_of
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
 
-POD_COLUMNS = (
-    "class_id",
-    "node_row",
-    "is_terminating",
-    "start_s",
-    "is_preempted",
-    "name_hash",
-    "group_id",
-)
+COLUMNS = ("generation", *names_of(UsageColumns), *names_of(NodeColumns))
 
 
 def cache_of(node_count: int) -> Cache:
@@ -40,12 +32,11 @@ def acquired(cache: Cache, records: list[PodRecord]) -> PodClass:
 def contents(cache: Cache) -> dict[str, Any]:
     """Everything that an assumption may change."""
     nodes, pods = cache.nodes, cache.pod_table
-    columns = [*COMMON_COLUMNS, *USAGE_COLUMNS, *NODE_COLUMNS]
     used = slice(0, pods.row_count)
     return {
-        **{column.name: getattr(nodes, column.name).tolist() for column in columns},
+        **{name: getattr(nodes, name).tolist() for name in COLUMNS},
         "requested": nodes.requested.tolist(),
-        **{f"pods.{name}": getattr(pods, name)[used].tolist() for name in POD_COLUMNS},
+        **{f"pods.{name}": getattr(pods, name)[used].tolist() for name in names_of(PodColumns)},
         "nodes": np.asarray(cache.journal.node.since(0)).tolist(),
         "usage": np.asarray(cache.journal.usage.since(0)).tolist(),
         "pod rows": np.asarray(cache.journal.pods.since(0)).tolist(),

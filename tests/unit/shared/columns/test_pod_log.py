@@ -7,7 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.columns.journal import ENTRIES_MAX, PodLog
-from shared.columns.pod_table import NEVER_STARTED, NO_NODE, PodTable
+from shared.columns.pod_table import NEVER_STARTED, PodTable
+from shared.columns.schema import NO_NODE
 
 OPERATIONS = st.lists(
     st.tuples(
