@@ -52,7 +52,6 @@ class Counters(dict[Count, int]):
         """`stopwatch`: seconds since whenever, for what is only told. No decision may depend on it."""
         super().__init__(dict.fromkeys(Count, 0))
         self.stopwatch = stopwatch
-        self.plugin_times = PluginTimes(stopwatch)
         self.observed: defaultdict[tuple[str, Labels, float], int] = defaultdict(int)
         """(what is measured, its labels, how much) -> how often since the last `flush`. What each pod
         comes by is added without a call."""
@@ -63,6 +62,7 @@ class Counters(dict[Count, int]):
         self.recent: deque[tuple[float, str, str, str]] = deque(maxlen=RECENT_MAX)
         """How the last attempts ended: when they began, the pod's key, its node, else the message."""
         self._tally = Tally(ALL_METRICS)
+        self.plugin_times = PluginTimes(stopwatch, self._tally)
         self.count = self._tally.count
         """What is told apart by labels."""
 
@@ -97,7 +97,6 @@ class Counters(dict[Count, int]):
         for (name, labels, measured), times in self.observed.items():
             self._tally.observe(name, labels, max(0.0, measured), times)
         self.observed.clear()
-        self.plugin_times.flush(self._tally)
 
     def add(self, measured: Measured) -> None:
         if measured.counts or measured.histograms:

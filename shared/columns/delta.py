@@ -45,7 +45,7 @@ class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
     label_values: list[str]
     names: list[str]
     taints: list[tuple[TaintTuple, ...]]
-    features: list[list[str]]
+    features: list[frozenset[str]]
 
 
 class ClassDefinition(msgspec.Struct, array_like=True, frozen=True):
@@ -71,10 +71,10 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     pods_used_count: int
     """`row_count` of the pod table."""
     dictionaries: Dictionaries
-    port_sets: list[list[PortTuple]]
+    port_sets: list[frozenset[PortTuple]]
     """Sets of used host ports; the usage rows' `ports_id` on the wire are indices of this list.
     They are not interned for all: scorers make sets of their own by tentative placements."""
-    image_sets: list[list[str]]
+    image_sets: list[frozenset[str]]
     """The same for the node rows' `images_id`: kubelets report ever new lists, and sets that nobody
     has any more can only be dropped where ids are private."""
     image_sizes: dict[str, int]
@@ -99,7 +99,7 @@ _POD_COLUMNS: Final = names_of(PodColumns)
 AnyArray = NDArray[Any]
 Buffer = bytes | bytearray | memoryview
 
-_body_encoder = msgspec.msgpack.Encoder()
+_body_encoder = msgspec.msgpack.Encoder(order="deterministic")  # Of sets.
 _body_decoder = msgspec.msgpack.Decoder(DeltaBody)
 
 
@@ -129,8 +129,8 @@ def make_delta(
         pod_row_count=len(pod_rows),
         pods_used_count=pods.row_count,
         dictionaries=dictionaries,
-        port_sets=[sorted(table.ports.values[port_id]) for port_id in port_ids],
-        image_sets=[sorted(table.images.values[image_id]) for image_id in image_ids],
+        port_sets=[table.ports.values[port_id] for port_id in port_ids],
+        image_sets=[table.images.values[image_id] for image_id in image_ids],
         image_sizes=image_sizes or {},
         classes=list(classes),
         retired_classes=list(retired_classes),
@@ -198,8 +198,9 @@ def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     rows = reader.take_rows(count, delta.row_count)
     before = table.usage_of(rows)
     reader.take_columns(table, _USAGE_COLUMNS, rows)
-    port_ids = [table.ports.id_of(frozenset(ports)) for ports in delta.port_sets]
-    table.ports_id[rows] = _chosen(port_ids, reader.take(np.int32, (count,)))
+    table.ports_id[rows] = _chosen(
+        table.ports.ids_of(delta.port_sets), reader.take(np.int32, (count,))
+    )
     requested = reader.take(np.int64, (delta.resource_count, count))
     table.requested[: delta.resource_count, rows] = requested
     return rows, before
@@ -212,7 +213,7 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     rows = reader.take_rows(count, delta.row_count)
     names, before = table.name_id[rows], _order_of(table, rows)
     reader.take_columns(table, _NODE_COLUMNS, rows)
-    image_ids = [table.images.id_of(frozenset(images)) for images in delta.image_sets]
+    image_ids = table.images.ids_of(delta.image_sets)
     table.images_id[rows] = _chosen(image_ids, reader.take(np.int32, (count,)))
     shape = (delta.resource_count, count)
     table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
@@ -300,7 +301,6 @@ class _BufferReader:
 def _dictionaries_since(table: NodeTable, marks: Marks) -> tuple[Dictionaries, Marks]:
     firsts = zip(_NAMES, table.sent_dictionaries, marks, strict=True)
     news = {name: interner.values[first:] for name, interner, first in firsts}
-    news["features"] = [sorted(value) for value in news["features"]]
     return Dictionaries(first=list(marks), **news), dictionary_marks(table)
 
 
@@ -312,8 +312,7 @@ def dictionary_marks(table: NodeTable) -> Marks:
 def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
     if len(news.first) != len(_NAMES):
         raise FrameError("snapshot delta: another number of dictionaries")
-    _, *values, features = msgspec.structs.astuple(news)
-    values.append([frozenset(value) for value in features])
+    _, *values = msgspec.structs.astuple(news)
     try:
         for interner, first, more in zip(table.sent_dictionaries, news.first, values, strict=True):
             interner.extend(first, more)

@@ -7,11 +7,11 @@ from the whole table, which is cheaper by then anyway.
 """
 
 from array import array
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import NO_ROWS, Bools, Int32s, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 
 ENTRIES_MAX: Final = 1 << 18
 """At 8 bytes each 2 MB; 262,144 changes are more than one full evaluation is worth."""
@@ -102,17 +102,16 @@ class PodLog(Log):
     went meanwhile cancels out. All tables of one view share one log: a scorer's tentative placement
     that comes back as the owner's word is then no change at all."""
 
-    def came(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
-        self.append(_code(class_id, node_row, is_terminating))
+    def note(self, sign: int, class_id: int, node_row: int, is_terminating: bool) -> None:
+        """A pod came (1) or left (-1)."""
+        self.append(sign * _code(class_id, node_row, is_terminating))
 
-    def went(self, class_id: int, node_row: int, *, is_terminating: bool) -> None:
-        self.append(-_code(class_id, node_row, is_terminating))
-
-    def many_came(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
-        self.extend(array("q", _codes(class_ids, node_rows, is_terminating).tobytes()))
-
-    def many_went(self, class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> None:
-        self.extend(array("q", (-_codes(class_ids, node_rows, is_terminating)).tobytes()))
+    def note_all(
+        self, sign: int, class_ids: Int64s, node_rows: Int64s, is_terminating: Bools
+    ) -> None:
+        """The same of many."""
+        codes = sign * _code(class_ids, node_rows, is_terminating)
+        self.extend(array("q", codes.tobytes()))
 
     def since(self, position: int, entries_max: int) -> list[PodChange] | None:
         """The difference since `position`, in no order that means anything. None where that is longer
@@ -145,17 +144,10 @@ class PodLog(Log):
         return None if self.position - position > entries_max else self._tail(position)
 
 
-def _code(class_id: int, node_row: int, is_terminating: bool) -> int:
+def _code(class_id: Any, node_row: Any, is_terminating: Any) -> Any:
+    """Of one pod, or of many in arrays."""
     # Plus 1, so that no pod is 0, which has no sign.
     return (class_id << _CLASS_SHIFT | node_row << 1 | is_terminating) + 1
-
-
-def _codes(class_ids: Int64s, node_rows: Int32s, is_terminating: Bools) -> Int64s:
-    codes: Int64s = class_ids << _CLASS_SHIFT
-    codes |= node_rows.astype(np.int64) << 1
-    codes |= is_terminating
-    codes += 1
-    return codes
 
 
 def _change(code: int, count: int) -> PodChange:

@@ -68,7 +68,7 @@ class PodTable(Table, PodColumns):
         name_hash: int = 0,
         group_id: int = 0,
     ) -> None:
-        self._log_gone(row)
+        self._note(row, -1)
         self.class_id[row] = class_id
         self.node_row[row] = node_row
         self.start_s[row] = start_s
@@ -76,45 +76,44 @@ class PodTable(Table, PodColumns):
         self.is_preempted[row] = is_preempted
         self.name_hash[row] = name_hash
         self.group_id[row] = group_id
-        self.log.came(class_id, node_row, is_terminating=is_terminating)
+        self._note(row, 1)
 
     def write_rows(self, rows: Rows, *columns: NDArray[Any]) -> None:
         """Writes many rows at once, in the order of the columns; what is left out at the end stays as it
         is. Rows whose `node_row` is NO_NODE become free."""
-        self._log_all_gone(rows)
+        self._note_all(rows, -1)
         for name, values in zip(_COLUMNS, columns, strict=False):
             getattr(self, name)[rows] = values
-        class_id, node_row, is_terminating = columns[:3]
-        used = node_row != NO_NODE
-        self.log.many_came(class_id[used], node_row[used], is_terminating[used])
+        self._note_all(rows, 1)
 
     def clear(self, row: int) -> None:
-        self._log_gone(row)
+        self._note(row, -1)
         self.node_row[row] = NO_NODE
 
     def put_back(self, row: int, node_row: int) -> None:
         """Undoes `clear` of a row that nobody wrote since."""
         self.node_row[row] = node_row
-        class_id = self.class_id.item(row)
-        self.log.came(class_id, node_row, is_terminating=self.is_terminating.item(row))
+        self._note(row, 1)
 
     def clear_all(self) -> None:
         """Frees all rows, and counts none as used any more."""
         if not self.row_count:
             return
-        self._log_all_gone(np.arange(self.row_count))
+        self._note_all(np.arange(self.row_count), -1)
         self.node_row[: self.row_count] = NO_NODE
         self.row_count = 0
 
-    def _log_gone(self, row: int) -> None:
+    def _note(self, row: int, sign: int) -> None:
+        """The pod of a row came (1) or left (-1); nothing of a free row."""
         node_row = self.node_row.item(row)
         if node_row != NO_NODE:
-            class_id = self.class_id.item(row)
-            self.log.went(class_id, node_row, is_terminating=self.is_terminating.item(row))
+            class_id, is_terminating = self.class_id.item(row), self.is_terminating.item(row)
+            self.log.note(sign, class_id, node_row, is_terminating)
 
-    def _log_all_gone(self, rows: Rows) -> None:
+    def _note_all(self, rows: Rows, sign: int) -> None:
         used = rows[self.node_row[rows] != NO_NODE]
-        self.log.many_went(self.class_id[used], self.node_row[used], self.is_terminating[used])
+        node_rows = self.node_row[used].astype(np.int64)
+        self.log.note_all(sign, self.class_id[used], node_rows, self.is_terminating[used])
 
     def used_rows(self) -> Rows:
         """Rows that hold a pod, ascending."""

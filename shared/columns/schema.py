@@ -86,14 +86,20 @@ class Table:
     def __init__(
         self, capacity: int, *, unused: Mapping[str, int] | None = None, **lines: int
     ) -> None:
-        """`unused`: what columns hold in rows that nobody wrote, where that is not 0; `lines`: of the
-        matrices."""
-        self.row_count = 0
-        """Rows ever used: rows at and above are untouched."""
+        """`capacity`: at first. `unused`: what columns hold in rows that nobody wrote, where that is not
+        0; `lines`: of the matrices."""
         self._unused = unused or {}
         for name, dtype in self._dtypes.items():
             shape = (lines[name], 0) if name in lines else (0,)
             setattr(self, name, np.zeros(shape, dtype))
+        self.start_over(capacity)
+
+    def start_over(self, capacity: int) -> None:
+        """Forgets all rows."""
+        self.row_count = 0
+        """Rows ever used: rows at and above are untouched."""
+        for name in self._dtypes:
+            setattr(self, name, getattr(self, name)[..., :0])
         self._grow(capacity)
 
     def reserve(self, row_count: int) -> None:

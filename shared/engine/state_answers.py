@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows, Table
 from shared.columns.usage import PodUsage
 from shared.engine.class_filters import ClassFilters
 from shared.engine.class_scores import ClassScores
@@ -26,17 +26,27 @@ ROWS_MAX: Final = 32
 """With more rows, asking about all at once is cheaper."""
 NO_PODS: Final = Delta(NO_ROWS, ())
 UNKNOWN: Final = -1
+FIRST_CAPACITY: Final = 64
 AHEAD_MIN: Final = 256
 """So many states are looked at ahead at once, and as many more each time as were before: a call of the
 plugins costs as much as hundreds of states more in it."""
 
 
-class StateAnswers:
-    """Of one evaluation, as long as its filters and scores are the same objects. Arrays are by state."""
+class StateAnswers(Table):
+    """Of one evaluation, as long as its filters and scores are the same objects. A row is a state."""
+
+    is_known: Bools
+    fits: Bools
+    """The moving filters that the state is enough for pass."""
+    ratings: Int64s
+    """What the moving scores give, together."""
+    one_more: Int64s
+    """The state that one more pod of the class leads to, which is known; UNKNOWN for most."""
 
     def __init__(
         self, cluster: ClusterView, states: RowStates, filters: ClassFilters, scores: ClassScores
     ) -> None:
+        super().__init__(FIRST_CAPACITY, unused={"one_more": UNKNOWN})
         self._cluster = cluster
         self.states = states
         self.filters = filters
@@ -55,16 +65,6 @@ class StateAnswers:
         )
         self._reads_rows = bool(filters.moving or scores.moving)
         self._states_version = -1
-        self._forget_all()
-
-    def _forget_all(self) -> None:
-        self._is_known: Bools = np.zeros(0, np.bool_)
-        self.fits: Bools = np.zeros(0, np.bool_)
-        """The moving filters that the state is enough for pass."""
-        self.ratings: Int64s = np.zeros(0, np.int64)
-        """What the moving scores give, together."""
-        self.one_more: Int64s = np.zeros(0, np.int64)
-        """The state that one more pod of the class leads to, which is known; UNKNOWN for most."""
 
     @property
     def are_possible(self) -> bool:
@@ -92,7 +92,7 @@ class StateAnswers:
         for row in rows:
             if self.filters.static_ok.item(row):
                 state = self.states.of_row.item(row)
-                if not self._is_known.item(state):
+                if not self.is_known.item(state):
                     self._ask(np.array([state], np.intp))
                 passes = True
                 if self._by_row:
@@ -127,8 +127,8 @@ class StateAnswers:
         ahead = is_next.nonzero()[0][: max(AHEAD_MIN, known_count)]
         before = np.append(ahead, state)
         after = self.states.with_one_more(before, usage)
-        self._reserve()
-        self._ask(after[~self._is_known[after]])
+        self.reserve(self.states.count)
+        self._ask(after[~self.is_known[after]])
         self.one_more[before] = after
 
     def catch_up(self) -> None:
@@ -136,21 +136,11 @@ class StateAnswers:
         self.states.follow()
         if self._states_version != self.states.version:
             self._states_version = self.states.version
-            self._forget_all()
-        self._reserve()
-
-    def _reserve(self) -> None:
-        """Makes room for all states."""
-        more = self.states.count - len(self.fits)
-        if more > 0:
-            more += len(self.fits)
-            self._is_known = np.pad(self._is_known, (0, more))
-            self.fits = np.pad(self.fits, (0, more))
-            self.ratings = np.pad(self.ratings, (0, more))
-            self.one_more = np.pad(self.one_more, (0, more), constant_values=UNKNOWN)
+            self.start_over(FIRST_CAPACITY)
+        self.reserve(self.states.count)
 
     def _ask(self, states: Rows) -> None:
         pod = self.filters.pod
         self.fits[states] = self.states.asked(pod, self._by_state, states)
         self.ratings[states] = rated(self.scores.moving, pod.info, self.states.view, states)
-        self._is_known[states] = True
+        self.is_known[states] = True

@@ -19,8 +19,10 @@ from shared.columns.usage import PodUsage, usage_of
 from shared.framework.pod_info import PodInfo
 from shared.selectors.label_selector import EVERYTHING, Labels, Selector, SelectorIndex
 
-EXTRA_COLUMNS: Final = 3
-"""Before the resources: pod count (1), non-zero CPU, non-zero memory."""
+EXTRA_COLUMNS: Final = 5
+"""Before the resources: pod count (1), non-zero CPU, non-zero memory, and these two."""
+PRIORITY: Final = 3
+HAS_PORTS: Final = 4
 SLACK: Final = 1024
 """How many classes without pods may be kept before all are dropped and made again."""
 
@@ -34,12 +36,10 @@ class ClassUsages:
         self._usages: list[PodUsage] = []
         self._index = np.full(64, -1, np.int32)
         self._matrix: Int64s = np.zeros((64, EXTRA_COLUMNS + 4), np.int64)
-        self._priority: Int64s = np.zeros(64, np.int64)
-        self._has_ports: Int64s = np.zeros(64, np.int64)
 
     def indices(self, class_ids: Int64s) -> Rows:
-        """Rows of `matrix` and `has_ports` for each class id; valid until the next call with a class
-        that was not asked for before."""
+        """Rows of `matrix` for each class id; valid until the next call with a class that was not asked
+        for before."""
         if not len(class_ids):
             return np.zeros(0, np.intp)
         highest = int(class_ids.max())
@@ -65,12 +65,8 @@ class ClassUsages:
     def priorities(self, class_ids: Int64s) -> Int64s:
         """Of each class id, shape (n,)."""
         indices = self.indices(class_ids)  # First: it learns of new classes.
-        return self._priority[indices]
-
-    @property
-    def has_ports(self) -> Int64s:
-        """Shape (index,); 1 for classes with host ports."""
-        return self._has_ports[: len(self._usages)]
+        priorities: Int64s = self._matrix[indices, PRIORITY]
+        return priorities
 
     def usage_at(self, index: int) -> PodUsage:
         return self._usages[index]
@@ -91,14 +87,11 @@ class ClassUsages:
             bigger = np.zeros((max(rows, 2 * index), max(columns, width)), np.int64)
             bigger[:rows, :columns] = self._matrix
             self._matrix = bigger
-            self._priority = np.resize(self._priority, len(bigger))
-            self._has_ports = np.resize(self._has_ports, len(bigger))
         self._usages.append(usage)
         line = self._matrix[index]
-        line[:EXTRA_COLUMNS] = 1, usage.nonzero_cpu_milli, usage.nonzero_memory_bytes
+        nonzero = usage.nonzero_cpu_milli, usage.nonzero_memory_bytes
+        line[:EXTRA_COLUMNS] = 1, *nonzero, info.priority, bool(usage.ports)
         line[EXTRA_COLUMNS:width] = usage.amounts
-        self._priority[index] = info.priority
-        self._has_ports[index] = bool(usage.ports)
         self._index[class_id] = index
 
 

@@ -31,13 +31,9 @@ ObjectChange = tuple[str, str, bytes]
 """As in `shared.columns.delta.DeltaBody.objects`."""
 
 
-class _Encoded(msgspec.Struct, array_like=True, frozen=True):
-    pod_uids: tuple[str, ...]
-    value: msgspec.Raw
-
-
 _encoder: Final = msgspec.msgpack.Encoder()
-_decoder: Final = msgspec.msgpack.Decoder(_Encoded)
+_decoder: Final = msgspec.msgpack.Decoder(tuple[tuple[str, ...], msgspec.Raw])
+"""Of an assumption: its pods, then the object."""
 
 
 class Assumed(NamedTuple):
@@ -222,17 +218,15 @@ def apply_assumption(objects: ObjectStore, kind: str, key: str, body: bytes) -> 
     kind = kind.removeprefix(PREFIX)
     told = None
     if body:
-        encoded = _decoder.decode(body)
-        told = Assumed(decode_object(kind, encoded.value), encoded.pod_uids)
+        pod_uids, value = _decoder.decode(body)
+        told = Assumed(decode_object(kind, value), pod_uids)
     objects.assume_told(kind, key, told)
 
 
 def _change(objects: ObjectStore, kind: str, key: str) -> ObjectChange:
     assumed = objects.assumed(kind).get(key)
-    if assumed is None:
-        return PREFIX + kind, key, b""
-    value = msgspec.Raw(_encoder.encode(assumed.value))
-    return PREFIX + kind, key, _encoder.encode(_Encoded(assumed.pod_uids, value))
+    body = b"" if assumed is None else _encoder.encode((assumed.pod_uids, assumed.value))
+    return PREFIX + kind, key, body
 
 
 def _differ_in_version_only(old: Any, new: Any) -> bool:

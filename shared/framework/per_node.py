@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from shared.columns.schema import Int64s, Rows
+from shared.columns.schema import Int32s, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Dependence, Reads, Scope
 from shared.framework.pod_info import PodInfo
@@ -82,20 +82,17 @@ class _PodsByRow:
         self._cluster = cluster
 
     @cached_property
-    def _sorted(self) -> list[tuple[Int64s, Int64s]]:
-        found = []
-        for table in self._cluster.pod_tables:
-            rows = table.node_row[: table.row_count].astype(np.int64)
-            order = np.argsort(rows, kind="stable")
-            found.append((rows[order], table.class_id[: table.row_count][order]))
-        return found
+    def _sorted(self) -> tuple[Int32s, Int64s]:
+        tables = self._cluster.pod_tables
+        rows = np.concatenate([table.node_row[: table.row_count] for table in tables])
+        class_ids = np.concatenate([table.class_id[: table.row_count] for table in tables])
+        order = np.argsort(rows, kind="stable")
+        return rows[order], class_ids[order]
 
     def on(self, row: int) -> list[PodInfo]:
-        pods: list[PodInfo] = []
-        for rows, class_ids in self._sorted:
-            first, last = np.searchsorted(rows, (row, row + 1))
-            pods += [self._cluster.classes[c] for c in class_ids[first:last].tolist()]
-        return pods
+        rows, class_ids = self._sorted
+        first, last = np.searchsorted(rows, (row, row + 1))
+        return [self._cluster.classes[class_id] for class_id in class_ids[first:last].tolist()]
 
 
 def _views(cluster: ClusterView, rows: Rows) -> list[NodeView]:

@@ -87,7 +87,7 @@ class ScorerLoop:
         self._hello = hello
         self._clock = clock
         self._tally = Tally()
-        self._plugin_times = PluginTimes(clock.monotonic_s)
+        self._plugin_times = PluginTimes(clock.monotonic_s, self._tally)
         for profile in profiles:
             plugins = itertools.chain(*profile.plugins_at.values())
             self._plugin_times.watch(profile.scheduler_name, plugins, IN_SCORERS)
@@ -355,7 +355,6 @@ class ScorerLoop:
         elif not replica.is_whole:
             self._ask_for_resync("the copy is still not whole")
         self._look_for_lost_deltas()
-        self._plugin_times.flush(self._tally)
         if self._send(ScorerHeartbeat(replica.generation, measured_by(self._tally))):
             self._tally.clear()
 

@@ -5,6 +5,7 @@ The message is read by people and matched by tools, so it is equal to the last c
 """
 
 from collections import Counter
+from collections.abc import Mapping
 from typing import NamedTuple
 
 from shared.columns.schema import Rows
@@ -19,12 +20,12 @@ class FitError(NamedTuple):
     """No node takes the pod."""
 
     node_count: int
-    pre_filter_message: str
-    reasons: Counter[str]
+    pre_filter_message: str = ""
+    reasons: Mapping[str, int] = {}
     """Reason -> nodes that gave it."""
-    plugins: frozenset[str]
+    plugins: frozenset[str] = frozenset()
     """Unschedulable plugins: those whose change of mind would help."""
-    pending_plugins: frozenset[str]
+    pending_plugins: frozenset[str] = frozenset()
     error: str = ""
     """A filter failed: the attempt is an error, not a refusal."""
 
@@ -79,8 +80,7 @@ def reasons_of(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> Co
 
 def plugin_error(cluster: ClusterView, message: str) -> FitError:
     """The attempt ended because a plugin failed, not because it refused."""
-    node_count = cluster.node_count
-    return FitError(node_count, "", Counter(), frozenset(), frozenset(), message)
+    return FitError(cluster.node_count, error=message)
 
 
 def invalid_score(pod: PreparedPod, feasible: Rows) -> str:
@@ -112,13 +112,13 @@ def _rejected_by_pre_filter(outcome: PreFilterOutcome, node_count: int) -> FitEr
     status = outcome.status
     if status.code is Code.ERROR:
         error = f'running PreFilter plugin "{status.plugin}": {status.message}'
-        return FitError(node_count, "", Counter(), frozenset(), frozenset(), error)
+        return FitError(node_count, error=error)
     names = frozenset((status.plugin,)) if status.plugin else frozenset[str]()
     if not status.plugin or status.code is not Code.UNSCHEDULABLE_AND_UNRESOLVABLE:
         # An unresolvable rejection ends PreFilter at once and alone counts; any other leaves the
         # plugins that narrowed the search responsible as well.
         names |= frozenset(outcome.narrowed_by)
-    return FitError(node_count, status.message, Counter(), names, frozenset())
+    return FitError(node_count, status.message, plugins=names)
 
 
 def _first_error(pod: PreparedPod, filtered: FilterOutcome) -> str:

@@ -30,19 +30,17 @@ SUCCESS: Final = CODE_NAMES[Code.SUCCESS]
 class PluginTimes:
     """Of one process."""
 
-    def __init__(self, stopwatch: Callable[[], float]) -> None:
-        """`stopwatch`: seconds since whenever."""
+    def __init__(self, stopwatch: Callable[[], float], tally: Tally) -> None:
+        """`stopwatch`: seconds since whenever. `tally`: of the process. A call that is counted there
+        counts for those of rounds that are not sampled too."""
         self._stopwatch = stopwatch
+        self._tally = tally
         self._rounds = 0
         self._is_sampled = True
-        self._tally = Tally()
         self._watched: list[tuple[object, str, Callable[..., Any], Callable[..., Any]]] = []
         """(plugin, method, as it was, timed)"""
-        self._evaluated: dict[tuple[str, str, str], list[int]] = {}
-        """(plugin, extension point, profile) -> timed calls since `flush`, in a list of one: it is added
-        to in place."""
         self._took_s: dict[tuple[str, str], list[float]] = {}
-        """(extension point, profile) -> since `each_s`, the same."""
+        """(extension point, profile) -> since `each_s`, in a list of one: it is added to in place."""
         self._each_s: dict[tuple[str, str], float] = {}
 
     def watch(self, profile: str, plugins: Iterable[object], methods: Iterable[str]) -> None:
@@ -73,19 +71,6 @@ class PluginTimes:
             self._each_s[key], spent[0] = spent[0] / count, 0.0
         return self._each_s.get(key, 0.0)
 
-    def flush(self, into: Tally) -> None:
-        """Hands over what was counted and observed. A call that is counted counts for those of rounds
-        that are not sampled too."""
-        if not self._tally.histograms:
-            return  # Whatever is counted is observed, too.
-        for evaluated, calls in self._evaluated.items():
-            if calls[0]:
-                into.count("plugin_evaluations", evaluated, calls[0] * SAMPLED)
-                calls[0] = 0
-        for one in self._tally.histograms.values():
-            into.add_histogram(one)
-        self._tally.clear()
-
     def _timed(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:
         name, point = plugin.NAME, _point(method)
         asked = getattr(plugin, method)
@@ -93,8 +78,7 @@ class PluginTimes:
         key = ("Score" if point == NORMALIZE else point, profile)
         spent = self._took_s.setdefault(key, [0.0])
         is_counted, may_skip = point in EVALUATED, point.startswith("Pre")
-        calls = self._evaluated.setdefault((name, point, profile), [0])
-        stopwatch = self._stopwatch
+        stopwatch, tally = self._stopwatch, self._tally
 
         def timed(*arguments: Any, **named: Any) -> Any:
             begun_s = stopwatch()
@@ -102,8 +86,8 @@ class PluginTimes:
             call_s = stopwatch() - begun_s
             spent[0] += call_s
             if is_counted and not (may_skip and result.status.code is Code.SKIP):
-                calls[0] += 1
-            self._tally.observe("plugin_s", (name, point, _told(result)), call_s)
+                tally.count("plugin_evaluations", (name, point, profile), SAMPLED)
+            tally.observe("plugin_s", (name, point, _told(result)), call_s)
             return result
 
         return timed

@@ -23,8 +23,8 @@ from shared.columns.journal import PodChange
 from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import NodeTable, PortTuple
-from shared.columns.usage import add_to
-from shared.framework.class_index import EXTRA_COLUMNS
+from shared.columns.usage import add_usage
+from shared.framework.class_index import EXTRA_COLUMNS, HAS_PORTS
 from shared.framework.cluster_view import ClusterView
 
 OnChange = Callable[[list[PodChange]], None]
@@ -141,41 +141,28 @@ class WhatIf:
     ) -> None:
         if not len(class_ids):
             return
-        usages = self._cluster.usages
+        usages, nodes = self._cluster.usages, self._cluster.nodes
         indices = usages.indices(class_ids)
         if len(class_ids) == 1:
-            self._add_one(indices, node_rows, sign)
+            # For less, as wide filters ask of single pods thousands of times.
+            usage = usages.usage_at(indices.item(0))
+            add_usage(nodes, node_rows.item(0), usage, sign)
+            if usage.ports:
+                self._change_ports(indices, node_rows, np.zeros(1, np.intp), sign)
             return
-        amounts = usages.matrix[indices]
-        if sign < 0:
-            amounts = -amounts
-        targets = node_rows
-        if len(node_rows) > 1 and not one_each:
+        amounts, targets = sign * usages.matrix[indices], node_rows
+        with_ports = amounts[:, HAS_PORTS].nonzero()[0]
+        if not one_each:
             order = np.argsort(node_rows, kind="stable")
             targets, starts = np.unique(node_rows[order], return_index=True)
             amounts = np.add.reduceat(amounts[order], starts)
-        nodes = self._cluster.nodes
         nodes.pod_count[targets] += amounts[:, 0]
         nodes.nonzero_cpu_milli[targets] += amounts[:, 1]
         nodes.nonzero_memory_bytes[targets] += amounts[:, 2]
         width = min(amounts.shape[1] - EXTRA_COLUMNS, len(nodes.requested))
         nodes.requested[:width, targets] += amounts[:, EXTRA_COLUMNS : EXTRA_COLUMNS + width].T
-        has_ports = usages.has_ports[indices]
-        if has_ports.any():
-            self._change_ports(indices, node_rows, np.flatnonzero(has_ports), sign)
-
-    def _add_one(self, indices: Rows, node_rows: Rows, sign: int) -> None:
-        """The same for a single pod, of which wide filters ask thousands of times."""
-        usages, nodes = self._cluster.usages, self._cluster.nodes
-        index, row = indices.item(0), node_rows.item(0)
-        amounts = usages.matrix[index] * sign
-        nodes.pod_count[row] += amounts.item(0)
-        add_to(nodes.nonzero_cpu_milli, row, amounts.item(1))
-        add_to(nodes.nonzero_memory_bytes, row, amounts.item(2))
-        width = min(len(amounts) - EXTRA_COLUMNS, len(nodes.requested))
-        nodes.requested[:width, row] += amounts[EXTRA_COLUMNS : EXTRA_COLUMNS + width]
-        if usages.has_ports.item(index):
-            self._change_ports(indices, node_rows, np.zeros(1, np.intp), sign)
+        if len(with_ports):
+            self._change_ports(indices, node_rows, with_ports, sign)
 
     def _change_ports(self, indices: Rows, node_rows: Rows, which: Rows, sign: int) -> None:
         """A set, as the cache keeps it: what one of two pods with a port gives back is free. But not

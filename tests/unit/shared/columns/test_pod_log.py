@@ -80,21 +80,21 @@ def test_the_log_tells_the_difference_between_then_and_now(
 def test_a_reader_who_is_too_far_behind_is_told_so() -> None:
     log = PodLog()
     for _ in range(10):
-        log.came(1, 1, is_terminating=False)
+        log.note(1, 1, 1, False)
     assert log.since(0, 9) is None
     assert log.since(0, 10) == [(1, 1, False, 10)]
     for _ in range(ENTRIES_MAX):
-        log.came(1, 1, is_terminating=False)
+        log.note(1, 1, 1, False)
     assert log.since(0, 1 << 30) is None
     assert log.since(log.position, 0) == []
 
 
 def test_large_numbers_survive() -> None:
     log = PodLog()
-    log.went((1 << 30) - 1, (1 << 32) - 1, is_terminating=True)
-    many = np.array([(1 << 30) - 1], np.int64)
-    log.many_went(many, np.array([(1 << 31) - 1], np.int32), np.array([False]))
+    log.note(-1, (1 << 30) - 1, (1 << 32) - 1, True)
+    columns = np.array([(1 << 30) - 1]), np.array([(1 << 31) - 1], np.int32), np.array([False])
+    PodTable(log).write_rows(np.array([0]), *columns)
     assert log.since(0, 9) == [
         ((1 << 30) - 1, (1 << 32) - 1, True, -1),
-        ((1 << 30) - 1, (1 << 31) - 1, False, -1),
+        ((1 << 30) - 1, (1 << 31) - 1, False, 1),
     ]

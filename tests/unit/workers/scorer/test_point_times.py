@@ -34,7 +34,7 @@ def told(pipeline: Pipeline, rounds: list[list[str]]) -> tuple[Counter[tuple[str
     line = Line(pipeline)
     stopwatch = itertools.count(0.0, 1.0).__next__
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(scorer_loop, "PluginTimes", lambda _: PluginTimes(stopwatch))
+        patch.setattr(scorer_loop, "PluginTimes", lambda _, tally: PluginTimes(stopwatch, tally))
         loop = loop_on(line, clock, profiles=[pipeline.profile], worker_index=0)
     for names in [[], *rounds, []]:
         for name in names:
