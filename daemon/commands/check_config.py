@@ -100,9 +100,9 @@ def shown(checked: Checked, feature_gates: str) -> str:
     if problems:
         raise ConfigurationError("this installation", problems)
     notes = notes_of(checked, feature_gates) + [
-        f"profile {made.scheduler_name}: every node is scored (percentageOfNodesToScore is not set)"
-        for made in built
-        if made.percentage_of_nodes_to_score is None
+        f"profile {each.scheduler_name}: every node is scored (percentageOfNodesToScore is not set)"
+        for each in configuration.profiles
+        if each.percentage_of_nodes_to_score is None
     ]
     comments = "".join(f"# {note}\n" for note in notes)
     document = effective_document(configuration, built)
@@ -150,8 +150,8 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
             ]
         }
     shown: dict[str, Any] = {"schedulerName": profile.scheduler_name}
-    if made.percentage_of_nodes_to_score is not None:
-        shown["percentageOfNodesToScore"] = made.percentage_of_nodes_to_score
+    if profile.percentage_of_nodes_to_score is not None:
+        shown["percentageOfNodesToScore"] = profile.percentage_of_nodes_to_score
     shown["plugins"] = points
     if profile.plugin_config:
         shown["pluginConfig"] = [

@@ -22,7 +22,7 @@ from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import ClaimsLikener, RoomAsked, RoomFilter, Scope, ScoreKeeper
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
-from shared.framework.runtime.plans import unfollowed_kinds
+from shared.framework.runtime.plans import PreFilterOutcome
 from shared.framework.runtime.prepared_pod import prepared
 from shared.kube.api.core_v1 import Container, PodSpec, Volume
 
@@ -256,7 +256,7 @@ def _split(framework: Framework) -> FrameworkParts | None:
         and room_filters is not None
         and all(isinstance(plugin, ScoreKeeper) for plugin, *_ in own.scores)
     )
-    kinds = unfollowed_kinds(framework.pre_filters, framework.filters)
+    kinds = framework.plan(PreFilterOutcome()).unfollowed_kinds  # All have a say.
     return FrameworkParts(shared, own, room_filters, claims, likeners if can_tell else None, kinds)
 
 

@@ -132,7 +132,7 @@ class Framework:
         """Runs PreFilter in profile order, up to the first unresolvable rejection or error."""
         refusal = is_too_much(pod, cluster)
         if refusal is not None:
-            return PreFilterOutcome(refusal, {refusal.plugin: refusal}, {}, None, ())
+            return PreFilterOutcome(refusal, {refusal.plugin: refusal})
         each: dict[str, Status] = {}
         states: dict[str, Any] = {}
         names: frozenset[str] | None = None

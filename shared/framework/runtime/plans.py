@@ -36,14 +36,14 @@ from shared.framework.status import SUCCESS, Code, Codes, Status
 class PreFilterOutcome(NamedTuple):
     """What PreFilter said of a pod."""
 
-    status: Status
+    status: Status = SUCCESS
     """SUCCESS, or the rejection (or error) that counts, with its plugin."""
-    each: dict[str, Status]
+    each: Mapping[str, Status] = {}
     """Plugin -> its status, for those that ran."""
-    states: dict[str, Any]
-    node_names: frozenset[str] | None
+    states: Mapping[str, Any] = {}
+    node_names: frozenset[str] | None = None
     """The intersection of what the plugins narrowed the search to; None: all nodes."""
-    narrowed_by: tuple[str, ...]
+    narrowed_by: tuple[str, ...] = ()
     """The plugins that narrowed it."""
     final: frozenset[str] = frozenset()
     """The plugins that will not change their mind about this pod, whatever happens."""
@@ -224,7 +224,10 @@ def filter_plan(
     beyond = sorted({*wide, *pod_counting})
     crowding = [each for i in beyond if isinstance(each := filters[i], CrowdingFilter)]
     asked = [plugin for plugin in pre_filters if plugin.NAME not in outcome.final]
-    readers = _object_readers(asked, active.values())
+    readers = [
+        *(plugin for plugin in asked if _reads(plugin.pre_filter_depends, Reads.OBJECTS)),
+        *(plugin for plugin in active.values() if _reads(plugin.filter_depends, Reads.OBJECTS)),
+    ]
     return FilterPlan(
         list(active),
         groups,
@@ -256,22 +259,6 @@ def _stale_by(
         if filter_plugin.NAME not in follow:
             reads |= _wide_reads(filter_plugin.filter_depends)
     return reads
-
-
-def unfollowed_kinds(
-    pre_filters: Sequence[PreFilterPlugin], filters: Sequence[FilterPlugin]
-) -> frozenset[str] | None:
-    """As of a plan, of pods of which all of them have a say."""
-    return _kinds_read(_object_readers(pre_filters, filters), followed=True)
-
-
-def _object_readers(
-    pre_filters: Iterable[PreFilterPlugin], filters: Iterable[FilterPlugin]
-) -> list[PreFilterPlugin | FilterPlugin]:
-    return [
-        *(plugin for plugin in pre_filters if _reads(plugin.pre_filter_depends, Reads.OBJECTS)),
-        *(plugin for plugin in filters if _reads(plugin.filter_depends, Reads.OBJECTS)),
-    ]
 
 
 def as_scoring_plugin(plugin: ScorePlugin, weight: int) -> ScoringPlugin:

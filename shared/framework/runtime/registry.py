@@ -45,7 +45,6 @@ class BuiltProfile(NamedTuple):
     """Extension point -> plugins in the order in which they run."""
     notes: tuple[str, ...]
     """Settings that were accepted and have no effect, each with the reason."""
-    percentage_of_nodes_to_score: int | None
     registrations: Registrations
     """The events that help pods which its plugins refused."""
 
@@ -133,7 +132,6 @@ class Registry:
             framework,
             plugins_at,
             tuple(notes),
-            profile.percentage_of_nodes_to_score,
             registrations_of(rejecting(plugins_at)),
         )
 

@@ -1,6 +1,7 @@
 """For whom PostFilter plugins are asked: each pod that fits nowhere, but where a plugin speaks for all
 pods of a class (RunPostFilterPlugins in pkg/scheduler/schedule_one.go schedulingAlgorithm, v1.36.2)."""
 
+from collections.abc import Mapping
 from typing import Any, ClassVar
 
 import pytest
@@ -18,7 +19,7 @@ class Counts:
 
     def __init__(self, *, answers_for_class: bool) -> None:
         self.answers_for_class = answers_for_class
-        self.states: list[dict[str, Any]] = []
+        self.states: list[Mapping[str, Any]] = []
         """Of each pod that it was asked about."""
 
     def post_filter(self, attempt: FailedAttempt) -> PostFilterResult:
