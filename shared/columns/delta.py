@@ -30,7 +30,7 @@ from shared.columns.schema import (
     UsageColumns,
     names_of,
 )
-from shared.columns.table import NodeTable, PortTuple, TaintTuple
+from shared.columns.table import Interner, NodeTable, PortTuple, TaintTuple
 from shared.errors import UNDECODABLE, FrameError
 from shared.limits import NODES_MAX, PODS_MAX
 
@@ -39,7 +39,7 @@ class Dictionaries(msgspec.Struct, array_like=True, frozen=True):
     """What was interned from `first` (ids) on, per dictionary."""
 
     first: list[int]
-    """One id for each list below, in this order."""
+    """One id for each list below, in this order, which are called as the table's dictionaries."""
     resources: list[str]
     label_keys: list[str]
     label_values: list[str]
@@ -65,8 +65,6 @@ class DeltaBody(msgspec.Struct, array_like=True, frozen=True):
     row_count: int
     usage_row_count: int
     node_row_count: int
-    resource_count: int
-    label_key_count: int
     pod_row_count: int
     pods_used_count: int
     """`row_count` of the pod table."""
@@ -124,8 +122,6 @@ def make_delta(
         row_count=table.row_count,
         usage_row_count=len(usage_rows),
         node_row_count=len(node_rows),
-        resource_count=len(table.resources),
-        label_key_count=len(table.label_keys),
         pod_row_count=len(pod_rows),
         pods_used_count=pods.row_count,
         dictionaries=dictionaries,
@@ -137,23 +133,27 @@ def make_delta(
         objects=list(objects),
         nominations=list(nominations),
     )
+    resources = len(table.resources)
     buffers: list[AnyArray] = []
     if len(usage_rows):
-        buffers += _columns_of(table, _USAGE_COLUMNS, usage_rows)
-        buffers.append(port_indices.astype(np.int32))
-        buffers.append(table.requested[: body.resource_count, usage_rows])
+        buffers += _rows_of(usage_rows, _columns(table, _USAGE_COLUMNS))
+        buffers += port_indices.astype(np.int32), table.requested[:resources, usage_rows]
     if len(node_rows):
-        buffers += _columns_of(table, _NODE_COLUMNS, node_rows)
-        buffers.append(image_indices.astype(np.int32))
-        buffers.append(table.allocatable[: body.resource_count, node_rows])
-        buffers.append(table.labels[: body.label_key_count, node_rows])
+        buffers += _rows_of(node_rows, _columns(table, _NODE_COLUMNS))
+        buffers += image_indices.astype(np.int32), table.allocatable[:resources, node_rows]
+        buffers.append(table.labels[: len(table.label_keys), node_rows])
     if len(pod_rows):
-        buffers += _columns_of(pods, _POD_COLUMNS, pod_rows)
+        buffers += _rows_of(pod_rows, _columns(pods, _POD_COLUMNS))
     return (_body_encoder.encode(body), [np.ascontiguousarray(b).data for b in buffers], new_marks)
 
 
-def _columns_of(table: Table, columns: Sequence[str], rows: Rows) -> list[AnyArray]:
-    return [rows.astype(np.int64), *(getattr(table, name)[rows] for name in columns)]
+def _columns(table: Table, names: Sequence[str]) -> list[AnyArray]:
+    return [getattr(table, name) for name in names]
+
+
+def _rows_of(rows: Rows, columns: Sequence[AnyArray]) -> list[AnyArray]:
+    """The rows, then what the columns hold there."""
+    return [rows.astype(np.int64), *(column[rows] for column in columns)]
 
 
 def decode_delta(body: bytes | msgspec.Raw) -> DeltaBody:
@@ -171,18 +171,12 @@ def apply_delta(
     usage rows before (`NodeTable.usage_of`). FrameError when it and the buffers do not agree."""
     reader = _BufferReader(buffers)
     _extend_dictionaries(table, delta.dictionaries)
-    # What room is made for must be what the dictionaries name, and what a cluster can have.
-    is_right = (
-        0 <= delta.row_count <= NODES_MAX
-        and 0 <= delta.pods_used_count <= PODS_MAX
-        and 0 <= delta.resource_count <= len(table.resources)
-        and 0 <= delta.label_key_count <= len(table.label_keys)
-    )
-    if not is_right:
+    # Room is made for what a cluster can have, and for what the dictionaries name.
+    if not (0 <= delta.row_count <= NODES_MAX and 0 <= delta.pods_used_count <= PODS_MAX):
         raise FrameError("snapshot delta: counts of what cannot be")
     table.reserve(delta.row_count)
-    table.reserve_resources(delta.resource_count)
-    table.reserve_lines("labels", delta.label_key_count)
+    table.reserve_resources(len(table.resources))
+    table.reserve_lines("labels", len(table.label_keys))
     table.image_sizes.update(delta.image_sizes)
     usage_rows, before = _read_usage(table, delta, reader)
     node_rows = _read_nodes(table, delta, reader)
@@ -197,12 +191,10 @@ def _read_usage(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
         return NO_ROWS, table.usage_of(NO_ROWS)
     rows = reader.take_rows(count, delta.row_count)
     before = table.usage_of(rows)
-    reader.take_columns(table, _USAGE_COLUMNS, rows)
-    table.ports_id[rows] = _chosen(
-        table.ports.ids_of(delta.port_sets), reader.take(np.int32, (count,))
-    )
-    requested = reader.take(np.int64, (delta.resource_count, count))
-    table.requested[: delta.resource_count, rows] = requested
+    reader.take_into(rows, *_columns(table, _USAGE_COLUMNS))
+    port_ids = table.ports.ids_of(delta.port_sets)
+    table.ports_id[rows] = _chosen(port_ids, reader.take(np.int32, (count,)))
+    reader.take_into(rows, table.requested[: len(table.resources)])
     return rows, before
 
 
@@ -211,20 +203,17 @@ def _read_nodes(table: NodeTable, delta: DeltaBody, reader: "_BufferReader") -> 
     if not count:
         return NO_ROWS
     rows = reader.take_rows(count, delta.row_count)
-    names, before = table.name_id[rows], _order_of(table, rows)
-    reader.take_columns(table, _NODE_COLUMNS, rows)
+    labels = table.labels[: len(table.label_keys)]
+    names, before, labels_before = table.name_id[rows], _order_of(table, rows), labels[:, rows]
+    reader.take_into(rows, *_columns(table, _NODE_COLUMNS))
     image_ids = table.images.ids_of(delta.image_sets)
     table.images_id[rows] = _chosen(image_ids, reader.take(np.int32, (count,)))
-    shape = (delta.resource_count, count)
-    table.allocatable[: delta.resource_count, rows] = reader.take(np.int64, shape)
-    labels = reader.take(np.int32, (delta.label_key_count, count))
-    same_labels = np.array_equal(table.labels[: delta.label_key_count, rows], labels)
-    after = _order_of(table, rows)
+    reader.take_into(rows, table.allocatable[: len(table.resources)], labels)
+    after, same_labels = _order_of(table, rows), np.array_equal(labels_before, labels[:, rows])
     if not same_labels or not np.array_equal(before[0], after[0]):
         table.topology_version += 1
     if not np.array_equal(before, after):
         table.forget_order()
-    table.labels[: delta.label_key_count, rows] = labels
     table.reindex_names(rows, names)
     return rows
 
@@ -240,8 +229,8 @@ def _read_pods(pods: PodTable, delta: DeltaBody, reader: "_BufferReader") -> Row
     if not count:
         return NO_ROWS
     rows = reader.take_rows(count, delta.pods_used_count)
-    dtypes = [getattr(pods, name).dtype for name in _POD_COLUMNS]
-    pods.write_rows(rows, *(reader.take(dtype, (count,)) for dtype in dtypes))
+    columns = _columns(pods, _POD_COLUMNS)
+    pods.write_rows(rows, *(reader.take(column.dtype, (count,)) for column in columns))
     return rows
 
 
@@ -287,26 +276,29 @@ class _BufferReader:
             raise FrameError(f"snapshot delta: a row that is none of {row_count}")
         return rows
 
-    def take_columns(self, table: NodeTable, columns: Sequence[str], rows: Rows) -> None:
-        """Writes as many of each column."""
-        for name in columns:
-            column = getattr(table, name)
-            column[rows] = self.take(column.dtype, (len(rows),))
+    def take_into(self, rows: Rows, *arrays: AnyArray) -> None:
+        """Writes these rows of columns, and of all lines of matrices."""
+        for array in arrays:
+            array[..., rows] = self.take(array.dtype, (*array.shape[:-1], len(rows)))
 
     def assert_empty(self) -> None:
         if self._next != len(self._buffers):
             raise FrameError("snapshot delta: buffers left over")
 
 
+def _sent_dictionaries(table: NodeTable) -> list[Interner[Any]]:
+    return [getattr(table, name) for name in _NAMES]
+
+
 def _dictionaries_since(table: NodeTable, marks: Marks) -> tuple[Dictionaries, Marks]:
-    firsts = zip(_NAMES, table.sent_dictionaries, marks, strict=True)
+    firsts = zip(_NAMES, _sent_dictionaries(table), marks, strict=True)
     news = {name: interner.values[first:] for name, interner, first in firsts}
     return Dictionaries(first=list(marks), **news), dictionary_marks(table)
 
 
 def dictionary_marks(table: NodeTable) -> Marks:
     """Of one who has everything that is interned now."""
-    return tuple([len(interner) for interner in table.sent_dictionaries])
+    return tuple([len(interner) for interner in _sent_dictionaries(table)])
 
 
 def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
@@ -314,7 +306,8 @@ def _extend_dictionaries(table: NodeTable, news: Dictionaries) -> None:
         raise FrameError("snapshot delta: another number of dictionaries")
     _, *values = msgspec.structs.astuple(news)
     try:
-        for interner, first, more in zip(table.sent_dictionaries, news.first, values, strict=True):
+        known = _sent_dictionaries(table)
+        for interner, first, more in zip(known, news.first, values, strict=True):
             interner.extend(first, more)
     except ValueError as error:
         raise FrameError(f"snapshot delta: {error}") from error

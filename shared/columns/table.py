@@ -12,7 +12,7 @@ asks for it: few do, and at a million nodes the order has 8 MB.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from typing import Any, Final, Generic, TypeVar
+from typing import Final, Generic, TypeVar
 
 import numpy as np
 
@@ -136,15 +136,6 @@ class NodeTable(Table, UsageColumns, NodeColumns):
         self.image_sizes: dict[str, int] = {}
         """Bytes; of the node that was first to have the image, as in kube-scheduler's cache."""
         self.features = Interner[frozenset[str]]((frozenset(),))
-        self.sent_dictionaries: tuple[Interner[Any], ...] = (
-            self.resources,
-            self.label_keys,
-            self.label_values,
-            self.names,
-            self.taints,
-            self.features,
-        )
-        """Those that scorers are told of, in the order of `delta.Dictionaries`."""
         self.topology_version = 0
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""

@@ -147,7 +147,6 @@ class QueueSortPlugin(HasName, Protocol):
         """Pods are taken in ascending order of this key."""
 
 
-@runtime_checkable
 class PreEnqueuePlugin(HasName, Protocol):
     """Keeps a pod out of the active queue; asked whenever the pod could enter it. One that lets most
     pods in may have `may_gate(pod) -> bool`, which is asked once for a class of them: False where
@@ -195,7 +194,6 @@ class FilterWithoutPods(Protocol):
         pods in the view are of before."""
 
 
-@runtime_checkable
 class FilterPlugin(HasName, Protocol):
     """Says which nodes cannot take the pod, and why."""
 
@@ -214,7 +212,6 @@ class PreScorePlugin(HasName, Protocol):
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult: ...
 
 
-@runtime_checkable
 class ScorePlugin(HasName, Protocol):
     """Rates nodes: more is better. Raw scores may have any range if the plugin normalises."""
 
@@ -351,7 +348,6 @@ class ObjectFollower(HasName, Protocol):
         None: all."""
 
 
-@runtime_checkable
 class ReservePlugin(HasName, Protocol):
     """Keeps book in the owner of what a placement takes beside the node's columns.
 
@@ -389,7 +385,6 @@ class PermitResult(NamedTuple):
 WAIT = Status(Code.WAIT)
 
 
-@runtime_checkable
 class PermitPlugin(HasName, Protocol):
     """Says in the owner whether a pod that was reserved a place may be bound, perhaps later. A pod that
     waits keeps its place and is in nobody's way. It goes on when every plugin that asked it to wait has

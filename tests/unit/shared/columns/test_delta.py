@@ -48,7 +48,6 @@ def test_a_body_that_is_not_ours_is_an_error() -> None:
     ("field", "value"),
     [
         *(("row_count", -1), ("row_count", 2**40)),
-        *(("resource_count", 500), ("label_key_count", 500)),
         *(("pods_used_count", -1), ("pods_used_count", 2**40)),
     ],
 )
