@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
 from shared.feature_gates import DEFAULT_GATES
-from shared.framework.runtime.prepared_pod import passing, prepared
+from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -113,7 +113,8 @@ class World:
         record = make_pod(f"reserved {kind}", spec=KINDS[kind])
         info = self.cache.classes.acquire(record).info
         rows = self.cache.nodes.present_rows()
-        passes = passing(prepared(BUILT.framework, info, self.cache.view), rows)
+        asked = prepared(BUILT.framework, info, self.cache.view)
+        passes = run_filters_with_nominated(asked, rows).passes
         for plugin in BUILT.plugins_at["reserve"] if passes.any() else ():
             plugin.reserve(record, info, self.cache.view, int(rows[passes][0]))
 

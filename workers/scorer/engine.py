@@ -34,7 +34,7 @@ from shared.framework.runtime.framework import (
     out_of_range,
 )
 from shared.framework.runtime.plans import MOVING_BITS, PreScoreError
-from shared.framework.runtime.prepared_pod import passing
+from shared.framework.runtime.prepared_pod import run_filters_with_nominated
 
 BY_SEED: Final = "seed"
 BY_NAME: Final = "name"
@@ -255,7 +255,8 @@ class Engine:
         if self._cluster.placement is not None and row not in self._cluster.placement:
             return False
         rows = np.array([row], np.intp)
-        return bool(passing(evaluation.pod._replace(own_uid=own_uid), rows)[0])
+        pod = evaluation.pod._replace(own_uid=own_uid)
+        return bool(run_filters_with_nominated(pod, rows).passes[0])
 
     def choose(self, evaluation: Evaluation, tie_break: TieBreak) -> Choice | None:
         """The best node, or None where the pod fits nowhere (see `Evaluation.fit_error`)."""

@@ -239,11 +239,6 @@ def counting_own_node(pod: PreparedPod) -> PreparedPod:
     return pod._replace(outcome=outcome)
 
 
-def passing(pod: PreparedPod, rows: Rows) -> Bools:
-    """Which rows pass all filters, with the nominated pods and without; shape (n,)."""
-    return passing_with_nominated(pod, rows, pod.passing_of(pod.plan.active, rows))
-
-
 def passing_with_nominated(pod: PreparedPod, rows: Rows, ok: Bools) -> Bools:
     """`ok`, the rows that pass as they are, less those that would not with the nominated pods that
     the pod must leave room for. Takes `ok` over."""

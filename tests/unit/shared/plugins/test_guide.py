@@ -11,7 +11,7 @@ import pytest
 
 from shared.config import API_VERSION, KIND, parse_configuration
 from shared.framework.out_of_tree import ENTRY_POINT_GROUP
-from shared.framework.runtime.prepared_pod import passing, prepared
+from shared.framework.runtime.prepared_pod import prepared, run_filters_with_nominated
 from shared.framework.runtime.profiles import METHODS, PluginSet, ProfileConfig
 from shared.framework.status import Code
 from shared.plugins.in_tree import InTreeRegistry
@@ -69,7 +69,8 @@ def test_the_example_filters_and_scores_in_a_profile(monkeypatch: pytest.MonkeyP
              make_node("n2", labels={"tier": "gold"})]  # fmt: skip
     cache = cluster_of(nodes, [make_pod("a", node_name="n1")])
     pod = pod_info(make_pod("p", labels={"tier": "gold"}))
-    takes = passing(prepared(framework, pod, cache.view), cache.nodes.present_rows())
+    asked = prepared(framework, pod, cache.view)
+    takes = run_filters_with_nominated(asked, cache.nodes.present_rows()).passes
     assert takes.tolist() == [False, True, True]
     feasible = cache.nodes.present_rows()[takes]
     active = framework.prepare_scores(pod, cache.view, feasible).active
