@@ -139,7 +139,10 @@ def test_a_binding_that_is_otherwise_changes_what_it_says(
     assert cache.generation > generation, "copies are told"
     (pod,) = cache.pods()
     assert pod.pod_class.key == (bound.namespace, bytes(bound.template))
-    columns = (*(f"pods.{name}" for name in POD_COLUMNS if name != "class_id"), "requested")
+    columns = (
+        *(f"pods.{name}" for name in names_of(PodColumns) if name != "class_id"),
+        "requested",
+    )
     known, expected = contents(cache), contents(told)
     assert {name: known[name] for name in columns} == {name: expected[name] for name in columns}
     assert known["on nodes"] == expected["on nodes"]
