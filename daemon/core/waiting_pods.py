@@ -14,7 +14,7 @@ waiting_pods_map.go, v1.36.
 
 import math
 from collections.abc import Iterable, Iterator
-from typing import Any, Final
+from typing import Final
 
 import msgspec
 
@@ -22,7 +22,7 @@ from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.queue.scheduling_queue import SchedulingQueue
 from shared.durations import duration_text
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import PERMIT_TIMEOUT_MAX_S
+from shared.framework.plugin_api import PERMIT_TIMEOUT_MAX_S, HandleUser, WaitingReviewer
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_record import PodRecord
@@ -91,14 +91,14 @@ class WaitingPods:
         """Uids of pods that plugins ask for, until somebody has taken them."""
         self._next_end_s = math.inf
         """No pod's time is over before."""
-        self._reviewers: dict[str, Any] = {
+        self._reviewers = {
             plugin.NAME: plugin
             for each in self._plugins.values()
             for plugin in each
-            if hasattr(plugin, "review_waiting")
+            if isinstance(plugin, WaitingReviewer)
         }
         for user in {id(plugin): plugin for plugin in plugins.everyone()}.values():
-            if hasattr(user, "use_handle"):
+            if isinstance(user, HandleUser):
                 user.use_handle(self)
 
     def waiting_pods(self) -> Iterator[Waiting]:

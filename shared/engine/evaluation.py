@@ -262,6 +262,7 @@ class Evaluation:
         followers = self._followers if new else ()
         for class_id in new:
             for plugin, state in followers:
+                # One that is no ClassDiscerning is told of every pod.
                 depends = getattr(plugin, "depends_on_class", None)
                 if depends is None or depends(state, class_id, self._cluster):
                     return True

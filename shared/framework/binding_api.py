@@ -2,16 +2,13 @@
 
 Apart from `plugin_api.py` because these do I/O and are coroutines: one binder has many of them under
 way at once, so that a pod that waits for something keeps no other from being bound. They see the order
-only, not the cluster. What they need of the API server they ask for themselves: a plugin that has
-`use_api(api)` is given a `shared.kube.api_client.ApiClient`, once, in binders only. `await
-api.get(path)`, `post(path, body)`, `patch`, ... have bytes as bodies; errors are of
-`shared.kube.api_errors`.
+only, not the cluster. What they need of the API server they ask for themselves (`ApiUser`).
 
 Whatever a plugin raises counts as a failure of that one pod, which is tried again after a back-off.
 """
 
 from collections.abc import Mapping
-from typing import ClassVar, NamedTuple, Protocol
+from typing import Any, ClassVar, NamedTuple, Protocol, runtime_checkable
 
 
 class Binding(Protocol):
@@ -83,3 +80,12 @@ class PostBindPlugin(Protocol):
     NAME: ClassVar[str]
 
     async def post_bind(self, order: Binding) -> None: ...
+
+
+@runtime_checkable
+class ApiUser(Protocol):
+    """A plugin that wants to talk to the API server. In owner and scorers it is not called."""
+
+    def use_api(self, api: Any) -> None:
+        """`api` is a `shared.kube.api_client.ApiClient`: `await api.get(path)`, `post(path, body)`,
+        `patch`, ... with bytes as bodies; errors are of `shared.kube.api_errors`."""

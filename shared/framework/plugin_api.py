@@ -272,10 +272,7 @@ class Delta(NamedTuple):
 
 @runtime_checkable
 class UpdatableFilter(HasName, Protocol):
-    """A filter of wide scope whose state follows changes, so that it need not be made again. One that
-    knows of which classes the pods matter to it says so by `depends_on_class(state, class_id, cluster)
-    -> bool`: whether a pod of the class that comes or goes may change anything, as long as the state
-    lives. The others are told of every pod."""
+    """A filter of wide scope whose state follows changes, so that it need not be made again."""
 
     def update_filter(
         self, state: Any, pod: PodInfo, cluster: ClusterView, delta: Delta
@@ -301,6 +298,16 @@ class UpdatableScore(HasName, Protocol):
         """Returns the rows whose raw score may have changed. `feasible` has the table's capacity;
         `flipped` are the rows, distinct, where it is another than before. None: make a new state;
         PreScore's status is the same as before unless None is returned."""
+
+
+@runtime_checkable
+class ClassDiscerning(Protocol):
+    """An updatable filter or score that knows of which classes the pods matter to it. The others are
+    told of every pod."""
+
+    def depends_on_class(self, state: Any, class_id: int, cluster: ClusterView) -> bool:
+        """Whether a pod of the class that comes or goes may change anything. `state` is of the filter
+        or of the score; the answer holds as long as it lives."""
 
 
 class Crowding(NamedTuple):
@@ -389,14 +396,19 @@ class PermitPlugin(HasName, Protocol):
     """Says in the owner whether a pod that was reserved a place may be bound, perhaps later. A pod that
     waits keeps its place and is in nobody's way. It goes on when every plugin that asked it to wait has
     allowed it, and is rejected when one of them rejects it or its time is over: then it is
-    unschedulable by that plugin. See `Handle` for how to decide about pods that wait.
-
-    One that decides about them by what happens in the cluster may have `review_waiting(cluster)`: it is
-    called after each batch of events while one of its pods waits."""
+    unschedulable by that plugin. See `Handle` for how to decide about pods that wait."""
 
     def permit(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
     ) -> PermitResult: ...
+
+
+@runtime_checkable
+class WaitingReviewer(HasName, Protocol):
+    """A Permit plugin that decides about waiting pods by what happens in the cluster: called after
+    each batch of events while one of its pods waits."""
+
+    def review_waiting(self, cluster: ClusterView) -> None: ...
 
 
 class WaitingPod(Protocol):
@@ -423,9 +435,7 @@ class WaitingPod(Protocol):
 
 
 class Handle(Protocol):
-    """What plugins in the owner may do beside answering (framework.Handle upstream). One that wants it
-    has `use_handle(handle)`, which is called once, before anything else; in scorers and binders, which
-    have none, it is not."""
+    """What plugins in the owner may do beside answering (framework.Handle upstream)."""
 
     def waiting_pods(self) -> Iterator[WaitingPod]:
         """All pods that wait, in the order in which they came, this profile's and others'."""
@@ -437,6 +447,14 @@ class Handle(Protocol):
 
     def activate(self, uids: Iterable[str]) -> None:
         """Has pending pods tried again at once, whoever rejected them."""
+
+
+@runtime_checkable
+class HandleUser(Protocol):
+    """A plugin that wants the handle. In scorers and binders, which have none, it is not called."""
+
+    def use_handle(self, handle: Handle) -> None:
+        """Called once, before anything else."""
 
 
 class RoomAsked(NamedTuple):

@@ -11,7 +11,7 @@ from typing import Any, assert_never
 
 from shared.child_plan import ProfileBinding
 from shared.errors import ConfigurationError
-from shared.framework.binding_api import Allowed, BindPlugin, Refused, Skipped
+from shared.framework.binding_api import Allowed, ApiUser, BindPlugin, Refused, Skipped
 from shared.framework.out_of_tree import make_out_of_tree, plugin_entry_points
 from shared.kube.api_client import ApiClient
 from shared.messages.from_binder import BindFailureReason
@@ -46,7 +46,7 @@ def foreign_plugins(
         raise ConfigurationError(f"plugin {missing[0]}", [problem])
     made = {name: make_out_of_tree(found[name], args) for name, args in profile.arguments.items()}
     for plugin in made.values():
-        if hasattr(plugin, "use_api"):
+        if isinstance(plugin, ApiUser):
             plugin.use_api(api)
     return made, {name: _way(made[name], binder) for name in profile.bind if name in made}
 
