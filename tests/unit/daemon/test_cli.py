@@ -294,14 +294,16 @@ def test_what_check_config_prints_means_the_same_as_what_it_read(
 ) -> None:
     printed = tmp_path / "printed.yaml"
     printed.write_text(effective_yaml(custom))
-    _, read = check(custom)
-    _, again = check(str(printed))
+    stated, read = check(custom)
+    stated_again, again = check(str(printed))
+
+    def percentages(configuration: Any) -> Any:
+        return [each.percentage_of_nodes_to_score for each in configuration.profiles]
 
     def plugins(built: Any) -> Any:
         return [
             (
                 one.scheduler_name,
-                one.percentage_of_nodes_to_score,
                 {
                     point: [p.NAME for p in at]
                     for point, at in one.plugins_at.items()
@@ -314,6 +316,7 @@ def test_what_check_config_prints_means_the_same_as_what_it_read(
         ]
 
     assert plugins(again) == plugins(read)
+    assert percentages(stated_again) == percentages(stated) != [None] * len(read)
 
 
 def test_check_config_shows_weights_and_arguments(custom: str) -> None:
