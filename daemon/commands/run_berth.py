@@ -1,7 +1,6 @@
 """`berth run`: checks everything that can be checked first, then hands over to the supervisor."""
 
 import os
-import ssl
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -25,6 +24,7 @@ from shared.kube.find_access import find_access
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
 from shared.transport.remote import WorkersEntrance
+from shared.trust import trusting_context
 from shared.yaml_fields import read_text
 
 log: Final = EventLog("supervisor")
@@ -146,7 +146,7 @@ def check_endpoints(options: EndpointOptions) -> None:
                 find_access(kubeconfig=path)
     if options.client_ca_file:
         with blamed(f"--client-ca-file {options.client_ca_file}"):
-            ssl.create_default_context(cafile=options.client_ca_file)
+            trusting_context(ca_file=options.client_ca_file)
 
 
 def check_recording(folder: str) -> None:

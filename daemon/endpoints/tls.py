@@ -18,6 +18,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import read_answer
 from shared.runtime_options import EndpointOptions
 from shared.telemetry.log import EventLog
+from shared.trust import trusting_context
 
 log: Final = EventLog("endpoints")
 
@@ -59,7 +60,7 @@ def pair_files(options: EndpointOptions, runtime_dir: Path) -> tuple[str, str]:
 
 def server_context(options: EndpointOptions, pair: tuple[str, str]) -> ssl.SSLContext:
     """OSError (ssl.SSLError is one) if the pair or the ciphers cannot be used."""
-    context = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
+    context = trusting_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = TLS_VERSIONS[options.tls_min_version]
     if options.tls_cipher_suites:
         stated = [name.strip() for name in options.tls_cipher_suites.split(",")]

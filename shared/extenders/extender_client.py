@@ -24,6 +24,7 @@ from shared.kube.cluster_access import ClusterAccess, access_at
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_connection import Answer
 from shared.limits import LIST_BYTES_MAX
+from shared.trust import trusting_context
 
 REMEDY: Final = "check that the extender runs there, and its urlPrefix, tlsConfig and httpTimeout"
 
@@ -97,8 +98,8 @@ def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:
     tls = config.tls_config or ExtenderTls()
     has_ca = bool(tls.ca_file or tls.ca_data)
     try:
-        ca_text = tls.ca_data.decode("ascii") if tls.ca_data else None
-        context = ssl.create_default_context(cafile=tls.ca_file or None, cadata=ca_text)
+        ca_text = tls.ca_data.decode("ascii") if tls.ca_data else ""
+        context = trusting_context(ca_file=tls.ca_file, ca_text=ca_text)
         if tls.insecure or (config.enable_https and not has_ca):
             context.check_hostname = False
             context.verify_mode = ssl.CERT_NONE

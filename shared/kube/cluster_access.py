@@ -10,6 +10,7 @@ from urllib.parse import SplitResult, urlsplit
 from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.credentials import Credentials
+from shared.trust import trusting_context
 
 if TYPE_CHECKING:
     from shared.kube.proxy import Proxy  # Few have one.
@@ -46,7 +47,7 @@ class ClusterAccess:
 def access_at(
     url: str,
     source: str = "server address",
-    tls: Callable[[], ssl.SSLContext] = ssl.create_default_context,
+    tls: Callable[[], ssl.SSLContext] = trusting_context,
 ) -> ClusterAccess:
     """A server that is stated by its address, which asks for no credentials unless it is told some;
     `ConfigurationError` names `source`."""
@@ -80,7 +81,7 @@ def split_url(url: str, what: str, source: str) -> SplitResult:
 def tls_context(source: str, ca_file: str, ca_text: str) -> ssl.SSLContext:
     """A context that trusts the given authority, or the system's where none is given."""
     try:
-        return ssl.create_default_context(cafile=ca_file or None, cadata=ca_text or None)
+        return trusting_context(ca_file=ca_file, ca_text=ca_text)
     except (OSError, ValueError) as error:
         place = ca_file or "cluster.certificate-authority-data"
         raise ConfigurationError(source, [f"{place}: no usable certificate: {error}"]) from error
