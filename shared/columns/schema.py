@@ -4,7 +4,7 @@ Of nodes there are two groups, because they change at different rates and travel
 """
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Final, get_args, get_origin, get_type_hints
+from typing import Any, ClassVar, Final, get_type_hints
 
 import numpy as np
 from numpy.typing import DTypeLike, NDArray
@@ -14,6 +14,14 @@ from shared.kube.api.meta_v1 import INT64_MAX
 Int64s = NDArray[np.int64]
 Int32s = NDArray[np.int32]
 Bools = NDArray[np.bool_]
+UInt32s = NDArray[np.uint32]
+_DTYPES: Final[Mapping[Any, DTypeLike]] = {
+    Int64s: np.int64,
+    Int32s: np.int32,
+    Bools: np.bool_,
+    UInt32s: np.uint32,
+}
+"""By what stands at a column. What `NDArray[...]` is made of differs between versions of numpy."""
 Rows = NDArray[np.intp]
 """Indices of node rows, shape (n,)."""
 NO_ROWS: Final[Rows] = np.zeros(0, np.intp)
@@ -62,7 +70,7 @@ class PodColumns:
     is_terminating: Bools  # Being deleted.
     start_s: Int64s  # status.startTime in seconds since 1970; NEVER_STARTED without.
     is_preempted: Bools  # Being deleted because a scheduler preempted it.
-    name_hash: NDArray[np.uint32]  # See there; 0 for placements that the owner has not settled.
+    name_hash: UInt32s  # See there; 0 for placements that the owner has not settled.
     group_id: Int64s  # See there; 0: none.
 
 
@@ -73,15 +81,14 @@ def names_of(columns: type) -> tuple[str, ...]:
 
 class Table:
     """Arrays that grow together, by doubling: nobody may keep a reference to one across a change of the
-    table. What a table and its bases annotate as an array is one: a column of shape (capacity,), or a
-    matrix of shape (lines, capacity)."""
+    table. What a table and its bases annotate by one of the four names above is an array: a column of
+    shape (capacity,), or a matrix of shape (lines, capacity)."""
 
     _dtypes: ClassVar[dict[str, DTypeLike]]
 
     def __init_subclass__(cls) -> None:
         hints = get_type_hints(cls).items()
-        arrays = {name: hint for name, hint in hints if get_origin(hint) is np.ndarray}
-        cls._dtypes = {name: get_args(get_args(hint)[1])[0] for name, hint in arrays.items()}
+        cls._dtypes = {name: _DTYPES[hint] for name, hint in hints if hint in _DTYPES}
 
     def __init__(
         self, capacity: int, *, unused: Mapping[str, int] | None = None, **lines: int
