@@ -12,13 +12,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from shared.clock import SystemClock
 from shared.extenders.extender_client import extender_access
 from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.kube.cluster_access import tls_context
 from shared.trust import trusting_context
 from tests.unit.shared.test_certificates import shake_hands
 
-NOW = datetime.now(UTC)
+NOW = datetime.fromtimestamp(SystemClock().wall_s(), UTC)
 
 
 class Signer:
