@@ -11,7 +11,7 @@ import hashlib
 import hmac
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -37,6 +37,15 @@ AUTHENTICATED: Final = "system:authenticated"
 MASTERS: Final = "system:masters"
 
 
+class Request(NamedTuple):
+    method: str
+    target: str
+    headers: Mapping[str, str]
+    """By name in lower case."""
+    certificate: Mapping[str, object] | None = None
+    """The client's, as `ssl` tells it; None: it showed none."""
+
+
 class User(msgspec.Struct, frozen=True, kw_only=True):
     """Who asks, in TokenReview's shape."""
 
@@ -55,16 +64,11 @@ class TokenAccess:
     def __init__(self, token: Callable[[], str]) -> None:
         self._token = token
 
-    async def refusal(
-        self,
-        path: str,
-        headers: Mapping[str, str],
-        certificate: Mapping[str, object] | None,  # noqa: ARG002 - the token says it.
-    ) -> Page | None:
+    async def refusal(self, request: Request, path: str) -> Page | None:
         if path.startswith(HEALTH_PATHS):
             return None
         wanted = self._token()
-        if wanted and hmac.compare_digest(bearer_token(headers).encode(), wanted.encode()):
+        if wanted and hmac.compare_digest(bearer_token(request.headers).encode(), wanted.encode()):
             return None
         return refused(UNAUTHORIZED, "Unauthorized: a bearer token is needed")
 
@@ -88,22 +92,22 @@ class DelegatedAccess:
             authorization, "authorization.k8s.io", "SubjectAccessReview", clock
         )
 
-    async def refusal(
-        self, path: str, headers: Mapping[str, str], certificate: Mapping[str, object] | None
-    ) -> Page | None:
-        """None: may. `headers` by name in lower case; `certificate` as `ssl` tells of the client's. Who
-        shows a token that is nobody's may nothing, on an open path either."""
-        token = bearer_token(headers)
-        user = user_of(certificate)
+    async def refusal(self, request: Request, path: str) -> Page | None:
+        """None: may. `path`: of the request's target. Who shows a token that is nobody's may nothing, on
+        an open path either."""
+        token = bearer_token(request.headers)
+        user = user_of(request.certificate)
         if user is None:
             user = await self._owner_of(token) if token else ANONYMOUS
         if user is None:
             return refused(UNAUTHORIZED, "Unauthorized")
         if any(_is_within(path, pattern) for pattern in self._open_paths):
             return None
-        if MASTERS in user.groups or await self._may_read(user, path):
+        attributes = {"path": path, "verb": request.method.lower()}
+        if MASTERS in user.groups or await self._may(user, attributes):
             return None
-        return refused(FORBIDDEN, f'forbidden: User "{user.username}" cannot get path "{path}"')
+        told = 'forbidden: User "{}" cannot {verb} path "{path}"'
+        return refused(FORBIDDEN, told.format(user.username, **attributes))
 
     async def _owner_of(self, token: str) -> User | None:
         if self._authentication is None:
@@ -115,8 +119,8 @@ class DelegatedAccess:
         groups = (*answer.user.groups, AUTHENTICATED)
         return msgspec.structs.replace(answer.user, groups=tuple(dict.fromkeys(groups)))
 
-    async def _may_read(self, user: User, path: str) -> bool:
-        options, attributes = self._options, {"path": path, "verb": "get"}
+    async def _may(self, user: User, attributes: Mapping[str, str]) -> bool:
+        options = self._options
         spec = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
         answer = await self._permissions.ask(
             {**spec, "nonResourceAttributes": attributes},

@@ -1,10 +1,9 @@
 """Which path is answered how, and to whom. Start reading here."""
 
-from collections.abc import Mapping
-from typing import Final, NamedTuple
+from typing import Final
 from urllib.parse import parse_qs, urlsplit
 
-from daemon.endpoints.access import HEALTH_PATHS, Access
+from daemon.endpoints.access import HEALTH_PATHS, Access, Request
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import CheckResults, all_checks_answer, checks_for, one_check_answer
 from daemon.endpoints.metrics_text import CONTENT_TYPE, check_results_text
@@ -28,14 +27,6 @@ HTML: Final = "text/html; charset=utf-8"
 _NO_SNIFFING: Final = ("X-Content-Type-Options", "nosniff")
 
 
-class Request(NamedTuple):
-    method: str
-    target: str
-    headers: Mapping[str, str]
-    certificate: Mapping[str, object] | None = None
-    """The client's, as `ssl` tells it; None: it showed none."""
-
-
 NOT_FOUND: Final = Page(404, b"404 page not found\n")
 _NO_ANSWER: Final = Page(503, b"no answer\n")
 
@@ -56,7 +47,7 @@ class Pages:
         path = parts.path
         refusal = None
         if self._access is not None:
-            refusal = await self._access.refusal(path, request.headers, request.certificate)
+            refusal = await self._access.refusal(request, path)
         if refusal is not None:
             if path == "/ui" and "text/html" in request.headers.get("accept", ""):
                 # Without a word of the cluster: it asks for a token, which browsers do not have.

@@ -7,7 +7,8 @@ from typing import Final
 
 import httptools
 
-from daemon.endpoints.pages import Pages, Request
+from daemon.endpoints.access import Request
+from daemon.endpoints.pages import Pages
 from daemon.endpoints.zpages import Page
 from shared.limits import (
     ENDPOINT_CONNECTIONS_MAX,

@@ -62,7 +62,8 @@ def main(arguments: Sequence[str]) -> int:
     """The command; the exit code."""
     parser = argparse.ArgumentParser(prog="berth replay", allow_abbrev=False)
     parser.add_argument("recording", type=Path, metavar="DIR")
-    parser.add_argument("--config", default="", metavar="FILE", help="another configuration")
+    asked = parser.add_mutually_exclusive_group()
+    asked.add_argument("--config", default="", metavar="FILE", help="another configuration")
     parser.add_argument(
         "--current-config",
         default="",
@@ -72,19 +73,20 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--plugin", default="", metavar="DIR", help="a folder that pip install --target made"
     )
-    parser.add_argument(
+    asked.add_argument(
         "--anonymise", type=Path, metavar="OUT", help="write it there, without names"
     )
     parser.add_argument(
         "--page", type=Path, metavar="FILE", help="with --config: the comparison as a page, too"
     )
-    parser.add_argument(
+    asked.add_argument(
         "--pod", default="", metavar="NAMESPACE/POD", help="how nodes were rated when it was bound"
     )
     add_options(parser, *GROUP_OPTIONS)
     add_output(parser)
     parsed = parser.parse_args(arguments)
-    if parsed.page and not (parsed.config or parsed.plugin):
+    is_comparison = bool(parsed.config or parsed.plugin) and not (parsed.pod or parsed.anonymise)
+    if parsed.page and not is_comparison:
         parser.error("--page goes with --config or --plugin")
     if parsed.anonymise:
         count = write_anonymised(parsed.recording, parsed.anonymise)
@@ -103,7 +105,7 @@ def main(arguments: Sequence[str]) -> int:
     found: ShadowReport | Comparison | Explanation
     if parsed.pod:
         found = explain_binding(parsed.recording, current, parsed.pod, decided)
-    elif parsed.config or parsed.plugin:
+    elif is_comparison:
         other = check(parsed.config, parsed.feature_gates).configuration
         found = compare(parsed.recording, current, other, decided)
     else:

@@ -8,7 +8,14 @@ import msgspec
 import pytest
 
 from bench.manual_clock import ManualClock
-from daemon.endpoints.access import DelegatedAccess, bearer_token, refused, reviewer, user_of
+from daemon.endpoints.access import (
+    DelegatedAccess,
+    Request,
+    bearer_token,
+    refused,
+    reviewer,
+    user_of,
+)
 from daemon.endpoints.zpages import Page
 from shared import exit_codes
 from shared.errors import OperationalError
@@ -38,8 +45,8 @@ class FakeReviewer(ApiClient):
             user = {"username": name, "groups": groups}
             status = {"authenticated": True, "user": user} if name else {}
         else:
-            assert question["spec"]["nonResourceAttributes"]["verb"] == "get"
-            status = {"allowed": question["spec"]["user"] in READERS}
+            verb = question["spec"]["nonResourceAttributes"]["verb"]
+            status = {"allowed": question["spec"]["user"] in READERS and verb == "get"}
         return msgspec.json.encode({"status": status})
 
 
@@ -51,10 +58,22 @@ class Scene:
         self.access = DelegatedAccess(made, self.reviewer, self.reviewer, self.clock)
 
     def ask(
-        self, path: str, token: str = "", certificate: dict[str, Any] | None = None
+        self,
+        path: str,
+        token: str = "",
+        certificate: dict[str, Any] | None = None,
+        method: str = "GET",
     ) -> Page | None:
         headers = {"authorization": f"Bearer {token}"} if token else {}
-        return asyncio.run(self.access.refusal(path, headers, certificate))
+        request = Request(method, path, headers, certificate)
+        return asyncio.run(self.access.refusal(request, path))
+
+
+def test_who_may_get_may_not_head_unless_that_is_said_too() -> None:
+    refusal = Scene().ask("/metrics", "good", method="HEAD")
+    assert refusal == refused(
+        403, 'forbidden: User "{}" cannot head path "/metrics"'.format(TOKENS["good"])
+    )
 
 
 def subject(name: str, *groups: str) -> dict[str, Any]:
@@ -150,7 +169,7 @@ def test_whoever_tries_tokens_fills_no_memory() -> None:
     async def many() -> None:
         for number in range(ACCESS_ANSWERS_MAX + 10):
             headers = {"authorization": f"Bearer {number}"}
-            await scene.access.refusal("/metrics", headers, None)
+            await scene.access.refusal(Request("GET", "/metrics", headers), "/metrics")
 
     asyncio.run(many())
     assert len(scene.access._tokens._kept) == ACCESS_ANSWERS_MAX
@@ -164,7 +183,8 @@ def test_a_refusal_is_told_as_the_api_server_tells_it() -> None:
 @pytest.mark.parametrize("scheme", ["Basic good", "good", "bearergood"])
 def test_another_scheme_is_no_token(scheme: str) -> None:
     scene = Scene()
-    refusal = asyncio.run(scene.access.refusal("/metrics", {"authorization": scheme}, None))
+    request = Request("GET", "/metrics", {"authorization": scheme})
+    refusal = asyncio.run(scene.access.refusal(request, "/metrics"))
     assert refusal is not None
     assert refusal.status == 403
 

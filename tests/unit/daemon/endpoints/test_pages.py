@@ -7,10 +7,10 @@ from collections.abc import Callable
 import pytest
 import yaml
 
-from daemon.endpoints.access import TokenAccess
+from daemon.endpoints.access import Request, TokenAccess
 from daemon.endpoints.facts import FactSource
 from daemon.endpoints.health import Facts
-from daemon.endpoints.pages import GUARDED_PATHS, Pages, Request
+from daemon.endpoints.pages import GUARDED_PATHS, Pages
 from daemon.endpoints.zpages import Page
 from tests.unit.daemon.endpoints.test_health import WELL, but
 

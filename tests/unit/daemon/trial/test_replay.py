@@ -232,6 +232,15 @@ def test_the_comparison_is_a_page_as_well(day: Path, tmp_path: Path) -> None:
         replay.main([str(day), "--page", str(written)])
 
 
+@pytest.mark.parametrize("other", ["--config", "--page", "--anonymise"])
+def test_what_would_have_no_effect_beside_a_pod_is_refused(
+    other: str, day: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    with pytest.raises(SystemExit):
+        replay.main([str(day), "--pod", "ns/a", other, str(tmp_path / "other")])
+    assert other in capsys.readouterr().err
+
+
 def test_room_that_no_pod_of_the_day_can_have_is_stranded(tmp_path: Path) -> None:
     day = Day(tmp_path / "day", {"n1": "3", "n2": "3"})
     for name in ("a", "b", "c"):
