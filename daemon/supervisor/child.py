@@ -5,6 +5,7 @@ Whoever calls says when, and what an exit means; `launcher` makes the process.
 
 import asyncio
 import signal
+from typing import Final
 
 import msgspec
 
@@ -15,7 +16,10 @@ from daemon.supervisor.restart_policy import Deadly, Exit, Silence, exit_text
 from shared import exit_codes
 from shared.in_hand import option_of
 from shared.kube.connection_problems import Problem
+from shared.telemetry.log import EventLog
 from shared.transport.heartbeat import Heartbeat
+
+log: Final = EventLog("supervisor")
 
 _decode_problems = msgspec.json.Decoder(list[Problem]).decode
 
@@ -102,7 +106,12 @@ class Child:
         if noted is None or noted[0] == self._note_serial:
             return False
         self._note_serial, note = noted
-        self.problems = _decode_problems(note)
+        try:
+            self.problems = _decode_problems(note)
+        except msgspec.DecodeError as error:
+            # Of a process whose memory something has overwritten; the others go on.
+            log.error("note_unreadable", child=self.name, reason=str(error))
+            return False
         return True
 
     def reap(self) -> tuple[int, int]:

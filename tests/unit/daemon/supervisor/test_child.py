@@ -41,6 +41,16 @@ def test_what_a_child_notes_of_its_connections_is_taken_once() -> None:
     assert not child.take_note()
 
 
+def test_a_note_that_nobody_can_read_is_told_and_left(caplog: pytest.LogCaptureFixture) -> None:
+    child = Child(ChildSpec("binder-0", "workers.binder", ()), system_launch(3))
+    child.heartbeat.write_note(bytes(40))
+    assert not child.take_note()
+    assert not child.take_note()
+    assert [record.message for record in caplog.records] == ["note_unreadable"]
+    child.heartbeat.write_note(b"[]")
+    assert child.take_note()
+
+
 def test_a_process_that_cannot_be_watched_does_not_go_on(monkeypatch: pytest.MonkeyPatch) -> None:
     calls: list[tuple[int, int]] = []
 
