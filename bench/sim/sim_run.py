@@ -28,8 +28,9 @@ CALM_S: Final = 12.0
 EMPTY_CALM_S: Final = 2.0
 """Where nothing is left, nothing is tried again."""
 REST_S_MAX: Final = 240.0
-"""Parked pods are tried again after 300 s whether or not anything happened, and must not owe their node
-to that."""
+"""Since the last pod was bound: pods may have to go one by one, each after another back-off, as those do
+that come into the way of a group elsewhere than where it is nominated. Parked pods are tried again after
+300 s whether or not anything happened, and must not owe their node to that."""
 
 GARBAGE_MAX: Final = 200_000
 """So many objects come between two looks at the youngest: a seed makes millions, and leaves cycles only
@@ -162,12 +163,14 @@ def _play_acts(plan: Plan, simulation: Simulation, world: World, judges: Sequenc
 
 def _rest(simulation: Simulation, world: World, judges: Sequence[Judge], calm_s: float) -> Judge:
     """Until nothing has moved for a while; the judge of the berth that leads then."""
-    until_s = simulation.now_s + REST_S_MAX
+    until_s, bound_count = simulation.now_s + REST_S_MAX, 0
     calm_since_s = math.inf
     leading: list[Judge] = []
     while simulation.now_s < until_s and simulation.now_s < calm_since_s + calm_s:
         simulation.run_until(simulation.now_s + 0.5)
         world.collect_orphans()
+        if (count := sum(judge.bound_count for judge in judges)) > bound_count:
+            until_s, bound_count = simulation.now_s + REST_S_MAX, count
         leading = [judge for judge in judges if judge.leads]
         if len(leading) != 1 or not all(judge.at_rest.is_reached() for judge in judges):
             calm_since_s = math.inf
