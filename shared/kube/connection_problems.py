@@ -202,8 +202,12 @@ def remedy_of(error: OperationalError) -> str:
         case ConnectFailed() if type(error) is ConnectFailed:
             return "check the address, and that the API server (or the proxy) runs there"
         case TooManyRequests():
-            wish = f"it is asked again after {error.retry_after_s:g} s, as it wishes"
-            return f"{wish}: has it too much to do, or is that what a proxy in between says?"
+            wait_s = error.retry_after_s
+            when = "later" if wait_s is None else f"after {wait_s:g} s, as it wishes"
+            return (
+                f"it is asked again {when}: has it too much to do, or is that what a proxy in "
+                "between says?"
+            )
         case ConnectionLost():
             return (
                 "what answers there hangs up: a proxy in between, or a server that wants https://?"

@@ -186,6 +186,8 @@ def caused(cause: OSError) -> api_errors.ConnectFailed:
         (caused(socket.gaierror()), "name"),
         (caused(OSError(EMFILE, "")), "open files"),
         (caused(ConnectionRefusedError()), "runs there"),
+        (api_errors.TooManyRequests(429, "", "", 60), "60 s"),
+        (api_errors.TooManyRequests(429, "", ""), "later"),
         (api_errors.ProtocolViolation("x"), "https://"),
         (api_errors.ConnectionLost("x"), "https://"),
         (
