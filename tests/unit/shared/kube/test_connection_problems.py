@@ -198,3 +198,16 @@ def caused(cause: OSError) -> api_errors.ConnectFailed:
 )
 def test_each_has_its_remedy(error: OperationalError, word: str) -> None:
     assert word in remedy_of(error)
+
+
+def kinds_below(kind: type[OperationalError]) -> set[type[OperationalError]]:
+    return {kind}.union(*map(kinds_below, kind.__subclasses__()))
+
+
+KINDS = kinds_below(api_errors.ApiError) | kinds_below(api_errors.TransportError)
+
+
+@pytest.mark.parametrize("kind", sorted(KINDS, key=lambda kind: kind.__name__))
+def test_none_is_too_bare_for_a_remedy(kind: type[OperationalError]) -> None:
+    is_answer = issubclass(kind, api_errors.ApiError)
+    remedy_of(kind(500, "", "") if is_answer else kind(""))
