@@ -28,8 +28,9 @@ class JudgedOrders:
         self._berth = berth
         self._states = states
         self._counts = counts
-        self._meant: dict[tuple[bytes, int], list[str]] = {}
-        """(worker, number of its proposals) -> the nodes that it meant, in order."""
+        self._meant: dict[tuple[bytes, int, int], str] = {}
+        """(worker, owner's epoch, ticket) -> the node that it meant. A worker that greets again numbers
+        its proposals from the beginning."""
         self.meant_for: dict[str, tuple[int, str]] = {}
         """Uid -> the attempt's ticket, and the node that the last proposal about it meant."""
         self._ready: tuple[object, ...] = ()
@@ -43,9 +44,9 @@ class JudgedOrders:
         """What is sent."""
         owner = self._berth.owner
         if isinstance(message, Proposals) and isinstance(end.process, ScorerProcess):
-            nodes = end.process.loop.replica.nodes
-            names = [nodes.name_of(row) for row in message.placements.node_rows]
-            self._meant[end.identity, message.proposal_sequence] = names
+            nodes, placements = end.process.loop.replica.nodes, message.placements
+            for ticket, row in zip(placements.tickets, placements.node_rows, strict=True):
+                self._meant[end.identity, message.epoch, ticket] = nodes.name_of(row)
         elif isinstance(message, PreemptPods) and owner is not None:
             self.evictions_count += sum(not each.is_given_up for each in message.victims)
             self._judge_evictions(owner, message)
@@ -58,12 +59,10 @@ class JudgedOrders:
         if owner is None or not isinstance(message, Proposals) or message.epoch != owner.epoch:
             return
         scorer = owner.state.scorers.get(said.peer)
-        names = self._meant.pop((said.peer, message.proposal_sequence), [])
-        if scorer is None:
-            return
-        for ticket, name in zip(message.placements.tickets, names, strict=True):
-            pod = scorer.attempts.get(ticket)
-            if pod is not None:
+        for ticket in message.placements.tickets:
+            name = self._meant.pop((said.peer, message.epoch, ticket))
+            pod = scorer and scorer.attempts.get(ticket)
+            if pod:
                 self.meant_for[pod.record.uid] = ticket, name
 
     def _judge_order(self, owner: OwnerProcess, end: PeerEnd, message: BindPods) -> None:
