@@ -102,12 +102,14 @@ class ScorerLinks(Part):
 
     def _greet(self, peer: bytes, hello: ScorerHello, key_name: str, now_s: float) -> None:
         problem = hello_problem(hello, key_name, self._owner.settings.configuration)
-        same = (each for each in self._owner.scorers if each.index == hello.worker_index)
+        same = [each for each in self._owner.scorers if each.index == hello.worker_index]
         if any(each.key_name != key_name for each in same):
             problem = "its number is that of another worker"
         if not problem:
             who = hello.worker_index, hello.instance
-            self._take_back(self._owner.scorers.join(peer, *who, now_s, key_name), now_s)
+            lost = self._owner.scorers.join(peer, *who, now_s, key_name)
+            self._take_back(lost, now_s, same[0].instance if same else "")
+            self._owner.suspects.has_lived(hello.instance)
             self._resyncs[peer] = "hello"
             return
         self._tell(peer, to_scorer.ScorerRefused(problem))
@@ -117,7 +119,7 @@ class ScorerLinks(Part):
         self, peer: bytes, key_name: str, instance: str, problem: str, now_s: float
     ) -> None:
         """It said what none of ours would: one of another host is done with, ours begins anew."""
-        self.lose(peer, now_s)
+        self._take_back(self._owner.scorers.leave(peer), now_s)
         if key_name:
             self._sent_away.append(peer)
             self._tell(peer, to_scorer.ScorerRefused(problem))
@@ -146,7 +148,9 @@ class ScorerLinks(Part):
 
     def lose(self, peer: bytes, now_s: float) -> None:
         """A scorer's connection is closed."""
-        self._take_back(self._owner.scorers.leave(peer), now_s)
+        scorer = self._owner.scorers.get(peer)
+        instance = "" if scorer is None else scorer.instance
+        self._take_back(self._owner.scorers.leave(peer), now_s, instance)
 
     def lose_the_silent(self, now_s: float) -> None:
         scorers = self._owner.scorers
@@ -155,9 +159,10 @@ class ScorerLinks(Part):
             self._owner.warn("scorer_lost", pods=len(lost), reason="silent")
             self._take_back(lost, now_s)
 
-    def _take_back(self, pods: list[QueuedPod], now_s: float) -> None:
-        """What a lost scorer had is tried again, in order; what scorers are lost of is parked."""
-        guilty = self._owner.suspects.lose(pods, now_s)
+    def _take_back(self, pods: list[QueuedPod], now_s: float, instance: str = "") -> None:
+        """What a lost scorer had is tried again, in order; what scorers are lost of is parked.
+        `instance`: of one whose connection alone is known to be lost."""
+        guilty = self._owner.suspects.lose(pods, now_s, instance)
         for pod in pods:
             if pod.tried_as.class_id in guilty:
                 self._park(pod, now_s)

@@ -5,7 +5,8 @@ it can contain, and a pod that is simply handed out again takes one scorer after
 after a loss pods are handed out one by one, each alone to its scorer, until those that were in hand
 have been answered. A pod that was in hand at two losses, the second time alone, is parked with all of
 its class, which would go the same way; it is tried again alone after an hour, or when it changes (it is
-of another class then). Nothing is remembered of pods that nobody was lost with.
+of another class then). Nothing is remembered of pods that nobody was lost with, nor where a scorer that
+greets again shows that it lives: only the way to it was lost, as may happen to one of another host.
 """
 
 from collections.abc import Collection
@@ -31,6 +32,8 @@ WHY: Final = (
 class _Suspicion(NamedTuple):
     losses: int
     since_s: float
+    instance: str
+    """Of the scorer that was lost last."""
 
 
 class Suspects:
@@ -46,19 +49,28 @@ class Suspects:
         """Pods are to be handed out one by one."""
         return bool(self._suspected)
 
-    def lose(self, pods: Collection[QueuedPod], now_s: float) -> set[int]:
-        """A scorer is lost with these in hand; the classes that are parked from now on."""
+    def lose(self, pods: Collection[QueuedPod], now_s: float, instance: str) -> set[int]:
+        """A scorer is lost with these in hand; the classes that are parked from now on. `instance`: of
+        one that may be heard of again (`has_lived`); else empty."""
         losses_max = LOSSES_MAX if len(pods) == 1 else LOSSES_IN_COMPANY_MAX
         guilty: set[int] = set()
         for class_id in {pod.tried_as.class_id for pod in pods}:
             before = self._suspected.get(class_id)
             losses = 1 if before is None else before.losses + 1
-            self._suspected[class_id] = _Suspicion(losses, now_s)
+            self._suspected[class_id] = _Suspicion(losses, now_s, instance)
             if losses >= losses_max:
                 guilty.add(class_id)
                 del self._suspected[class_id]
                 self.parked[class_id] = now_s + PARKED_S
         return guilty
+
+    def has_lived(self, instance: str) -> None:
+        """The scorer is back: it did not end of what it had in hand."""
+        for class_id, (losses, since_s, lost_last) in list(self._suspected.items()):
+            if lost_last == instance:
+                del self._suspected[class_id]
+                if losses > 1:
+                    self._suspected[class_id] = _Suspicion(losses - 1, since_s, "")
 
     def clear(self, class_id: int) -> None:
         """A pod of the class was answered, or it has none any more."""
@@ -78,5 +90,5 @@ class Suspects:
         due = {class_id for class_id, until_s in self.parked.items() if until_s <= now_s}
         for class_id in due:
             del self.parked[class_id]
-            self._suspected[class_id] = _Suspicion(LOSSES_MAX - 1, now_s)
+            self._suspected[class_id] = _Suspicion(LOSSES_MAX - 1, now_s, "")
         return due

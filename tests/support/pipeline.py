@@ -233,14 +233,15 @@ class Pipeline:
             case Tell():
                 pass
 
-    def start_scorer(self, index: int) -> None:
-        """A worker's new life; what its former one had in hand is lost."""
+    def start_scorer(self, index: int, instance: str = "") -> None:
+        """A worker's new life, or another connection of the one that is called so; what was in hand is
+        lost."""
         self._lives += 1
         replica = Replica(index, DEFAULT_GATES)
         cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)
-        self.to_owner.append(Said(peer, ScorerHello(index, peer.decode())))
+        self.to_owner.append(Said(peer, ScorerHello(index, instance or peer.decode())))
 
     def lose_scorer(self, index: int) -> None:
         """A worker died: its connection is closed."""

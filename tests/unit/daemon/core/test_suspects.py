@@ -4,7 +4,7 @@ import pytest
 
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
-from daemon.core.suspects import PARKED, PARKED_S, SUSPICION_S
+from daemon.core.suspects import LOSSES_IN_COMPANY_MAX, PARKED, PARKED_S, SUSPICION_S
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.messages.to_scorer import SchedulePods
@@ -153,6 +153,30 @@ def test_a_scorer_that_dies_of_itself_costs_nobody_anything() -> None:
     deadly.run()
     assert len(pipeline.bound) == 30
     assert not pipeline.state.suspects.is_careful
+    assert pipeline.state.counters[Count.PODS_PARKED] == 0
+
+
+@pytest.mark.parametrize("is_noticed", [True, False])
+def test_a_scorer_that_is_only_cut_off_costs_nobody_anything(is_noticed: bool) -> None:
+    deadly = Deadly()
+    pipeline = deadly.pipeline
+    pods = good(3)
+    pipeline.lose_scorer(0)
+    pipeline.start_scorer(0, "far")
+    while pipeline.to_owner:
+        pipeline.step_owner()
+    pipeline.sync([make_node("n0", cpu="64")], pods)
+    for _ in range(LOSSES_IN_COMPANY_MAX + 1):
+        while not pipeline.scorers[0].work:
+            assert pipeline.step_scorer(0) or pipeline.step_owner()
+        if is_noticed:
+            pipeline.lose_scorer(0)
+        pipeline.start_scorer(0, "far")
+        while pipeline.to_owner:
+            pipeline.step_owner()
+        assert not pipeline.state.suspects.is_careful
+    deadly.run()
+    assert pipeline.bound.keys() == {pod.uid for pod in pods}
     assert pipeline.state.counters[Count.PODS_PARKED] == 0
 
 
