@@ -207,7 +207,7 @@ def kinds_below(kind: type[OperationalError]) -> set[type[OperationalError]]:
 KINDS = kinds_below(api_errors.ApiError) | kinds_below(api_errors.TransportError)
 
 
-@pytest.mark.parametrize("kind", sorted(KINDS, key=lambda kind: kind.__name__))
+@pytest.mark.parametrize("kind", sorted(KINDS, key=str))
 def test_none_is_too_bare_for_a_remedy(kind: type[OperationalError]) -> None:
     is_answer = issubclass(kind, api_errors.ApiError)
     remedy_of(kind(500, "", "") if is_answer else kind(""))
