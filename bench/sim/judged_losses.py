@@ -32,7 +32,7 @@ def listen_to_losses(owner: OwnerProcess) -> None:
                     lost.pop(scorer.attempts[ticket].tried_as.class_id, None)
         hear(peer, message, key_name, now_s)
 
-    def lost_with(pods: Collection[QueuedPod], now_s: float, instance: str) -> set[int]:
+    def lost_with(pods: Collection[QueuedPod], now_s: float, instance: str | None) -> set[int]:
         lost.update({pod.tried_as.class_id for pod in pods})
         guilty: set[int] = lose(pods, now_s, instance)
         needed = LOSSES_MAX if len(pods) == 1 else LOSSES_IN_COMPANY_MAX

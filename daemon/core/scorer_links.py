@@ -108,7 +108,7 @@ class ScorerLinks(Part):
         if not problem:
             who = hello.worker_index, hello.instance
             lost = self._owner.scorers.join(peer, *who, now_s, key_name)
-            self._take_back(lost, now_s, same[0].instance if same else "")
+            self._take_back(lost, now_s, same[0].instance if same else None)
             self._owner.suspects.has_lived(hello.instance)
             self._resyncs[peer] = "hello"
             return
@@ -149,7 +149,7 @@ class ScorerLinks(Part):
     def lose(self, peer: bytes, now_s: float) -> None:
         """A scorer's connection is closed."""
         scorer = self._owner.scorers.get(peer)
-        instance = "" if scorer is None else scorer.instance
+        instance = None if scorer is None else scorer.instance
         self._take_back(self._owner.scorers.leave(peer), now_s, instance)
 
     def lose_the_silent(self, now_s: float) -> None:
@@ -159,9 +159,9 @@ class ScorerLinks(Part):
             self._owner.warn("scorer_lost", pods=len(lost), reason="silent")
             self._take_back(lost, now_s)
 
-    def _take_back(self, pods: list[QueuedPod], now_s: float, instance: str = "") -> None:
-        """What a lost scorer had is tried again, in order; what scorers are lost of is parked.
-        `instance`: of one whose connection alone is known to be lost."""
+    def _take_back(self, pods: list[QueuedPod], now_s: float, instance: str | None = None) -> None:
+        """What a lost scorer had is tried again, in order; what scorers are lost of is parked
+        (`instance` as there)."""
         guilty = self._owner.suspects.lose(pods, now_s, instance)
         for pod in pods:
             if pod.tried_as.class_id in guilty:

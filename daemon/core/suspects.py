@@ -32,8 +32,8 @@ WHY: Final = (
 class _Suspicion(NamedTuple):
     losses: int
     since_s: float
-    instance: str
-    """Of the scorer that was lost last."""
+    instance: str | None
+    """Of the scorer that was lost last, where it may be heard of again."""
 
 
 class Suspects:
@@ -49,9 +49,11 @@ class Suspects:
         """Pods are to be handed out one by one."""
         return bool(self._suspected)
 
-    def lose(self, pods: Collection[QueuedPod], now_s: float, instance: str) -> set[int]:
+    def lose(
+        self, pods: Collection[QueuedPod], now_s: float, instance: str | None = None
+    ) -> set[int]:
         """A scorer is lost with these in hand; the classes that are parked from now on. `instance`: of
-        one that may be heard of again (`has_lived`); else empty."""
+        one of which no more is known than that the way to it is lost (`has_lived`)."""
         losses_max = LOSSES_MAX if len(pods) == 1 else LOSSES_IN_COMPANY_MAX
         guilty: set[int] = set()
         for class_id in {pod.tried_as.class_id for pod in pods}:
@@ -70,7 +72,7 @@ class Suspects:
             if lost_last == instance:
                 del self._suspected[class_id]
                 if losses > 1:
-                    self._suspected[class_id] = _Suspicion(losses - 1, since_s, "")
+                    self._suspected[class_id] = _Suspicion(losses - 1, since_s, None)
 
     def clear(self, class_id: int) -> None:
         """A pod of the class was answered, or it has none any more."""
@@ -90,5 +92,5 @@ class Suspects:
         due = {class_id for class_id, until_s in self.parked.items() if until_s <= now_s}
         for class_id in due:
             del self.parked[class_id]
-            self._suspected[class_id] = _Suspicion(LOSSES_MAX - 1, now_s, "")
+            self._suspected[class_id] = _Suspicion(LOSSES_MAX - 1, now_s, None)
         return due

@@ -103,11 +103,10 @@ class DelegatedAccess:
             return refused(UNAUTHORIZED, "Unauthorized")
         if any(_is_within(path, pattern) for pattern in self._open_paths):
             return None
-        attributes = {"path": path, "verb": request.method.lower()}
-        if MASTERS in user.groups or await self._may(user, attributes):
+        verb = request.method.lower()
+        if MASTERS in user.groups or await self._may(user, verb, path):
             return None
-        told = 'forbidden: User "{}" cannot {verb} path "{path}"'
-        return refused(FORBIDDEN, told.format(user.username, **attributes))
+        return refused(FORBIDDEN, f'forbidden: User "{user.username}" cannot {verb} path "{path}"')
 
     async def _owner_of(self, token: str) -> User | None:
         if self._authentication is None:
@@ -119,8 +118,8 @@ class DelegatedAccess:
         groups = (*answer.user.groups, AUTHENTICATED)
         return msgspec.structs.replace(answer.user, groups=tuple(dict.fromkeys(groups)))
 
-    async def _may(self, user: User, attributes: Mapping[str, str]) -> bool:
-        options = self._options
+    async def _may(self, user: User, verb: str, path: str) -> bool:
+        options, attributes = self._options, {"path": path, "verb": verb}
         spec = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
         answer = await self._permissions.ask(
             {**spec, "nonResourceAttributes": attributes},
