@@ -44,13 +44,9 @@ def test_a_taint_keeps_nobody_away(live: LiveBerth) -> None:
     """Owner and scorer have to see the same device."""
     live.add_nodes("n1")
     exactly = {"deviceClassName": "gpu", "allocationMode": "ExactCount", "count": 1}
-    body = {
-        "apiVersion": "resource.k8s.io/v1",
-        "kind": "ResourceClaim",
-        "metadata": {"name": "one"},
-        "spec": {"devices": {"requests": [{"name": "r", "exactly": exactly}]}},
-    }
-    live.ask("POST", "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims", body)
+    spec = {"devices": {"requests": [{"name": "r", "exactly": exactly}]}}
+    claims = "/apis/resource.k8s.io/v1/namespaces/default/resourceclaims"
+    live.create(claims, "ResourceClaim", {"metadata": {"name": "one"}, "spec": spec})
     named = [{"name": "c", "resourceClaimName": "one"}]
     live.add_pod("p", spec={"resourceClaims": named})
     assert live.bound("p") == "n1"

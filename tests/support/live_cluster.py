@@ -166,8 +166,10 @@ class LiveCluster:
 
     def delete_what_was_made(self) -> None:
         """All that `create` made but pods and nodes."""
-        for path in reversed(self._made):
-            self._request("DELETE", path)  # One that the test has deleted is not found.
+        for path in reversed(self._made):  # One that the test has deleted is not found.
+            # As a claim's that is in use.
+            self._request("PATCH", path, {"metadata": {"finalizers": None}}, "merge-patch+json")
+            self._request("DELETE", path)
         self._made.clear()
 
     # What becomes of it --------------------------------------------------------------------------
