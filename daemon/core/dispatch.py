@@ -144,12 +144,10 @@ class ScorerFleet(Peers[Scorer]):
 
     def join(
         self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
-    ) -> list[QueuedPod]:
-        """A scorer said Hello. Returns what its former life, if any, had in hand."""
-        lost = [pod for former in self.replaced_by(peer, index) for pod in self.leave(former)]
+    ) -> None:
+        """A scorer said Hello. Those that it replaces have left."""
         scorer = self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
         self.answered(scorer, 0)
-        return lost
 
     def leave(self, peer: bytes) -> list[QueuedPod]:
         """A scorer is gone. Returns what it had in hand, in order."""

@@ -102,13 +102,14 @@ class ScorerLinks(Part):
 
     def _greet(self, peer: bytes, hello: ScorerHello, key_name: str, now_s: float) -> None:
         problem = hello_problem(hello, key_name, self._owner.settings.configuration)
-        same = [each for each in self._owner.scorers if each.index == hello.worker_index]
+        scorers, index = self._owner.scorers, hello.worker_index
+        same = (each for each in scorers if each.index == index)
         if any(each.key_name != key_name for each in same):
             problem = "its number is that of another worker"
         if not problem:
-            who = hello.worker_index, hello.instance
-            lost = self._owner.scorers.join(peer, *who, now_s, key_name)
-            self._take_back(lost, now_s, same[0].instance if same else None)
+            for former in scorers.replaced_by(peer, index):
+                self.lose(former, now_s)
+            scorers.join(peer, index, hello.instance, now_s, key_name)
             self._owner.suspects.has_lived(hello.instance)
             self._resyncs[peer] = "hello"
             return
@@ -147,7 +148,7 @@ class ScorerLinks(Part):
         return to_scorer.PodsOnNodes(epoch, question.request_id, pods)
 
     def lose(self, peer: bytes, now_s: float) -> None:
-        """A scorer's connection is closed."""
+        """A scorer's connection is closed, or another has come in its place."""
         scorer = self._owner.scorers.get(peer)
         instance = None if scorer is None else scorer.instance
         self._take_back(self._owner.scorers.leave(peer), now_s, instance)
