@@ -1,6 +1,7 @@
 """Volumes for claims over columns of nodes, against one node and one volume at a time."""
 
 from typing import Any
+from unittest.mock import patch
 
 import msgspec
 import numpy as np
@@ -9,6 +10,7 @@ from hypothesis import strategies as st
 
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
+from shared.plugins.volumes import volume_pool
 from shared.plugins.volumes.affinity_columns import NONE
 from shared.plugins.volumes.volume_pool import VolumePool, candidate
 from shared.selectors.label_selector import EVERYTHING, Selector
@@ -122,19 +124,31 @@ def chosen_names(
     ]
 
 
-@given(volume_lists(), claim_lists(), st.lists(LABELS, min_size=1, max_size=4))
+LATE_MAX = st.integers(1, 5)
+
+
+@given(volume_lists(), claim_lists(), st.lists(LABELS, min_size=1, max_size=4), LATE_MAX)
 def test_each_claim_gets_the_smallest_volume_that_will_do(
-    volumes: list[SlowVolume], claims: list[SlowClaim], labels: list[dict[str, str]]
+    volumes: list[SlowVolume],
+    claims: list[SlowClaim],
+    labels: list[dict[str, str]],
+    late_max: int,
 ) -> None:
     pool = VolumePool()
     for volume in volumes:
         pool.put(volume.name, candidate(volume_of(volume)))
     wanted = [find_volumes(claims, volumes, own) for own in labels]
-    assert chosen_names(pool, claims, labels) == wanted
+    with patch.object(volume_pool, "LATE_MAX", late_max):
+        assert chosen_names(pool, claims, labels) == wanted
 
 
 @given(st.data())
 def test_a_pool_that_changed_chooses_as_a_new_one(data: st.DataObject) -> None:
+    with patch.object(volume_pool, "LATE_MAX", data.draw(LATE_MAX)):
+        check_a_pool_that_changes(data)
+
+
+def check_a_pool_that_changes(data: st.DataObject) -> None:
     pool = VolumePool()
     held: dict[str, SlowVolume] = {}
     claims = data.draw(claim_lists())
@@ -175,3 +189,31 @@ def test_volumes_of_another_storage_class_are_not_chosen() -> None:
     assert chosen_names(pool, claims, [{}]) == [[None, None]]
     pool.put("v2", candidate(volume_of(SlowVolume("v2", 2, None))))
     assert chosen_names(pool, claims, [{}]) == [["v2", None]]
+
+
+def test_one_more_volume_does_not_have_all_others_put_in_order_again() -> None:
+    pool = VolumePool()
+    volumes = [SlowVolume(f"v{i}", i + 2, None) for i in range(volume_pool.LATE_MAX)]
+    for each in volumes:
+        pool.put(each.name, candidate(volume_of(each)))
+    claims = [SlowClaim("c0", 1)]
+    assert chosen_names(pool, claims, [{}]) == [["v0"]]
+    pool.put("v0", None)
+    pool.put("smallest", candidate(volume_of(SlowVolume("smallest", 1, None))))
+    with patch.object(volume_pool, "_Shelf", side_effect=volume_pool._Shelf) as made:
+        assert chosen_names(pool, claims, [{}]) == [["smallest"]]
+        pool.put("smallest", None)
+        assert chosen_names(pool, claims, [{}]) == [["v1"]]
+    assert made.call_count == 1
+
+
+def test_a_volume_that_changed_and_changed_back_stands_once() -> None:
+    pool = VolumePool()
+    claims = [SlowClaim("c0", 1)]
+    there, elsewhere = (SlowVolume("v", 1, [("host", [name])]) for name in ("a", "b"))
+    with patch.object(volume_pool, "LATE_MAX", 1):
+        pool.put("v", candidate(volume_of(there)))
+        assert chosen_names(pool, claims, [{"host": "a"}, {"host": "b"}]) == [["v"], [None]]
+    for volume, wanted in ((elsewhere, [[None], ["v"]]), (there, [["v"], [None]])):
+        pool.put("v", candidate(volume_of(volume)))
+        assert chosen_names(pool, claims, [{"host": "a"}, {"host": "b"}]) == wanted
