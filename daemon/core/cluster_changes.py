@@ -50,6 +50,13 @@ _RESOURCES: Final = {
 """Kinds whose changes may wake pods, beside those that plugins name."""
 
 
+def _is_said_again(known: str, version: str) -> bool:
+    """Whether an object that came is the one that is held, by their resource versions: a list repeats
+    what was known. That is no event (OnUpdate in staging/src/k8s.io/client-go/tools/cache/
+    shared_informer.go, v1.36.2)."""
+    return bool(version) and known == version
+
+
 def _resource_of(kind: str) -> EventResource | None:
     known = _RESOURCES.get(kind)
     return kind if known is None and is_custom(kind) else known
@@ -87,19 +94,27 @@ class ClusterChanges:
     def pod_changed(self, record: PodRecord, now_s: float) -> None:
         if record.group and not self._facts.settings.groups.is_on:
             record = msgspec.structs.replace(record, group="")
-        if record.node_name:
-            self._assigned_pod_changed(record, now_s)
-            return
         held = self._cache.get_pod(record.uid)
         queued = self._queue.get(record.uid)
-        if held is None:
+        known = queued or held
+        if (
+            known is not None
+            and known.record.node_name == record.node_name
+            and _is_said_again(known.record.resource_version, record.resource_version)
+        ):
+            return
+        if record.node_name:
+            self._assigned_pod_changed(record, now_s)
+        elif held is None:
             if queued is None:
-                self.events[UNSCHEDULED_POD_ADD] += 1
-                self._enqueue(record, None, now_s)
+                if self._enqueue(record, None, now_s):
+                    self.events[UNSCHEDULED_POD_ADD] += 1
             else:
-                self.events[UNSCHEDULED_POD_UPDATE] += 1
                 old = queued.view
-                self._enqueue(record, queued, now_s)
+                if self._enqueue(record, queued, now_s):
+                    changes = pod_update_events(old, queued.view)
+                    for label in {UNSCHEDULED_POD_UPDATE, *(each.label for each in changes)}:
+                        self.events[label] += 1
                 if old.record.nominated_node_name not in ("", record.nominated_node_name):
                     self._queue.wake_after_nomination(old, now_s)
         elif not self._cache.is_assumed_pod(record.uid):
@@ -123,7 +138,7 @@ class ClusterChanges:
 
     def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
         held = self._cache.get_pod(record.uid)
-        was_assumed = self._cache.is_assumed_pod(record.uid)
+        was_assumed = was_pending = self._cache.is_assumed_pod(record.uid)
         old, node_name = (None, "") if held is None else (held.view, held.node_name)
         new = self._cache.add_pod(record).view
         before = None if old is None else old.record
@@ -134,7 +149,8 @@ class ClusterChanges:
         if held is None and self._queue.delete(record.uid) is not None:
             self._facts.counters[Count.FOREIGN_BINDS] += 1
             self._facts.counters.foreign_by_node[record.node_name] += 1
-        if was_assumed:  # What was pending is so no more, which is an event of its own.
+            was_pending = True
+        if was_pending:  # It is so no more, which is an event of its own.
             self.events[UNSCHEDULED_POD_DELETE] += 1
         if old is None or was_assumed:
             self._wake(ASSIGNED_POD_ADD, None, new, now_s)
@@ -145,8 +161,8 @@ class ClusterChanges:
 
     def _enqueue(
         self, record: PodRecord, known: QueuedPod | None, now_s: float, *, is_assumed: bool = False
-    ) -> None:
-        """`known`: the pod as it is in the queue."""
+    ) -> bool:
+        """Whether the pod is one of ours. `known`: as it is in the queue."""
         try:
             pod_class = self._cache.classes.acquire(record)
         except ObjectError as error:
@@ -163,17 +179,18 @@ class ClusterChanges:
             self._cache.classes.release(pod_class)
             self._queue.delete(record.uid)
             self._facts.counters[Count.FOREIGN_PODS] += 1
-            return
+            return False
         if known is None:
             if record.group:
                 self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
             self._queue.add(record, pod_class, now_s)
-            return
+            return True
         old, old_class = known.record, known.pod_class
         pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
         self._join_group(old, record, UNSCHEDULED_POD_UPDATE, now_s)
         if pod.gated_by == PARKED and old_class is not pod_class:
             self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
+        return True
 
     def _join_group(
         self, old: PodRecord | None, record: PodRecord, label: str, now_s: float
@@ -230,6 +247,10 @@ class ClusterChanges:
     def object_changed(self, kind: str, key: str, body: msgspec.Raw, now_s: float) -> None:
         value = decode_object(kind, body)
         old = self._cache.objects.get(kind, key)
+        if old is not None and _is_said_again(
+            old.metadata.resource_version, value.metadata.resource_version
+        ):
+            return
         self._cache.put_object(kind, key, body, value)
         resource = _resource_of(kind)
         action = Action.ADD if old is None else Action.UPDATE

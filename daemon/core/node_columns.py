@@ -23,8 +23,8 @@ from shared.kube.pod_resources import NodeAllocatable, node_allocatable
 from shared.kube.quantity import QuantityError
 from shared.limits import NODE_LABELS_MAX, NODE_SHAPES_MAX, RESOURCES_MAX
 
-REGION_LABELS: Final = ("topology.kubernetes.io/region", "failure-domain.beta.kubernetes.io/region")
-ZONE_LABELS: Final = ("topology.kubernetes.io/zone", "failure-domain.beta.kubernetes.io/zone")
+REGION_LABELS: Final = ("failure-domain.beta.kubernetes.io/region", "topology.kubernetes.io/region")
+ZONE_LABELS: Final = ("failure-domain.beta.kubernetes.io/zone", "topology.kubernetes.io/zone")
 _encoder: Final = msgspec.msgpack.Encoder()
 
 
@@ -119,7 +119,9 @@ def _amounts(table: NodeTable, shape: NodeShape) -> list[int]:
 
 
 def _zone_key(labels: Mapping[str, str]) -> str:
-    """Identifies region and zone of a node; empty where it states neither."""
+    """Identifies region and zone of a node; empty where it states neither. Of two labels the deprecated
+    one counts, even if it is empty (GetZoneKey in staging/src/k8s.io/component-helpers/node/topology/
+    helpers.go, v1.36.2)."""
     region, zone = (
         next((labels[key] for key in keys if key in labels), "")
         for keys in (REGION_LABELS, ZONE_LABELS)

@@ -140,6 +140,8 @@ class NodeTable(Table, UsageColumns, NodeColumns):
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""
         self._order: Rows | None = None
+        self._ordered_ids: Int32s = np.zeros(0, np.int32)
+        """Of the names, as they were in order when it was last made."""
         """As long as nothing changed that it depends on."""
         self._row_by_name_id: Int32s = np.full(FIRST_CAPACITY, NO_ROW, np.int32)
         """NO_ROW for names of which there is no node; may be shorter than `names`."""
@@ -194,10 +196,17 @@ class NodeTable(Table, UsageColumns, NodeColumns):
 
     @property
     def order(self) -> Rows:
-        """Rows of all present nodes in nodeTree order (round-robin over zones). Read only."""
+        """Rows of all present nodes in nodeTree order (round-robin over zones). Read only.
+
+        As long as the same nodes are there, by name, they stay in order, wherever their zones are by now
+        (UpdateSnapshot in pkg/scheduler/backend/cache/cache.go, v1.36.2)."""
         if self._order is None:
             rows = self.present_rows()
-            self._order = rows_in_turn(rows, self.zone_number[rows], self.zone_place[rows])
+            if set(self._ordered_ids.tolist()) == set(self.name_id[rows].tolist()):
+                self._order = self._row_by_name_id[self._ordered_ids].astype(np.intp)
+            else:
+                self._order = rows_in_turn(rows, self.zone_number[rows], self.zone_place[rows])
+                self._ordered_ids = self.name_id[self._order]
         return self._order
 
     def forget_order(self) -> None:
@@ -266,6 +275,7 @@ class NodeTable(Table, UsageColumns, NodeColumns):
         kept_ids = np.flatnonzero(self._row_by_name_id != NO_ROW)
         kept_rows = self._row_by_name_id[kept_ids]
         self.names.restart([self.names.values[name_id] for name_id in kept_ids.tolist()])
+        self._ordered_ids = self._ordered_ids[:0]
         free = np.ones(self.row_count, np.bool_)
         free[kept_rows] = False
         for ids in (self.name_id, self.taints_id, self.features_id, self.labels.T):

@@ -202,8 +202,10 @@ class EventRecorder:
         return self._writing[uid].done
 
     def forget_patches(self) -> None:
-        """They were another owner's: none must be written after a word of the new one."""
+        """They were another owner's: none must be written after a word of the new one, who has read what
+        pods say by now, whoever wrote it."""
         self._patches.clear()
+        self._written.clear()
         for write in self._writing.values():
             write.newer = None
             write.is_moot = True

@@ -163,9 +163,18 @@ class NodeSample:
     def __init__(self) -> None:
         self._start = 0
 
-    def take(self, order: Rows, candidates: Bools | None, feasible: Bools, percentage: int) -> Rows:
+    def take(
+        self,
+        order: Rows,
+        candidates: Bools | None,
+        feasible: Bools,
+        percentage: int,
+        *,
+        is_scored: bool = True,
+    ) -> Rows:
         """The rows to score, in the order in which they were looked at. `order`: all nodes;
-        `candidates` and `feasible` by row, None for all."""
+        `candidates` and `feasible` by row, None for all. `is_scored`: one is
+        not as good as any."""
         searched = order if candidates is None else order[candidates[order]]
         count = len(searched)
         if not count:
@@ -173,7 +182,7 @@ class NodeSample:
         start = self._start % count
         searched = np.concatenate((searched[start:], searched[:start]))
         found = np.flatnonzero(feasible[searched])
-        enough = count_to_find(percentage, count)
+        enough = count_to_find(percentage, count) if is_scored else 1
         # That it has enough is noticed at the next one that takes the pod.
         looked_at = found.item(enough) if len(found) > enough else count
         self._start = (self._start + looked_at) % len(order)
@@ -294,7 +303,8 @@ class Engine:
             candidates = np.zeros(cluster.nodes.capacity, np.bool_)
             candidates[framework.candidate_rows(outcome, cluster)] = True
         order, feasible = cluster.nodes.order, evaluation.feasible
-        return self._sample.take(order, candidates, feasible, sampling.percentage)
+        percentage, is_scored = sampling.percentage, bool(framework.scores)
+        return self._sample.take(order, candidates, feasible, percentage, is_scored=is_scored)
 
     def _choose_of_some(
         self, evaluation: Evaluation, sampling: Sampling, tie_break: TieBreak

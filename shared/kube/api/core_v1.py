@@ -254,8 +254,15 @@ class PodResourceClaimStatus(ApiStruct):
     resource_claim_name: str | None = None
 
 
+class ContainerExtendedResourceRequest(ApiStruct):
+    container_name: str = ""
+    resource_name: str = ""
+    request_name: str = ""
+
+
 class PodExtendedResourceClaimStatus(ApiStruct):
     resource_claim_name: str = ""
+    request_mappings: list[ContainerExtendedResourceRequest] | None = None
 
 
 FINISHED_PHASES: Final = frozenset({"Succeeded", "Failed"})

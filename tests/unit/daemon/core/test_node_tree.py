@@ -3,11 +3,15 @@
 from itertools import zip_longest
 
 import numpy as np
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from daemon.core.cache import Cache
 from daemon.core.node_columns import NodeTree
 from shared.columns.table import NodeTable
+from shared.feature_gates import DEFAULT_GATES
+from tests.support.builders import make_node
 
 CHANGES = st.lists(
     st.tuples(
@@ -18,6 +22,7 @@ CHANGES = st.lists(
     max_size=60,
 )
 ZONE = "topology.kubernetes.io/zone"
+OLD_ZONE = "failure-domain.beta.kubernetes.io/zone"
 CROWD = 3
 """Rows that are added at once, each to another zone."""
 
@@ -35,10 +40,13 @@ class Model:
         self.tree = NodeTree(self.table)
         self.zone_of: dict[int, str] = {}
         self.zones: dict[str, list[int]] = {}
+        self.asked: list[int] = []
+        """What the order was when it was last asked for."""
 
     def add(self, rows: list[int], zones: list[str]) -> None:
         index = np.array(rows, np.intp)
         self.table.reserve(max(rows) + 1)
+        self.table.bind_names(index, [f"n{row}" for row in rows])
         self.table.set_present(index, is_present=True)
         self.tree.add(index, [{ZONE: zone} for zone in zones])
         for row, zone in zip(rows, zones, strict=True):
@@ -54,6 +62,12 @@ class Model:
         if self.zone_of[row] != zone:
             self.take_off(row)
             self.put(row, zone)
+
+    def order(self) -> list[int]:
+        """Made anew only where other nodes are there than before."""
+        if set(self.asked) != set(self.zone_of):
+            self.asked = in_turn(self.zones)
+        return self.asked
 
     def put(self, row: int, zone: str) -> None:
         self.zone_of[row] = zone
@@ -71,7 +85,7 @@ def play(changes: list[tuple[str, int, str]], zones: str = "abc") -> None:
     for change, row, zone in [*changes, ("ask", 0, "")]:
         is_there = row in model.zone_of
         if change == "ask":
-            assert model.table.order.tolist() == in_turn(model.zones)
+            assert model.table.order.tolist() == model.order()
             assert len(model.tree) == len(model.zone_of)
         elif change == "add" and not is_there:
             model.add([row], [zone])
@@ -95,3 +109,38 @@ def test_that_the_nodes_of_a_single_zone_stand_as_they_came(
     changes: list[tuple[str, int, str]],
 ) -> None:
     play([(change, row, "a") for change, row, _ in changes], "a")
+
+
+def test_a_node_stays_where_it_was_until_others_come_or_go() -> None:
+    cache = Cache(DEFAULT_GATES)
+    for name in "abcd":
+        cache.add_node(make_node(name))
+
+    def names() -> str:
+        return "".join(cache.nodes.name_of(row) for row in cache.nodes.order.tolist())
+
+    assert names() == "abcd"
+    cache.add_node(make_node("a", labels={ZONE: "z"}))
+    cache.remove_node("b")
+    cache.add_node(make_node("b"))
+    assert names() == "abcd"
+    cache.nodes.compact_names()
+    cache.nodes.forget_order()
+    cache.remove_node("d")
+    assert names() == "cab", "the zones take turns"
+
+
+@pytest.mark.parametrize(
+    ("labels", "zone"),
+    [
+        ({ZONE: "new"}, "new"),
+        ({ZONE: "new", OLD_ZONE: "old"}, "old"),
+        ({ZONE: "new", OLD_ZONE: ""}, ""),
+    ],
+)
+def test_the_deprecated_label_counts_where_a_node_has_both(
+    labels: dict[str, str], zone: str
+) -> None:
+    cache = Cache(DEFAULT_GATES)
+    cache.add_node(make_node("n", labels=labels))
+    assert cache.tree.zone_names(cache.nodes.order) == [zone]

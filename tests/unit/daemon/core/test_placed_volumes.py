@@ -8,8 +8,9 @@ import pytest
 from daemon.core.owner_counts import Count
 from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
+from shared.kube.resource_names import PODS
 from shared.messages.from_scorer import Placements, Proposals
-from shared.messages.to_owner import ObjectChanged
+from shared.messages.to_owner import ObjectChanged, PodChanged, SyncFinished, SyncStarted
 from shared.transport.heard import Said
 from tests.support.binding_work import volume_work
 from tests.support.builders import make_node, make_pod
@@ -34,7 +35,9 @@ def put_class(pipeline: Pipeline, provisioner: str) -> None:
     put(pipeline, "storageclasses", body)
 
 
-def put_volume(pipeline: Pipeline, name: str, host: str, phase: str = "Available") -> None:
+def put_volume(
+    pipeline: Pipeline, name: str, host: str, phase: str = "Available", version: str = "1"
+) -> None:
     """Without a host, all nodes reach it."""
     spec: dict[str, Any] = {
         "accessModes": ["ReadWriteOnce"],
@@ -45,7 +48,7 @@ def put_volume(pipeline: Pipeline, name: str, host: str, phase: str = "Available
         expression = {"key": HOST, "operator": "In", "values": [host]}
         terms = [{"matchExpressions": [expression]}]
         spec["nodeAffinity"] = {"required": {"nodeSelectorTerms": terms}}
-    meta = {"name": name, "resourceVersion": "1"}
+    meta = {"name": name, "resourceVersion": version}
     put(pipeline, VOLUMES, {"metadata": meta, "spec": spec, "status": {"phase": phase}})
 
 
@@ -237,3 +240,26 @@ def test_the_binder_is_told_for_which_claims_to_make_volumes() -> None:
     works = ordered(pipeline, 2)
     expected = [VolumeWork([], [make], 600.0), None]
     assert sorted(works, key=lambda work: work is None) == expected
+
+
+@pytest.mark.parametrize(("version", "attempts"), [("1", 1), ("2", 2)])
+def test_a_list_that_repeats_what_was_known_wakes_nobody(version: str, attempts: int) -> None:
+    """OnUpdate in staging/src/k8s.io/client-go/tools/cache/shared_informer.go, v1.36.2."""
+    pipeline = Pipeline(1)
+    pipeline.sync([make_node("n0")], [])
+    put_class(pipeline, "kubernetes.io/no-provisioner")
+    put_volume(pipeline, "far", "elsewhere")
+    put_claim(pipeline, "c0")
+    pipeline.add_pod(make_pod("p0", claim="c0", resource_version="1"))
+    pipeline.run_until_quiet()
+    pipeline.advance(30)
+    pipeline.tell(SyncStarted(VOLUMES))
+    put_volume(pipeline, "far", "elsewhere", version=version)
+    pipeline.tell(SyncFinished(VOLUMES, "1"), SyncStarted(PODS))
+    pipeline.tell(PodChanged(make_pod("p0", claim="c0", resource_version="1")))
+    pipeline.tell(SyncFinished(PODS, "1"))
+    pipeline.run_until_quiet()
+    told = [each for each in pipeline.state.queue.incoming if "PodUpdate" in each[1]]
+    queued = pipeline.state.queue.get("uid-default-p0")
+    assert queued is not None
+    assert (queued.attempts, told) == (attempts, [])

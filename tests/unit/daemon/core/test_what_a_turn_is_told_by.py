@@ -43,19 +43,23 @@ def test_every_change_is_told_by_its_event() -> None:
     assert before == {("NodeAdd",): 1}
     parked = make_pod("big", cpu="99")
     bound = make_pod("old", node_name="n0")
-    pipeline.tell(PodChanged(parked), PodChanged(bound))
+    lost = make_pod("lost", cpu="99")
+    foreign = make_pod("foreign", spec={"schedulerName": "other"})
+    pipeline.tell(PodChanged(parked), PodChanged(bound), PodChanged(lost), PodChanged(foreign))
     pipeline.run_until_quiet()
     pipeline.tell(PodChanged(make_pod("big", cpu="98", resource_version="2")))
+    pipeline.tell(PodChanged(make_pod("lost", cpu="99", node_name="n0")))
     pipeline.tell(PodChanged(make_pod("old", node_name="n0", labels={"a": "b"})))
     pipeline.tell(PodDeleted(bound), PodDeleted(parked), NodeDeleted("n0"))
     assert counts(pipeline.state.counters, "event_s") - before == {
-        ("UnschedulablePodAdd",): 1,
-        ("AssignedPodAdd",): 1,
+        ("UnschedulablePodAdd",): 2,
+        ("AssignedPodAdd",): 2,
         ("UnschedulablePodUpdate",): 1,
+        ("UnschedulablePodUpdatePodScaleDown",): 1,
         ("AssignedPodUpdate",): 1,
         ("AssignedPodUpdatePodLabel",): 1,
         ("AssignedPodDelete",): 1,
-        ("UnschedulablePodDelete",): 1,
+        ("UnschedulablePodDelete",): 2,
         ("NodeDelete",): 1,
     }
 

@@ -711,3 +711,19 @@ class TestGivingWay:
             assert recorder.events_dropped_count == 2
 
         play(scene, BROKEN, BROKEN)
+
+
+def test_a_new_owner_knows_what_a_pod_says_by_now() -> None:
+    """Somebody else may have written in between."""
+    verdict = make_verdict(message="a", write_event=False)
+
+    async def scene(recorder: EventRecorder) -> None:
+        recorder.patch_status(verdict)
+        await settle()
+        recorder.patch_status(verdict)
+        await settle()
+        recorder.forget_patches()
+        recorder.patch_status(msgspec.structs.replace(verdict, is_told=False))
+        await settle()
+
+    assert written(play(scene, OK, OK)) == ["pod-u1: a", "pod-u1: a"]

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from daemon.core.cache import Cache
 from shared.framework.runtime.framework import ADAPTIVE, Sampling, sampling_of
-from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import cluster_of, pod_info
@@ -79,6 +79,19 @@ def test_named_nodes_are_a_list_of_their_own() -> None:
     named[[3, 7, 250]] = True
     assert sample.take(order, named, feasible, 50).tolist() == [3, 7, 250]
     assert sample.take(order, named, np.zeros(300, np.bool_), 50).tolist() == []
+
+
+def test_without_scores_one_node_is_enough() -> None:
+    cache = cluster_of([make_node(f"n{i}") for i in range(6)])
+    nothing = PluginSet(disabled=["*"])
+    profile = ProfileConfig(plugins={"preScore": nothing, "score": nothing})
+    framework = InTreeRegistry(entry_points=(), samples_compatibly=True).build(profile).framework
+    assert choices_of(cache, Engine(cache.view, {PROFILE: framework}), 4) == [
+        "n0",
+        "n1",
+        "n2",
+        "n3",
+    ]
 
 
 class _Scored:
