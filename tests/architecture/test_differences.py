@@ -144,6 +144,17 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_api_servers_word.py"
         "::test_a_placement_of_a_pod_that_is_being_deleted_is_not_taken"
     ),
+    "a pod that is deleted while its attempt is under way": (
+        "unit/daemon/core/test_api_servers_word.py"
+        "::test_nobody_is_told_of_an_attempt_that_fails_after_its_pod_was_deleted"
+    ),
+    "a pod that waits on Permit, changes": (
+        "unit/daemon/core/test_api_servers_word.py"
+        "::test_a_change_of_an_assumed_pod_counts_when_its_binding_fails"
+    ),
+    "messages of more than 32,768 characters": (
+        "unit/daemon/core/test_api_servers_word.py::test_a_message_is_as_long_as_the_owner_can_hold"
+    ),
     "for whom a pod was preempted": (
         "unit/workers/binder/test_api_bodies.py::test_a_victim_of_a_group_is_told_so"
     ),

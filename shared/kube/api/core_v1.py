@@ -5,6 +5,7 @@ from typing import Final
 import msgspec
 
 from shared.kube.api.core_v1_parts import (
+    ContainerExtendedResourceRequest,
     NodeSelector,
     NodeSelectorTerm,
     PersistentVolumeSource,
@@ -252,12 +253,6 @@ class PodSpec(ApiStruct):
 class PodResourceClaimStatus(ApiStruct):
     name: str = ""
     resource_claim_name: str | None = None
-
-
-class ContainerExtendedResourceRequest(ApiStruct):
-    container_name: str = ""
-    resource_name: str = ""
-    request_name: str = ""
 
 
 class PodExtendedResourceClaimStatus(ApiStruct):

@@ -4,11 +4,14 @@ attempt is left behind."""
 from typing import Any
 
 import msgspec
+import pytest
 
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
+from daemon.core.status_patches import verdict_of
 from shared.framework.status import SUCCESS
 from shared.kube.pod_record import PodRecord
+from shared.limits import VERDICT_LENGTH_MAX
 from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
 from shared.messages.to_owner import PodChanged
 from shared.transport.heard import Said
@@ -272,3 +275,27 @@ def test_pods_of_a_higher_priority_are_not_woken_by_the_end_of_a_nomination() ->
     assert pipeline.state.queue.incoming["backoff", "AssignedPodDelete"] == 1
     assert place_of(pipeline, high) is Place.UNSCHEDULABLE
     assert place_of(pipeline, lesser) is not Place.UNSCHEDULABLE
+
+
+# What nobody is told ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_deleted", [True, False])
+def test_nobody_is_told_of_an_attempt_that_fails_after_its_pod_was_deleted(
+    is_deleted: bool,
+) -> None:
+    pipeline = started()
+    big = make_pod("big", cpu="5")
+    pipeline.add_pod(big)
+    while pipeline.step_scorer(0):
+        pass
+    if is_deleted:
+        pipeline.delete_pod(big)
+    pipeline.run_until_quiet()
+    assert bool(pipeline.verdicts) is not is_deleted
+
+
+def test_a_message_is_as_long_as_the_owner_can_hold() -> None:
+    pod = make_pod("x")
+    verdict = verdict_of(1, pod, "default-scheduler", "y" * (VERDICT_LENGTH_MAX + 1), is_error=True)
+    assert verdict.message == "y" * VERDICT_LENGTH_MAX
