@@ -25,8 +25,8 @@ from shared.limits import ORDERS_PER_BINDER_MAX
 SMALL_ORDERS_MAX: Final = 2
 CALM_S: Final = 12.0
 """Back-off is 10 s at most: what has been at rest for so long stays so."""
-EMPTY_CALM_S: Final = 2.0
-"""Where nothing is left, nothing is tried again."""
+EMPTY_CALM_S: Final = 32.0
+"""Where nothing is left, nothing is tried again but to watch, after half a minute at most."""
 REST_S_MAX: Final = 240.0
 """Since the last pod was bound: pods may have to go one by one, each after another back-off, as those do
 that come into the way of a group elsewhere than where it is nominated. Parked pods are tried again after

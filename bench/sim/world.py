@@ -205,7 +205,9 @@ class World:
             return
         # There may be another owner, which this binder has not heard of.
         epoch = binder._last_epoch  # noqa: SLF001 # Nobody else asks.
-        looks = self.looks.setdefault((stored.key, epoch), {stored.uid: 1})
+        # A pod that is there again, as it was, may be in an order of before that nobody has carried out.
+        free_count = BINDERS_MAX if self.was_restored else 1
+        looks = self.looks.setdefault((stored.key, epoch), {stored.uid: free_count})
         if request.method == "GET":
             for uid, count in looks.items():
                 looks[uid] = min(count + 1, BINDERS_MAX)
@@ -213,7 +215,7 @@ class World:
             # A refusal says that nothing was done; any other answer may be lost. Another pod of that
             # name may be there by now.
             uid = orjson.loads(request.body)["metadata"]["uid"]
-            looks[uid] = looks.get(uid, 1) - 1
+            looks[uid] = looks.get(uid, free_count) - 1
             if looks[uid] < 0:
                 told = f"pod {stored.key} was posted again, and nobody had looked what became of it"
                 self.broken_rules.append(("blind binding", told))
