@@ -134,3 +134,10 @@ def wrap_int64(number: int) -> int:
     if -INT64_MAX <= number <= INT64_MAX:
         return number
     return (number + INT64_MAX + 1) % (1 << 64) - INT64_MAX - 1
+
+
+def quotients(dividends: Int64s, divisors: Int64s | int) -> Int64s:
+    """Truncated towards zero, as Go divides."""
+    floors = dividends // divisors
+    found: Int64s = floors + ((floors < 0) & (floors * divisors != dividends))
+    return found

@@ -8,7 +8,7 @@ from typing import Any, ClassVar, Final
 
 import numpy as np
 
-from shared.columns.schema import Int64s
+from shared.columns.schema import Int64s, quotients
 from shared.framework.plugin_args import ArgsStruct, out_of_range
 
 SCORE_MAX: Final = 100
@@ -17,11 +17,12 @@ SCORE_MAX: Final = 100
 
 class DefaultNormalizeScore:
     """Base of scores that are normalised by their maximum (DefaultNormalizeScore upstream): it becomes
-    100, or 0 where fewer is better. All 0: 0, reversed 100. Raw scores are not negative."""
+    100, or 0 where fewer is better. All 0: 0, reversed 100. Of negative raw scores, and of such that a
+    hundred times as much does not fit into 64 bits, there may come a score out of range: who has none
+    says so by `scores_within_range`."""
 
     is_reversed: ClassVar[bool] = False
     """Fewer is better."""
-    scores_within_range: ClassVar[bool] = True
     normalizes_by_extremes: ClassVar[bool] = True
 
     def normalization(self, state: Any, raw: Int64s) -> int:  # noqa: ARG002  # The extension point's.
@@ -29,8 +30,8 @@ class DefaultNormalizeScore:
 
     def normalize(self, raw: Int64s, normalization: int) -> Int64s:
         if normalization == 0:
-            return raw + SCORE_MAX if self.is_reversed else raw
-        scaled = raw * SCORE_MAX // normalization
+            return np.full_like(raw, SCORE_MAX) if self.is_reversed else raw
+        scaled = quotients(raw * SCORE_MAX, normalization)
         return SCORE_MAX - scaled if self.is_reversed else scaled
 
 

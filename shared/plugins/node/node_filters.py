@@ -152,6 +152,7 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_NODE
     is_reversed: ClassVar[bool] = True
+    scores_within_range: ClassVar[bool] = True
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return PreFilterResult(state=self._answers(is_repelled, pod, np.bool_))

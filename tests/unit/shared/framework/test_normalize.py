@@ -7,7 +7,9 @@ from hypothesis import strategies as st
 from shared.framework.normalize import DefaultNormalizeScore
 from tests.support import slow_twins
 
-SCORES = st.lists(st.one_of(st.integers(0, 3), st.integers(0, 10**6)), max_size=8)
+SCORES = st.lists(
+    st.one_of(st.integers(-3, 3), st.integers(0, 10**6), st.integers(-(10**6), 0)), max_size=8
+)
 
 
 class Reversed(DefaultNormalizeScore):
@@ -34,3 +36,9 @@ def test_one_row_scales_alone_as_among_all(scores: list[int], is_reversed: bool)
     together = score.normalize(raw, score.normalization(None, raw))
     alone = score.normalize(raw[-1:], score.normalization(None, raw))
     assert alone.tolist() == together[-1:].tolist()
+
+
+def test_negative_scores_stay_so_and_no_range_is_promised() -> None:
+    assert not getattr(DefaultNormalizeScore(), "scores_within_range", False)
+    raw = np.array([-5, 7], np.int64)
+    assert scorer(is_reversed=False).normalize(raw, 7).tolist() == [-71, 100]
