@@ -70,15 +70,9 @@ class VolumeBinder:
         return self.NAME in order.work
 
     async def pre_bind(self, order: BindPod) -> Allowed | Refused:
-        """Allowed once all claims are bound. Ends after the work's time in any case."""
+        """Allowed once all claims are bound. The work's time, which may be none, is for the waiting
+        alone: each write has that of a request."""
         work = volume_work(order.work[self.NAME])
-        try:
-            async with asyncio.timeout(work.timeout_s):
-                return await self._bind(order, work)
-        except TimeoutError:
-            return Refused("binding volumes: context deadline exceeded")
-
-    async def _bind(self, order: BindPod, work: VolumeWork) -> Allowed | Refused:
         try:
             for take in work.take:
                 await self._take(take)
@@ -88,6 +82,13 @@ class VolumeBinder:
             return Refused(error.message)
         except TransportError as error:
             return Refused(str(error))
+        try:
+            async with asyncio.timeout(work.timeout_s):
+                return await self._see_bound(order, work)
+        except TimeoutError:
+            return Refused("binding volumes: context deadline exceeded")
+
+    async def _see_bound(self, order: BindPod, work: VolumeWork) -> Allowed | Refused:
         while True:
             try:
                 problem = await self._look(order, work)

@@ -1,5 +1,6 @@
 """Volumes before the binding: what is written, what is waited for, what goes wrong."""
 
+import asyncio
 import json
 from collections.abc import Callable
 from typing import Any
@@ -260,6 +261,27 @@ def test_by_the_labels_that_the_node_has_now_a_volume_is_reached() -> None:
 
 def test_it_does_not_wait_for_ever() -> None:
     assert bind(FakeCluster(), MAKE, timeout_s=30) == "binding volumes: context deadline exceeded"
+
+
+class SlowCluster(FakeCluster):
+    """One that takes two seconds for each write."""
+
+    async def patch(self, *args: Any, **others: Any) -> bytes:
+        await asyncio.sleep(2.0)
+        return await super().patch(*args, **others)
+
+
+def test_the_time_is_for_the_waiting_not_for_what_is_written() -> None:
+    cluster = SlowCluster()
+    assert bind(cluster, TAKE, MAKE, timeout_s=0) == "binding volumes: context deadline exceeded"
+    assert [path for path, _ in cluster.patches] == [
+        volume_path("pv"),
+        volume_claim_path("ns", "making"),
+    ]
+    cluster = SlowCluster()
+    cluster.bind("taking")
+    cluster.bind("making")
+    assert bind(cluster, TAKE, MAKE, timeout_s=1) == ""
 
 
 def test_a_server_in_trouble_is_asked_again() -> None:
