@@ -10,13 +10,17 @@ from typing import Final
 
 from shared.kube import quantity
 from shared.kube.api.core_v1 import PersistentVolumeClaim
-from shared.kube.api.core_v1_parts import NodeSelector, PersistentVolume
+from shared.kube.api.core_v1_parts import (
+    NodeSelector,
+    NodeSelectorRequirement,
+    NodeSelectorTerm,
+    PersistentVolume,
+)
 from shared.kube.api.meta_v1 import LabelSelector, Quantity, ResourceList
 from shared.kube.api.storage_v1 import CsiStorageCapacity, TopologySelectorTerm
 from shared.kube.csi_translation import BETA_REGION, BETA_ZONE, REGION, ZONE, ZONE_SEPARATOR
 from shared.selectors.label_selector import SelectorError, parse_label_selector
 from shared.selectors.node_terms import Term, Terms, of_labels_alone, parse_selector
-from shared.selectors.requirement import Requirement
 
 BETA_STORAGE_CLASS: Final = "volume.beta.kubernetes.io/storage-class"
 NO_PROVISIONER: Final = "kubernetes.io/no-provisioner"
@@ -98,14 +102,15 @@ def selector_terms(selector: LabelSelector | None) -> Terms:
 
 
 def topology_terms(allowed: Iterable[TopologySelectorTerm]) -> Terms:
-    """Where a storage class that restricts them has its volumes; a term without expressions matches
-    nothing (MatchTopologySelectorTerms in pkg/apis/core/v1/helper/helpers.go, v1.36)."""
-    return tuple(
-        Term(
-            tuple(Requirement(e.key, tuple(e.values or ())) for e in entry.match_label_expressions),
-            (),
-            (),
-        )
+    """Where a storage class that restricts them has its volumes; a term without expressions, or with one
+    that cannot be read, matches nothing (MatchTopologySelectorTerms in
+    pkg/apis/core/v1/helper/helpers.go, v1.36). The API server takes values that no label can have."""
+    stated = (
+        [
+            NodeSelectorRequirement(key=each.key, operator="In", values=each.values)
+            for each in entry.match_label_expressions or ()
+        ]
         for entry in allowed
-        if entry.match_label_expressions
     )
+    terms = [NodeSelectorTerm(match_expressions=expressions) for expressions in stated]
+    return parse_selector(NodeSelector(node_selector_terms=terms))

@@ -214,6 +214,13 @@ def test_what_finds_no_volume_is_provisioned_where_the_class_allows() -> None:
     assert reasons(cache, pod_of("c")) == [(), (NO_VOLUME,), ()]
 
 
+def test_a_term_of_the_class_with_a_value_that_no_label_can_have_allows_nothing() -> None:
+    cache = three_nodes()
+    put_class(cache, zones=["z0", "us east/1"])
+    put_claim(cache, "c")
+    assert reasons(cache, pod_of("c")) == [(NO_VOLUME,)] * 3
+
+
 def test_a_claim_with_a_selected_node_goes_nowhere_else() -> None:
     cache = three_nodes()
     put_claim(cache, "c", annotations={SELECTED: "n1"})
