@@ -18,6 +18,7 @@ from shared.selectors.requirement import (
     OPERATORS,
     Requirement,
     equal_to,
+    key_problems,
     read_requirement,
     value_problems,
 )
@@ -82,12 +83,12 @@ EVERYTHING: Final = Selector(())
 
 def parse_label_selector(selector: LabelSelector | None) -> Selector:
     """Raises SelectorError for an operator that does not exist, values that do not suit it, or what
-    cannot be a value."""
+    cannot be a key or a value."""
     if selector is None:
         return NOTHING
     labels = selector.match_labels or {}
     for key, value in labels.items():
-        problems = value_problems(key, (value,))
+        problems = key_problems(key) + value_problems(key, (value,))
         if problems:
             raise SelectorError(as_one_error(problems))
     return Selector((*equal_to(labels), *map(_requirement, selector.match_expressions or ())))

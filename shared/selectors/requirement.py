@@ -1,8 +1,7 @@
 """One condition on one label, as selectors of nodes and of pods have it: read, and asked of a value.
 
 Rules: NewRequirement and `Requirement.Matches` in apimachinery's pkg/labels/selector.go, and the texts
-of pkg/util/validation/field/errors.go there, v1.36.2. Keys are taken as they are: the API server lets in
-none that cannot be one.
+of pkg/util/validation/field/errors.go there, v1.36.2.
 """
 
 import json
@@ -11,6 +10,7 @@ from collections.abc import Collection, Mapping
 from typing import Final, NamedTuple
 
 from shared.kube.api.meta_v1 import INT64_MAX, LabelSelectorRequirement
+from shared.kube.resource_names import QUALIFIED_NAME
 
 OPERATORS: Final = ("In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt")
 LABEL_VALUE_LENGTH_MAX: Final = 63
@@ -65,7 +65,8 @@ def read_requirement(stated: LabelSelectorRequirement) -> Requirement | list[str
             wrong = "for 'in', 'notin' operators, values set can't be empty"
     elif values:
         wrong = "values set must be empty for exists and does not exist"
-    problems = [invalid("values", stated.values, wrong)] if wrong else []
+    problems = key_problems(stated.key)
+    problems += [invalid("values", stated.values, wrong)] if wrong else []
     if operator in ("Gt", "Lt"):
         told = "for 'Gt', 'Lt' operators, the value must be an integer"
         problems += (
@@ -84,6 +85,13 @@ def read_requirement(stated: LabelSelectorRequirement) -> Requirement | list[str
             return Requirement(stated.key, None, numbers=range(-INT64_MAX - 1, int(values[0])))
         case _:
             return Requirement(stated.key, tuple(values) or None, is_wanted)
+
+
+def key_problems(key: str) -> list[str]:
+    """What keeps it from being the key of a label. Not in upstream's words, as the API server lets in
+    none of these."""
+    is_one = QUALIFIED_NAME.fullmatch(key) is not None
+    return [] if is_one else [invalid("key", key, "cannot be the key of a label")]
 
 
 def value_problems(key: str, values: Collection[str]) -> list[str]:

@@ -27,7 +27,6 @@ from shared.framework.status import Code, Status, Verdicts, unresolvable
 from shared.kube.api.core_v1 import Node, PreferredSchedulingTerm
 from shared.kube.api.core_v1 import NodeAffinity as NodeAffinitySpec
 from shared.kube.api.core_v1_parts import NodeSelectorTerm
-from shared.kube.resource_names import QUALIFIED_NAME
 from shared.plugin_names import NODE_AFFINITY
 from shared.selectors.node_selector import SelectedColumns, match_all, match_any
 from shared.selectors.node_terms import (
@@ -58,23 +57,12 @@ class NodeAffinityArgs(ArgsStruct):
             path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
             for term in parse_selector(required, path):
                 problems += term.errors
-            for i, stated in enumerate(required.node_selector_terms or ()):
-                problems += _key_problems(stated, f"{path}nodeSelectorTerms[{i}]")
         preferred = added.preferred_during_scheduling_ignored_during_execution or ()
         for i, entry in enumerate(preferred):
             path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
             if entry.weight and not is_empty(entry.preference):
                 problems += parse_term(entry.preference, path).errors
-                problems += _key_problems(entry.preference, path)
         return problems
-
-
-def _key_problems(term: NodeSelectorTerm, path: str) -> list[str]:
-    return [
-        f"{path}.matchExpressions[{i}].key: {each.key!r} cannot be the key of a label"
-        for i, each in enumerate(term.match_expressions or ())
-        if QUALIFIED_NAME.fullmatch(each.key) is None
-    ]
 
 
 class NodeAffinity(DefaultNormalizeScore):

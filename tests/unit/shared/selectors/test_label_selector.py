@@ -92,6 +92,10 @@ def test_what_selects_nothing_selects_no_more_for_labels_but_adds_none_to_anothe
             'values: Invalid value: ["2","1"]: values set must be empty for exists and does not exist',
         ),
         (
+            {"key": "a/b/c", "operator": "DoesNotExist"},
+            'key: Invalid value: "a/b/c": cannot be the key of a label',
+        ),
+        (
             {"key": "a", "operator": "NotIn", "values": ["1", "-"]},
             'values[1][a]: Invalid value: "-": a valid label must be an empty string or consist of',
         ),
@@ -109,10 +113,18 @@ def test_what_the_api_server_would_refuse_is_refused(
         parsed({"matchExpressions": [expression]})
 
 
-def test_what_cannot_be_a_value_selects_nobody() -> None:
-    problem = 'values[0][a]: Invalid value: "v w": a valid label must be'
+@pytest.mark.parametrize(
+    ("labels", "problem"),
+    [
+        ({"a": "v w"}, 'values[0][a]: Invalid value: "v w": a valid label must be'),
+        ({"k l": "v"}, 'key: Invalid value: "k l": cannot be the key of a label'),
+    ],
+)
+def test_what_cannot_be_a_key_or_a_value_selects_nobody(
+    labels: dict[str, str], problem: str
+) -> None:
     with pytest.raises(SelectorError, match=re.escape(problem)):
-        parsed({"matchLabels": {"a": "v w"}})
+        parsed({"matchLabels": labels})
 
 
 # What services and controllers say ------------------------------------------------------------

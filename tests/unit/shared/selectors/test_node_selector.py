@@ -171,6 +171,14 @@ def test_a_term_that_makes_no_sense_matches_nothing_and_says_why(
     assert not matched(parsed, nodes, np.arange(1)).any()
 
 
+def test_a_key_that_no_label_can_have_makes_the_term_unreadable() -> None:
+    for key in ("", "a b", "Upper.Case/a", "a/b/c", "k" * 64):
+        parsed = node_terms.parse_term(term_of([(key, "NotIn", ["v"])], []), "t")
+        (problem,) = parsed.errors
+        assert problem.startswith("t.matchExpressions[0].key: Invalid value: ")
+        assert not matched((parsed,), table_of([{}]), np.arange(1)).any()
+
+
 def test_all_that_is_wrong_with_a_number_is_told() -> None:
     term = term_of([("zone", "Gt", ["<&>", "+2", "3"])], [])
     assert node_terms.parse_term(term, "t").errors == (
