@@ -12,6 +12,8 @@ _OF_ROOM: Final = (INSUFFICIENT, "Too many pods")
 """What more nodes of the same kind would mend."""
 _MARK: Final = " nodes are available: "
 _LENGTH_MAX: Final = 160
+_COUNT_DIGITS_MAX: Final = 9
+"""An extender's reason may have a number of any length after a comma."""
 _KEPT_MAX: Final = 4096
 
 
@@ -25,7 +27,7 @@ def reasons_in(message: str) -> dict[str, int]:
     # What PostFilter says follows after the first sentence.
     for part in rest.partition(". ")[0].removesuffix(".").split(", "):
         count, _, told = part.partition(" ")
-        if told and count.isdecimal():
+        if told and count.isdecimal() and len(count) <= _COUNT_DIGITS_MAX:
             reason = told
             found[reason] = int(count)
         elif reason:  # A comma in the reason itself.

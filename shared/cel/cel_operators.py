@@ -163,7 +163,8 @@ def compare(a: Any, b: Any) -> int:
 # Conversions ----------------------------------------------------------------------------------------
 
 
-_INTEGER: Final = re.compile(r"[+-]?0*([0-9]{1,20})", re.ASCII)
+_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,20})", re.ASCII)
+"""Without the zeros: thousands of digits Python refuses to read."""
 _FLOAT: Final = re.compile(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
     re.ASCII | re.IGNORECASE,
@@ -172,9 +173,11 @@ _FLOAT: Final = re.compile(
 
 def _to_int(value: Any) -> int:
     if isinstance(value, str):
-        if _INTEGER.fullmatch(value) is None or not INT_MIN <= int(value) <= INT_MAX:
+        found = _INTEGER.fullmatch(value)
+        number = INT_MAX + 1 if found is None else int(found[1] + found[2])
+        if not INT_MIN <= number <= INT_MAX:
             raise CelError("type conversion error from 'string' to 'int'")
-        return int(value)
+        return number
     if not is_number(value):
         raise NoOverloadError
     return int(_bounded(0, int(value) if math.isfinite(value) else INT_MAX + 1))
@@ -182,9 +185,10 @@ def _to_int(value: Any) -> int:
 
 def _to_uint(value: Any) -> Uint:
     if isinstance(value, str):
-        if _INTEGER.fullmatch(value) is None or value[0] in "+-" or int(value) > UINT_MAX:
+        found = _INTEGER.fullmatch(value)
+        if found is None or found[1] or int(found[2]) > UINT_MAX:
             raise CelError("type conversion error from 'string' to 'uint'")
-        return Uint(value)
+        return Uint(found[2])
     if not is_number(value):
         raise NoOverloadError
     if not 0 <= value <= UINT_MAX:  # Nor is NaN.

@@ -22,7 +22,8 @@ NO_LABEL_VALUE: Final = (
     f"regex used for validation is '{LABEL_VALUE}')"
 )
 _LABEL_VALUE: Final = re.compile(LABEL_VALUE, re.ASCII)
-_INTEGER: Final = re.compile(r"[+-]?[0-9]+", re.ASCII)
+_INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,19})", re.ASCII)
+"""More digits are beyond 64 bits, and thousands of them Python refuses to read."""
 _HTML: Final = {ord(letter): f"\\u{ord(letter):04x}" for letter in "<>&\u2028\u2029"}
 """What Go's encoding/json escapes beside what it has to."""
 
@@ -125,7 +126,8 @@ def unsupported(operator: str, supported: Collection[str]) -> str:
 
 def parse_int64(text: str) -> int | None:
     """As Go's strconv.ParseInt(text, 10, 64); None where that fails."""
-    if _INTEGER.fullmatch(text) is None:
+    found = _INTEGER.fullmatch(text)
+    if found is None:
         return None
-    number = int(text)
+    number = int(found[1] + found[2])
     return number if -INT64_MAX - 1 <= number <= INT64_MAX else None

@@ -209,7 +209,8 @@ def go_int64(text: str) -> int | None:
     digits = text[1:] if text[:1] in ("+", "-") else text
     if not digits or any(c not in "0123456789" for c in digits):
         return None
-    number = int(text)
+    digits = digits.lstrip("0")[:20] or "0"  # Longer ones are out of range, too.
+    number = -int(digits) if text[0] == "-" else int(digits)
     return number if -(2**63) <= number < 2**63 else None
 
 

@@ -25,6 +25,10 @@ from shared.framework.runtime.diagnosis import FitError
             " 2 node(s) had untolerated taint {a: b, c}.",
             "node(s) had untolerated taint {a: b, c}",
         ),
+        (
+            f"0/3 nodes are available: 3 not now, {'9' * 5000} others.",
+            f"not now, {'9' * 5000} others",
+        ),
         ("0/3 nodes are available: pod has unbound claims.", "pod has unbound claims."),
         ('running Permit plugin "P": boom', 'running Permit plugin "P": boom'),
         ("x" * 500, "x" * 160 + "..."),

@@ -73,6 +73,7 @@ def evaluate(source: str) -> bool:
         ('device.capacity["dra.example.com"].memory.isLessThan(quantity("41G"))', False),
         ('quantity("1").add(1).sub(quantity("500m")) == quantity("1.5")', True),
         ('quantity("50k").asInteger() == 50000', True),
+        (f'int("-{"0" * 5000}5") == -5 && uint("{"0" * 5000}5") == 5u', True),
         ('isQuantity("1Mo")', False),
         (f"{D}.names.exists(n, n == 'bird')", True),
         (f"{D}.names.all(n, n.size() == 4)", True),

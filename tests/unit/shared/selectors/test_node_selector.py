@@ -222,7 +222,9 @@ def test_fields_other_than_one_name_are_refused(
 @pytest.mark.parametrize(
     ("text", "number"),
     [("5", 5), ("+5", 5), ("-5", -5), ("007", 7), ("", None), ("5 ", None), ("1_0", None),
-     ("٣", None), ("0x5", None), ("-9223372036854775808", -(2**63))],
+     ("٣", None), ("0x5", None), ("-9223372036854775808", -(2**63)), ("-", None),
+     ("-9223372036854775809", None), ("9" * 5000, None), ("-" + "0" * 5000 + "5", -5),
+     ("0" * 5000, 0)],
 )  # fmt: skip
 def test_integers_are_read_as_go_reads_them(text: str, number: int | None) -> None:
     assert parse_int64(text) == number == slow_twins.go_int64(text)

@@ -62,6 +62,8 @@ def test_soft_taints_count_when_no_soft_toleration_covers_them(
         ("Gt", "05", "6", False),
         ("Gt", "5", "x", False),
         ("Gt", "5", "99999999999999999999", False),
+        ("Gt", "9" * 5000, "6", False),
+        ("Lt", "-" + "9" * 5000, "6", False),
     ],
 )
 def test_comparing_operators_count_only_with_their_gate(
