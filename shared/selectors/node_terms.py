@@ -19,7 +19,7 @@ _OF_NAMES: Final = ("In", "NotIn")
 
 
 class NameRequirement(NamedTuple):
-    """A requirement on metadata.name, the only field that can be selected by."""
+    """A requirement on metadata.name, the only field that a node has."""
 
     name: str
     is_equal: bool
@@ -80,13 +80,15 @@ def of_labels_alone(terms: Terms) -> Terms:
 
 def _parse_name(requirement: NodeSelectorRequirement) -> NameRequirement | str:
     values = requirement.values or ()
-    if requirement.key != NAME_FIELD:
-        return f"key: {requirement.key!r} is not {NAME_FIELD}, the only field there is"
     if requirement.operator not in _OF_NAMES:
         return unsupported(requirement.operator, _OF_NAMES)
     if len(values) != 1:
         return invalid("values", requirement.values, "must have one element")
-    return NameRequirement(values[0], requirement.operator == "In")
+    is_in = requirement.operator == "In"
+    if requirement.key == NAME_FIELD:
+        return NameRequirement(values[0], is_in)
+    # A field that no node has is empty, which no name is: this holds for all nodes, or for none.
+    return NameRequirement("", is_equal=(values[0] == "") is not is_in)
 
 
 def selects_node(terms: Terms, node: ObjectMeta) -> bool:

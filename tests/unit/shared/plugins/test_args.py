@@ -50,7 +50,7 @@ def shaped(*points: tuple[int, int]) -> dict[str, Any]:
         (AFFINITY, {"addedAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
             {"weight": 1, "preference": {"matchFields": [{"key": "x", "operator": "In"}]}}]}},
          "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[0].preference."
-         "matchFields[0].key: 'x'"),
+         "matchFields[0].values: Invalid value: null: must have one element"),
     ],
 )  # fmt: skip
 def test_what_is_wrong_is_named_with_its_path(kind: Any, given: Any, problem: str) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from shared.columns.schema import Bools, Rows
 from shared.columns.table import NodeTable
 from shared.kube.api.core_v1_parts import NodeSelector, NodeSelectorRequirement, NodeSelectorTerm
+from shared.kube.api.meta_v1 import ObjectMeta
 from shared.selectors import node_terms
 from shared.selectors.node_selector import SelectedColumns, match_any
 from shared.selectors.requirement import NO_LABEL_VALUE, parse_int64
@@ -194,7 +195,7 @@ def test_all_that_is_wrong_with_a_number_is_told() -> None:
 @pytest.mark.parametrize(
     ("key", "operator", "values", "problem"),
     [
-        ("metadata.namespace", "In", ["a"], "the only field there is"),
+        ("metadata.namespace", "In", ["a", "b"], "must have one element"),
         (
             "metadata.name",
             "Exists",
@@ -210,13 +211,27 @@ def test_all_that_is_wrong_with_a_number_is_told() -> None:
         ("metadata.name", "NotIn", None, "values: Invalid value: null: must have one element"),
     ],
 )
-def test_fields_other_than_one_name_are_refused(
+def test_fields_are_asked_for_one_value(
     key: str, operator: str, values: list[str] | None, problem: str
 ) -> None:
     requirement = NodeSelectorRequirement(key=key, operator=operator, values=values)
     parsed = node_terms.parse_term(NodeSelectorTerm(match_fields=[requirement]), "t")
     assert problem in parsed.errors[0]
     assert parsed.errors[0].startswith("t.matchFields[0].")
+
+
+@pytest.mark.parametrize(
+    ("operator", "value", "holds"),
+    [("In", "", True), ("In", "a", False), ("NotIn", "", False), ("NotIn", "a", True)],
+)
+def test_a_field_that_nodes_do_not_have_is_empty(operator: str, value: str, holds: bool) -> None:
+    requirement = NodeSelectorRequirement(
+        key="metadata.namespace", operator=operator, values=[value]
+    )
+    parsed = node_terms.parse_term(NodeSelectorTerm(match_fields=[requirement]), "t")
+    assert not parsed.errors
+    assert matched((parsed,), table_of([{}, {}]), np.arange(2)).tolist() == [holds] * 2
+    assert node_terms.selects_node((parsed,), ObjectMeta(name="n0")) is holds
 
 
 @pytest.mark.parametrize(
