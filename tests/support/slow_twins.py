@@ -279,15 +279,15 @@ def image_score(
     sizes: Mapping[str, int],
     all_nodes_images: Sequence[Sequence[str]],
 ) -> int:
-    total = 0
+    total = Int64(0)
     for image in pod_images:
         if image in node_images:
             spread = float(sum(image in images for images in all_nodes_images))
             spread /= float(len(all_nodes_images))
-            total += int(float(sizes[image]) * spread)
+            total += int64_of(float(sizes[image]) * spread)
     low, high = 23 * 1024 * 1024, 1000 * 1024 * 1024 * container_count
     if total < low:
-        total = low
+        total = Int64(low)
     elif total > high:
-        total = high
+        total = Int64(high)
     return truncated(100 * (total - low), high - low)

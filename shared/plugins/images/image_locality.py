@@ -12,7 +12,7 @@ import numpy as np
 
 from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
-from shared.columns.schema import Int64s, Rows
+from shared.columns.schema import Int64s, Rows, wrap_int64
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import SCORE_MAX
 from shared.framework.plugin_api import Dependence, PreScoreResult, Reads, Scope
@@ -62,17 +62,18 @@ def _image_scores(pod: PodInfo, cluster: ClusterView) -> AnswerTable[ImageSet] |
         return None
     ids = nodes.images_id[: nodes.row_count][nodes.present[: nodes.row_count]]
     node_counts = np.bincount(ids, minlength=len(nodes.images.values)).tolist()
-    # Each with its size by the share of nodes that have it, truncated as float64 gives it.
+    # Each with its size by the share of nodes that have it, truncated as float64 gives it. The one
+    # product beyond 64 bits, 2^63, is the lowest number on amd64; sums wrap around.
     wanted: list[tuple[str, int]] = []
     for name in known:
         sets = zip(node_counts, nodes.images.values, strict=True)
         node_count = sum(count for count, images in sets if name in images)
         share = float(node_count) / float(len(ids))
-        wanted.append((name, int(float(nodes.image_sizes[name]) * share)))
+        wanted.append((name, wrap_int64(int(float(nodes.image_sizes[name]) * share))))
     maximum = BYTES_MAX_EACH * len(containers)
 
     def score_of(images: ImageSet) -> int:
-        total = sum(size for name, size in wanted if name in images)
+        total = wrap_int64(sum(size for name, size in wanted if name in images))
         total = BYTES_MIN if total < BYTES_MIN else min(total, maximum)
         return SCORE_MAX * (total - BYTES_MIN) // (maximum - BYTES_MIN)
 

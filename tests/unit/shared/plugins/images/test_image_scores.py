@@ -11,7 +11,12 @@ from tests.support.cluster import cluster_of, pod_with, rated, rows_of
 
 MEBIBYTE = 1024 * 1024
 IMAGES = ("a:1", "b:1", "c:1", "unknown:1")
-SIZES = st.one_of(st.integers(0, 50 * MEBIBYTE), st.integers(0, 5000 * MEBIBYTE))
+SIZES = st.one_of(
+    st.integers(0, 50 * MEBIBYTE),
+    st.integers(0, 5000 * MEBIBYTE),
+    st.integers(2**61, 2**63 - 1),
+    st.just(2**63 - 1),
+)
 
 
 @given(
