@@ -15,7 +15,7 @@ from typing import Final, NamedTuple
 import msgspec
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s, Rows
+from shared.columns.schema import Bools, Int64s, Rows, quotients
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import UTILIZATION_MAX
@@ -325,9 +325,10 @@ def storage_scores(search: VolumeSearch, table: Int64s) -> Int64s:
     class_count = np.zeros(count, np.int64)
     for requested, available, counts in classes.values():
         is_full = (available == 0) | (requested > available)
-        share = requested * UTILIZATION_MAX // np.maximum(available, 1)
-        utilization = np.where(is_full, UTILIZATION_MAX, share)
-        total += np.where(counts, table[np.minimum(utilization, UTILIZATION_MAX)], 0)
+        # Near 2^63 the product wraps around, as in Go; what turns negative comes before the first point.
+        share = quotients(requested * UTILIZATION_MAX, np.where(available == 0, 1, available))
+        utilization = np.where(is_full, UTILIZATION_MAX, np.clip(share, 0, UTILIZATION_MAX))
+        total += np.where(counts, table[utilization], 0)
         class_count += counts
     divisor = np.maximum(class_count, 1)
     mean: Int64s = (2 * total + divisor) // (2 * divisor)

@@ -401,6 +401,23 @@ def test_emptier_storage_scores_higher() -> None:
     assert steep.score(state, pod_of("c"), cache.view, rows_of(0, 1)).tolist() == [100, 100]
 
 
+@pytest.mark.parametrize(
+    ("size", "held", "score"),
+    [("100Pi", "200Pi", 100), ("1Ei", "2Ei", 98), ("3Ei", "4Ei", 100), ("150Pi", "160Pi", 100)],
+)
+def test_a_hundred_times_as_much_as_64_bits_hold_wraps_around(
+    size: str, held: str, score: int
+) -> None:
+    """Utilisations of -31, 2, -1 and -8: a negative one scores as the first point of the shape."""
+    cache = three_nodes()
+    put_class(cache, provisioner="kubernetes.io/no-provisioner")
+    put_volume(cache, "near", hosts=["n0"], size=held)
+    put_volume(cache, "vast", hosts=["n1"], size="7Ei")
+    put_claim(cache, "c", size=size)
+    scores = rated(scorer(), pod_of("c"), cache.view, rows_of(0, 1))
+    assert scores.tolist() == [score, 100]
+
+
 def test_new_volumes_are_rated_by_the_storage_they_come_from() -> None:
     cache = three_nodes()
     put_driver(cache)
