@@ -10,6 +10,7 @@ mismatchLabelKeys are not read here: the API server has merged them into the sel
 """
 
 from collections.abc import Iterable, Mapping
+from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from shared.kube.api.core_v1 import Affinity, Namespace, Node, PodAffinityTerm
@@ -79,6 +80,10 @@ class TermsAbout(NamedTuple):
     preferred: SelectorIndex[PodTerm]
 
 
+AFFINITY_GROUP: Final = "requiredAffinityTerms"
+ANTI_AFFINITY_GROUP: Final = "requiredAntiAffinityTerms"
+
+
 class PodTerms(NamedTuple):
     """All terms of a pod. A group with an unreadable term is empty, and `errors` says why."""
 
@@ -86,7 +91,8 @@ class PodTerms(NamedTuple):
     anti_affinity: tuple[PodTerm, ...] = ()
     preferred: tuple[PodTerm, ...] = ()
     """Preferred affinity, then preferred anti-affinity with negative weights."""
-    errors: tuple[str, ...] = ()
+    errors: Mapping[str, str] = MappingProxyType({})
+    """By group."""
 
     @property
     def all(self) -> tuple[PodTerm, ...]:
@@ -100,7 +106,7 @@ def parse_pod_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
     """The terms of a pod in `namespace`."""
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
         return NO_TERMS
-    errors: list[str] = []
+    errors: dict[str, str] = {}
     near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
     required: list[tuple[PodTerm, ...]] = []
     preferred: list[tuple[PodTerm, ...]] = []
@@ -111,17 +117,17 @@ def parse_pod_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
         wished = ((each.pod_affinity_term, sign * each.weight) for each in soft or ())
         required.append(_group(namespace, needed, f"required{name}Terms", errors))
         preferred.append(_group(namespace, wished, f"preferred{name}Terms", errors))
-    return PodTerms(required[0], required[1], preferred[0] + preferred[1], tuple(errors))
+    return PodTerms(required[0], required[1], preferred[0] + preferred[1], errors)
 
 
 def _group(
-    namespace: str, terms: Iterable[tuple[PodAffinityTerm, int]], name: str, errors: list[str]
+    namespace: str, terms: Iterable[tuple[PodAffinityTerm, int]], name: str, errors: dict[str, str]
 ) -> tuple[PodTerm, ...]:
     """`terms`: with their weights."""
     try:
         return tuple(_term(namespace, term, weight) for term, weight in terms)
     except SelectorError as error:
-        errors.append(f"{name}: {error}")
+        errors[name] = str(error)
         return ()
 
 

@@ -46,7 +46,15 @@ from shared.plugins.interpod.matched_term_counts import (
     crosses_zero,
     summed,
 )
-from shared.selectors.pod_terms import NO_LABELS, PodTerm, PodTerms, index_of, labels_of
+from shared.selectors.pod_terms import (
+    AFFINITY_GROUP,
+    ANTI_AFFINITY_GROUP,
+    NO_LABELS,
+    PodTerm,
+    PodTerms,
+    index_of,
+    labels_of,
+)
 
 REASON_AFFINITY: Final = "node(s) didn't match pod affinity rules"
 REASON_ANTI_AFFINITY: Final = "node(s) didn't match pod anti-affinity rules"
@@ -297,7 +305,8 @@ class InterPodAffinity:
 
 
 def _unreadable(pod: PodInfo) -> Status:
-    return unresolvable(f"parsing pod: {as_one_error(list(pod.pod_terms.errors))}")
+    problems = [f"{group}: {error}" for group, error in pod.pod_terms.errors.items()]
+    return unresolvable(f"parsing pod: {as_one_error(problems)}")
 
 
 def _mean(terms: tuple[PodTerm, ...], pod: PodInfo | None) -> bool:
@@ -357,20 +366,24 @@ def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> boo
         return True
     if any(view is not None and not view.holds_node for view in (was, now)):
         return False
-    terms = _terms(pod.info)
+    terms = _readable(pod.info, AFFINITY_GROUP, ANTI_AFFINITY_GROUP)
     had, has = (view and view.info for view in (was, now))
     has_come = _mean(terms.affinity, has) and not _mean(terms.affinity, had)
     has_gone = _mean(terms.anti_affinity, had) and not _mean(terms.anti_affinity, has)
     if has_come or has_gone:
         return True
-    return has is None and had is not None and _mean(_terms(had).anti_affinity, pod.info)
+    if has is not None or had is None:
+        return False
+    return _mean(_readable(had, ANTI_AFFINITY_GROUP).anti_affinity, pod.info)
 
 
 def _classes_meant(change: Change, cluster: ClusterView) -> set[int] | None:
     """Those with terms about the pod that came or went, as far as its own do not matter."""
     was, now = change.both(PodView)
-    if now is None and was is not None and was.info.pod_terms.anti_affinity:
-        return None
+    if now is None and was is not None:
+        terms = was.info.pod_terms
+        if terms.anti_affinity or ANTI_AFFINITY_GROUP in terms.errors:
+            return None
     index = cluster.class_index
     return {
         class_id
@@ -387,7 +400,7 @@ def _after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> bo
     """
     was, now = change.both(Node)
     had, has = labels_of(was), labels_of(now)
-    terms = _terms(pod.info)
+    terms = _readable(pod.info, AFFINITY_GROUP, ANTI_AFFINITY_GROUP)
     for term in terms.affinity:
         key = term.topology_key
         if key in has and has[key] != had.get(key):
@@ -399,8 +412,10 @@ def _after_node_change(pod: PodView, change: Change, cluster: ClusterView) -> bo
     return False
 
 
-def _terms(pod: PodInfo) -> PodTerms:
+def _readable(pod: PodInfo, *groups: str) -> PodTerms:
+    """The pod's terms; ObjectError where one of these groups of them cannot be read."""
     terms = pod.pod_terms
-    if terms.errors:
-        raise ObjectError("pod affinity", "; ".join(terms.errors))
+    problems = [terms.errors[group] for group in groups if group in terms.errors]
+    if problems:
+        raise ObjectError("pod affinity", "; ".join(problems))
     return terms

@@ -322,11 +322,13 @@ def test_a_class_helps_who_asks_for_what_it_stands_for_with_the_feature_gate_alo
 # Bad input ----------------------------------------------------------------------------------------
 
 
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+
+
 def _affinity(operator: str) -> dict[str, Any]:
     requirement = {"key": "app", "operator": operator, "values": ["a"]}
     term = {"labelSelector": {"matchExpressions": [requirement]}, "topologyKey": "z"}
-    required = "requiredDuringSchedulingIgnoredDuringExecution"
-    return {"affinity": {"podAffinity": {required: [term]}}}
+    return {"affinity": {"podAffinity": {REQUIRED: [term]}}}
 
 
 def test_a_selector_that_cannot_be_understood_wakes_the_pod() -> None:
@@ -336,6 +338,29 @@ def test_a_selector_that_cannot_be_understood_wakes_the_pod() -> None:
     assert ask.error_count == 1
     assert ask(pod_with(spec=_affinity("NotIn")), ASSIGNED_POD_ADD, None, bound) is False
     assert ask(pod_with(spec=_affinity("In")), ASSIGNED_POD_ADD, None, bound) is True
+
+
+def test_terms_that_cannot_be_read_wake_the_pod_where_they_are_asked_for() -> None:
+    ask = Asking(plugin_names.INTER_POD_AFFINITY)
+    (term,) = _affinity("Near")["affinity"]["podAffinity"].pop(REQUIRED)
+    wished = {"preferredDuringSchedulingIgnoredDuringExecution": [{"podAffinityTerm": term}]}
+    bound = view_of(make_pod("b", node_name="n1", labels={"app": "a"}))
+    for group in ("podAffinity", "podAntiAffinity"):
+        pod = pod_with(spec={"affinity": {group: {REQUIRED: [term]}}})
+        assert ask(pod, ASSIGNED_POD_ADD, None, bound) is True
+        assert ask(pod, NODE_ADD, None, make_node("n")) is True
+        pod = pod_with(spec={"affinity": {group: wished}})
+        assert ask(pod, ASSIGNED_POD_ADD, None, bound) is False
+        assert ask(pod, NODE_ADD, None, make_node("n")) is False
+    pod = pod_with(spec=_affinity("In"))
+    for group, terms, helps in (
+        ("podAntiAffinity", {REQUIRED: [term]}, True),
+        ("podAffinity", {REQUIRED: [term]}, False),
+        ("podAntiAffinity", wished, False),
+    ):
+        spec = {"affinity": {group: terms}}
+        deleted = view_of(make_pod("b", node_name="n1", spec=spec))
+        assert ask(pod, ASSIGNED_POD_DELETE, deleted, None) is helps
 
 
 def test_an_allocatable_that_is_no_quantity_wakes_the_pod() -> None:

@@ -146,14 +146,17 @@ def test_only_pods_with_terms_about_the_pod_that_came_are_asked_about_it() -> No
     bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_ADD, None, came, 1.0)
     assert sorted(asked) == ["color-3", "unreadable"]
     assert bench.places()["color-3"] == "backoff"
-    term = {"topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "x"}}}
-    terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
-    shuns = {"affinity": {"podAntiAffinity": terms}}
-    went = view_of(make_pod("went", node_name="n", spec=shuns))
-    asked.clear()
-    bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, went, None, 2.0)
-    assert len(asked) == len(colors), "all that still wait: it may have been in anybody's way"
-    assert bench.places()["apart"] == "active"
+    for selector in ({"matchLabels": {"app": "x"}}, unreadable):
+        term = {"topologyKey": "zone", "labelSelector": selector}
+        terms = {"requiredDuringSchedulingIgnoredDuringExecution": [term]}
+        shuns = {"affinity": {"podAntiAffinity": terms}}
+        went = view_of(make_pod("went", node_name="n", spec=shuns))
+        asked.clear()
+        waiting = [name for name, place in bench.places().items() if place == "unschedulable"]
+        bench.queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, went, None, 2.0)
+        assert sorted(asked) == sorted(waiting), "it may have been in anybody's way"
+        assert asked
+        assert bench.places()["apart"] == "active"
 
 
 def test_one_queue_orders_and_wakes_pods_of_several_profiles_each_by_its_own_plugins() -> None:
