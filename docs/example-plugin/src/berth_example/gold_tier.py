@@ -58,5 +58,5 @@ class GoldTier(DefaultNormalizeScore):
         )
 
     def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
-        """Raw scores may have any range, as the base brings them into 0..100."""
+        """Raw scores may be as high as they like, as the base brings them into 0..100."""
         return cluster.nodes.pod_count[rows]
