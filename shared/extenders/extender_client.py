@@ -20,7 +20,7 @@ from shared.extenders.extender_wire import ExtenderError
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ApiError, ConnectionLost, TransportError
 from shared.kube.client_certificate import written_for_a_moment
-from shared.kube.cluster_access import ClusterAccess, access_at
+from shared.kube.cluster_access import ClusterAccess, ServerTls, access_at
 from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_connection import Answer
 from shared.limits import LIST_BYTES_MAX
@@ -87,14 +87,15 @@ class ExtenderClient:
 def extender_access(config: ExtenderConfig) -> ClusterAccess:
     """ConfigurationError where its address or certificates cannot be used."""
     source = f"extender {config.url_prefix}"
-    access = access_at(config.url_prefix, source, partial(_tls_context, config, source))
+    access = access_at(config.url_prefix, source, partial(_tls, config, source))
     return replace(
         access, tls_server_name=config.tls_config.server_name if config.tls_config else ""
     )
 
 
-def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:
-    """As makeTransport in pkg/scheduler/extender.go: enableHTTPS without a CA trusts anybody."""
+def _tls(config: ExtenderConfig, source: str) -> ServerTls:
+    """As makeTransport in pkg/scheduler/extender.go: enableHTTPS without a CA trusts anybody, and files
+    are read once."""
     tls = config.tls_config or ExtenderTls()
     has_ca = bool(tls.ca_file or tls.ca_data)
     try:
@@ -111,4 +112,4 @@ def _tls_context(config: ExtenderConfig, source: str) -> ssl.SSLContext:
                 context.load_cert_chain(*paths, password="")
     except (OSError, ValueError) as error:
         raise ConfigurationError(source, [f"tlsConfig: {error}"]) from error
-    return context
+    return ServerTls(lambda: context)

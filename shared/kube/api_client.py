@@ -402,6 +402,8 @@ class ApiClient:
         limit_s = min(deadline_s, loop.time() + self._connect_timeout_s)
         credentials = self._access.credentials
         credentials.before_connecting()
+        if self._access.tls is not None:
+            self._access.tls.reload()
         connection = HttpConnection(
             self._on_closed, self._on_over, self._body_bytes_max, self._read_buffer
         )
@@ -423,25 +425,24 @@ class ApiClient:
     async def _open(self, connection: HttpConnection) -> asyncio.BaseTransport:
         loop = asyncio.get_running_loop()
         access = self._access
-        server_name = (access.tls_server_name or access.host) if access.tls else None
+        context = access.tls.context if access.tls is not None else None
+        server_name = (access.tls_server_name or access.host) if context else None
         if access.proxy is None:
             opened, _ = await loop.create_connection(
                 lambda: connection,
                 access.host,
                 access.port,
-                ssl=access.tls,
+                ssl=context,
                 server_hostname=server_name,
             )
             return opened
         tunnel = await access.proxy.opened(access.host, access.port)
-        if access.tls is None:
+        if context is None:
             tunnel.set_protocol(connection)
             connection.connection_made(tunnel)
             return tunnel
         try:
-            secured = await loop.start_tls(
-                tunnel, connection, access.tls, server_hostname=server_name
-            )
+            secured = await loop.start_tls(tunnel, connection, context, server_hostname=server_name)
         except BaseException:
             tunnel.abort()
             raise

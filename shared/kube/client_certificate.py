@@ -8,6 +8,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from shared.errors import ConfigurationError
+from shared.kube.cluster_access import ServerTls, file_stamp
 
 _PLACES = "user.client-certificate, user.client-key"
 
@@ -23,13 +24,14 @@ def written_for_a_moment(certificate: bytes, key: bytes) -> Iterator[tuple[Path,
 
 
 class ClientCertificate:
-    """Of one TLS context."""
+    """Of the connections to one server."""
 
-    def __init__(self, context: ssl.SSLContext, source: str) -> None:
-        self._context = context
+    def __init__(self, tls: ServerTls, source: str) -> None:
+        self._tls = tls
+        tls.load_certificate = self._load_again
         self._source = source
         self._files: tuple[Path, Path] | None = None
-        self._stamps: tuple[int, ...] = ()
+        self._stamps: tuple[tuple[int, ...], ...] = ()
         self._pem: tuple[bytes, bytes] | None = None
         self.serial = 0
         """Another one for each certificate."""
@@ -43,13 +45,9 @@ class ClientCertificate:
         """Show this certificate."""
         if self._pem == (certificate, key):
             return
-        try:
-            with written_for_a_moment(certificate, key) as paths:
-                self._load(*paths)
-        except OSError as error:
-            problem = f"the certificate cannot be written for a moment to $TMPDIR: {error}"
-            raise ConfigurationError(self._source, [problem]) from error
+        self._load_pem(self._tls.context, certificate, key)
         self._pem = (certificate, key)
+        self.serial += 1
 
     def reload(self) -> bool:
         """Take the files again if they have changed; whether there is another certificate now.
@@ -64,20 +62,33 @@ class ClientCertificate:
 
     def _take_files(self, files: tuple[Path, Path]) -> bool:
         try:
-            states = [path.stat() for path in files]
+            stamps = tuple(map(file_stamp, files))
         except (OSError, ValueError) as error:
             raise ConfigurationError(self._source, [f"{_PLACES}: {error}"]) from error
-        stamps = tuple(part for s in states for part in (s.st_mtime_ns, s.st_ino, s.st_size))
         if stamps == self._stamps:
             return False
-        self._load(*files)
+        self._load(self._tls.context, *files)
         self._stamps = stamps
+        self.serial += 1
         return True
 
-    def _load(self, certificate: Path, key: Path) -> None:
+    def _load_again(self, context: ssl.SSLContext) -> None:
+        if self._files is not None:
+            self._load(context, *self._files)
+        elif self._pem is not None:
+            self._load_pem(context, *self._pem)
+
+    def _load_pem(self, context: ssl.SSLContext, certificate: bytes, key: bytes) -> None:
+        try:
+            with written_for_a_moment(certificate, key) as paths:
+                self._load(context, *paths)
+        except OSError as error:
+            problem = f"the certificate cannot be written for a moment to $TMPDIR: {error}"
+            raise ConfigurationError(self._source, [problem]) from error
+
+    def _load(self, context: ssl.SSLContext, certificate: Path, key: Path) -> None:
         try:
             # Without a password given, ssl would ask for one on the terminal.
-            self._context.load_cert_chain(certificate, key, password="")
+            context.load_cert_chain(certificate, key, password="")
         except (OSError, ValueError) as error:
             raise ConfigurationError(self._source, [f"{_PLACES}: {error}"]) from error
-        self.serial += 1

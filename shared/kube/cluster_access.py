@@ -2,18 +2,65 @@
 
 import ssl
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 from urllib.parse import SplitResult, urlsplit
 
 from shared import shown
 from shared.errors import ConfigurationError
 from shared.kube.credentials import Credentials
+from shared.telemetry.log import EventLog
 from shared.trust import trusting_context
 
 if TYPE_CHECKING:
     from shared.kube.proxy import Proxy  # Few have one.
+
+log: Final = EventLog("kube")
+
+
+class ServerTls:
+    """How connections to one server are secured."""
+
+    def __init__(
+        self, make: Callable[[], ssl.SSLContext] = trusting_context, ca_file: str = ""
+    ) -> None:
+        """`ca_file`: where `make` reads whom to trust, if it does so."""
+        self._make = make
+        self._ca_file = ca_file
+        self._stamp = self._stamp_now()
+        self._problem = ""
+        self.load_certificate: Callable[[ssl.SSLContext], object] | None = None
+        """Has another context show what this one does."""
+        self.context = make()
+
+    def reload(self) -> None:
+        """For connections from now on: trust whom the file names by now. One that cannot be used (it is
+        half written) leaves everything as it is; the next call tries again. As `atomicTransportHolder`
+        in staging/src/k8s.io/client-go/transport/ca_rotation.go, v1.36, which looks each 5 minutes.
+        """
+        stamp = self._stamp_now()
+        if stamp == self._stamp:
+            return
+        try:
+            context = self._make()
+            if self.load_certificate is not None:
+                self.load_certificate(context)
+        except ConfigurationError as error:
+            if str(error) != self._problem:
+                self._problem = str(error)
+                remedy = "the old one stays in use until it can be read"
+                log.warning("authority_not_renewed", problem=self._problem, remedy=remedy)
+            return
+        self._stamp, self._problem, self.context = stamp, "", context
+        log.info("authority_renewed", file=self._ca_file)
+
+    def _stamp_now(self) -> tuple[int, ...]:
+        if self._ca_file:
+            with suppress(OSError, ValueError):  # Who reads it says what is wrong.
+                return file_stamp(Path(self._ca_file))
+        return ()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -26,7 +73,7 @@ class ClusterAccess:
     """Where this was found, for messages."""
     base_path: str = ""
     """Prefix of every path, without a slash at its end."""
-    tls: ssl.SSLContext | None = None
+    tls: ServerTls | None = None
     tls_server_name: str = ""
     """The name that the server's certificate must bear; empty for the host."""
     credentials: Credentials = field(default_factory=Credentials)
@@ -47,7 +94,7 @@ class ClusterAccess:
 def access_at(
     url: str,
     source: str = "server address",
-    tls: Callable[[], ssl.SSLContext] = trusting_context,
+    tls: Callable[[], ServerTls] = ServerTls,
 ) -> ClusterAccess:
     """A server that is stated by its address, which asks for no credentials unless it is told some;
     `ConfigurationError` names `source`."""
@@ -85,6 +132,12 @@ def tls_context(source: str, ca_file: str, ca_text: str) -> ssl.SSLContext:
     except (OSError, ValueError) as error:
         place = ca_file or "cluster.certificate-authority-data"
         raise ConfigurationError(source, [f"{place}: no usable certificate: {error}"]) from error
+
+
+def file_stamp(path: Path) -> tuple[int, ...]:
+    """Another one where the file was written or replaced; OSError or ValueError if it is not there."""
+    state = path.stat()
+    return state.st_mtime_ns, state.st_ino, state.st_size
 
 
 def is_missing(path: Path) -> bool:

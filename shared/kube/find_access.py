@@ -5,11 +5,12 @@ Rules: staging/src/k8s.io/client-go/tools/clientcmd and rest/config.go, v1.36.
 
 import os
 from collections.abc import Mapping
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 from shared.errors import ConfigurationError
-from shared.kube.cluster_access import ClusterAccess, is_missing, tls_context
+from shared.kube.cluster_access import ClusterAccess, ServerTls, is_missing, tls_context
 from shared.kube.credentials import Credentials
 
 SERVICE_ACCOUNT_FOLDER: Final = Path("/var/run/secrets/kubernetes.io/serviceaccount")
@@ -57,7 +58,7 @@ def in_cluster_access(
     access = ClusterAccess(
         host=host,
         port=int(port),
-        tls=tls_context(source, str(ca_file), ""),
+        tls=ServerTls(partial(tls_context, source, str(ca_file), ""), str(ca_file)),
         credentials=Credentials(token_file=token_file),
         source=source,
     )

@@ -21,7 +21,7 @@ from urllib.parse import quote
 from shared.errors import ConfigurationError
 from shared.go_yaml import YAML_FAULTS, composed, value_of, yaml_problem
 from shared.kube.client_certificate import ClientCertificate
-from shared.kube.cluster_access import ClusterAccess, access_at, is_missing, tls_context
+from shared.kube.cluster_access import ClusterAccess, ServerTls, access_at, is_missing, tls_context
 from shared.kube.credentials import Credentials
 from shared.kube.exec_credentials import API_VERSIONS, ExecCommand, ExecCredentials
 from shared.kube.proxy import parse_proxy, with_proxy
@@ -251,17 +251,22 @@ def _credentials(
     )
 
 
-def _cluster_tls(cluster: _Entry) -> ssl.SSLContext:
+def _cluster_tls(cluster: _Entry) -> ServerTls:
     try:
         ca_text = cluster.data(_AUTHORITY).decode("ascii")
     except UnicodeDecodeError as error:
         raise cluster.wrong(f"{_AUTHORITY}-data: not PEM: {error}") from error
     ca_file = str(cluster.path(_AUTHORITY)) if cluster.text(_AUTHORITY) else ""
-    context = tls_context(str(cluster.file), ca_file, ca_text)
-    if cluster.read("insecure-skip-tls-verify", bool):
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+    is_anybody_trusted = cluster.read("insecure-skip-tls-verify", bool)
+
+    def context() -> ssl.SSLContext:
+        made = tls_context(str(cluster.file), ca_file, ca_text)
+        if is_anybody_trusted:
+            made.check_hostname = False
+            made.verify_mode = ssl.CERT_NONE
+        return made
+
+    return ServerTls(context, ca_file)
 
 
 EXEC_EXTENSION: Final = "client.authentication.k8s.io/exec"

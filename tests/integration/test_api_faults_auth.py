@@ -137,8 +137,12 @@ def test_a_pod_s_service_account_is_let_in_over_tls(tmp_path: Path) -> None:
                 "KUBERNETES_SERVICE_PORT": f"{server.port}",
                 "HTTPS_PROXY": "http://127.0.0.1:1",  # Not for the loopback.
             }
-            await ask(in_cluster_access(environment, tmp_path), "/x")
+            access = in_cluster_access(environment, tmp_path)
+            await ask(access, "/x")
             assert server.requests[0].headers["authorization"] == "Bearer of-the-pod"
+            (tmp_path / "ca.crt").write_bytes(Authority(NOW_S, "later").certificate_pem)
+            with pytest.raises(ConnectFailed, match=r"(?i)certificate"):
+                await ask(access, "/y")
 
     run(main)
 
@@ -319,6 +323,56 @@ def test_a_certificate_that_is_renewed_on_disk_is_taken_up(tmp_path: Path) -> No
             assert server.connection_count == 2
 
     run(main)
+
+
+@pytest.mark.parametrize("is_in_files", [True, False], ids=["files", "data"])
+def test_an_authority_that_is_replaced_on_disk_is_the_one_that_is_trusted(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, is_in_files: bool
+) -> None:
+    authority, later = Authority(NOW_S), Authority(NOW_S, "later")
+    ca_file = tmp_path / "ca.crt"
+    ca_file.write_bytes(authority.certificate_pem)
+    jane = authority.client_pair("jane")
+
+    async def main() -> None:
+        tls = server_tls(tmp_path, authority.server_pair(["127.0.0.1"]), authority)
+        async with ScriptedServer(says_good_bye, tls) as server:
+            user = certificate_user(tmp_path, jane, is_in_files=is_in_files)
+            cluster = {"server": server.url, "certificate-authority": "ca.crt"}
+            client = StreamClient(load_kubeconfig([write_kubeconfig(tmp_path, cluster, user)]))
+            try:
+                await client.get("/x")
+                ca_file.write_bytes(later.certificate_pem[:100])
+                await client.get("/half-written")
+                ca_file.write_bytes(b"")
+                await client.get("/empty")
+                ca_file.unlink()
+                await client.get("/missing")
+                await client.get("/missing")
+                assert [one.message for one in caplog.records] == ["authority_not_renewed"] * 3
+                ca_file.write_bytes(later.certificate_pem)
+                with pytest.raises(ConnectFailed, match=r"(?i)certificate"):
+                    await client.get("/of-the-old-one")
+                server_tls(tmp_path, later.server_pair(["127.0.0.1"]))
+                tls.load_cert_chain(tmp_path / "server.crt", tmp_path / "server.key")
+                await client.get("/y")
+            finally:
+                await client.close()
+
+    run(main)
+
+
+async def says_good_bye(request: Request, reply: Reply) -> None:
+    await reply.json(200, {"path": request.path}, Connection="close")
+
+
+def certificate_user(folder: Path, pair: CertificatePair, *, is_in_files: bool) -> dict[str, Any]:
+    if not is_in_files:
+        pems = {"client-certificate-data": pair.certificate_pem, "client-key-data": pair.key_pem}
+        return {name: base64.b64encode(pem).decode() for name, pem in pems.items()}
+    (folder / "c.crt").write_bytes(pair.certificate_pem)
+    (folder / "c.key").write_bytes(pair.key_pem)
+    return {"client-certificate": "c.crt", "client-key": "c.key"}
 
 
 def test_the_name_in_the_certificate_may_be_another_than_the_address(tmp_path: Path) -> None:

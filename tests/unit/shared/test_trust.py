@@ -58,9 +58,9 @@ class Signer:
 
 def extender_tls(ca_text: str) -> ssl.SSLContext:
     tls = ExtenderTls(ca_data=ca_text.encode())
-    context = extender_access(ExtenderConfig(url_prefix="https://localhost:1", tls_config=tls)).tls
-    assert context is not None
-    return context
+    access = extender_access(ExtenderConfig(url_prefix="https://localhost:1", tls_config=tls))
+    assert access.tls is not None
+    return access.tls.context
 
 
 def cluster_tls(ca_text: str) -> ssl.SSLContext:

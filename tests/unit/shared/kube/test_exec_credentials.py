@@ -2,7 +2,6 @@
 
 import asyncio
 import json
-import ssl
 import sys
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
@@ -16,6 +15,7 @@ from shared.certificates import Authority
 from shared.clock import SystemClock
 from shared.kube.api_errors import ConnectFailed
 from shared.kube.client_certificate import ClientCertificate
+from shared.kube.cluster_access import ServerTls
 from shared.kube.exec_credentials import FAILURE_HOLD_S, ExecCommand, ExecCredentials
 
 VERSION = "client.authentication.k8s.io/v1"
@@ -158,8 +158,7 @@ def test_it_is_told_of_the_cluster_if_so_configured(plugin: Plugin) -> None:
 
 def test_a_client_certificate_goes_into_the_tls_settings(plugin: Plugin) -> None:
     pair = Authority(NOW_S).client_pair("jane")
-    context = ssl.create_default_context()
-    certificate = ClientCertificate(context, "test")
+    certificate = ClientCertificate(ServerTls(), "test")
     credentials = plugin.credentials(certificate=certificate)
 
     async def scenario() -> None:

@@ -77,7 +77,7 @@ def test_the_current_context_is_taken(write: Write) -> None:
     access = load_kubeconfig([write(user={"token": "t"})])
     assert access.url == "https://api:6443"
     assert access.tls is not None
-    assert access.tls.verify_mode is ssl.CERT_REQUIRED
+    assert access.tls.context.verify_mode is ssl.CERT_REQUIRED
     assert access.credentials.header_line(0.0) == b"Authorization: Bearer t\r\n"
 
 
@@ -104,7 +104,7 @@ def test_relative_paths_are_relative_to_their_file(write: Write, tmp_path: Path)
     )
     access = load_kubeconfig([path])
     assert access.tls is not None
-    assert len(access.tls.get_ca_certs()) == 1
+    assert len(access.tls.context.get_ca_certs()) == 1
     assert access.credentials.header_line(0.0) == b"Authorization: Bearer secret\r\n"
 
 
@@ -115,7 +115,7 @@ def test_certificates_may_stand_in_the_file(write: Write) -> None:
     )
     access = load_kubeconfig([path])
     assert access.tls is not None
-    assert len(access.tls.get_ca_certs()) == 1
+    assert len(access.tls.context.get_ca_certs()) == 1
     assert access.tls_server_name == "api.test.example"
 
 
@@ -133,7 +133,7 @@ def test_no_trace_of_a_key_is_left_on_disk(
 def test_verification_can_be_switched_off(write: Write) -> None:
     access = load_kubeconfig([write({"insecure-skip-tls-verify": True})])
     assert access.tls is not None
-    assert access.tls.verify_mode is ssl.CERT_NONE
+    assert access.tls.context.verify_mode is ssl.CERT_NONE
     both = write({"insecure-skip-tls-verify": True, "certificate-authority": str(CERT)})
     assert "exclude each other" in problems_of(both)
 
