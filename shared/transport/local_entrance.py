@@ -34,11 +34,15 @@ class LocalEntrance:
             self._listener.close()
             raise
         poller.watch_fd(self._listener.fileno())
+        self._is_resting = False
+        """Nobody could be let in, and who waits there would end each wait at once."""
 
     def take(self, ready: dict[object, int], count_max: int) -> list[tuple[bytes, Parts]]:
         """Who said what, in order for each; the rest with the next `take`."""
         taken: list[tuple[bytes, Parts]] = []
-        if self._listener.fileno() in ready:
+        if self._is_resting:
+            self._rest(is_resting=False)
+        elif self._listener.fileno() in ready:
             self._accept()
         self.has_more = False
         for fd, stream in list(self._streams.items()):
@@ -82,9 +86,14 @@ class LocalEntrance:
                 return  # Nobody else is there.
             except OSError as error:
                 note_dropped(f"channel {self._channel}: nobody is let in: {error.strerror}")
+                self._rest(is_resting=True)
                 return
             self._streams[stream.fd] = stream
             self._poller.watch_fd(stream.fd)
+
+    def _rest(self, *, is_resting: bool) -> None:
+        self._is_resting = is_resting
+        self._poller.rest(self._listener.fileno(), is_resting=is_resting)
 
     def _let_in(self, stream: LocalStream, name: bytes) -> None:
         """Whose old connection is not noticed to be dead, too."""

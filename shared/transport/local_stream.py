@@ -137,8 +137,12 @@ class LocalStream:
 
 
 def connected_stream(runtime_dir: Path, channel: Channel, identity: bytes) -> LocalStream | None:
-    """To the owner, whose answers come to who has this name; None: there is none, or it is behind."""
-    connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    """To the owner, whose answers come to who has this name; None: there is none, or it is behind, or we
+    have no descriptor left."""
+    try:
+        connecting = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
+    except OSError:
+        return None
     connecting.setblocking(False)
     try:
         connecting.connect(channel.path(runtime_dir))

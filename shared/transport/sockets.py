@@ -110,6 +110,10 @@ class Poller:
         """Whether one that is watched is also waited for to be writable."""
         self._epoll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
 
+    def rest(self, fd: int, *, is_resting: bool) -> None:
+        """Whether one that is watched ends no wait for now."""
+        self._epoll.modify(fd, 0 if is_resting else select.EPOLLIN)
+
     def wait(self, timeout_ms: int) -> dict[object, int]:
         """The sockets that can be read and the descriptors that are ready, with what for (EPOLLIN, ...);
         sleeps until one is, so long at most (-1: for ever)."""

@@ -3,6 +3,7 @@
 import asyncio
 import contextlib
 import os
+import resource
 import select
 import signal
 import subprocess
@@ -460,6 +461,23 @@ class TestAsyncPeer:
         thread.join()
         assert seen == [Connected(), Welcome(1), BindPods(1, [])]
         assert one(owner).message == BindReport(1, [1], [])
+
+    def test_who_has_no_descriptor_left_when_it_connects_tries_again(
+        self, runtime_dir: Path, owner: OwnerSockets
+    ) -> None:
+        assert owner
+
+        async def binder() -> object:
+            with binder_peer(runtime_dir, "binder-0-a") as peer:
+                soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+                resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # What is open stays so.
+                try:
+                    await asyncio.sleep(0)
+                finally:
+                    resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+                return await asyncio.wait_for(peer.recv(), HANG_S)
+
+        assert asyncio.run(binder()) == Connected()
 
     @pytest.mark.parametrize("channel", [Channel.ADAPTER, Channel.BINDERS, Channel.ADMIN])
     def test_who_is_of_another_version_than_the_owner_is_told_so(

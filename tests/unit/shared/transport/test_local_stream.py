@@ -122,6 +122,9 @@ def test_who_cannot_be_let_in_for_want_of_descriptors_is_told_of_and_let_in_late
         resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
     told = getattr(caplog.records[-1], "berth_fields")["problem"]  # noqa: B009 # Set by the log.
     assert told == "channel binders: nobody is let in: Too many open files"
+    ready = poller.wait(0)
+    assert not ready, "who waits to be let in keeps nobody turning"
+    assert entrance.take(ready, 1) == []
     ((name, parts),) = entrance.take(poller.wait(-1), 1)
     assert (name, bytes(unseal("binders", parts)[0])) == (b"binder", b"hello")
     stream.close()
