@@ -14,6 +14,7 @@ from daemon.supervisor.launcher import Launch, Launched
 from daemon.supervisor.process_list import ProcessEntry
 from daemon.supervisor.restart_policy import Deadly, Exit, Silence, exit_text
 from shared import exit_codes
+from shared.errors import UNDECODABLE
 from shared.in_hand import option_of
 from shared.kube.connection_problems import Problem
 from shared.telemetry.log import EventLog
@@ -67,7 +68,7 @@ class Child:
             self.process.send_signal(number)
 
     def start(self, now_s: float) -> None:
-        """Starts a process; OSError where there is no memory, or no process id or descriptor left."""
+        """Starts a process; OSError or ImportError as `Launch`."""
         self.started_s = now_s
         self.silence = Silence(self.spec.silence_max_s, now_s)
         self.problems, self._note_serial = [], 0
@@ -108,7 +109,7 @@ class Child:
         self._note_serial, note = noted
         try:
             self.problems = _decode_problems(note)
-        except msgspec.DecodeError as error:
+        except UNDECODABLE as error:
             # Of a process whose memory something has overwritten; the others go on.
             log.error("note_unreadable", child=self.name, reason=str(error))
             return False

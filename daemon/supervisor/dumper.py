@@ -59,12 +59,20 @@ async def _compare(runtime_dir: Path) -> None:
     except OSError as error:
         log.warning("comparer_not_started", reason=str(error))
         return
-    pidfd, ended = os.pidfd_open(process.pid), asyncio.Event()
+    try:
+        await _end_of(process.pid)
+    except OSError as error:  # No descriptor left: what cannot be watched must not run.
+        log.warning("comparer_not_watched", reason=str(error))
+    finally:
+        process.kill()  # To one that has ended it is nothing.
+        process.wait()
+
+
+async def _end_of(pid: int) -> None:
+    pidfd, ended = os.pidfd_open(pid), asyncio.Event()
     asyncio.get_running_loop().add_reader(pidfd, ended.set)
     try:
         await ended.wait()
     finally:
         asyncio.get_running_loop().remove_reader(pidfd)
         os.close(pidfd)
-        process.kill()  # To one that has ended it is nothing.
-        process.wait()

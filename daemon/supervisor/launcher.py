@@ -42,14 +42,15 @@ class Launched(Protocol):
 
     @property
     def create_time_s(self) -> float:
-        """As the kernel has it, in seconds since 1970."""
+        """As the kernel has it, in seconds since 1970; OSError where it cannot be told."""
 
     def send_signal(self, number: signal.Signals) -> None: ...
 
     def call_at_end(self, act: Callable[[], None]) -> None:
         """Has the running event loop call this once the process has ended."""
 
-    def use(self) -> Use: ...
+    def use(self) -> Use | None:
+        """None: it cannot be told."""
 
     def reap(self) -> int:
         """The exit code of a process that has ended."""
@@ -57,7 +58,7 @@ class Launched(Protocol):
 
 Launch = Callable[[ChildSpec, tuple[str, ...]], tuple[Launched, Heartbeat]]
 """Starts the process of a spec with these arguments; OSError where there is no memory, or no process id
-or descriptor left."""
+or descriptor left, ImportError where its module cannot be read."""
 
 
 class SystemProcess:
@@ -75,7 +76,10 @@ class SystemProcess:
     @cached_property
     def create_time_s(self) -> float:
         """It was not reaped yet, so it is nobody else's."""
-        return psutil.Process(self.pid).create_time()
+        try:
+            return psutil.Process(self.pid).create_time()
+        except psutil.Error as error:
+            raise OSError(str(error)) from error
 
     def send_signal(self, number: signal.Signals) -> None:
         """Through the pidfd: it can never reach another process of the same id."""
@@ -90,12 +94,15 @@ class SystemProcess:
 
         loop.add_reader(self._pidfd, ended)
 
-    def use(self) -> Use:
-        process = psutil.Process(self.pid)
-        with process.oneshot():
-            times = process.cpu_times()
-            waiting = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
-            return Use(times.user + times.system, process.status() in waiting)
+    def use(self) -> Use | None:
+        try:
+            process = psutil.Process(self.pid)
+            with process.oneshot():
+                times = process.cpu_times()
+                waiting = (psutil.STATUS_RUNNING, psutil.STATUS_DISK_SLEEP)
+                return Use(times.user + times.system, process.status() in waiting)
+        except (OSError, psutil.Error):  # No descriptor left, for one.
+            return None
 
     def reap(self) -> int:
         os.close(self._pidfd)

@@ -133,8 +133,9 @@ class Silence:
         self._use: Use | None = None
         self.silent_s = 0.0
 
-    def look(self, count: int, now_s: float, measure: Callable[[], Use]) -> bool:
-        """Whether it has been silent for too long. `measure` is asked of the silent only."""
+    def look(self, count: int, now_s: float, measure: Callable[[], Use | None]) -> bool:
+        """Whether it has been silent for too long. `measure` is asked of the silent only; what it cannot
+        tell counts for nobody."""
         passed_s, self._looked_s = now_s - self._looked_s, now_s
         if count != self._count or passed_s > OWN_PAUSE_S:
             self._count, self._use, self.silent_s = count, None, 0.0
@@ -143,6 +144,8 @@ class Silence:
             self.silent_s += passed_s  # As everybody with nothing to do (`QUIET_S`): not worth one.
             return False
         before, self._use = self._use, measure()
+        if self._use is None:
+            return False
         if self._use.is_waiting:
             got_s = self._use.cpu_s - before.cpu_s if before is not None else 0.0
             passed_s = min(passed_s, got_s)

@@ -23,10 +23,10 @@ class ServiceNotifier:
         message = f"{state}\nSTATUS={status}"
         if not self._address:
             return
-        with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
-            try:
+        try:
+            with socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM | socket.SOCK_CLOEXEC) as sender:
                 sender.sendto(message.encode(), socket.MSG_DONTWAIT, self._address)
-            except OSError:
-                # A service manager that is restarting must not take its services with it; it
-                # learns the state from the next message.
-                return
+        except OSError:
+            # A service manager that is restarting, or a moment without descriptors, must not take its
+            # services with it; it learns the state from the next message.
+            return

@@ -175,7 +175,7 @@ class Supervisor:
         child.restart = None
         try:
             child.start(self._clock.monotonic_s())
-        except OSError as error:
+        except (OSError, ImportError) as error:
             # No memory or no process ids left: a death at birth, with the pauses that go with it.
             log.warning("child_not_started", child=child.name, reason=str(error))
             child.exits.append(Exit(exit_codes.FAILED, 0.0))
@@ -226,8 +226,8 @@ class Supervisor:
         return [child for child in self._children if child.process is not None]
 
     def _write_list(self) -> None:
-        entries = [self._own_entry, *(child.entry() for child in self._children)]
         try:
+            entries = [self._own_entry, *(child.entry() for child in self._children)]
             listed = ProcessList(self._state, entries, self._reload_count, self._reload_problems)
             self._tell_list(listed)
         except OSError as error:

@@ -44,12 +44,15 @@ class Heartbeat:
         """`fd`: from the supervisor, taken over; None: nobody looks. ConfigurationError if it is no
         page."""
         try:
-            self._map = mmap.mmap(-1 if fd is None else fd, PAGE_BYTES)
+            self._share(-1 if fd is None else fd)
         except (OSError, ValueError) as error:
             problem = f"{error}; the supervisor passes a page of memory"
             raise ConfigurationError(f"--heartbeat-fd {fd}", [problem]) from error
         if fd is not None:
             os.close(fd)
+
+    def _share(self, fd: int) -> None:
+        self._map = mmap.mmap(fd, PAGE_BYTES)
         self._words = memoryview(self._map).cast("Q")
 
     @classmethod
@@ -59,10 +62,12 @@ class Heartbeat:
         fd = os.memfd_create("heartbeat", os.MFD_CLOEXEC)
         try:
             os.ftruncate(fd, PAGE_BYTES)
-            return cls(os.dup(fd)), fd
+            heartbeat = cls()
+            heartbeat._share(fd)
         except BaseException:
             os.close(fd)
             raise
+        return heartbeat, fd
 
     def beat(self, in_hand: int = 0) -> None:
         """Another turn, or a step of one; `in_hand` says which, by a number that its owner knows."""

@@ -462,11 +462,10 @@ class TestAsyncPeer:
         assert seen == [Connected(), Welcome(1), BindPods(1, [])]
         assert one(owner).message == BindReport(1, [1], [])
 
+    @pytest.mark.usefixtures("owner")
     def test_who_has_no_descriptor_left_when_it_connects_tries_again(
-        self, runtime_dir: Path, owner: OwnerSockets
+        self, runtime_dir: Path
     ) -> None:
-        assert owner
-
         async def binder() -> object:
             with binder_peer(runtime_dir, "binder-0-a") as peer:
                 soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)

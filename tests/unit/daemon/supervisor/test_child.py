@@ -1,6 +1,7 @@
 """A place in the table of children, without processes."""
 
 import os
+import resource
 import signal
 from collections.abc import Callable
 
@@ -41,9 +42,12 @@ def test_what_a_child_notes_of_its_connections_is_taken_once() -> None:
     assert not child.take_note()
 
 
-def test_a_note_that_nobody_can_read_is_told_and_left(caplog: pytest.LogCaptureFixture) -> None:
+@pytest.mark.parametrize("note", [bytes(40), b'[{"error":"\xff"}]', b'[{"x":' + b"[" * 10_000])
+def test_a_note_that_nobody_can_read_is_told_and_left(
+    caplog: pytest.LogCaptureFixture, note: bytes
+) -> None:
     child = Child(ChildSpec("binder-0", "workers.binder", ()), system_launch(3))
-    child.heartbeat.write_note(bytes(40))
+    child.heartbeat.write_note(note)
     assert not child.take_note()
     assert not child.take_note()
     assert [record.message for record in caplog.records] == ["note_unreadable"]
@@ -63,6 +67,21 @@ def test_a_process_that_cannot_be_watched_does_not_go_on(monkeypatch: pytest.Mon
     with pytest.raises(OSError, match="Too many open files for 4711"):
         SystemProcess(4711)
     assert calls == [(4711, signal.SIGKILL), (4711, 0)]
+
+
+def test_of_a_process_nothing_can_be_told_without_a_descriptor() -> None:
+    process = SystemProcess(os.getpid())
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # What is open stays so.
+    try:
+        assert process.use() is None
+        with pytest.raises(OSError, match="Too many open files"):
+            _ = process.create_time_s
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert process.use() is not None
+    assert process.create_time_s
+    os.close(process._pidfd)
 
 
 @pytest.mark.parametrize("can_be_careful", [True, False])

@@ -3,6 +3,8 @@
 import asyncio
 import errno
 import os
+import subprocess
+from functools import partial
 from pathlib import Path
 from typing import cast
 
@@ -10,6 +12,7 @@ import pytest
 
 from daemon.supervisor.dumper import dump
 from daemon.supervisor.process_list import replace_file
+from shared.child_plan import PLAN_NAME
 from shared.messages.admin import AdminAnswer, AdminRequest, DumpRequest, TextAnswer
 from shared.transport.owner_link import OwnerLink
 
@@ -32,6 +35,27 @@ def test_a_full_disk_is_told_and_is_no_uncaught_error(
     asyncio.run(dump(cast("OwnerLink", Owner()), full_disk))
     assert [one.getMessage() for one in caplog.records] == ["dump_not_written"]
     assert list(full_disk.iterdir()) == []
+
+
+def test_a_comparison_that_cannot_be_watched_is_ended(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    calls: list[str] = []
+
+    class Comparer:
+        pid = 4711
+        kill = partial(calls.append, "kill")
+        wait = partial(calls.append, "wait")
+
+    def no_descriptor(pid: int) -> int:
+        raise OSError(errno.EMFILE, f"Too many open files for {pid}")
+
+    monkeypatch.setattr(os, "pidfd_open", no_descriptor)
+    monkeypatch.setattr(subprocess, "Popen", lambda *_, **__: Comparer())
+    (tmp_path / PLAN_NAME).touch()
+    asyncio.run(dump(cast("OwnerLink", Owner()), tmp_path))
+    assert [one.getMessage() for one in caplog.records] == ["comparer_not_watched"]
+    assert calls == ["kill", "wait"]
 
 
 def test_what_cannot_be_written_leaves_the_old_file(full_disk: Path) -> None:

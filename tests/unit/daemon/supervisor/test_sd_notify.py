@@ -1,5 +1,6 @@
 """What systemd is told."""
 
+import resource
 import socket
 from pathlib import Path
 
@@ -35,5 +36,12 @@ def test_without_systemd_nothing_is_sent_and_nothing_fails() -> None:
     assert notifier.watchdog_s == 0.0
 
 
-def test_a_service_manager_that_is_gone_does_not_matter(tmp_path: Path) -> None:
-    ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")}).tell("WATCHDOG=1", "")
+def test_a_service_manager_that_cannot_be_told_does_not_matter(tmp_path: Path) -> None:
+    notifier = ServiceNotifier({"NOTIFY_SOCKET": str(tmp_path / "nobody")})
+    notifier.tell("WATCHDOG=1", "")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (0, hard))  # What is open stays so.
+    try:
+        notifier.tell("WATCHDOG=1", "")
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))

@@ -12,7 +12,7 @@ class Watched:
     def __init__(self) -> None:
         self.now_s = 100.0
         self.count = 1
-        self.use = Use(cpu_s=3.0, is_waiting=False)
+        self.use: Use | None = Use(cpu_s=3.0, is_waiting=False)
         self.silence = Silence(BOUND_S, self.now_s)
 
     def look(self, *, after_s: float = LOOK_PERIOD_S) -> bool:
@@ -21,7 +21,8 @@ class Watched:
 
     def looks_until_it_hangs(self, *, cpu_s: float = 0.0, looks_max: int = 1000) -> int:
         for number in range(1, looks_max + 1):
-            self.use = self.use._replace(cpu_s=self.use.cpu_s + cpu_s)
+            if self.use is not None:
+                self.use = self.use._replace(cpu_s=self.use.cpu_s + cpu_s)
             if self.look():
                 return number
         return 0
@@ -67,6 +68,14 @@ def test_of_one_that_works_the_time_counts_that_it_got() -> None:
     free_looks = BOUND_S / 5 / LOOK_PERIOD_S
     looks = BOUND_S * 4 / 5 / 0.25
     assert watched.looks_until_it_hangs(cpu_s=0.25) == free_looks + looks + 2
+
+
+def test_what_cannot_be_told_is_no_silence() -> None:
+    watched = Watched()
+    watched.use = None
+    assert watched.looks_until_it_hangs() == 0
+    watched.use = Use(3.0, is_waiting=False)
+    assert watched.looks_until_it_hangs() > 0
 
 
 def test_after_our_own_pause_everybody_begins_anew() -> None:

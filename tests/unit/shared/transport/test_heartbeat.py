@@ -1,7 +1,9 @@
 """The page that a child and its supervisor share."""
 
 import asyncio
+import contextlib
 import os
+import resource
 
 import pytest
 
@@ -45,6 +47,21 @@ def test_a_descriptor_that_is_no_page_is_refused() -> None:
     finally:
         os.close(reading)
         os.close(writing)
+
+
+@pytest.mark.parametrize("room", [0, 1, 2])
+def test_without_descriptors_enough_none_is_kept(room: int) -> None:
+    free = os.dup(0)
+    os.close(free)
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (free + room, hard))
+    try:
+        with contextlib.suppress(OSError):
+            os.close(Heartbeat.made()[1])
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert os.dup(0) == free
+    os.close(free)
 
 
 def test_a_note_is_read_whole_or_not_at_all() -> None:
