@@ -27,6 +27,7 @@ from daemon.supervisor import supervise as supervisor
 from shared.config import API_VERSION, KIND, load_configuration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_client import ExtenderClient
+from shared.kube.credentials import TokenUnreadable
 from shared.kube.kubeconfig import load_kubeconfig
 
 CONFIGURED: Final = (
@@ -254,7 +255,7 @@ def _file(content: bytes) -> Any:
         yield file.name
 
 
-_REFUSALS: Final = (ConfigurationError,)
+_REFUSALS: Final = (ConfigurationError, TokenUnreadable)
 CONFIGURATION: Final = Surface(
     about="KubeSchedulerConfiguration files and feature gates",
     story=_configuration_story, start=lambda: Target(_take_configuration), refusals=_REFUSALS,

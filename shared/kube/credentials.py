@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from shared.errors import ConfigurationError
+from shared.kube.api_errors import ConnectFailed
 
 if TYPE_CHECKING:
     from shared.kube.client_certificate import ClientCertificate  # In a pod nobody has one.
@@ -18,6 +19,10 @@ if TYPE_CHECKING:
 TOKEN_FILE_REREAD_S: Final = 60.0
 """The kubelet renews a projected token when 80 % of its life is over (at least 10 minutes of it are
 then left), so a minute is soon enough; client-go re-reads as often."""
+
+
+class TokenUnreadable(ConnectFailed):
+    """There is no token yet, so nothing was sent."""
 
 
 class Credentials:
@@ -62,12 +67,11 @@ class Credentials:
     def header_line(self, now_s: float) -> bytes:
         """The header lines with their ends, or nothing. Reads the token file when that is due.
 
-        Raises `ConfigurationError` while there is no readable token at all; a file that cannot be
-        read later on leaves the last token in force.
+        Raises `TokenUnreadable` while there is no token at all; a file that cannot be read later on, or
+        holds what is none (it is half written), leaves the last token in force.
         """
         if self._token_file is not None and now_s - self._read_at_s >= TOKEN_FILE_REREAD_S:
-            self._read_at_s = now_s
-            self._read_token_file(self._token_file)
+            self._read_token_file(self._token_file, now_s)
         return self._authorization + self._impersonation
 
     async def renew(self, refused_serial: int, now_s: float) -> bool:
@@ -75,8 +79,7 @@ class Credentials:
         if self.serial != refused_serial:
             return True
         if self._token_file is not None:
-            self._read_at_s = now_s
-            self._read_token_file(self._token_file)
+            self._read_token_file(self._token_file, now_s)
         self.before_connecting()
         return self.serial != refused_serial
 
@@ -85,16 +88,15 @@ class Credentials:
         if self._certificate is not None and self._certificate.reload():
             self.serial += 1
 
-    def _read_token_file(self, path: Path) -> None:
+    def _read_token_file(self, path: Path, now_s: float) -> None:
         try:
-            token = path.read_text(encoding="utf-8").strip()
-        except (OSError, ValueError) as error:
-            if self._authorization:
-                return
-            raise ConfigurationError(str(path), [f"token file cannot be read: {error}"]) from error
-        if not token and self._authorization:
-            return
-        self._set_authorization(bearer_line(token, str(path)))
+            line = bearer_line(path.read_text(encoding="utf-8").strip(), "what it holds")
+        except (OSError, ValueError, ConfigurationError) as error:
+            if not self._authorization:
+                raise TokenUnreadable(f"token file {path}: {error}") from error
+        else:
+            self._set_authorization(line)
+        self._read_at_s = now_s
 
     def _set_authorization(self, line: bytes) -> None:
         if line != self._authorization:

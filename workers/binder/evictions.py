@@ -14,6 +14,7 @@ from functools import partial
 from typing import Any, Final
 
 from shared.clock import Clock
+from shared.faults import fault_text
 from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, Conflict, NotFound, TransportError
@@ -73,15 +74,11 @@ class Evictor:
         task.add_done_callback(self._tasks.discard)
 
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
-        path = pod_path(order.namespace, order.name)
-        patch = disruption_patch(order, self._clock.wall_s())
-        options = delete_options(order.uid)
-        mark = partial(self._api.patch, path + "/status", patch, timeout_s=REQUEST_TIMEOUT_S)
-        delete = partial(self._api.delete, path, options, timeout_s=REQUEST_TIMEOUT_S)
-        async with self._slots:
-            problem = await self._tried(mark, path, order.uid)
-            if problem == "":
-                problem = await self._tried(delete, path, order.uid)
+        try:
+            async with self._slots:
+                problem = await self._deleted(order)
+        except Exception as error:  # noqa: BLE001 # Whoever waits for the room has to hear of it.
+            problem = fault_text(error)
         if problem:
             pod = f"{order.namespace}/{order.name}"
             preemptor = f"{order.preemptor_namespace}/{order.preemptor_name}"
@@ -90,6 +87,16 @@ class Evictor:
         elif problem is not None:
             self._on_deleted(order)
         answer(VictimDone(order.order_id, problem or ""))
+
+    async def _deleted(self, order: DeleteVictim) -> str | None:
+        """As `_tried`."""
+        path = pod_path(order.namespace, order.name)
+        patch = disruption_patch(order, self._clock.wall_s())
+        options = delete_options(order.uid)
+        mark = partial(self._api.patch, path + "/status", patch, timeout_s=REQUEST_TIMEOUT_S)
+        delete = partial(self._api.delete, path, options, timeout_s=REQUEST_TIMEOUT_S)
+        problem = await self._tried(mark, path, order.uid)
+        return await self._tried(delete, path, order.uid) if problem == "" else problem
 
     async def _release(self, claim: ReleaseClaim) -> None:
         async with self._slots:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from shared.errors import ConfigurationError
+from shared.kube.api_errors import ConnectFailed
 from shared.kube.credentials import TOKEN_FILE_REREAD_S, Credentials
 
 
@@ -53,14 +54,34 @@ def test_a_file_that_vanishes_leaves_the_last_token(tmp_path: Path) -> None:
     credentials.header_line(0.0)
     file.unlink()
     assert b"one" in credentials.header_line(TOKEN_FILE_REREAD_S)
-    file.write_text("")
-    assert b"one" in credentials.header_line(2 * TOKEN_FILE_REREAD_S)
 
 
-def test_a_file_that_was_never_there_is_named(tmp_path: Path) -> None:
-    credentials = Credentials(token_file=tmp_path / "token")
-    with pytest.raises(ConfigurationError, match=str(tmp_path)):
-        credentials.header_line(0.0)
+@pytest.mark.parametrize("content", [b"", b"two\nlines", b"with a blank", b"\xff"])
+def test_a_file_that_holds_no_token_leaves_the_last_one(tmp_path: Path, content: bytes) -> None:
+    file = tmp_path / "token"
+    file.write_text("one")
+    credentials = Credentials(token_file=file)
+    credentials.header_line(0.0)
+    file.write_bytes(content)
+    assert b"one" in credentials.header_line(TOKEN_FILE_REREAD_S)
+    assert not renewed(credentials, TOKEN_FILE_REREAD_S)
+    file.write_text("two")
+    assert b"two" in credentials.header_line(2 * TOKEN_FILE_REREAD_S)
+
+
+@pytest.mark.parametrize("content", [None, "", "two\nlines"])
+def test_without_a_token_yet_the_file_is_named_and_read_with_the_next_request(
+    tmp_path: Path, content: str | None
+) -> None:
+    file = tmp_path / "token"
+    if content is not None:
+        file.write_text(content)
+    credentials = Credentials(token_file=file)
+    for _ in range(2):
+        with pytest.raises(ConnectFailed, match=str(file)):
+            credentials.header_line(0.0)
+    file.write_text("one")
+    assert b"one" in credentials.header_line(0.0)
 
 
 @pytest.mark.parametrize("token", ["a b", "a\r\nX-Evil: 1", "\N{SNOWMAN}"])

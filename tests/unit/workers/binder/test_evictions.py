@@ -143,6 +143,19 @@ def test_a_refusal_is_not_argued_with_and_a_pod_that_is_not_marked_is_not_delete
     assert [done.problem for done in run.answers] == [str(DENIED)]
 
 
+def test_whatever_ends_an_eviction_is_told() -> None:
+    class Broken(FakeApi):
+        async def patch(self, *_: object, **__: object) -> bytes:
+            raise ValueError("nobody thought of this")
+
+    run = Run()
+    run.api = Broken()
+    run.of(PreemptPods(7, [victim()], []))
+    assert [done.order_id for done in run.answers] == [1]
+    assert "nobody thought of this" in run.answers[0].problem
+    assert run.deleted == []
+
+
 def test_one_victim_that_fails_keeps_no_other() -> None:
     run = Run(DENIED, OK, OK).of(PreemptPods(7, [victim(1), victim(2)], []))
     assert {done.order_id: bool(done.problem) for done in run.answers} == {1: True, 2: False}
