@@ -96,8 +96,9 @@ MAX_IN_FLIGHT_MAX: Final = 1024
 """Bindings of one binder at once: each has a connection while it is under way."""
 OPTION_SECONDS_MAX: Final = 86_400
 """A day: who waits for longer means something else."""
-EXEC_OUTPUT_BYTES_MAX: Final = 4 * 1024 * 1024
-"""Of a plugin that is run for credentials: a token and two certificates have a few kB."""
+EXEC_OUTPUT_BYTES_MAX: Final = 256 * 1024
+"""Of a plugin that is run for credentials: a token and two certificates have a few kB. So much YAML
+is a few seconds' work."""
 INSTANCE_LENGTH_MAX: Final = 128
 """Of the name of a berth in its lease, which anybody may have written."""
 

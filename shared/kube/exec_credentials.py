@@ -13,13 +13,14 @@ import contextlib
 import os
 import shutil
 from collections.abc import Mapping
-from datetime import datetime
-from typing import Any, Final, Literal
+from datetime import UTC, datetime
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from shared.clock import Clock, SystemClock
 from shared.errors import UNDECODABLE, ConfigurationError
+from shared.go_yaml import YAML_FAULTS, composed, value_of, yaml_problem
 from shared.kube.api_errors import ConnectFailed
 from shared.kube.client_certificate import ClientCertificate
 from shared.kube.credentials import Credentials, bearer_line
@@ -54,16 +55,20 @@ class ExecCommand(msgspec.Struct, frozen=True):
 
 
 class _Status(msgspec.Struct, rename="camel"):
-    token: str = ""
-    client_certificate_data: str = ""
-    client_key_data: str = ""
-    expiration_timestamp: datetime | None = None
+    token: str | None = None
+    client_certificate_data: str | None = None
+    client_key_data: str | None = None
+    expiration_timestamp: Annotated[datetime, msgspec.Meta(tz=True)] | None = None
 
 
 class _ExecCredential(msgspec.Struct, rename="camel"):
     api_version: str
     kind: Literal["ExecCredential"]
     status: _Status | None = None
+
+
+_NEVER: Final = datetime.min.replace(tzinfo=UTC)
+"""Go's zero time, as which nothing expires (`credsExpired`)."""
 
 
 class ExecFailed(ConnectFailed):
@@ -164,10 +169,7 @@ class ExecCredentials(Credentials):
     def _take(self, output: bytes) -> None:
         if len(output) > EXEC_OUTPUT_BYTES_MAX:
             raise self._failed(f"it printed {len(output)} bytes")
-        try:
-            answer = msgspec.json.decode(output, type=_ExecCredential)
-        except UNDECODABLE as error:
-            raise self._failed(f"it printed no ExecCredential: {error}") from error
+        answer = self._decoded(output)
         if answer.api_version != self.command.api_version:
             raise self._failed(
                 f"it is configured as {self.command.api_version} and speaks {answer.api_version}"
@@ -180,14 +182,35 @@ class ExecCredentials(Credentials):
         certificate, key = status.client_certificate_data, status.client_key_data
         try:
             line = bearer_line(status.token, "the token") if status.token else b""
-            if certificate and self._certificate is not None:
+            if certificate and key and self._certificate is not None:
                 self._certificate.use_pem(certificate.encode(), key.encode())
         except ConfigurationError as error:
             raise self._failed(str(error)) from error
         self._set_authorization(line)
         expires = status.expiration_timestamp
-        self._good_until_wall_s = float("inf") if expires is None else expires.timestamp()
+        if expires is None or expires == _NEVER:
+            self._good_until_wall_s = float("inf")
+        else:
+            self._good_until_wall_s = expires.timestamp()
         self.serial += 1
+
+    def _decoded(self, output: bytes) -> _ExecCredential:
+        """JSON if it begins as that does, else YAML (serializer/recognizer/recognizer.go)."""
+        try:
+            if output.lstrip().startswith(b"{"):
+                return msgspec.json.decode(output, type=_ExecCredential)
+            return msgspec.convert(_of_yaml(output), type=_ExecCredential)
+        except UNDECODABLE as error:
+            raise self._failed(f"it printed no ExecCredential: {error}") from error
 
     def _failed(self, problem: str) -> ExecFailed:
         return ExecFailed(f"{self.command.source}: {self.command.command}: {problem}")
+
+
+def _of_yaml(output: bytes) -> object:
+    try:
+        node = composed(output.decode())
+        return None if node is None else value_of(node, is_strict=False)
+    except YAML_FAULTS as error:
+        # Without the cause: its text shows the line, which may be that of a token.
+        raise ValueError(yaml_problem(error)) from None

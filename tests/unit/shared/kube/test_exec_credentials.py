@@ -104,6 +104,33 @@ def test_a_token_is_kept_until_it_expires(plugin: Plugin) -> None:
     assert len(plugin.runs) == 2
 
 
+@pytest.mark.parametrize("expires", [None, "0001-01-01T00:00:00Z", "0001-01-01T02:00:00+02:00"])
+def test_what_never_expires_is_run_for_once(plugin: Plugin, expires: str | None) -> None:
+    credentials = plugin.credentials()
+    plugin.gives(
+        token="t", clientCertificateData=None, clientKeyData=None, expirationTimestamp=expires
+    )
+    run(credentials.prepare)
+    assert not credentials.is_due()
+    assert credentials.header_line(0.0) == b"Authorization: Bearer t\r\n"
+
+
+YAML = f"""
+apiVersion: {VERSION}
+kind: ExecCredential
+status: {{token: t, expirationTimestamp: 1970-01-01T01:00:00Z}}
+"""
+
+
+def test_what_is_printed_may_be_yaml(plugin: Plugin) -> None:
+    credentials = plugin.credentials()
+    plugin.says(YAML)
+    run(credentials.prepare)
+    assert credentials.header_line(0.0) == b"Authorization: Bearer t\r\n"
+    plugin.clock.now_s = 3600.5
+    assert credentials.is_due()
+
+
 def test_many_requests_share_one_run_and_a_cancelled_one_does_not_end_it(plugin: Plugin) -> None:
     plugin.gives(token="t")
     credentials = plugin.credentials()
@@ -184,6 +211,9 @@ def test_a_client_certificate_goes_into_the_tls_settings(plugin: Plugin) -> None
         (said(apiVersion="v1"), "and speaks v1"),
         (said(kind="Secret"), "kind"),
         (said(), "neither a token nor"),
+        (said(status={"token": None}), "neither a token nor"),
+        (said(status={"token": "t", "expirationTimestamp": "0001-01-01T00:00:00"}), "timezone"),
+        ("status: {token: secret", "it printed no ExecCredential: expected.*in line"),
         (said(status={"clientCertificateData": "x"}), "only one of certificate and key"),
         (said(status={"token": "a b"}), "not a bearer token"),
     ],
