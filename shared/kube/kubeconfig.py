@@ -234,15 +234,16 @@ def _credentials(
     user: _Entry, certificate: ClientCertificate, command: ExecCommand | None
 ) -> Credentials:
     impersonation = _impersonation(user)
-    # A token file goes before a token, and a command after all that is stated, as in client-go.
+    # A token file goes before a token once it can be read, and a command after all that is stated, as in
+    # client-go (`getUserIdentificationPartialConfig` in tools/clientcmd/client_config.go).
     token, username = user.text("token"), user.text("username")
     token_file = user.path("tokenFile") if user.text("tokenFile") else None
-    if token_file is not None and not user.content("tokenFile").strip():
+    if token_file is not None and not token and not user.content("tokenFile").strip():
         raise user.wrong(f"tokenFile: {token_file} is empty")
     if command is not None and not (token_file or token or username):
         return ExecCredentials(command, certificate=certificate, impersonation=impersonation)
     return Credentials(
-        token="" if token_file else token,
+        token=token,
         token_file=token_file,
         username=username,
         password=user.text("password"),

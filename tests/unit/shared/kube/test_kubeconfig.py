@@ -12,6 +12,7 @@ import yaml
 
 from shared.errors import ConfigurationError
 from shared.kube.cluster_access import access_at
+from shared.kube.credentials import TOKEN_FILE_REREAD_S
 from shared.kube.exec_credentials import ExecCommand, ExecCredentials
 from shared.kube.find_access import find_access, in_cluster_access
 from shared.kube.kubeconfig import load_kubeconfig
@@ -106,6 +107,13 @@ def test_relative_paths_are_relative_to_their_file(write: Write, tmp_path: Path)
     assert access.tls is not None
     assert len(access.tls.context.get_ca_certs()) == 1
     assert access.credentials.header_line(0.0) == b"Authorization: Bearer secret\r\n"
+
+
+def test_a_token_is_used_until_the_token_file_can_be_read(write: Write, tmp_path: Path) -> None:
+    credentials = load_kubeconfig([write(user={"tokenFile": "f", "token": "old"})]).credentials
+    assert credentials.header_line(0.0) == b"Authorization: Bearer old\r\n"
+    (tmp_path / "f").write_text("new")
+    assert credentials.header_line(TOKEN_FILE_REREAD_S) == b"Authorization: Bearer new\r\n"
 
 
 def test_certificates_may_stand_in_the_file(write: Write) -> None:
