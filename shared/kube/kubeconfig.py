@@ -370,9 +370,14 @@ def _impersonation(user: _Entry) -> tuple[tuple[str, str], ...]:
     headers = [("Impersonate-User", name)]
     if uid:
         headers.append(("Impersonate-Uid", uid))
-    headers += [("Impersonate-Group", str(group)) for group in groups]
+    headers += [("Impersonate-Group", _text_of(group)) for group in groups]
     for key, texts in extra.items():
         escaped = quote(str(key).lower(), safe=_SAFE_IN_NAMES)
-        listed = texts if isinstance(texts, list) else [texts]
-        headers += [(f"Impersonate-Extra-{escaped}", str(text)) for text in listed]
+        listed = texts if isinstance(texts, list) else [] if texts is None else [texts]
+        headers += [(f"Impersonate-Extra-{escaped}", _text_of(text)) for text in listed]
     return tuple(headers)
+
+
+def _text_of(value: object) -> str:
+    """Null is the empty one, to Go."""
+    return "" if value is None else str(value)

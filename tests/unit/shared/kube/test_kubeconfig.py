@@ -212,12 +212,13 @@ def test_requests_may_be_made_on_behalf_of_another(write: Write) -> None:
         "token": "t",
         "as": "jane",
         "as-uid": "7",
-        "as-groups": ["a", "b"],
-        "as-user-extra": {"Scopes/x": ["v"]},
+        "as-groups": ["a", None],
+        "as-user-extra": {"Scopes/x": ["v", None], "none": None},
     }
     assert header_of(write(user=user)) == (
         b"Authorization: Bearer t\r\nImpersonate-User: jane\r\nImpersonate-Uid: 7\r\n"
-        b"Impersonate-Group: a\r\nImpersonate-Group: b\r\nImpersonate-Extra-scopes%2Fx: v\r\n"
+        b"Impersonate-Group: a\r\nImpersonate-Group: \r\n"
+        b"Impersonate-Extra-scopes%2Fx: v\r\nImpersonate-Extra-scopes%2Fx: \r\n"
     )
 
 
