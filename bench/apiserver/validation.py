@@ -7,7 +7,7 @@ not checked here is accepted: the server trusts its clients with the rest of the
 
 import re
 from collections.abc import Callable
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 import orjson
 
@@ -45,6 +45,7 @@ _LABEL_MESSAGE: Final = (
     "must start and end with an alphanumeric character (e.g. 'my-name',  or '123-abc', regex used "
     "for validation is '[a-z0-9]([-a-z0-9]*[a-z0-9])?')"
 )
+_MICRO_TIME: Final = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d\.\d{6}(Z|[-+]\d\d:\d\d)")
 _USER_PRIORITY_MAX: Final = 1_000_000_000
 _SYSTEM_PREFIX: Final = "system-"
 _EVENT_TEXT_CHARS_MAX: Final = {"action": 128, "reason": 128, "reportingInstance": 128}
@@ -164,7 +165,7 @@ def _validate_resources(path: str, resources: JsonObject) -> list[Cause]:
     limits = resources.get("limits") or {}
     for name, text in (resources.get("requests") or {}).items():
         quantity = quantity_of(text)
-        assert quantity is not None, "check_quantities runs before validation"
+        assert quantity is not None, "check_readable runs before validation"
         if quantity < 0:
             detail = "must be greater than or equal to 0"
             causes.append(invalid_value(f"{path}.requests[{name}]", str(text), detail))
@@ -175,8 +176,8 @@ def _validate_resources(path: str, resources: JsonObject) -> list[Cause]:
     return causes
 
 
-def check_quantities(resource: Resource, obj: JsonObject) -> None:
-    """Refuse quantities that cannot be read; kube-apiserver fails on them while decoding."""
+def check_readable(resource: Resource, obj: JsonObject) -> None:
+    """Refuse quantities and times that cannot be read; kube-apiserver fails on them while decoding."""
     if resource is PODS:
         spec = child(obj, "spec")
         holders = [spec, *children(spec, "containers"), *children(spec, "initContainers")]
@@ -192,15 +193,25 @@ def check_quantities(resource: Resource, obj: JsonObject) -> None:
     elif resource.plural == "nodes":
         node_status = child(obj, "status")
         maps = [child(node_status, "capacity"), child(node_status, "allocatable")]
+    elif resource.plural == "leases":
+        for field in ("acquireTime", "renewTime"):
+            time = child(obj, "spec").get(field)
+            if time is not None and not _MICRO_TIME.fullmatch(time):
+                _refuse(resource, f'parsing time "{time}" as "2006-01-02T15:04:05.000000Z07:00"')
+        return
     else:
         return
     for quantities in maps:
         for quantity in quantities.values():
             if quantity_of(quantity) is None:
-                raise status.bad_request(
-                    f'{resource.kind} in version "{resource.version}" cannot be handled as a '
-                    f"{resource.kind}: {BAD_QUANTITY}"
-                )
+                _refuse(resource, BAD_QUANTITY)
+
+
+def _refuse(resource: Resource, problem: str) -> NoReturn:
+    raise status.bad_request(
+        f'{resource.kind} in version "{resource.version}" cannot be handled as a '
+        f"{resource.kind}: {problem}"
+    )
 
 
 def _validate_priority_class(priority_class: JsonObject) -> list[Cause]:

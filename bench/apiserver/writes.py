@@ -41,7 +41,7 @@ from bench.apiserver.served_resources import (
 )
 from bench.apiserver.store import StoredObject, item_at_version
 from bench.apiserver.validation import (
-    check_quantities,
+    check_readable,
     forbidden_value,
     invalid_value,
     required,
@@ -207,7 +207,7 @@ def _prepare_event(resource: Resource, event: JsonObject) -> JsonObject:
 
 
 def _prepare_object(cluster: Cluster, resource: Resource, obj: JsonObject, now_s: float) -> None:
-    check_quantities(resource, obj)
+    check_readable(resource, obj)
     apply_defaults(resource, obj)
     admit_new(cluster, resource, obj)
     initial_status(resource, obj, cluster.timestamp(now_s))
@@ -411,7 +411,7 @@ def _merged(
         result.pop("status", None)
         if "status" in current:
             result["status"] = current["status"]
-    check_quantities(resource, result)
+    check_readable(resource, result)
     apply_defaults(resource, result)
     apply_zero_values(resource, result)
     if resource.has_generation and result.get("spec") != current.get("spec"):

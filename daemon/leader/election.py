@@ -33,7 +33,8 @@ class LeaseRecord(msgspec.Struct, frozen=True):
     holder: str = msgspec.field(name="holderIdentity", default="")
     """Empty: nobody."""
     duration_s: int = msgspec.field(name="leaseDurationSeconds", default=0)
-    acquire_time: str = msgspec.field(name="acquireTime", default="")
+    acquire_time: str | None = msgspec.field(name="acquireTime", default=None)
+    """None: somebody took it out. It is written back so, as client-go does; no time is empty."""
     renew_time: str = msgspec.field(name="renewTime", default="")
     transitions: int = msgspec.field(name="leaseTransitions", default=0)
 
@@ -125,7 +126,7 @@ class Election:
         again. What we held we hold, until its time is over."""
         self._is_fresh = False
 
-    def _record(self, acquired: str, renewed: str, transitions: int) -> LeaseRecord:
+    def _record(self, acquired: str | None, renewed: str, transitions: int) -> LeaseRecord:
         return LeaseRecord(
             holder=self._identity,
             duration_s=int(self._times.lease_duration_s),

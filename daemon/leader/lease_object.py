@@ -1,7 +1,8 @@
 """The Lease object of the API (coordination.k8s.io/v1): read, made, replaced.
 
-Everything in the object that an election does not write (labels, annotations, fields of later
-versions) is sent back as it came. Apart from the rules because it knows JSON and HTTP only.
+What is beside the spec (labels, annotations) is sent back as it came. The spec is replaced whole
+(`LeaseLock.Update` in tools/leaderelection/resourcelock/leaselock.go, v1.36): a strategy that is left
+there is another election's. Apart from the rules because it knows JSON and HTTP only.
 """
 
 import platform
@@ -49,12 +50,7 @@ class LeaseObject:
             "kind": "Lease",
             "metadata": {"name": self._name, "namespace": self._namespace},
         }
-        old = seen.get("spec")
-        lease = {
-            **seen,
-            "spec": {**(old if isinstance(old, dict) else {}), **msgspec.to_builtins(record)},
-        }
-        body = msgspec.json.encode(lease)
+        body = msgspec.json.encode({**seen, "spec": record})
         if self._seen is None:
             answer = await self._api.post(self._folder, body, timeout_s=timeout_s)
         else:

@@ -11,6 +11,7 @@ from collections.abc import AsyncIterator, Callable
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import orjson
 import psutil
 import pytest
@@ -24,7 +25,7 @@ from daemon.leader.lease_object import LeaseObject
 from daemon.overview.overview import BerthStatus
 from daemon.supervisor.process_list import NotRunningError
 from shared.clock import SystemClock
-from shared.kube.api_client import ApiClient
+from shared.kube.api_client import MERGE_PATCH, ApiClient
 from shared.kube.api_errors import ApiError, ConnectFailed
 from shared.kube.cluster_access import access_at
 from shared.kube.timestamps import micro_time
@@ -347,6 +348,7 @@ async def a_lease_with_more_in_it(folder: Path) -> None:
                 "apiVersion": "coordination.k8s.io/v1",
                 "kind": "Lease",
                 "metadata": {"name": "test", "namespace": "kube-system", "labels": {"a": "b"}},
+                "spec": {"strategy": "OldestEmulationVersion", "preferredHolder": "x"},
             }
         )
         path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases"
@@ -358,6 +360,7 @@ async def a_lease_with_more_in_it(folder: Path) -> None:
         lease = orjson.loads(await stage.client.get(f"{path}/test"))
         assert lease["metadata"]["labels"] == {"a": "b"}
         assert lease["spec"]["holderIdentity"] == "another"
+        assert not lease["spec"].keys() & {"strategy", "preferredHolder"}
         # Of two that write at once one is refused.
         other = LeaseObject(stage.client, "kube-system", "test")
         await other.read(HANG_S)
@@ -366,6 +369,26 @@ async def a_lease_with_more_in_it(folder: Path) -> None:
         await stage.lease.write(renewal.record, HANG_S)
         with pytest.raises(ApiError, match="409"):
             await other.write(renewal.record, HANG_S)
+
+
+async def a_lease_without_its_time(folder: Path) -> None:
+    async with stage_in(folder) as stage:
+        election = await take_lease(stage)
+        path = "/apis/coordination.k8s.io/v1/namespaces/kube-system/leases/test"
+        await stage.client.patch(path, b'{"spec":{"acquireTime":null}}', MERGE_PATCH)
+        election.note_seen(await stage.lease.read(HANG_S), 0.0)
+        renewal = election.next_step(0.0, micro_time(1.0))
+        assert isinstance(renewal, Write)
+        await stage.lease.write(renewal.record, HANG_S)
+        lease = orjson.loads(await stage.client.get(path))
+        assert lease["spec"]["renewTime"] == micro_time(1.0)
+        unreadable = msgspec.structs.replace(renewal.record, acquire_time="")
+        with pytest.raises(ApiError, match="parsing time"):
+            await stage.lease.write(unreadable, HANG_S)
+
+
+def test_a_lease_whose_time_of_taking_was_removed_is_renewed(tmp_path: Path) -> None:
+    asyncio.run(a_lease_without_its_time(tmp_path))
 
 
 def test_a_lease_that_others_wrote_is_taken_as_it_is(tmp_path: Path) -> None:
