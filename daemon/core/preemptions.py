@@ -153,7 +153,7 @@ class Preemptions(Part):
             return None
         if not pod.is_awaited:
             return None
-        if pod.tried_as.info.spec.preemption_policy == NEVER:
+        if proposal.victims and pod.tried_as.info.spec.preemption_policy == NEVER:
             return None
         node_name, victims = nodes.name_of(row), cache.pods_in(proposal.victims, generation)
         is_right = all(

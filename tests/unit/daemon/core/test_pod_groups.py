@@ -474,6 +474,19 @@ def test_a_member_that_fits_takes_nobodys_nomination(is_async: bool) -> None:
     assert berth.state.queue.nominator.node_of("uid-low") == "a"
 
 
+def test_a_member_that_fits_keeps_its_place_though_it_never_preempts() -> None:
+    berth = Gangs([make_node(name, cpu="1", labels={"kind": name}) for name in "ab"])
+    berth.add(msgspec.structs.replace(lone("victim", "1", 1), node_name="a"))
+    berth.add_group("pg1", 2)
+    never = {"nodeSelector": {"kind": "b"}, "preemptionPolicy": "Never"}
+    pods = gang("p1", priority=100, spec={"nodeSelector": {"kind": "a"}})
+    pods += gang("p2", priority=100, spec=never)
+    berth.tell(*(PodChanged(pod) for pod in pods))
+    while berth.step_owner() or berth.step_scorer(0):
+        pass
+    assert berth.nominated == {"uid-p1": "a", "uid-p2": "b"}
+
+
 def test_nobody_goes_for_two_members_that_want_one_port() -> None:
     berth = Gangs([make_node("n1", cpu="6")])
     low = make_pod("low", uid="uid-low", cpu="5", memory=None, host_port=81)
