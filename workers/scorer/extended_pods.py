@@ -354,7 +354,7 @@ class ExtendedCycle(Cycle):
     def failure(self, task: ExtendedTask, search: RoomSearch) -> Failure:
         """What the owner is told of it."""
         if not len(self._replica.nodes.order):
-            return Failure([task.ticket], NO_NODES)
+            return Failure([task.ticket], NO_NODES, ends_nomination=True)
         return self._room_maker().conclude(_plain(task), self._evaluation(task), search)
 
     def _makes_room(self, task: ExtendedTask, row: int, victims: Rows) -> bool:
@@ -436,7 +436,7 @@ def _next(
 
 
 def _error(task: ExtendedTask, text: str) -> Failure:
-    return Failure([task.ticket], text, is_error=True)
+    return Failure([task.ticket], text, is_error=True, ends_nomination=True)
 
 
 def _pod_name(task: ExtendedTask) -> PodName:

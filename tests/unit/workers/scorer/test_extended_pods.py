@@ -254,6 +254,15 @@ def test_an_extender_that_fails_makes_an_error() -> None:
     (settled,) = world.cycle.work([ExtenderAnswer(world.caller.take().number, error="unreachable")])
     (failure,) = settled.failures
     assert (failure.is_error, failure.message) == (True, "unreachable")
+    assert failure.ends_nomination
+
+
+def test_where_there_is_no_node_a_nomination_ends() -> None:
+    pod = make_pod("p")
+    (settled,) = World(FILTERS, pods=[pod], node_names=()).add(pod)
+    (failure,) = settled.failures
+    assert failure.message == "no nodes available to schedule pods"
+    assert failure.ends_nomination
 
 
 def test_a_pod_that_nobody_filters_waits_for_nobody() -> None:
