@@ -120,7 +120,7 @@ class ClusterFacts:
             begun_s = self.counters.stopwatch()
             if pod_class.may_be_gated:
                 gate = self.plugins.gate_of(pod, self.cache.view)
-            if gate is None and victims and self.evictions.holds_back(record):
+            if gate is None and victims and self._waits_for_victims(pod):
                 gate = DEFAULT_PREEMPTION
             # Success whatever came of it, as upstream (runPreEnqueuePlugins).
             took_s = self.counters.stopwatch() - begun_s
@@ -131,6 +131,11 @@ class ClusterFacts:
         if gate is None and record.group:
             gate = self.groups.gate_of(pod)
         return gate
+
+    def _waits_for_victims(self, pod: QueuedPod) -> bool:
+        """Where DefaultPreemption may reject it, which is in PreEnqueue."""
+        rejecting = self.plugins.registrations.get(pod.pod_class.profile, ())
+        return DEFAULT_PREEMPTION in rejecting and self.evictions.holds_back(pod.record)
 
     def forget_derived(self) -> None:
         """What was worked out before a check failed: half of it may be of the pod that it failed for."""

@@ -5,7 +5,7 @@ arrival, loss and death can be played, always the same way for the same choices.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -29,7 +29,7 @@ from shared.feature_gates import (
     parse_feature_gates,
 )
 from shared.framework.plugin_api import PermitPlugin, ReservePlugin
-from shared.framework.runtime.profiles import ProfileConfig
+from shared.framework.runtime.profiles import PluginSet, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
 from shared.in_hand import InHand
 from shared.kube.api.core_v1 import Node
@@ -78,9 +78,9 @@ BINDER = b"binder-0"
 PLACEMENT_GATES = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
 
 
-def default_profile(gates: str = "") -> BuiltProfile:
-    """The default profile, made."""
-    return InTreeRegistry(parse_feature_gates(gates)).build(ProfileConfig())
+def default_profile(gates: str = "", **plugins: PluginSet) -> BuiltProfile:
+    """The default profile, made, but for what is said of extension points."""
+    return InTreeRegistry(parse_feature_gates(gates)).build(ProfileConfig(plugins=plugins))
 
 
 @dataclass
@@ -113,9 +113,11 @@ class Pipeline:
         groups: GroupSettings = NO_GROUPS,
         schedulers: Sequence[str] = ("default-scheduler",),
         logs_attempts: bool = False,
+        plugins: Mapping[str, PluginSet] | None = None,
     ) -> None:
         self.now_s = 1000.0
-        built = self.profile = default_profile(PLACEMENT_GATES if groups.is_on else "")
+        gates = PLACEMENT_GATES if groups.is_on else ""
+        built = self.profile = default_profile(gates, **(plugins or {}))
         self.frameworks = dict.fromkeys(schedulers, built.framework)
         self.plugins = OwnerPlugins(
             queue_sort=built.queue_sort,

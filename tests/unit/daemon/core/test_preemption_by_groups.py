@@ -18,6 +18,7 @@ from daemon.core.queue.queued_pod import Place
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import PermitResult
 from shared.framework.pod_info import PodInfo
+from shared.framework.runtime.profiles import PluginSet
 from shared.framework.status import SUCCESS
 from shared.kube.pod_group_rules import ELASTIC
 from shared.kube.pod_record import PodRecord
@@ -333,6 +334,16 @@ def test_pre_enqueue(is_async: bool, is_whole: bool, group: str, is_kept_out: bo
     queued = berth.state.queue.get("uid-other")
     assert queued is not None
     assert (queued.gated_by == DEFAULT_PREEMPTION) == is_kept_out
+
+
+def test_who_is_not_kept_out_by_default_preemption_is_tried_while_its_victims_go() -> None:
+    off = {"preEnqueue": PluginSet(disabled=[DEFAULT_PREEMPTION])}
+    berth = Preempting("1", plugins=off)
+    berth.group("pg1", 1, 100)
+    berth.add(*low("low-1"))
+    berth.add_pod(high("high-1")[0])
+    berth.until_ordered()
+    assert not berth.kept_out()
 
 
 # framework/preemption/executor_test.go -----------------------------------------------------------
