@@ -43,8 +43,8 @@ class GroupSettings(msgspec.Struct, frozen=True):
     """With the gate TopologyAwareWorkloadScheduling: those with the plugin TopologyPlacementGenerator,
     in which topology constraints count."""
     preempting_profiles: frozenset[str] | None = None
-    """With the gate WorkloadAwarePreemption: those with the plugin DefaultPreemption. Room is made for a
-    group as a whole then. None: for each of its pods by itself."""
+    """With the gate WorkloadAwarePreemption: those that have the plugin DefaultPreemption anywhere. Room
+    is made for a group as a whole then. None: for each of its pods by itself."""
     are_foreign: bool = False
     """Other schedulers', who write their status, and do not know their priority."""
     reservation_s: float = 0.0

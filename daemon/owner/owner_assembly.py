@@ -75,7 +75,8 @@ def _group_settings(
         )
 
     placing = having(TOPOLOGY_PLACEMENT_GENERATOR, "placementGenerate")
-    preempting = having(DEFAULT_PREEMPTION, "postFilter")
+    # Wherever it is enabled (NewFramework in pkg/scheduler/framework/runtime/framework.go, v1.36.2).
+    preempting = frozenset(p.scheduler_name for p in built if DEFAULT_PREEMPTION in p.enabled)
     return GroupSettings(
         having(GANG_SCHEDULING, "preEnqueue"),
         placing if gates[feature_gates.TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,

@@ -47,6 +47,9 @@ class BuiltProfile(NamedTuple):
     """Settings that were accepted and have no effect, each with the reason."""
     registrations: Registrations
     """The events that help pods which its plugins refused."""
+    enabled: frozenset[str]
+    """Plugins that are enabled anywhere, be it that each point disables them (`pluginsNeeded` in
+    pkg/scheduler/framework/runtime/framework.go, v1.36.2)."""
 
     @property
     def queue_sort(self) -> Plugin:
@@ -92,7 +95,9 @@ class Registry:
         sets = {point: profile.plugins.get(point, PluginSet()) for point in EXTENSION_POINTS}
         custom = profile.plugins.get(MULTI_POINT, PluginSet())
         multi_point = merged_with_default(custom, self._default_plugins)
-        made = self._make_all(profile, sets, multi_point, problems)
+        enabled = {name for name, _ in multi_point}
+        enabled.update(name for plugins in sets.values() for name, _ in plugins.enabled)
+        made = self._make_all(profile, enabled, problems)
         _raise_if(problems, profile)
         plugins_at = {
             point: expanded(point, plugins, multi_point, made, problems)
@@ -133,6 +138,7 @@ class Registry:
             plugins_at,
             tuple(notes),
             registrations_of(rejecting(plugins_at)),
+            frozenset(enabled),
         )
 
     # Names -----------------------------------------------------------------------------------------
@@ -168,14 +174,11 @@ class Registry:
     def _make_all(
         self,
         profile: ProfileConfig,
-        sets: Mapping[str, PluginSet],
-        multi_point: Iterable[tuple[str, int]],
+        enabled: set[str],
         problems: list[str],
     ) -> dict[str, Plugin]:
         """One instance of each plugin that is enabled somewhere; checks the arguments of the rest."""
-        needed = {name for name, _ in multi_point}
-        needed.update(name for plugins in sets.values() for name, _ in plugins.enabled)
-        needed.update(profile.plugin_config)
+        needed = enabled | profile.plugin_config.keys()
         made: dict[str, Plugin] = {}
         for name in sorted(needed & self._factories.keys()):
             given = profile.plugin_config.get(name, {})
