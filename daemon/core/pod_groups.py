@@ -37,8 +37,10 @@ AS_A_WHOLE: Final = "not eligible due to workload aware preemption enabled"
 
 
 class GroupSettings(msgspec.Struct, frozen=True):
+    gating_profiles: frozenset[str] = frozenset()
+    """Those with GangScheduling's PreEnqueue: in others no pod waits until a quorum is there."""
     gang_profiles: frozenset[str] = frozenset()
-    """Those with the plugin GangScheduling: in others no pod waits for a quorum."""
+    """Those with its Permit: in others no pod waits until a quorum has found a place."""
     placing_profiles: frozenset[str] | None = None
     """With the gate TopologyAwareWorkloadScheduling: those with the plugin TopologyPlacementGenerator,
     in which topology constraints count."""
@@ -108,7 +110,7 @@ class PodGroups:
 
     def gate_of(self, pod: QueuedPod) -> str | None:
         """GangScheduling, if it keeps the pod out."""
-        if pod.pod_class.profile not in self._settings.gang_profiles:
+        if pod.pod_class.profile not in self._settings.gating_profiles:
             return None
         key = pod.record.group_key
         is_let_in = lets_in(self.of(key), len(self._pods.get(key, ())))

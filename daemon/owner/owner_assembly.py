@@ -79,6 +79,7 @@ def _group_settings(
     preempting = frozenset(p.scheduler_name for p in built if DEFAULT_PREEMPTION in p.enabled)
     return GroupSettings(
         having(GANG_SCHEDULING, "preEnqueue"),
+        having(GANG_SCHEDULING, "permit"),
         placing if gates[feature_gates.TOPOLOGY_AWARE_WORKLOAD_SCHEDULING] else None,
         preempting if gates[feature_gates.WORKLOAD_AWARE_PREEMPTION] else None,
         are_foreign=bool(options.pod_groups),

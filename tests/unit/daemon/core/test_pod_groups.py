@@ -69,11 +69,14 @@ class Gangs(Pipeline):
         are_foreign: bool = False,
         reservation_s: float = 0.0,
         is_on: bool = True,
+        has_gates: bool = True,
+        has_quorums: bool = True,
         **more: Any,
     ) -> None:
         placing = frozenset(schedulers) if has_placements else None
         settings = GroupSettings(
-            frozenset(schedulers),
+            frozenset(schedulers if has_gates else ()),
+            frozenset(schedulers if has_quorums else ()),
             placing,
             preempting,
             are_foreign=are_foreign,
@@ -427,6 +430,29 @@ def test_a_gang_that_comes_to_want_more_than_a_worker_found_takes_no_room_on_its
     assert not berth.bound
     copy, nodes = berth.scorers[0].replica.nodes, berth.state.cache.nodes
     assert np.array_equal(copy.requested[:, :2], nodes.requested[:, :2])
+
+
+def test_where_gang_scheduling_has_no_permit_a_gang_that_is_there_is_placed_as_far_as_it_fits() -> (
+    None
+):
+    berth = Gangs([make_node("node", cpu="1")], has_quorums=False)
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1"))
+    assert berth.gated() == {"p1"}
+    berth.add(*gang("p2"))
+    assert len(berth.bound_names()) == 1
+
+
+def test_where_gang_scheduling_has_no_pre_enqueue_a_gang_is_tried_and_waits_for_its_quorum() -> (
+    None
+):
+    berth = Gangs(has_gates=False)
+    berth.add_group("pg1", 2)
+    berth.add(*gang("p1"))
+    assert berth.waiting() == {"p1"}
+    assert berth.told("p1") == NO_QUORUM
+    berth.add(*gang("p2"))
+    assert berth.bound_names() == {"p1", "p2"}
 
 
 def test_a_group_that_is_gone_leaves_nothing_behind() -> None:

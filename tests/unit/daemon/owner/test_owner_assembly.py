@@ -7,7 +7,7 @@ from daemon.owner.owner_assembly import make_state
 from shared.config import SchedulerConfiguration
 from shared.feature_gates import parse_feature_gates
 from shared.framework.runtime.profiles import PluginSet, ProfileConfig
-from shared.plugin_names import DEFAULT_PREEMPTION
+from shared.plugin_names import DEFAULT_PREEMPTION, GANG_SCHEDULING
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 
@@ -40,3 +40,10 @@ def test_room_is_made_for_groups_where_default_preemption_is_enabled_anywhere(
     preempting = groups(**disabled).preempting_profiles
     assert preempting is not None
     assert (NAME in preempting) == is_preempting
+
+
+@pytest.mark.parametrize("point", ["preEnqueue", "permit"])
+def test_each_half_of_gang_scheduling_is_switched_off_alone(point: str) -> None:
+    settings = groups(**{point: GANG_SCHEDULING})
+    assert (NAME in settings.gating_profiles) == (point == "permit")
+    assert (NAME in settings.gang_profiles) == (point == "preEnqueue")
