@@ -209,6 +209,13 @@ class Evaluation:
             self.failure = diagnose(self.pod, self.filtered())
         return self.failure
 
+    @property
+    def is_error(self) -> bool:
+        """Whether something failed; why they fit nowhere is only looked for if that may be so."""
+        status = self.pod.outcome.status
+        may_be = self.failure is not None or self.pod.has_failed or not status.is_success
+        return may_be and bool(self.fit_error().error)
+
     def filtered(self) -> FilterOutcome:
         """What the filters say of all candidate nodes to pods that fit nowhere."""
         filtered, outdated = self._filtered, self._outdated

@@ -445,7 +445,7 @@ def test_who_goes_for_a_gang_is_least_important_and_whom_no_budget_keeps() -> No
     module = "workers.scorer.group_preemption"
     budgets = ", ~self._is_violating[left]"
     assert kind_of_failure(plan, module, budgets, "") == "group eviction"
-    puts_back = "            if found is not None:\n"
+    puts_back = "            if isinstance(found, Placements):\n"
     assert kind_of_failure(plan, module, puts_back, "            if False:\n") == "group eviction"
 
 

@@ -180,7 +180,9 @@ class Cycle:
             # then it is room that is short.
             known.failure.tickets.append(task.ticket)
             return None
-        elif room_maker.has_searched_enough or task.class_id in open_classes:
+        elif (
+            room_maker.has_searched_enough and not placed.is_error
+        ) or task.class_id in open_classes:
             answers.skipped.append(task.ticket)
             return None
         else:

@@ -37,7 +37,7 @@ from shared.kube.quantity import (
     QuantityFormat,
     canonical,
 )
-from shared.messages.from_scorer import Failure, Placements, Proposals
+from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposals
 from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
 from shared.plugins.gates import UNSCHEDULABLE
 from workers.scorer.engine import Engine
@@ -92,7 +92,9 @@ class GroupCycle:
         task, told = self._group.preemption, answers.group_message or UNSCHEDULABLE
         if task is not None:
             room = make_room(self._replica.view, task, self._where_enough_fit)
-            if not isinstance(room, str):
+            if isinstance(room, Failure):
+                return replace(answers, failures=[*answers.failures, room])
+            if isinstance(room, GroupRoom):
                 return replace(answers, group_room=room)
             if not task.refusal and len(unconfirmed_below(self._replica.view, task.priority)):
                 # They may be in the way, and no proposal can name them.
@@ -103,7 +105,7 @@ class GroupCycle:
         if hold is None:
             return answers
         room = make_room(self._replica.view, hold, self._where_enough_fit, is_awaited=True)
-        return answers if isinstance(room, str) else replace(answers, group_room=room)
+        return replace(answers, group_room=room) if isinstance(room, GroupRoom) else answers
 
     def _lack(self, answers: Proposals) -> str:
         """What the group lacks, for its condition: how many of its pods fit, where most of them do if
@@ -171,11 +173,17 @@ class GroupCycle:
             self._replica.roll_back(mark)
         return answers
 
-    def _where_enough_fit(self) -> Placements | None:
-        """As `Fits` has it."""
+    def _where_enough_fit(self) -> Placements | Failure | None:
+        """As `Fits` has it: what fails is told of the group, as it fails for none of its pods as things
+        are (`podGroupCycle`)."""
         self._only_looks = True
-        placements = self._placed().placements
+        answers = self._placed()
         self._only_looks = False
+        failing = (each for each in answers.failures if each.is_error)
+        first = min(failing, key=lambda failure: failure.tickets[0], default=None)
+        if first is not None:
+            return Failure([], first.message, is_error=True)
+        placements = answers.placements
         return placements if len(placements.tickets) >= self._group.needed else None
 
     # Placements ----------------------------------------------------------------------------------

@@ -24,7 +24,7 @@ import numpy as np
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.what_if import WhatIf
-from shared.messages.from_scorer import GroupRoom, Placements
+from shared.messages.from_scorer import Failure, GroupRoom, Placements
 from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.preemption.potential_victims import Budgets, VictimGroups, are_spare
 
@@ -32,8 +32,9 @@ NO_VICTIMS: Final = "No preemption victims found for incoming preemptor"
 ONE_BY_ONE_MAX: Final = 64
 """Of so many victims each is put back by itself: about 1 ms each for a group of a hundred pods."""
 
-Fits = Callable[[], Placements | None]
-"""Where enough of the group's pods would go as things are; None where they have no room."""
+Fits = Callable[[], Placements | Failure | None]
+"""Where enough of the group's pods would go as things are; None where they have no room, and a failure
+where that cannot be said."""
 
 
 class VictimUnits(NamedTuple):
@@ -52,9 +53,10 @@ class VictimUnits(NamedTuple):
 
 def make_room(
     cluster: ClusterView, task: GroupPreemption, fits: Fits, *, is_awaited: bool = False
-) -> GroupRoom | str:
-    """Who has to go, or why that is of no use: empty, where the group has no place even so. On return
-    the copy is as before. `is_awaited`: pods go by themselves, each when it ends."""
+) -> GroupRoom | Failure | str:
+    """Who has to go, or why that is of no use: empty, where the group has no place even so; or what
+    failed where all were gone. On return the copy is as before. `is_awaited`: pods go by themselves,
+    each when it ends."""
     if task.refusal:
         return task.refusal
     whole = {} if is_awaited else cluster.derived(VictimGroups).whole
@@ -69,7 +71,7 @@ def make_room(
             room = search.without(search.in_order(np.arange(len(is_violating))))
     finally:
         cluster.journal.usage.extend(rows.tolist())
-    if room is not None and is_awaited:
+    if isinstance(room, GroupRoom) and is_awaited:
         room = msgspec.structs.replace(room, is_awaited=True)
     return room or ""
 
@@ -102,19 +104,20 @@ class _Search:
         keys = left, is_spare, -self._units.priority[left], ~self._is_violating[left]
         return left[np.lexsort(keys)]
 
-    def without(self, order: Rows) -> GroupRoom | None:
-        """Who has to go; None where not even all of them make room. `order`: of putting them back."""
+    def without(self, order: Rows) -> GroupRoom | Failure | None:
+        """Who has to go; None where not even all of them make room, and what failed then. Whoever is put
+        back and has something fail has to go. `order`: of putting them back."""
         self._take_off(order)
         placements = self._fits()
-        if placements is None:
-            return None
+        if not isinstance(placements, Placements):
+            return placements
         victims: list[int] = []
         place, size, is_patient = 0, 1, len(order) <= ONE_BY_ONE_MAX
         while place < len(order):
             block = order[place : place + size]
             self._put_back(block)
             found = self._fits()
-            if found is not None:
+            if isinstance(found, Placements):
                 placements = found
                 place += len(block)
                 size = 1 if is_patient else size * 2

@@ -16,15 +16,17 @@ import pytest
 from daemon.core.pod_groups import NO_PREEMPTION, NOT_WITH_CONSTRAINTS
 from daemon.core.queue.queued_pod import Place
 from shared.framework.cluster_view import ClusterView
-from shared.framework.plugin_api import PermitResult
+from shared.framework.plugin_api import PermitResult, PreScoreResult
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.profiles import PluginSet
-from shared.framework.status import SUCCESS
+from shared.framework.status import SUCCESS, Code, Status
 from shared.kube.pod_group_rules import ELASTIC
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import ObjectDeleted, PodChanged, PodDeleted
 from shared.plugin_names import DEFAULT_PREEMPTION
+from shared.plugins.resources.node_resources_fit import NodeResourcesFit
 from tests.support.builders import make_node
+from tests.unit.daemon.core.test_faults_of_one_pod import BAD
 from tests.unit.daemon.core.test_pod_groups import Gangs, gang, lone, member
 from tests.unit.daemon.core.test_waiting_pods import Asks
 from workers.scorer.group_cycle import NO_PLACEMENTS
@@ -442,6 +444,33 @@ def test_pods_are_told_of_the_group_those_that_found_a_place_are_nominated_to_it
         assert berth.told(name).endswith(
             "preemption: not eligible due to workload aware preemption enabled"
         )
+
+
+@pytest.mark.parametrize("order", ["good bad", "bad good"])
+@pytest.mark.parametrize("needed", [1, 2])
+def test_nobody_goes_where_a_member_fails_once_they_are_gone(
+    order: str, needed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate = NodeResourcesFit.pre_score
+
+    def fail(plugin: NodeResourcesFit, pod: PodInfo, *more: Any) -> PreScoreResult:
+        is_bad = pod.labels == BAD
+        return PreScoreResult(Status(Code.ERROR, ("no",))) if is_bad else rate(plugin, pod, *more)
+
+    monkeypatch.setattr(NodeResourcesFit, "pre_score", fail)
+    berth = Preempting("2", "2")
+    berth.group("pg1", needed, 100)
+    berth.add(*low("low-1", "low-2", cpu="2"))
+    labels = {"good": None, "bad": BAD}
+    pods = [gang(name, priority=100, labels=labels[name])[0] for name in order.split()]
+    berth.tell(*(PodChanged(pod) for pod in pods))
+    while berth.step_owner() or berth.step_scorer(0):
+        pass
+    assert not berth.victims
+    _, reason, told = berth.condition("pg1")
+    assert reason == "SchedulerError"
+    assert told.startswith("failed to schedule other pod from a pod group: ")
+    assert [berth.told(name) for name in ("good", "bad")] == [told, told]
 
 
 def test_a_group_whose_victims_linger_is_not_tried_in_vain() -> None:

@@ -5,6 +5,7 @@ pkg/scheduler/framework/preemption/podgrouppreemption_test.go, v1.36.2. There th
 not looked at: a rule says that a node takes so many of them once certain pods are gone from it.
 """
 
+import itertools
 import random
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -14,7 +15,7 @@ import numpy as np
 import pytest
 
 from shared.kube.pod_record import PodRecord
-from shared.messages.from_scorer import Placements
+from shared.messages.from_scorer import Failure, GroupRoom, Placements
 from shared.messages.to_owner import ObjectDeleted
 from shared.messages.to_scorer import GroupPreemption
 from shared.plugins.preemption.potential_victims import Budgets, VictimGroups
@@ -122,6 +123,7 @@ class Domain:
         assert np.array_equal(before, self.view.nodes.requested)
         if isinstance(found, str):
             return found
+        assert isinstance(found, GroupRoom)
         names = {row: name for name, row in self.rows.items()}
         return {names[row] for row in found.victims}
 
@@ -446,6 +448,23 @@ def test_filter_victims_with_pdb_violation(
     for number, (labels, status) in enumerate(budgets):
         domain.add_budget(f"budget-{number}", labels, **status)
     assert domain.violating() == violating
+
+
+@pytest.mark.parametrize("fails_at", [1, 2])
+def test_what_fails_with_all_gone_is_told_and_with_one_put_back_has_that_one_go(
+    fails_at: int,
+) -> None:
+    domain, failure = Domain(Victim("p1"), Victim("p2")), Failure([], "boom", is_error=True)
+    looks = itertools.count(1)
+    found = make_room(
+        domain.view, domain.task(), lambda: failure if next(looks) == fails_at else EMPTY
+    )
+    assert domain.there() == {"p1", "p2"}
+    if fails_at == 1:
+        assert found == failure
+    else:
+        assert isinstance(found, GroupRoom)
+        assert len(found.victims) == 1
 
 
 # Generated ---------------------------------------------------------------------------------------
