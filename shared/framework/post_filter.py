@@ -12,7 +12,7 @@ from typing import ClassVar, Final, NamedTuple, Protocol
 
 import numpy as np
 
-from shared.columns.schema import NO_ROWS, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.framework.runtime.plans import FilterOutcome, NodeVerdict
 from shared.framework.runtime.prepared_pod import PreparedPod
 from shared.framework.status import Code, Status
@@ -42,16 +42,14 @@ class Candidates(NamedTuple):
         victims: list[int] = self.victims[first : first + int(self.counts[position])].tolist()
         return Candidate(int(self.rows[position]), tuple(victims), int(self.violations[position]))
 
-    def first(self, count: int) -> "Candidates":
-        """The first so many."""
-        if count == len(self.rows):
+    def only(self, is_wanted: Bools) -> "Candidates":
+        if is_wanted.all():
             return self
-        victim_count = int(self.counts[:count].sum())
         return Candidates(
-            self.rows[:count],
-            self.violations[:count],
-            self.counts[:count],
-            self.victims[:victim_count],
+            self.rows[is_wanted],
+            self.violations[is_wanted],
+            self.counts[is_wanted],
+            self.victims[np.repeat(is_wanted, self.counts)],
         )
 
     def all(self) -> list[Candidate]:

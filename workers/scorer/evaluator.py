@@ -136,7 +136,8 @@ class PreemptionEvaluator(NamedTuple):
 
 
 class CandidateSearch:
-    """One search for as many candidates as are `wanted`, one of them without violation."""
+    """One search for as many candidates as are `wanted`, one of them without violation. Of those with
+    violations it keeps no more than that, and the same of the others (`candidateList` in types.go)."""
 
     def __init__(self, selector: VictimSelector, wanted: int) -> None:
         self._selector = selector
@@ -212,10 +213,14 @@ class CandidateSearch:
         """Adds to what was found, as much as is wanted."""
         if not len(found.rows):
             return
-        enough = self._enough_at(found)
+        keeps, enough = found.violations == 0, self._enough_at(found)
+        keeping = self._keeping_count + np.cumsum(keeps)
+        violating = self._count - self._keeping_count + np.cumsum(~keeps)
+        is_taken = np.where(keeps, keeping, violating) <= self._wanted
         if enough >= 0:
-            found = found.first(enough + 1)
-        self._keeping_count += int(np.count_nonzero(found.violations == 0))
+            is_taken[enough + 1 :] = False
+        found = found.only(is_taken)
+        self._keeping_count += int(np.count_nonzero(keeps[is_taken]))
         self._count += len(found.rows)
         self._found.append(found)
 
