@@ -70,7 +70,7 @@ class MetaVictims(_GoStruct):
     """Victims on one node, by uid."""
 
     pods: list[MetaPod] | None = None
-    num_pdb_violations: int = msgspec.field(default=0, name="NumPDBViolations")
+    num_pdb_violations: Int64 = msgspec.field(default=0, name="NumPDBViolations")
 
 
 class _PreemptResult(_GoStruct):

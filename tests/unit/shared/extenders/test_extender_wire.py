@@ -145,6 +145,13 @@ def test_a_node_without_victims_is_no_answer_but_of_an_extender_that_may_be_igno
     assert preempt_result(b"{}", is_ignorable=False) == {}
 
 
+@pytest.mark.parametrize("number", [2**63, 10**33, -(2**63) - 1])
+def test_violations_of_more_than_64_bits_are_no_answer(number: int) -> None:
+    body = f'{{"NodeNameToMetaVictims":{{"n":{{"NumPDBViolations":{number}}}}}}}'
+    with pytest.raises(ExtenderError, match="NumPDBViolations"):
+        preempt_result(body.encode(), is_ignorable=True)
+
+
 def test_a_binding_names_pod_and_node() -> None:
     sent = json.loads(bind_args(PodName("ns", "p", "u"), "n"))
     assert sent == {"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n"}
