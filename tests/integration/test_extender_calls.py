@@ -127,20 +127,22 @@ def test_a_whole_node_that_nobody_asked_about_is_an_error(world: World) -> None:
     assert answer.error == f"{said} the input node list"
 
 
+@pytest.mark.parametrize("uid", ["nobody", "v"])
 @pytest.mark.parametrize("is_capable", [True, False])
-def test_a_victim_that_nobody_knows_is_an_error(world: World, is_capable: bool) -> None:
-    victims = {"a": MetaVictims([MetaPod("u")], 0)}
-    ask = PreemptQuestion(
-        1, PodName("default", "p", "u"), (0,), victims, {"u": PodName("default", "p", "u")}
-    )
-    said = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": "nobody"}]}}}
+def test_a_victim_that_is_not_on_the_node_is_an_error(
+    world: World, is_capable: bool, uid: str
+) -> None:
+    victims = {"a": MetaVictims([MetaPod("u")], 0), "b": MetaVictims([MetaPod("v")], 0)}
+    pods = {(node, uid): PodName("default", "p", uid) for node, uid in (("a", "u"), ("b", "v"))}
+    ask = PreemptQuestion(1, PodName("default", "p", "u"), (0,), victims, pods)
+    said = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": uid}]}}}
     with FakeExtender(preempt=lambda _: said) as extender:
         one = ExtenderConfig(
             url_prefix=extender.url, preempt_verb="preempt", node_cache_capable=is_capable
         )
         answer = asked(world, ask, one)
         ignored = asked(world, ask, msgspec.structs.replace(one, ignorable=True))
-    told = f"extender: {extender.url} claims to preempt pod (UID: &{{nobody}}) on node: a"
+    told = f"extender: {extender.url} claims to preempt pod (UID: &{{{uid}}}) on node: a"
     assert answer.error == f"{told}, but the pod is not found on that node"
     assert (ignored.error, ignored.victims) == ("", victims)
 

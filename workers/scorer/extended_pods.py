@@ -67,8 +67,8 @@ class PreemptQuestion(NamedTuple):
     extenders: tuple[int, ...]
     victims: dict[str, MetaVictims]
     """By node."""
-    pods: dict[str, PodName]
-    """All victims, by uid."""
+    pods: dict[tuple[str, str], PodName]
+    """All pods of these nodes, by node and uid."""
 
 
 Question = FilterQuestion | PreemptQuestion
@@ -232,7 +232,12 @@ class ExtendedCycle(Cycle):
         victims = self._victims(found, message) if self._replica.view is view else {}
         if not victims:
             return self._end(task)  # They have all changed since.
-        pods = {pod.uid: PodName(pod.namespace, pod.name, pod.uid) for pod in message.pods}
+        pods = {
+            (self._replica.nodes.name_of(pod.node_row), pod.uid): PodName(
+                pod.namespace, pod.name, pod.uid
+            )
+            for pod in message.pods
+        }
         answer: ExtenderAnswer = yield PreemptQuestion(
             number, _pod_name(task), extenders, victims, pods
         )

@@ -273,8 +273,13 @@ class ExtenderDesk:
     ) -> bytes:
         if config.node_cache_capable:
             return meta_preempt_args(pod, victims)
-        uids = [each.uid for on_node in victims.values() for each in on_node.pods or ()]
-        bodies = await asyncio.gather(*(self._pod(question.pods[uid]) for uid in uids))
+        names = [
+            question.pods[node, each.uid]
+            for node, on_node in victims.items()
+            for each in on_node.pods or ()
+        ]
+        bodies = await asyncio.gather(*map(self._pod, names))
+        uids = (name.uid for name in names)
         return whole_preempt_args(pod, victims, dict(zip(uids, bodies, strict=True)))
 
 
@@ -292,10 +297,11 @@ def _ignored(config: ExtenderConfig) -> Iterator[None]:
 def _check_known(
     config: ExtenderConfig, victims: dict[str, MetaVictims], question: PreemptQuestion
 ) -> None:
-    """Raises `OperationalError` for a victim that nobody knows, in kube-scheduler's words."""
+    """Raises `OperationalError` for a victim that is not on the node, in kube-scheduler's words
+    (`convertPodUIDToPod` in pkg/scheduler/extender.go, v1.36.2)."""
     for name, on_node in victims.items():
         for each in on_node.pods or ():
-            if each.uid not in question.pods:
+            if (name, each.uid) not in question.pods:
                 raise OperationalError(
                     f"extender: {config.url_prefix} claims to preempt pod (UID: &{{{each.uid}}}) on"
                     f" node: {name}, but the pod is not found on that node"

@@ -338,6 +338,7 @@ def preempting(
 def test_extenders_choose_among_the_victims() -> None:
     world, question = preempting()
     assert sorted(question.victims) == ["a", "b", "c"]
+    assert set(question.pods) == {(name, f"uid-on-{name}") for name in "abc"}
     left = {"b": question.victims["b"]}
     (settled,) = world.cycle.work([ExtenderAnswer(question.number, victims=left)])
     (failure,) = settled.failures
