@@ -149,6 +149,12 @@ class PodGroups:
     def begin(self, unit: Unit, *, may_hold: bool = False) -> GroupTask | str:
         """A group goes out with a scorer, its pods in the order of podGroupInfoForPod upstream; or why
         it cannot be tried as a whole. `may_hold`: room may be held for it."""
+        # Between pods of one moment, too, the order is that of the last attempt: what one was given room
+        # for beside the others would not do otherwise.
+        places = {uid: place for place, uid in enumerate(self.uids(unit.key))}
+        unit.pods.sort(
+            key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0, places.get(pod.uid, 0))
+        )
         profiles = dict.fromkeys(pod.pod_class.profile for pod in unit.pods)
         if len(profiles) > 1:
             first, second, *_ = profiles
@@ -157,12 +163,6 @@ class PodGroups:
         placements = self._placements(unit)
         if isinstance(placements, str):
             return placements
-        # Between pods of one moment, too, the order is that of the last attempt: what one was given room
-        # for beside the others would not do otherwise.
-        places = {uid: place for place, uid in enumerate(self.uids(unit.key))}
-        unit.pods.sort(
-            key=lambda pod: (-pod.priority, pod.initial_attempt_s or 0.0, places.get(pod.uid, 0))
-        )
         self._late[unit.key] = []
         needed_count = self.needed(unit.key, unit.pods[0])
         hold = None

@@ -407,13 +407,16 @@ def test_a_pod_that_is_refused_its_room_beside_others_of_its_group_waits(
     assert {pod.place for pod in berth.state.queue} == {Place.BACKOFF}
 
 
-def test_pods_of_a_group_with_several_scheduler_names_are_told_so() -> None:
+def test_pods_of_a_group_with_several_scheduler_names_are_told_so_the_most_important_ones_first() -> (
+    None
+):
     berth = Gangs(schedulers=("default-scheduler", "other"))
     berth.add_group("pg1", 2)
-    berth.add(*gang("p1"), *gang("p2", spec={"schedulerName": "other"}))
+    berth.add(*gang("p1"), *gang("p2", priority=9, spec={"schedulerName": "other"}))
+    berth.add(*gang("p3"))
     assert not berth.bound
     told = "all pods in a single pod group should have the same .spec.schedulerName set, got: "
-    assert berth.told("p1") == f'{told}"default-scheduler" and "other"'
+    assert berth.told("p3") == f'{told}"other" and "default-scheduler"'
 
 
 def test_a_gang_that_comes_to_want_more_than_a_worker_found_takes_no_room_on_its_copy() -> None:
