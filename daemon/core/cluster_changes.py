@@ -17,6 +17,7 @@ from daemon.core.queue.object_changes import node_update_events, pod_update_even
 from daemon.core.queue.queued_pod import QueuedPod
 from daemon.core.status_patches import verdict_of
 from daemon.core.suspects import PARKED
+from shared import feature_gates
 from shared.errors import ObjectError
 from shared.framework.cluster_event import (
     ASSIGNED_POD_ADD,
@@ -32,7 +33,7 @@ from shared.framework.cluster_event import (
     EventResource,
     Resource,
 )
-from shared.framework.queueing_hints import ChangedObject, PodView
+from shared.framework.queueing_hints import Change, ChangedObject, PodView
 from shared.kube.api.core_v1 import Node
 from shared.kube.decode import decode_object
 from shared.kube.pod_group_rules import quorum
@@ -48,6 +49,8 @@ _RESOURCES: Final = {
     if kind.struct_type.__name__.lower() == resource.rpartition("/")[2].lower()
 }
 """Kinds whose changes may wake pods, beside those that plugins name."""
+
+_NEW_POD: Final = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.ADD)
 
 
 def _is_said_again(known: str, version: str) -> bool:
@@ -67,6 +70,8 @@ class ClusterChanges:
         self._facts = facts
         self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
         self._profiles = facts.frameworks.keys()
+        self._wakes_by_new = facts.settings.gates[feature_gates.GANG_SCHEDULING]
+        """A new pod may be whom others wait for."""
         self.events: dict[ClusterEvent | str, int] = defaultdict(int)
         """What was taken in since this was last cleared: events of the cluster, labels of others."""
 
@@ -109,6 +114,8 @@ class ClusterChanges:
             if queued is None:
                 if self._enqueue(record, None, now_s):
                     self.events[UNSCHEDULED_POD_ADD] += 1
+                    if self._wakes_by_new:
+                        self._wake_by_new(self._queue.get(record.uid), now_s)
             else:
                 old = queued.view
                 if self._enqueue(record, queued, now_s):
@@ -124,6 +131,15 @@ class ClusterChanges:
         elif queued is not None:
             self._assumed_pod_changed(held, queued, record, now_s)
         # Else it is bound, and the watch has yet to say so.
+
+    def _wake_by_new(self, pod: QueuedPod | None, now_s: float) -> None:
+        """A pod without a node has come (addPodToSchedulingQueue in pkg/scheduler/eventhandlers.go,
+        v1.36.2): of those that wait nearly always nobody is even looked at."""
+        if pod is None:
+            return  # Another scheduler's.
+        change = Change(_NEW_POD, None, pod.view)
+        if self._queue.wakeups.concerns_any(change):
+            self._queue.move_all_to_active_or_backoff(*change, now_s)
 
     def _assumed_pod_changed(
         self, held: CachedPod, queued: QueuedPod, record: PodRecord, now_s: float

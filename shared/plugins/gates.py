@@ -79,13 +79,17 @@ class GangScheduling:
         """Who knows the groups says which pod or group lets whom in (`SchedulingQueue.let_in`): no pod
         is asked about at each that comes."""
         return (
-            ClusterEventWithHint(Resource.POD, (Action.ADD,), _told_otherwise),
-            ClusterEventWithHint(Resource.POD_GROUP, (Action.ADD,), _told_otherwise),
+            ClusterEventWithHint(Resource.POD, (Action.ADD,), _never, classes=_none),
+            ClusterEventWithHint(Resource.POD_GROUP, (Action.ADD,), _never, classes=_none),
         )
 
 
-def _told_otherwise(*_: object) -> bool:
+def _never(*_: object) -> bool:
     return False
+
+
+def _none(*_: object) -> tuple[int, ...]:
+    return ()
 
 
 class TopologyPlacementGenerator:

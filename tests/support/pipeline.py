@@ -23,6 +23,8 @@ from shared.config import SchedulerConfiguration
 from shared.extenders.extender_config import ExtenderConfig
 from shared.feature_gates import (
     DEFAULT_GATES,
+    GANG_SCHEDULING,
+    GENERIC_WORKLOAD,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
     SCHEDULER_ASYNC_PREEMPTION,
     FeatureGates,
@@ -131,6 +133,7 @@ class Pipeline:
                 {
                     NOMINATED_NODE_NAME_FOR_EXPECTATION: announces_nodes,
                     SCHEDULER_ASYNC_PREEMPTION: preempts_async,
+                    **dict.fromkeys((GENERIC_WORKLOAD, GANG_SCHEDULING), groups.is_on),
                 }
             ),
             config=SchedulerConfiguration(extenders=extenders),

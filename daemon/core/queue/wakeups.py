@@ -113,6 +113,12 @@ class Wakeups:
                 woken.extend((pod, strategy) for pod in group.values())
         return woken
 
+    def concerns_any(self, change: Change) -> bool:
+        """Whether there can be pods that it may help; who is asked says no of all classes, mostly."""
+        interested = self.interested.get(change.event, ())
+        classes = (self._concerned(change, plugin) for plugin in interested)
+        return any(ids is None or len(ids) > 0 for ids in classes)
+
     def _concerned(self, change: Change, plugin: str) -> Collection[int] | None:
         """The only classes whose pods the plugin may let go; None: they may be of any, as soon as one of
         its registrations is about all."""

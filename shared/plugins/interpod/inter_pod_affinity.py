@@ -378,8 +378,11 @@ def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> boo
 
 
 def _classes_meant(change: Change, cluster: ClusterView) -> set[int] | None:
-    """Those with terms about the pod that came or went, as far as its own do not matter."""
+    """Those with terms about the pod that came or went, as far as its own do not matter; none, if it
+    counts on no node."""
     was, now = change.both(PodView)
+    if any(view is not None and not view.holds_node for view in (was, now)):
+        return set()
     if now is None and was is not None:
         terms = was.info.pod_terms
         if terms.anti_affinity or ANTI_AFFINITY_GROUP in terms.errors:

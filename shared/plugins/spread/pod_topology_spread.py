@@ -330,7 +330,9 @@ class PodTopologySpread:
         of_pods = Action.ADD, Action.DELETE, Action.UPDATE_POD_LABEL, Action.UPDATE_POD_TOLERATION
         of_nodes = Action.ADD, Action.DELETE, Action.UPDATE_NODE_LABEL, Action.UPDATE_NODE_TAINT
         return (
-            ClusterEventWithHint(Resource.POD, of_pods, self._after_pod_change),
+            ClusterEventWithHint(
+                Resource.POD, of_pods, self._after_pod_change, classes=_classes_involved
+            ),
             ClusterEventWithHint(Resource.NODE, of_nodes, self._after_node_change),
         )
 
@@ -403,6 +405,13 @@ def _is_involved(view: PodView, pod: PodView) -> bool:
     if view.record.uid == pod.record.uid:
         return True
     return view.holds_node and view.record.namespace == pod.record.namespace
+
+
+def _classes_involved(change: Change, cluster: ClusterView) -> tuple[int, ...] | None:
+    """None of them, if the pod that came or went counts on no node; of its own changes a pod is asked
+    by itself."""
+    views = change.both(PodView)
+    return () if any(view is not None and not view.holds_node for view in views) else None
 
 
 def _may_help(constraints: SpreadConstraints, was: PodView, now: PodView, *, is_self: bool) -> bool:
