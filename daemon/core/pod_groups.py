@@ -32,6 +32,7 @@ NO_PREEMPTION: Final = (
 NOT_WITH_CONSTRAINTS: Final = (
     "workload aware preemption is not supported for pod groups with scheduling constraints"
 )
+NO_GROUP: Final = "pod group for pod not found"
 NOT_ELIGIBLE: Final = "not eligible due to placement-based pod group scheduling limitation"
 AS_A_WHOLE: Final = "not eligible due to workload aware preemption enabled"
 
@@ -241,6 +242,8 @@ class PodGroups:
     def _why_no_pod_preempts(self, group: PodGroup | None, placements: PlacementTask | None) -> str:
         """By itself, in upstream's order (PostFilter of DefaultPreemption). Constraints count there
         without a key, too."""
+        if placements is not None and group is None:
+            return NO_GROUP
         constraints = None if group is None else group.spec.scheduling_constraints
         if placements is not None and (placements.levels or constraints is not None):
             return NOT_ELIGIBLE

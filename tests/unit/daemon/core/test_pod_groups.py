@@ -65,6 +65,7 @@ class Gangs(Pipeline):
         worker_count: int = 1,
         schedulers: tuple[str, ...] = ("default-scheduler",),
         has_placements: bool = False,
+        places: bool = True,
         preempting: frozenset[str] | None = None,
         are_foreign: bool = False,
         reservation_s: float = 0.0,
@@ -73,7 +74,7 @@ class Gangs(Pipeline):
         has_quorums: bool = True,
         **more: Any,
     ) -> None:
-        placing = frozenset(schedulers) if has_placements else None
+        placing = frozenset(schedulers if places else ()) if has_placements else None
         settings = GroupSettings(
             frozenset(schedulers if has_gates else ()),
             frozenset(schedulers if has_quorums else ()),

@@ -338,6 +338,26 @@ def test_pre_enqueue(is_async: bool, is_whole: bool, group: str, is_kept_out: bo
     assert (queued.gated_by == DEFAULT_PREEMPTION) == is_kept_out
 
 
+@pytest.mark.parametrize("gates", ["TAS", "TAS, WAP", ""])
+def test_nobody_goes_for_a_pod_of_a_group_that_is_not_there_where_groups_have_placements(
+    gates: str,
+) -> None:
+    """No plugin looks at the group before: GangScheduling and TopologyPlacementGenerator are off."""
+    off: dict[str, Any] = {"has_gates": False, "has_quorums": False, "places": False}
+    preempting = PREEMPTING if "WAP" in gates else None
+    berth = Preempting("1", preempting=preempting, has_placements="TAS" in gates, **off)
+    berth.add(*low("low-1"))
+    berth.add_at_once(*high("high-1"))
+    if not gates:
+        assert berth.gone() == {"low-1"}
+        return
+    assert not berth.gone()
+    told = "preemption: pod group for pod not found"
+    if "WAP" in gates:
+        told = 'failed to get pod group object: podgroup.scheduling.k8s.io "pg1" not found'
+    assert berth.told("high-1").endswith(told)
+
+
 def test_who_is_not_kept_out_by_default_preemption_is_tried_while_its_victims_go() -> None:
     off = {"preEnqueue": PluginSet(disabled=[DEFAULT_PREEMPTION])}
     berth = Preempting("1", plugins=off)
