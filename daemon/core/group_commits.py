@@ -92,7 +92,7 @@ class GroupCommits(Part):
                 # What kept pods away may be gone, or has yet to be said.
                 self._committer.try_all_again(answer, _tickets(proposals), is_refused=is_too_old)
                 return False
-            error = self._owner.groups.preemption_problem(key)
+            error = self._owner.groups.preemption_problem(key, first)
         is_judged = not error and needed <= found_count == len(proposals.placements.tickets)
         told = proposals.group_message or UNSCHEDULABLE
         room = proposals.group_room

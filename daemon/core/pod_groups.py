@@ -212,9 +212,11 @@ class PodGroups:
         group = self.of(record.group_key) if record.group and self._preempts_as_a_whole else None
         return record.uid if group is None else group.metadata.uid
 
-    def preemption_problem(self, key: str) -> str:
-        """Why nobody can say whether room is to be made for a group; empty where somebody can."""
-        if not self._preempts_as_a_whole or self.of(key) is not None:
+    def preemption_problem(self, key: str, pod: QueuedPod) -> str:
+        """Why nobody can say whether room is to be made for the group of `pod`; empty where somebody
+        can, or none is ever made."""
+        preempting = self._settings.preempting_profiles or ()
+        if pod.pod_class.profile not in preempting or self.of(key) is not None:
             return ""
         return f"failed to get pod group object: {_not_found(key)}"
 

@@ -214,8 +214,10 @@ def test_no_pod_group_post_filter_plugin_is_registered() -> None:
     assert berth.condition("pg1")[2] == f"{FAILED}, {NO_PREEMPTION}"
 
 
-def test_error_when_pod_group_is_not_found() -> None:
-    berth = Preempting("1", schedulers=("default-scheduler",))
+@pytest.mark.parametrize("preempting", [PREEMPTING, frozenset()])
+def test_error_when_pod_group_is_not_found(preempting: frozenset[str]) -> None:
+    """But where no plugin is registered: that is asked first."""
+    berth = Preempting("1", preempting=preempting)
     berth.group("pg1", 1, 100)
     berth.add(*low("low-1"))
     berth.add_pod(high("high-1")[0])
@@ -223,7 +225,7 @@ def test_error_when_pod_group_is_not_found() -> None:
     berth.settle()
     assert not berth.gone()
     told = 'failed to get pod group object: podgroup.scheduling.k8s.io "pg1" not found'
-    assert berth.told("high-1") == told
+    assert (berth.told("high-1") == told) == bool(preempting)
 
 
 def test_pod_group_has_scheduling_constraints() -> None:
