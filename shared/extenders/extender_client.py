@@ -54,7 +54,7 @@ class ExtenderClient:
         await self._client.close()
 
     async def _within_time(self, verb: str, body: bytes, tries: int) -> bytes:
-        prefix, timeout_s = self.config.url_prefix, self.config.http_timeout_s
+        prefix, timeout_s = self.config.url_prefix.rstrip("/"), self.config.http_timeout_s
         concern = f"ask extender {prefix}/{verb}"
         cause: Exception | None = None
         try:

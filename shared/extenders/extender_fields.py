@@ -89,7 +89,7 @@ def _url(field: Field) -> str:
     if not is_usable:
         field.problem(f"{shown.url(text)} must be like http://host:port/path")
         return ""
-    return text.rstrip("/")
+    return text
 
 
 def _verb(field: Field) -> str:

@@ -138,11 +138,11 @@ def test_a_victim_that_is_not_on_the_node_is_an_error(
     said = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": uid}]}}}
     with FakeExtender(preempt=lambda _: said) as extender:
         one = ExtenderConfig(
-            url_prefix=extender.url, preempt_verb="preempt", node_cache_capable=is_capable
+            url_prefix=f"{extender.url}/", preempt_verb="preempt", node_cache_capable=is_capable
         )
         answer = asked(world, ask, one)
         ignored = asked(world, ask, msgspec.structs.replace(one, ignorable=True))
-    told = f"extender: {extender.url} claims to preempt pod (UID: &{{{uid}}}) on node: a"
+    told = f"extender: {extender.url}/ claims to preempt pod (UID: &{{{uid}}}) on node: a"
     assert answer.error == f"{told}, but the pod is not found on that node"
     assert (ignored.error, ignored.victims) == ("", victims)
 
@@ -211,16 +211,21 @@ def test_a_node_that_came_since_is_sent_as_well(world: World) -> None:
     assert answer.verdicts.passing == ["d"]
 
 
-def test_an_ignorable_extender_may_fail_to_preempt(world: World) -> None:
+@pytest.mark.parametrize("code", [307, 503])
+def test_an_ignorable_extender_may_fail_to_preempt(world: World, code: int) -> None:
     victims = {"a": MetaVictims([MetaPod("u1")], 0)}
     ask = PreemptQuestion(1, PodName("default", "p", "u"), (0,), victims, {})
-    with FakeExtender(preempt=lambda _: 503) as extender:
+    with FakeExtender(preempt=lambda _: code) as extender:
         ignorable = ExtenderConfig(
-            url_prefix=extender.url, preempt_verb="preempt", ignorable=True, node_cache_capable=True
+            url_prefix=f"{extender.url}/",
+            preempt_verb="preempt",
+            ignorable=True,
+            node_cache_capable=True,
         )
         assert asked(world, ask, ignorable).victims == victims
         answer = asked(world, ask, msgspec.structs.replace(ignorable, ignorable=False))
-        assert (answer.victims, "code 503" in answer.error) == (None, True)
+        told = f"failed preempt with extender at URL {extender.url}/preempt, code {code}"
+        assert (answer.victims, answer.error) == (None, told)
 
 
 # Binding ---------------------------------------------------------------------------------------------

@@ -20,8 +20,8 @@ def parsed(extenders: str) -> SchedulerConfiguration:
 
 def test_defaults_are_those_of_kube_scheduler() -> None:
     (extender,) = parsed("[{urlPrefix: 'http://h:1/x/'}]").extenders
-    assert (extender.url_prefix, extender.http_timeout_s) == ("http://h:1/x", 5.0)
-    assert extender == ExtenderConfig(url_prefix="http://h:1/x")
+    assert (extender.url_prefix, extender.http_timeout_s) == ("http://h:1/x/", 5.0)
+    assert extender == ExtenderConfig(url_prefix="http://h:1/x/")
 
 
 def test_ignorable_extenders_are_called_last() -> None:
