@@ -263,6 +263,16 @@ LINES: Final[dict[str, str]] = {
     "an answer that cannot be read": (
         "wire/test_extender_recorded.py::test_the_same_comes_of_the_answer"
     ),
+    "an extender that cannot be reached": (
+        "integration/test_extender_calls.py"
+        "::test_an_extender_that_cannot_be_reached_is_named_with_what_is_wrong"
+    ),
+    "an extender that redirects": (
+        "integration/test_extender_calls.py::test_an_ignorable_extender_may_fail_to_preempt"
+    ),
+    "an answer to preempt with a node that was no candidate": (
+        "integration/test_extender_calls.py::test_a_victim_that_is_not_on_the_node_is_an_error"
+    ),
     "an error after a bind call": (
         "integration/test_extender_calls.py::test_after_a_failure_the_api_server_has_the_last_word"
     ),

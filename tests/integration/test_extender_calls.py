@@ -70,6 +70,13 @@ def test_each_extender_is_asked_about_what_the_one_before_left(world: World) -> 
         assert two.asked("filter")[0]["NodeNames"] == ["a", "b"]
 
 
+def test_an_extender_that_cannot_be_reached_is_named_with_what_is_wrong(world: World) -> None:
+    with FakeExtender() as gone:
+        pass
+    error = asked(world, question(world), config(gone.url)).error
+    assert error.startswith(f"failed filter with extender at URL {gone.url}/filter, ")
+
+
 def test_nobody_is_asked_once_no_node_is_left(world: World) -> None:
     with FakeExtender(filter=keeping()) as one, FakeExtender() as two:
         both = (config(one.url), config(two.url))
@@ -127,22 +134,22 @@ def test_a_whole_node_that_nobody_asked_about_is_an_error(world: World) -> None:
     assert answer.error == f"{said} the input node list"
 
 
-@pytest.mark.parametrize("uid", ["nobody", "v"])
+@pytest.mark.parametrize(("node", "uid"), [("a", "nobody"), ("a", "v"), ("c", "u")])
 @pytest.mark.parametrize("is_capable", [True, False])
 def test_a_victim_that_is_not_on_the_node_is_an_error(
-    world: World, is_capable: bool, uid: str
+    world: World, is_capable: bool, node: str, uid: str
 ) -> None:
     victims = {"a": MetaVictims([MetaPod("u")], 0), "b": MetaVictims([MetaPod("v")], 0)}
-    pods = {(node, uid): PodName("default", "p", uid) for node, uid in (("a", "u"), ("b", "v"))}
+    pods = {key: PodName("default", "p", key[1]) for key in (("a", "u"), ("b", "v"))}
     ask = PreemptQuestion(1, PodName("default", "p", "u"), (0,), victims, pods)
-    said = {"NodeNameToMetaVictims": {"a": {"Pods": [{"UID": uid}]}}}
+    said = {"NodeNameToMetaVictims": {node: {"Pods": [{"UID": uid}]}}}
     with FakeExtender(preempt=lambda _: said) as extender:
         one = ExtenderConfig(
             url_prefix=f"{extender.url}/", preempt_verb="preempt", node_cache_capable=is_capable
         )
         answer = asked(world, ask, one)
         ignored = asked(world, ask, msgspec.structs.replace(one, ignorable=True))
-    told = f"extender: {extender.url}/ claims to preempt pod (UID: &{{{uid}}}) on node: a"
+    told = f"extender: {extender.url}/ claims to preempt pod (UID: &{{{uid}}}) on node: {node}"
     assert answer.error == f"{told}, but the pod is not found on that node"
     assert (ignored.error, ignored.victims) == ("", victims)
 
