@@ -59,7 +59,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/state.py:SchedulerState._tidy:*forget_all()",
         "shared/engine/evaluation.py:Evaluation.heeds_any:return True",
         "shared/engine/evaluation.py:Evaluation.catch_up:return False",
-        "shared/framework/post_filter.py:Candidates.first:*",
+        "shared/framework/post_filter.py:Candidates.only:return Candidates*",
         "shared/framework/runtime/framework.py:Framework.run_pre_filters:*refusal, {refusal.plugin*",
         "daemon/core/cached_nodes.py:CachedNodes.compact*",
         "shared/engine/best_rows.py:*",
