@@ -5,6 +5,7 @@ supervisor starts it anew, for ever: scheduling goes on without it.
 """
 
 import asyncio
+import ipaddress
 import sys
 from pathlib import Path
 from typing import Final
@@ -55,7 +56,7 @@ async def _run(start: ChildStart, options: EndpointOptions) -> int:
     served = ServedTls(options, start.runtime_dir, authentication)
     try:
         await served.look_up_clients()
-        address, port = options.bind_address, options.secure_port
+        address, port = str(ipaddress.ip_address(options.bind_address)), options.secure_port
         shares_port = options.permit_port_sharing
         await server.start(address, port, served.context, shares_port=shares_port)
         while not stopped.is_set():
@@ -64,6 +65,7 @@ async def _run(start: ChildStart, options: EndpointOptions) -> int:
                     await stopped.wait()
             except TimeoutError:
                 await served.renew()
+                await server.speak(served.context)
         return exit_codes.OK
     finally:
         await server.close()

@@ -1,9 +1,10 @@
 """The HTTP/1.1 server under the pages: small requests, small answers, bounds on everything."""
 
 import asyncio
+import socket
 import ssl
 from http import HTTPStatus
-from typing import Final
+from typing import Any, Final
 
 import httptools
 
@@ -19,6 +20,8 @@ from shared.limits import (
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("endpoints")
+
+EVERYWHERE: Final = ("0.0.0.0", "::")  # noqa: S104 - what is asked for so.
 
 
 class _Parsed:
@@ -46,23 +49,53 @@ class EndpointServer:
         self._waiting: dict[asyncio.StreamWriter, None] = {}
         """Connections that wait for their client, to ask or to read; first who has waited longest."""
         self._server: asyncio.Server | None = None
+        self._tls: ssl.SSLContext | None = None
 
     async def start(
         self, host: str, port: int, tls: ssl.SSLContext | None, *, shares_port: bool = False
     ) -> int:
-        """Listens; the port (0 lets the system choose). OSError if the address cannot be had."""
+        """Listens; the port (0 lets the system choose). OSError if the address cannot be had.
+
+        Any address is any of both families, as for Go's net.Listen (`CreateListener` in
+        staging/src/k8s.io/apiserver/pkg/server/options/serving.go, v1.36.2).
+        """
+        if host in EVERYWHERE and socket.has_dualstack_ipv6():
+            listener = socket.create_server(
+                ("::", port),
+                family=socket.AF_INET6,
+                reuse_port=shares_port,
+                dualstack_ipv6=True,
+            )
+            server = await self._listening(tls, sock=listener)
+        else:
+            server = await self._listening(
+                tls, host=host, port=port, reuse_port=shares_port or None
+            )
+        port = server.sockets[0].getsockname()[1]
+        log.info("listening", address=host, port=port, is_tls=tls is not None)
+        return port
+
+    async def speak(self, tls: ssl.SSLContext) -> None:
+        """Goes on with another context, on the same port: connections of the former one end, with
+        their answers where there is one under way. OSError leaves all as it is."""
+        former = self._server
+        if former is None or tls is self._tls:
+            return
+        await self._listening(tls, sock=former.sockets[0].dup())
+        former.close()
+        for waiting in self._waiting:
+            waiting.transport.abort()
+
+    async def _listening(self, tls: ssl.SSLContext | None, **where: Any) -> asyncio.Server:
         self._server = await asyncio.start_server(
             self._serve,
-            host,
-            port,
             ssl=tls,
             ssl_handshake_timeout=None if tls is None else HANDSHAKE_S_MAX,
             limit=REQUEST_HEAD_BYTES_MAX,
-            reuse_port=shares_port or None,
+            **where,
         )
-        port = self._server.sockets[0].getsockname()[1]
-        log.info("listening", address=host, port=port, is_tls=tls is not None)
-        return port
+        self._tls = tls
+        return self._server
 
     async def close(self) -> None:
         if self._server is not None:
@@ -75,8 +108,10 @@ class EndpointServer:
                 _write(writer, Page(503, b"too many connections\n"), "GET", is_last=True)
                 return
             self._waiting[writer] = None
-            while await self._serve_one(reader, writer):
-                pass
+            # What a connection said who its client is holds as long as its context does.
+            while writer.get_extra_info("sslcontext") is self._tls:
+                if not await self._serve_one(reader, writer):
+                    return
         except (OSError, TimeoutError, asyncio.CancelledError):
             pass  # Who asked is gone, or slow, or we end; it is not worth a line of the log.
         finally:

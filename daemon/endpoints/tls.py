@@ -74,7 +74,8 @@ def server_context(options: EndpointOptions, pair: tuple[str, str]) -> ssl.SSLCo
 
 
 class ServedTls:
-    """The context that connections are made with, kept as its files and the cluster say."""
+    """The context that connections are made with, kept as its files and the cluster say; another one
+    when whose clients are trusted has changed."""
 
     def __init__(
         self, options: EndpointOptions, runtime_dir: Path, cluster: ApiClient | None
@@ -102,9 +103,11 @@ class ServedTls:
         try:
             authorities = await self._authorities()
             if authorities and authorities != self._trusted:
-                self.context.load_verify_locations(cadata=authorities)
-                self.context.verify_mode = ssl.CERT_OPTIONAL
-                self._trusted = authorities
+                # A context only ever trusts more, and knows its clients' sessions.
+                context = server_context(self._options, self._pair)
+                context.load_verify_locations(cadata=authorities)
+                context.verify_mode = ssl.CERT_OPTIONAL
+                self.context, self._trusted = context, authorities
         except (OperationalError, OSError, ValueError, TypeError) as error:  # The last: not ASCII.
             if str(error) != self._problem:
                 log.warning("client_authority_not_found", problem=str(error))

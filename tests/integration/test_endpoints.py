@@ -15,8 +15,11 @@ import pytest
 from daemon.endpoints.access import Access
 from daemon.endpoints.pages import Pages
 from daemon.endpoints.server import EndpointServer
+from daemon.endpoints.tls import ServedTls
 from shared import exit_codes
+from shared.certificates import Authority
 from shared.child_plan import ChildPlan
+from shared.clock import SystemClock
 from shared.limits import ENDPOINT_CONNECTIONS_MAX, REQUEST_HEAD_BYTES_MAX
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 from tests.support.waiting import HANG_S
@@ -157,6 +160,79 @@ def test_it_speaks_tls_with_who_trusts_it_only() -> None:
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(TLS / "cert.pem", TLS / "key.pem")
     serve(scene, tls)
+
+
+def client(authority: Authority, user: str, folder: Path) -> ssl.SSLContext:
+    pair, files = authority.client_pair(user), (folder / f"{user}.crt", folder / f"{user}.key")
+    files[0].write_bytes(pair.certificate_pem)
+    files[1].write_bytes(pair.key_pem)
+    context = ssl.create_default_context(cafile=TLS / "cert.pem")
+    context.check_hostname = False
+    context.load_cert_chain(*files)
+    return context
+
+
+def test_an_authority_that_was_replaced_is_not_trusted_any_more(tmp_path: Path) -> None:
+    former, present = (Authority(SystemClock().wall_s(), name) for name in ("former", "present"))
+    options = EndpointOptions(
+        client_ca_file=str(tmp_path / "ca.crt"),
+        tls_cert_file=str(TLS / "cert.pem"),
+        tls_private_key_file=str(TLS / "key.pem"),
+    )
+
+    async def main() -> None:
+        served = ServedTls(options, tmp_path, None)
+        server = EndpointServer(Pages(FixedSource(), None))
+        port = 0
+
+        def connection(authority: Authority, user: str) -> http.client.HTTPSConnection:
+            tls = client(authority, user, tmp_path)
+            return http.client.HTTPSConnection("127.0.0.1", port, timeout=HANG_S, context=tls)
+
+        async def trust(authority: Authority) -> None:
+            Path(options.client_ca_file).write_bytes(authority.certificate_pem)
+            await served.renew()
+            await server.speak(served.context)
+
+        async def is_served(asking: http.client.HTTPSConnection) -> bool:
+            try:
+                return await asyncio.to_thread(get, asking, "/livez") == (200, b"ok")
+            except (http.client.HTTPException, OSError):
+                asking.close()
+                return False
+
+        await trust(former)
+        port = await server.start("127.0.0.1", 0, served.context)
+        kept = connection(former, "kept")
+        assert await is_served(kept)
+        assert not await is_served(connection(present, "early"))
+        await trust(former)
+        kept.auto_open = 0
+        assert await is_served(kept), "nothing has changed"
+        await trust(present)
+        assert not await is_served(kept)
+        assert not await is_served(connection(former, "late"))
+        new = connection(present, "new")
+        assert await is_served(new)
+        new.close()
+        await server.close()
+
+    asyncio.run(main())
+
+
+@pytest.mark.skipif(not socket.has_dualstack_ipv6(), reason="there is no IPv6 here")
+@pytest.mark.parametrize("host", ["0.0.0.0", "::"])
+def test_any_address_is_any_of_both_families(host: str) -> None:
+    async def main() -> None:
+        server = EndpointServer(Pages(FixedSource(), None))
+        port = await server.start(host, 0, None)
+        for asked in ("127.0.0.1", "::1"):
+            connection = http.client.HTTPConnection(asked, port, timeout=HANG_S)
+            assert await asyncio.to_thread(get, connection, "/livez") == (200, b"ok")
+            connection.close()
+        await server.close()
+
+    asyncio.run(main())
 
 
 def test_whoever_holds_connections_without_a_word_keeps_no_probe_out() -> None:
