@@ -20,7 +20,6 @@ from collections import abc
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig
@@ -33,7 +32,7 @@ from shared.framework.runtime.profiles import (
     PluginSet,
     ProfileConfig,
 )
-from shared.go_yaml import composed, value_of
+from shared.go_yaml import composed, dumped, value_of
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.plugin_names import NODE_RESOURCES_FIT, TAKE_ARGUMENTS
 from shared.runtime_options import LeaderElection
@@ -103,7 +102,7 @@ def overridden(text: str, overrides: abc.Mapping[str, Any]) -> str:
     for path, given in overrides.items():
         section, _, field = path.partition(".")
         document[section] = {**(document.get(section) or {}), field: given}
-    return yaml.safe_dump(document, sort_keys=False)
+    return dumped(document)
 
 
 def parse_configuration(text: str, source: str) -> SchedulerConfiguration:

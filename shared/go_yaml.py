@@ -123,6 +123,20 @@ class _Constructor(SafeConstructor):
     }
 
 
+class _Dumper(yaml.SafeDumper):
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        """In quotes if go-yaml takes it for something else; what YAML 1.1 does is in quotes anyway."""
+        is_text = isinstance(_plain(data), str)
+        return self.represent_scalar(f"{_TAG}str", data, style=None if is_text else "'")
+
+    yaml_representers: ClassVar[Any] = {**yaml.SafeDumper.yaml_representers, str: represent_str}
+
+
+def dumped(document: Any, *, sorts_keys: bool = False) -> str:
+    """Plain data as text that means the same here, for Kubernetes' programs and by YAML 1.1."""
+    return yaml.dump(document, Dumper=_Dumper, sort_keys=sorts_keys)
+
+
 def _wrong(problem: str, node: yaml.Node) -> yaml.MarkedYAMLError:
     return yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
 

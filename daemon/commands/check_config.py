@@ -16,7 +16,7 @@ from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import OBEYED_UPSTREAM, parse_feature_gates
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME, MULTI_POINT, ProfileConfig
 from shared.framework.runtime.registry import BuiltProfile
-from shared.go_yaml import composed
+from shared.go_yaml import composed, dumped
 from shared.plugins.in_tree import InTreeRegistry
 from shared.yaml_fields import as_written, read_text
 
@@ -106,7 +106,7 @@ def shown(checked: Checked, feature_gates: str) -> str:
     ]
     comments = "".join(f"# {note}\n" for note in notes)
     document = effective_document(configuration, built)
-    return comments + yaml.safe_dump(document, sort_keys=False, default_flow_style=False)
+    return comments + dumped(document)
 
 
 def effective_document(

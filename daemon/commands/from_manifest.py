@@ -9,12 +9,11 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-import yaml
 
 from daemon.commands.option_problems import option_problems
 from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
 from shared.errors import ConfigurationError
-from shared.go_yaml import YAML_FAULTS, yaml_problem
+from shared.go_yaml import YAML_FAULTS, composed, dumped, value_of, yaml_problem
 from shared.yaml_fields import read_text
 
 PROGRAM: Final = "kube-scheduler"
@@ -31,7 +30,8 @@ def berths_manifest(path: Path) -> str:
     """The manifest that takes the other's place, with what has no effect in comments on top;
     ConfigurationError names what cannot be used."""
     try:
-        pod = yaml.safe_load(read_text(str(path)))
+        root = composed(read_text(str(path)))
+        pod: Any = None if root is None else value_of(root)
     except YAML_FAULTS as error:
         raise ConfigurationError(str(path), [yaml_problem(error)]) from error
     try:
@@ -53,7 +53,7 @@ def berths_manifest(path: Path) -> str:
     spec["terminationGracePeriodSeconds"] = GRACE_S
     pod.pop("status", None)
     comments = "".join(f"# {note}\n" for note in notes)
-    return comments + yaml.safe_dump(pod, sort_keys=False)
+    return comments + dumped(pod)
 
 
 class _Container(msgspec.Struct):

@@ -14,7 +14,8 @@ from importlib import metadata
 from typing import Any, Final, NamedTuple
 
 import msgspec
-import yaml
+
+from shared.go_yaml import dumped
 
 COMPONENT: Final = "berth"
 EMULATED: Final = "1.36"
@@ -89,9 +90,8 @@ def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, A
                 if VERSIONS[version]
                 else ()
             )
-            text = (
-                yaml.safe_dump(body).encode() if media_type == YAML else msgspec.json.encode(body)
-            )
+            is_yaml = media_type == YAML
+            text = dumped(body, sorts_keys=True).encode() if is_yaml else msgspec.json.encode(body)
             form = f"{media_type};g=config.k8s.io;v={version};as={kind}"
             return Page(200, text, form, headers)
     return failed(406, f"only the following media types are accepted: {JSON}, {YAML}, text/plain")

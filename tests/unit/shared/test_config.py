@@ -334,3 +334,13 @@ def test_the_command_line_changes_what_go_reads() -> None:
     configuration = parse_configuration(text, "file")
     assert configuration.parallelism == 10
     assert not configuration.leader_election.leader_elect
+
+
+def test_the_command_line_leaves_text_text() -> None:
+    text = overridden(
+        HEAD + 'profiles: [{schedulerName: "1e1"}]\nleaderElection: {resourceName: "y"}\n',
+        {"leaderElection.leaderElect": True},
+    )
+    configuration = parse_configuration(text, "command line")
+    assert configuration.profiles[0].scheduler_name == "1e1"
+    assert configuration.leader_election.resource_name == "y"

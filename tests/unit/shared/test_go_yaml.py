@@ -3,8 +3,9 @@
 from typing import Any
 
 import pytest
+import yaml
 
-from shared.go_yaml import YAML_FAULTS, composed, value_of
+from shared.go_yaml import YAML_FAULTS, composed, dumped, value_of
 
 
 def read(text: str, *, is_strict: bool = True) -> Any:
@@ -88,3 +89,17 @@ def test_a_key_stands_once_where_reading_is_strict() -> None:
         with pytest.raises(YAML_FAULTS):
             read(text)
     assert read("{a: 1, a: 2}", is_strict=False) == {"a": 2}
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        *("y", "N", "on", "~", "null", "1e1", "0o17", "017", "1_000"),
+        *(".inf", "1.e3", "<<", "1:30"),
+    ],
+)
+def test_text_that_is_written_is_text_for_whoever_reads_it(text: str) -> None:
+    document = {text: [text, ""], "number": 1, "truth": True, "real": 0.5, "none": None}
+    written = dumped(document)
+    assert read(written) == document
+    assert yaml.safe_load(written) == document

@@ -75,3 +75,13 @@ def test_gates_that_only_kube_scheduler_obeys_are_told_apart_from_those_that_nob
         " obey it",
         "# --feature-gates MemoryQoS=true: no effect",
     ]
+
+
+def test_what_is_shown_of_text_is_text() -> None:
+    text = """
+apiVersion: kubescheduler.config.k8s.io/v1
+kind: KubeSchedulerConfiguration
+profiles: [{schedulerName: "y"}]
+"""
+    shown = check_config.shown(check_config.check_text(text, "c", ""), "")
+    assert check_config.check_text(shown, "c", "").configuration.profiles[0].scheduler_name == "y"

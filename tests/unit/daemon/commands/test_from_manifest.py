@@ -8,6 +8,7 @@ import yaml
 
 from daemon import cli
 from shared import exit_codes
+from shared.go_yaml import composed, value_of
 
 STATIC_POD = """
 apiVersion: v1
@@ -85,7 +86,7 @@ def test_flags_without_effect_stand_on_top(
         ("  containers:\n", "  containers: 3\n  c:\n", "$.spec.containers"),
         ("    - --bind-address=127.0.0.1\n", "    - 5\n", "$.spec.containers[0].command"),
         (STATIC_POD, "[]", "is no pod"),
-        (STATIC_POD, "&a [*a]", "is no pod"),
+        (STATIC_POD, "&a [*a]", "an alias of itself"),
     ],
 )
 def test_what_cannot_be_used_is_named(
@@ -94,3 +95,14 @@ def test_what_cannot_be_used_is_named(
     code, _, err = told(tmp_path, STATIC_POD.replace(old, new), capsys)
     assert code == exit_codes.UNUSABLE
     assert problem in err
+
+
+def test_a_manifest_is_read_and_written_as_go_does(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    env = "    env: [{name: A, value: 'y'}, {name: B, value: 1:30}, {name: C, value: '0o17'}]\n"
+    _, out, _ = told(tmp_path, STATIC_POD.replace("    ports:\n", f"{env}    ports:\n"), capsys)
+    node = composed(out)
+    assert node is not None
+    (container,) = value_of(node)["spec"]["containers"]
+    assert [each["value"] for each in container["env"]] == ["y", "1:30", "0o17"]
