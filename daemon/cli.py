@@ -11,13 +11,14 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Final, NoReturn
+from typing import Any, Final
 
 from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
 from daemon.commands.run_flags import add_options, add_run_flags, options_of, with_dashes
 from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
 from shared import exit_codes, shown
 from shared.errors import ConfigurationError, FileError, OperationalError
+from shared.feature_gates import BOOLEANS
 from shared.telemetry.log import LEVELS
 
 BENCH_COMMANDS: Final = {
@@ -175,7 +176,7 @@ def _parser() -> argparse.ArgumentParser:
     keys.add_argument("--output", default=".", metavar="DIR", help="default: the current folder")
     add("version", _version, "print the version")
     for one in (parser, run):
-        one.add_argument("--version", action=_Version, nargs=0, help="print the version")
+        one.add_argument("--version", **_VERSION)
     return parser
 
 
@@ -185,11 +186,31 @@ def add_output(parser: argparse.ArgumentParser) -> None:
 
 
 class _Version(argparse.Action):
-    """Looked up only when it is asked for."""
+    """Looked up only when it is asked for: --version, =true and =raw (`Set` in
+    staging/src/k8s.io/component-base/version/verflag/verflag.go, v1.36.2)."""
 
-    def __call__(self, *_: object) -> NoReturn:
-        _version(argparse.Namespace())
-        sys.exit(exit_codes.OK)
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,
+        namespace: argparse.Namespace,  # noqa: ARG002 - argparse's signature
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002 - argparse's signature
+    ) -> None:
+        text = str(values)
+        if text == "raw" or BOOLEANS.get(text):
+            _version(argparse.Namespace())
+            sys.exit(exit_codes.OK)
+        if text not in BOOLEANS:
+            parser.error(f"argument --version: {text!r} is neither true nor false nor raw")
+
+
+_VERSION: Final[dict[str, Any]] = {
+    "action": _Version,
+    "nargs": "?",
+    "const": "true",
+    "metavar": "BOOL",
+    "help": "print the version",
+}
 
 
 def _add_worker_options(parser: argparse.ArgumentParser) -> None:

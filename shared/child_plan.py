@@ -38,7 +38,7 @@ if TYPE_CHECKING:
 
 PLAN_NAME: Final = "children.msgpack"
 """Not JSON, which has no infinity and no keys but texts."""
-PLAN_VERSION: Final = 9
+PLAN_VERSION: Final = 10
 """Greater with each change of what is in the file: a child of an installation that was replaced under a
 running berth says so, instead of taking a default for what is missing."""
 

@@ -24,8 +24,8 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
     tls_cert_file: str = ""
     tls_private_key_file: str = ""
     tls_min_version: str = ""
-    tls_cipher_suites: str = ""
-    """Of TLS 1.2, separated by commas, as IANA names them. Empty: OpenSSL's choice."""
+    tls_cipher_suites: tuple[str, ...] = ()
+    """Of TLS 1.2, as Go names them. Empty: OpenSSL's choice."""
     permit_port_sharing: bool = False
     client_ca_file: str = ""
     """Clients with a certificate of these authorities are whom it names. Empty: the cluster's
@@ -39,8 +39,8 @@ class EndpointOptions(msgspec.Struct, frozen=True, kw_only=True):
     authentication_token_webhook_cache_ttl_s: float = 10.0
     authorization_kubeconfig: str = ""
     """Of the API server that is asked what who may read (SubjectAccessReview); empty: as above."""
-    authorization_always_allow_paths: str = "/healthz,/readyz,/livez"
-    """Open to everybody; separated by commas; a `*` at the end stands for anything."""
+    authorization_always_allow_paths: tuple[str, ...] = ("/healthz", "/readyz", "/livez")
+    """Open to everybody; a `*` at the end stands for anything."""
     authorization_webhook_cache_authorized_ttl_s: float = 10.0
     authorization_webhook_cache_unauthorized_ttl_s: float = 10.0
 

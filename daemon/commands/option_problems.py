@@ -4,7 +4,7 @@ import ipaddress
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from daemon.endpoints.tls import TLS_VERSIONS
+from daemon.endpoints.tls import CIPHER_SUITES, TLS_VERSIONS
 from shared.errors import ConfigurationError
 from shared.feature_gates import GANG_SCHEDULING, parse_feature_gates
 from shared.kube.foreign_groups import FOREIGN_GROUPS
@@ -76,6 +76,16 @@ def _endpoint_problems(options: EndpointOptions) -> list[str]:
     if options.tls_min_version not in TLS_VERSIONS:
         told = ", ".join(filter(None, TLS_VERSIONS))
         found.append(f"--tls-min-version {options.tls_min_version}: must be one of {told}")
+    found += [
+        f"--tls-cipher-suites {name}: must be one of {', '.join(sorted(CIPHER_SUITES))}"
+        for name in options.tls_cipher_suites
+        if name not in CIPHER_SUITES
+    ]
+    found += [
+        f"--authorization-always-allow-paths {path}: * may stand at the end alone"
+        for path in options.authorization_always_allow_paths
+        if "*" in path[:-1]
+    ]
     try:
         ipaddress.ip_address(options.bind_address)
     except ValueError:

@@ -11,7 +11,7 @@ import msgspec
 
 from daemon.commands.check_config import Checked, check_text, effective_document, notes_of, shown
 from daemon.commands.option_problems import blamed, option_problems
-from daemon.endpoints.tls import server_context
+from daemon.endpoints.tls import is_spoken, server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
 from shared.child_plan import ChildPlan
@@ -129,11 +129,15 @@ def refuse_foreign_name(options: RuntimeOptions, configuration: SchedulerConfigu
 
 
 def check_endpoints(options: EndpointOptions) -> None:
-    """The files that the endpoints need can be used."""
+    """The files that the endpoints need can be used; ciphers that cannot are logged."""
     if not options.secure_port:
         return
+    for suite in options.tls_cipher_suites:
+        if not is_spoken(suite):
+            note = f"--tls-cipher-suites {suite}: no effect; OpenSSL does not speak it here"
+            log.warning("setting_noted", note=note)
     if options.tls_cert_file:
-        with blamed("--tls-cert-file, --tls-private-key-file, --tls-cipher-suites"):
+        with blamed("--tls-cert-file, --tls-private-key-file"):
             server_context(options, (options.tls_cert_file, options.tls_private_key_file))
     if options.endpoints_token_file:
         with blamed("--endpoints-token-file"):

@@ -8,6 +8,7 @@ Go's: `--leader-elect`, `--leader-elect=false`, `_` for `-`.
 """
 
 import argparse
+import csv
 import re
 from collections.abc import Callable, Sequence
 from functools import partial
@@ -41,6 +42,14 @@ def whole(text: str) -> int:
         raise ValueError(f"{text!r} is not a whole number") from None
 
 
+def listed(text: str) -> tuple[str, ...]:
+    """As pflag reads a StringSlice: a line of CSV, so that a value may stand in quotes."""
+    if text and not _CSV.fullmatch(text):
+        raise ValueError(f"{text!r} is no list with commas")
+    return tuple(next(csv.reader([text]), ()))
+
+
+_CSV: Final = re.compile(r'(?:"(?:[^"]|"")*"|[^",\r\n]*)(?:,(?:"(?:[^"]|"")*"|[^",\r\n]*))*')
 _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
 
 
@@ -187,6 +196,21 @@ class Joined(argparse.Action):
         setattr(namespace, self.dest, f"{given},{values}" if given else values)
 
 
+class Listed(argparse.Action):
+    """An option whose lists add up, the first in place of the default: a StringSlice of pflag."""
+
+    def __call__(
+        self,
+        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
+        namespace: argparse.Namespace,
+        values: str | Sequence[Any] | None,
+        option_string: str | None = None,  # noqa: ARG002 - argparse's signature
+    ) -> None:
+        given = getattr(namespace, self.dest)
+        before = () if given is self.default else given
+        setattr(namespace, self.dest, (*before, *(values or ())))
+
+
 def with_dashes(arguments: Sequence[str]) -> list[str]:
     """`_` in the name of a flag is `-` (WordSepNormalizeFunc of component-base/cli/flag)."""
     written = []
@@ -207,6 +231,8 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
         flags, shape = _flags_of(name, metavar), _shape(metavar, type(default))
         if name == "feature_gates":
             shape["action"] = Joined
+        elif isinstance(default, tuple):
+            shape["action"] = Listed
         elif name == "logging_format":
             shape["choices"] = ("text", "json")
         elif name == "bind_address":  # An empty one is as if it were not given.
@@ -214,6 +240,7 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
         elif name == "runtime_dir":
             default = default_runtime_dir()
         shown = f"{default:g}{'s' * (metavar == 'D')}" if isinstance(default, float) else default
+        shown = ",".join(default) if isinstance(default, tuple) else shown
         told = f"{help_text} (default {shown})" if default else help_text
         told = told.replace("%", "%%")
         parser.add_argument(*flags, dest=name, default=default, help=told, **shape)
@@ -239,6 +266,8 @@ def _shape(metavar: str, kind: Callable[[str], Any]) -> dict[str, Any]:
         return {"metavar": "BOOL", "type": _telling(truth), "nargs": "?", "const": True}
     if kind is int:
         kind = whole
+    elif kind is tuple:
+        kind = listed
     return {"metavar": metavar, "type": _telling(parse_duration if metavar == "D" else kind)}
 
 

@@ -85,8 +85,6 @@ class DelegatedAccess:
     ) -> None:
         self._options = options
         self._authentication = authentication
-        paths = options.authorization_always_allow_paths
-        self._open_paths = paths.split(",") if paths else []
         self._tokens = _Reviews(authentication, "authentication.k8s.io", "TokenReview", clock)
         self._permissions = _Reviews(
             authorization, "authorization.k8s.io", "SubjectAccessReview", clock
@@ -101,7 +99,9 @@ class DelegatedAccess:
             user = await self._owner_of(token) if token else ANONYMOUS
         if user is None:
             return refused(UNAUTHORIZED, "Unauthorized")
-        if any(_is_within(path, pattern) for pattern in self._open_paths):
+        if any(
+            _is_within(path, pattern) for pattern in self._options.authorization_always_allow_paths
+        ):
             return None
         verb = request.method.lower()
         if MASTERS in user.groups or await self._may(user, verb, path):

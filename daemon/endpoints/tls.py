@@ -40,6 +40,29 @@ _OF_TLS_13: Final = frozenset(
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 )
 """These are there always, as in Go."""
+CIPHER_SUITES: Final = _OF_TLS_13.union(
+    f"TLS_{keys}WITH_{cipher}"
+    for keys, ciphers in (
+        (
+            "ECDHE_RSA_",
+            "AES_128_CBC_SHA AES_256_CBC_SHA AES_128_GCM_SHA256 AES_256_GCM_SHA384 CHACHA20_POLY1305"
+            " CHACHA20_POLY1305_SHA256 RC4_128_SHA 3DES_EDE_CBC_SHA AES_128_CBC_SHA256",
+        ),
+        (
+            "ECDHE_ECDSA_",
+            "AES_128_CBC_SHA AES_256_CBC_SHA AES_128_GCM_SHA256 AES_256_GCM_SHA384 CHACHA20_POLY1305"
+            " CHACHA20_POLY1305_SHA256 RC4_128_SHA AES_128_CBC_SHA256",
+        ),
+        (
+            "RSA_",
+            "RC4_128_SHA 3DES_EDE_CBC_SHA AES_128_CBC_SHA AES_256_CBC_SHA AES_128_CBC_SHA256"
+            " AES_128_GCM_SHA256 AES_256_GCM_SHA384",
+        ),
+    )
+    for cipher in ciphers.split()
+)
+"""What --tls-cipher-suites takes: those of Go's crypto/tls (`allCiphers` in
+staging/src/k8s.io/component-base/cli/flag/ciphersuites_flag.go, v1.36.2)."""
 
 
 class _ConfigMap(msgspec.Struct):
@@ -63,14 +86,23 @@ def server_context(options: EndpointOptions, pair: tuple[str, str]) -> ssl.SSLCo
     context = trusting_context(ssl.Purpose.CLIENT_AUTH)
     context.minimum_version = TLS_VERSIONS[options.tls_min_version]
     if options.tls_cipher_suites:
-        stated = [name.strip() for name in options.tls_cipher_suites.split(",")]
-        suites = [_openssl_name(name) for name in stated if name not in _OF_TLS_13]
+        stated = [name for name in options.tls_cipher_suites if name not in _OF_TLS_13]
+        suites = [_openssl_name(name) for name in stated if is_spoken(name)]
         if suites:
             context.set_ciphers(":".join(suites))
         else:
             context.minimum_version = ssl.TLSVersion.TLSv1_3
     context.load_cert_chain(*pair)
     return context
+
+
+def is_spoken(suite: str) -> bool:
+    """OpenSSL, as it is here, has this one of `CIPHER_SUITES`."""
+    try:
+        ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER).set_ciphers(_openssl_name(suite))
+    except ssl.SSLError:
+        return suite in _OF_TLS_13
+    return True
 
 
 class ServedTls:

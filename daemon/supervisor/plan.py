@@ -58,11 +58,17 @@ def flags_of(options: RuntimeOptions) -> dict[str, str]:
         if isinstance(value, dict):  # Options that belong together.
             del given[name]
             given.update(value)
-    words = {True: "true", False: "false"}
-    return {
-        name.replace("_", "-"): words[value] if isinstance(value, bool) else str(value)
-        for name, value in given.items()
-    }
+    return {name.replace("_", "-"): _shown(value) for name, value in given.items()}
+
+
+def _shown(value: object) -> str:
+    match value:
+        case bool():
+            return "true" if value else "false"
+        case list() | tuple():
+            return f"[{','.join(map(str, value))}]"
+        case _:
+            return str(value)
 
 
 def binding_plan(

@@ -162,7 +162,7 @@ def test_it_speaks_tls_with_who_trusts_it_only() -> None:
     serve(scene, tls)
 
 
-def client(authority: Authority, user: str, folder: Path) -> ssl.SSLContext:
+def client_context(authority: Authority, user: str, folder: Path) -> ssl.SSLContext:
     pair, files = authority.client_pair(user), (folder / f"{user}.crt", folder / f"{user}.key")
     files[0].write_bytes(pair.certificate_pem)
     files[1].write_bytes(pair.key_pem)
@@ -186,7 +186,7 @@ def test_an_authority_that_was_replaced_is_not_trusted_any_more(tmp_path: Path) 
         port = 0
 
         def connection(authority: Authority, user: str) -> http.client.HTTPSConnection:
-            tls = client(authority, user, tmp_path)
+            tls = client_context(authority, user, tmp_path)
             return http.client.HTTPSConnection("127.0.0.1", port, timeout=HANG_S, context=tls)
 
         async def trust(authority: Authority) -> None:

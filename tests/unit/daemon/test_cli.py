@@ -244,6 +244,30 @@ def test_the_version_is_that_of_the_distribution(capsys: pytest.CaptureFixture[s
     assert capsys.readouterr().out.startswith("berth 0.")
 
 
+@pytest.mark.parametrize("flag", ["--version", "--version=true", "--version=raw", "--version=1"])
+def test_the_version_is_asked_for_as_of_kube_scheduler(
+    flag: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    for arguments in ([flag], ["run", flag]):
+        with pytest.raises(SystemExit) as ended:
+            cli.main(arguments)
+        assert ended.value.code == exit_codes.OK
+        assert capsys.readouterr().out.startswith("berth 0.")
+
+
+def test_a_version_that_is_not_asked_for_is_not_told(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    written = tmp_path / "c.yaml"
+    arguments = ["run", "--version=false", "--write-config-to", str(written)]
+    assert cli.main(arguments) == exit_codes.OK
+    assert written.exists()
+    with pytest.raises(SystemExit) as ended:
+        cli.main(["run", "--version=v1.35.0"])
+    assert ended.value.code == exit_codes.UNUSABLE
+    assert "neither true nor false nor raw" in capsys.readouterr().err
+
+
 def test_an_installation_without_bench_says_so(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:

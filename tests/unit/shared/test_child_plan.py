@@ -134,7 +134,7 @@ def test_another_shape_has_another_version() -> None:
         ExtenderTls,
     )
     names = [field.encode_name for one in structs for field in msgspec.structs.fields(one)]
-    assert (PLAN_VERSION, zlib.crc32(" ".join(names).encode())) == (9, 2523233439)
+    assert (PLAN_VERSION, zlib.crc32(" ".join(names).encode())) == (10, 2523233439)
 
 
 def test_a_kubeconfig_that_is_being_rewritten_ends_a_life_and_not_berth(

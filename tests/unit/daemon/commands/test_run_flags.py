@@ -8,7 +8,7 @@ import pytest
 from daemon import cli
 from daemon.commands.check_config import check_text
 from daemon.commands.option_problems import option_problems
-from daemon.commands.run_berth import make_plan, read_configuration
+from daemon.commands.run_berth import check_endpoints, make_plan, read_configuration
 from daemon.commands.run_flags import _WITHOUT_EFFECT, add_run_flags, options_of, with_dashes
 from shared import exit_codes
 from shared.errors import ConfigurationError
@@ -135,6 +135,59 @@ def test_what_is_wrong_with_a_value_is_told(
     with pytest.raises(SystemExit):
         read(argument)
     assert told in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("given", "paths"),
+    [
+        ([], ("/healthz", "/readyz", "/livez")),
+        (["/a", "/b,/c"], ("/a", "/b", "/c")),
+        (['"/a","/b,c"'], ("/a", "/b,c")),
+        (["", "/healthz"], ("/healthz",)),
+        (["/a,"], ("/a", "")),
+    ],
+)
+def test_lists_add_up_and_take_the_place_of_the_default(
+    given: list[str], paths: tuple[str, ...]
+) -> None:
+    options = read(*(f"--authorization-always-allow-paths={each}" for each in given))
+    assert options.endpoints.authorization_always_allow_paths == paths
+    assert option_problems(options) == []
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        "--tls-cipher-suites=foo",
+        "--tls-cipher-suites=HIGH",
+        "--tls-cipher-suites=TLS_AES_128_GCM_SHA256,",
+        "--tls-cipher-suites=tls_aes_128_gcm_sha256",
+        "--authorization-always-allow-paths=*/x",
+        "--authorization-always-allow-paths=/a,/b**",
+    ],
+)
+def test_entries_of_lists_that_kube_scheduler_refuses_are_refused(flag: str) -> None:
+    name = flag.partition("=")[0]
+    (problem,) = option_problems(read(flag))
+    assert problem.startswith(name)
+    assert option_problems(read(flag, "--secure-port=0")) == [], "nothing is served"
+
+
+def test_a_list_is_csv() -> None:
+    for text in ('a"b', '"a"b', '"a', "a\nb"):
+        with pytest.raises(SystemExit):
+            read(f"--tls-cipher-suites={text}")
+
+
+def test_ciphers_that_openssl_lacks_are_named_and_the_others_spoken(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    lacking = "TLS_RSA_WITH_RC4_128_SHA"
+    options = read(f"--tls-cipher-suites={lacking},TLS_ECDHE_RSA_WITH_AES_128_GCM_SHA256")
+    assert option_problems(options) == []
+    check_endpoints(options.endpoints)
+    (line,) = caplog.records
+    assert lacking in getattr(line, "berth_fields")["note"]  # noqa: B009 # Set by the log.
 
 
 def test_a_pod_may_be_left_alone_for_as_long_as_one_likes() -> None:

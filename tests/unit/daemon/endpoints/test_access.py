@@ -93,7 +93,7 @@ def test_health_is_open_and_nothing_else_is() -> None:
 
 @pytest.mark.parametrize("path", ["/livez", "/readyz", "/healthz", "/metrics"])
 def test_a_token_that_is_nobodys_opens_no_path(path: str) -> None:
-    scene = Scene(authorization_always_allow_paths="/livez,/readyz,/healthz,/metrics")
+    scene = Scene(authorization_always_allow_paths=("/livez", "/readyz", "/healthz", "/metrics"))
     assert scene.ask(path, "bad") == refused(401, "Unauthorized")
     assert scene.ask(path, "good") is None
     assert scene.ask(path, "bad", subject("joe")) is None, "the certificate says it"
@@ -106,7 +106,7 @@ def test_a_token_is_the_second_word() -> None:
 
 
 def test_paths_may_be_opened_with_a_star() -> None:
-    scene = Scene(authorization_always_allow_paths="/metrics,live*")
+    scene = Scene(authorization_always_allow_paths=("/metrics", "live*"))
     assert scene.ask("/metrics") is None
     assert scene.ask("/livez/ping") is None
     assert scene.ask("/readyz") is not None

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from daemon.endpoints.tls import server_context
+from daemon.endpoints.tls import CIPHER_SUITES, is_spoken, server_context
 from shared.runtime_options import EndpointOptions
 
 _FOLDER = Path(__file__).parents[2] / "shared" / "kube" / "tls"
@@ -25,7 +25,7 @@ PAIR = (str(_FOLDER / "cert.pem"), str(_FOLDER / "key.pem"))
     ],
 )
 def test_suites_of_tls_12_are_those_that_are_named(suites: str, of_tls_12: list[str]) -> None:
-    context = server_context(EndpointOptions(tls_cipher_suites=suites), PAIR)
+    context = server_context(EndpointOptions(tls_cipher_suites=tuple(suites.split(","))), PAIR)
     found = [str(each["name"]) for each in context.get_ciphers()]
     assert [name for name in found if not name.startswith("TLS_")] == of_tls_12
     assert context.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -33,9 +33,20 @@ def test_suites_of_tls_12_are_those_that_are_named(suites: str, of_tls_12: list[
 
 def test_with_suites_of_tls_13_alone_nothing_older_is_spoken() -> None:
     options = EndpointOptions(
-        tls_cipher_suites="TLS_AES_128_GCM_SHA256,TLS_CHACHA20_POLY1305_SHA256"
+        tls_cipher_suites=("TLS_AES_128_GCM_SHA256", "TLS_CHACHA20_POLY1305_SHA256")
     )
     assert server_context(options, PAIR).minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_with_suites_that_openssl_lacks_alone_tls_13_is_spoken() -> None:
+    options = EndpointOptions(tls_cipher_suites=("TLS_RSA_WITH_RC4_128_SHA",))
+    assert server_context(options, PAIR).minimum_version is ssl.TLSVersion.TLSv1_3
+
+
+def test_openssl_has_all_of_gos_suites_that_are_in_use() -> None:
+    assert len(CIPHER_SUITES) == 27
+    lacking = {name for name in CIPHER_SUITES if not is_spoken(name)}
+    assert {name for name in lacking if "RC4" not in name and "3DES" not in name} == set()
 
 
 def test_older_versions_may_be_asked_for_and_are_not_spoken() -> None:
