@@ -3,14 +3,17 @@
 The rules are those of kube-scheduler's delegated authentication and authorization
 (staging/src/k8s.io/apiserver/pkg/server/options/{authentication,authorization}.go, v1.36.2): who asks is
 the client certificate's subject, or the token's owner (TokenReview), or anonymous; what that user may
-read is asked by SubjectAccessReview; `system:masters` may read everything. Answers are kept for some
-seconds. Where no API server is known, nobody is known but who has a client certificate.
+read is asked by SubjectAccessReview (apiserver/pkg/endpoints/filters/authorization.go); `system:masters`
+may read everything. Answers are kept for some seconds. Where no API server is known, nobody is known but
+who has a client certificate.
 """
 
 import hashlib
 import hmac
+import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
+from http import HTTPStatus
 from typing import Final, NamedTuple
 
 import msgspec
@@ -104,32 +107,49 @@ class DelegatedAccess:
         ):
             return None
         verb = request.method.lower()
-        if MASTERS in user.groups or await self._may(user, verb, path):
+        if MASTERS in user.groups:
             return None
-        return refused(FORBIDDEN, f'forbidden: User "{user.username}" cannot {verb} path "{path}"')
+        try:
+            answer = await self._permission(user, verb, path)
+        except OperationalError as error:
+            told = _without_markup(f"Internal Server Error: {_quoted(request.target)}: {error}\n")
+            return Page(HTTPStatus.INTERNAL_SERVER_ERROR, told.encode())
+        if answer.allowed:
+            return None
+        asked = f"User {_quoted(user.username)} cannot {verb} path {_quoted(path)}"
+        reason = f": {answer.reason}" if answer.reason else ""
+        return refused(FORBIDDEN, f"forbidden: {_without_markup(asked)}{reason}")
 
     async def _owner_of(self, token: str) -> User | None:
         if self._authentication is None:
             return ANONYMOUS  # As kube-scheduler without --authentication-kubeconfig.
         kept_s = self._options.authentication_token_webhook_cache_ttl_s
-        answer = await self._tokens.ask({"token": token}, lambda _: kept_s)
+        try:
+            answer = await self._tokens.ask({"token": token}, lambda _: kept_s)
+        except OperationalError:
+            return None
         if not answer.authenticated:
             return None
         groups = (*answer.user.groups, AUTHENTICATED)
         return msgspec.structs.replace(answer.user, groups=tuple(dict.fromkeys(groups)))
 
-    async def _may(self, user: User, verb: str, path: str) -> bool:
+    async def _permission(self, user: User, verb: str, path: str) -> "_Answer":
+        """Which allows it or does not; OperationalError where it is neither."""
         options, attributes = self._options, {"path": path, "verb": verb}
         spec = {"user": user.username, "uid": user.uid, "groups": user.groups, "extra": user.extra}
         answer = await self._permissions.ask(
             {**spec, "nonResourceAttributes": attributes},
             lambda answer: (
                 options.authorization_webhook_cache_authorized_ttl_s
-                if answer.permits
+                if answer.allowed
                 else options.authorization_webhook_cache_unauthorized_ttl_s
             ),
         )
-        return answer.permits
+        if answer.allowed and answer.denied:
+            raise OperationalError(
+                "webhook subject access review returned both allow and deny response"
+            )
+        return answer
 
 
 Access = TokenAccess | DelegatedAccess | None
@@ -150,7 +170,9 @@ def user_of(certificate: Mapping[str, object] | None) -> User | None:
     fields = [pair for name in subject for pair in name]
     names = [text for kind, text in fields if kind == "commonName"]
     groups = [text for kind, text in fields if kind == "organizationName"]
-    return User(username=names[-1], groups=(*groups, AUTHENTICATED)) if names else None
+    if not names or not names[-1]:
+        return None
+    return User(username=names[-1], groups=(*groups, AUTHENTICATED))
 
 
 def _is_within(path: str, pattern: str) -> bool:
@@ -166,10 +188,7 @@ class _Answer(msgspec.Struct):
     user: User = User()
     allowed: bool = False
     denied: bool = False
-
-    @property
-    def permits(self) -> bool:
-        return self.allowed and not self.denied
+    reason: str = ""
 
 
 class _Review(msgspec.Struct):
@@ -191,7 +210,8 @@ class _Reviews:
         self._kept: OrderedDict[bytes, tuple[_Answer, float]] = OrderedDict()
 
     async def ask(self, spec: dict[str, object], kept_s: Callable[[_Answer], float]) -> _Answer:
-        """Where there is nobody to be asked or no answer, which is logged: all is denied."""
+        """Where there is nobody to be asked, all is denied; without an answer
+        OperationalError, which is logged."""
         if self._client is None:
             return _Answer()
         key = hashlib.sha256(msgspec.json.encode(spec)).digest()
@@ -204,12 +224,22 @@ class _Reviews:
             answer = read_answer(_decoder, told).status
         except OperationalError as error:
             log.warning("access_not_asked", path=self._path, problem=str(error))
-            return _Answer()
+            raise
         self._kept[key] = answer, self._clock.monotonic_s() + kept_s(answer)
         self._kept.move_to_end(key)
         while len(self._kept) > ACCESS_ANSWERS_MAX:
             self._kept.popitem(last=False)
         return answer
+
+
+def _quoted(text: str) -> str:
+    """As Go's %q, of letters that can be printed."""
+    return json.dumps(text, ensure_ascii=False)
+
+
+def _without_markup(text: str) -> str:
+    """What looks like HTML is none (`sanitizer` in apiserver/pkg/endpoints/handlers/responsewriters)."""
+    return text.replace("&", "&amp;").replace("<", "&lt;").replace(">", "&gt;")
 
 
 def refused(status: int, message: str) -> Page:

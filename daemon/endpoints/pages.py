@@ -24,7 +24,6 @@ GUARDED_PATHS: Final = (
     "/ui/explain",
 )
 HTML: Final = "text/html; charset=utf-8"
-_NO_SNIFFING: Final = ("X-Content-Type-Options", "nosniff")
 
 
 NOT_FOUND: Final = Page(404, b"404 page not found\n")
@@ -84,11 +83,11 @@ class Pages:
             case "/ui":
                 return live_page(200)
             case "/ui/overview":
-                return _answer(await source.overview(), JSON, (_NO_SNIFFING,))
+                return _answer(await source.overview(), JSON)
             case "/ui/pod":
-                return _answer(await source.pod(key), JSON, (_NO_SNIFFING,))
+                return _answer(await source.pod(key), JSON)
             case "/ui/explain":
-                return _answer(await source.explain(key), JSON, (_NO_SNIFFING,))
+                return _answer(await source.explain(key), JSON)
             case _:
                 return NOT_FOUND
 
@@ -102,20 +101,18 @@ class Pages:
             excluded = {one for text in asked.get("exclude", []) for one in text.split(",") if one}
             self._check_results.note(root, checks, excluded)
             status, text = all_checks_answer(root, checks, excluded, is_verbose="verbose" in asked)
-        return Page(status, text.encode(), headers=(_NO_SNIFFING,))
+        return Page(status, text.encode())
 
 
-def _answer(
-    told: str | bytes | None, content_type: str, headers: tuple[tuple[str, str], ...] = ()
-) -> Page:
+def _answer(told: str | bytes | None, content_type: str) -> Page:
     if told is None:
         return _NO_ANSWER
-    return Page(200, told.encode() if isinstance(told, str) else told, content_type, headers)
+    return Page(200, told.encode() if isinstance(told, str) else told, content_type)
 
 
 def live_page(status: int, headers: tuple[tuple[str, str], ...] = ()) -> Page:
     """The page itself, the same for everybody: what it shows, it asks for."""
     document = live_document()
     policy = ("Content-Security-Policy", f"{document.policy}; frame-ancestors 'none'")
-    safe = (policy, _NO_SNIFFING, ("Referrer-Policy", "no-referrer"))
+    safe = (policy, ("Referrer-Policy", "no-referrer"))
     return Page(status, document.html.encode(), HTML, (*headers, *safe))

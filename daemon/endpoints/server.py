@@ -173,6 +173,7 @@ def _write(writer: asyncio.StreamWriter, page: Page, method: str, *, is_last: bo
         f"Content-Type: {page.content_type}",
         f"Content-Length: {len(page.body)}",
         "Cache-Control: no-cache, private",
+        "X-Content-Type-Options: nosniff",
         *(f"{name}: {text}" for name, text in page.headers),
     ]
     if is_last:

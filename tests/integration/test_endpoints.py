@@ -57,6 +57,7 @@ def get(
 ) -> tuple[int, bytes]:
     connection.request(method, path)
     answer = connection.getresponse()
+    assert answer.headers["X-Content-Type-Options"] == "nosniff", "whatever it is"
     return answer.status, answer.read()
 
 

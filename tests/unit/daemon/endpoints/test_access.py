@@ -33,6 +33,7 @@ class FakeReviewer(ApiClient):
     def __init__(self) -> None:
         self.asked: list[dict[str, Any]] = []
         self.is_down = False
+        self.told: dict[str, Any] = {}
 
     async def post(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
         if self.is_down:
@@ -46,7 +47,7 @@ class FakeReviewer(ApiClient):
             status = {"authenticated": True, "user": user} if name else {}
         else:
             verb = question["spec"]["nonResourceAttributes"]["verb"]
-            status = {"allowed": question["spec"]["user"] in READERS and verb == "get"}
+            status = {"allowed": question["spec"]["user"] in READERS and verb == "get"} | self.told
         return msgspec.json.encode({"status": status})
 
 
@@ -161,6 +162,35 @@ def test_a_server_that_does_not_answer_lets_nobody_in() -> None:
     assert refusal.status == 401
     scene.reviewer.is_down = False
     assert scene.ask("/metrics", "good") is None, "that was not kept"
+
+
+def test_what_may_be_read_and_cannot_be_asked_is_an_error_of_ours() -> None:
+    scene = Scene()
+    scene.reviewer.is_down = True
+    refusal = scene.ask("/metrics?a=<b>")
+    told = b'Internal Server Error: "/metrics?a=&lt;b&gt;": down\n'
+    assert refusal == Page(500, told)
+    assert scene.ask("/livez") is None
+    scene.reviewer.is_down = False
+    scene.reviewer.told = {"allowed": True, "denied": True}
+    refusal = scene.ask("/metrics")
+    assert refusal is not None
+    assert refusal.status == 500
+
+
+def test_a_refusal_says_why() -> None:
+    scene = Scene()
+    scene.reviewer.told = {"reason": "no <rule>"}
+    assert scene.ask('/a<b>"') == refused(
+        403,
+        r'forbidden: User "system:anonymous" cannot get path "/a&lt;b&gt;\"": no <rule>',
+    )
+
+
+def test_a_certificate_without_a_name_is_nobodys() -> None:
+    assert user_of(subject("")) is None
+    scene = Scene()
+    assert scene.ask("/metrics", "good", subject("")) is None, "the token says it"
 
 
 def test_whoever_tries_tokens_fills_no_memory() -> None:

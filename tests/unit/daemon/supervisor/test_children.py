@@ -126,6 +126,7 @@ def test_flags_are_written_down_by_their_names() -> None:
     told = flags_of(OPTIONS)
     assert told["workers"] == "2"
     assert told["as-default-scheduler"] == "false"
+    assert told["authorization-always-allow-paths"] == "[/healthz,/readyz,/livez]"
     assert told["secure-port"] == "0", "of options that belong together each by itself"
     assert "endpoints" not in told
 
