@@ -38,6 +38,8 @@ RECORDS_PER_S: Final = 250.0
 """Conditions and events, where nothing is configured. An API server with two cores takes about a
 thousand small writes a second; what people read may take a quarter of that."""
 RECORDS_BURST: Final = 500
+BURST: Final = 100
+"""Where `qps` alone is configured: pkg/scheduler/apis/config/v1/defaults.go, v1.36.2."""
 
 
 def limits_of(qps: float, burst: int, pool_size: int) -> tuple[RateLimit | None, RateLimit | None]:
@@ -47,7 +49,7 @@ def limits_of(qps: float, burst: int, pool_size: int) -> tuple[RateLimit | None,
     if qps < 0:
         return None, None
     per_s = (qps or RECORDS_PER_S) / pool_size
-    at_once = max(1, round((burst or qps or RECORDS_BURST) / pool_size))
+    at_once = max(1, round((burst or (BURST if qps else RECORDS_BURST)) / pool_size))
     return RateLimit(per_s, at_once) if qps else None, RateLimit(per_s, at_once)
 
 

@@ -3,7 +3,7 @@
 import pytest
 
 from shared.rate_limit import RateLimit
-from workers.binder.binder_assembly import RECORDS_BURST, RECORDS_PER_S, limits_of
+from workers.binder.binder_assembly import BURST, RECORDS_BURST, RECORDS_PER_S, limits_of
 
 
 def waits(rate: RateLimit | None, count: int) -> list[float]:
@@ -22,6 +22,11 @@ def test_bindings_have_a_limit_of_their_own_and_the_pool_shares_it() -> None:
     limits = limits_of(100.0, 40, 2)
     for rate in limits:
         assert waits(rate, 22) == pytest.approx([0.0] * 20 + [0.02, 0.04])
+
+
+def test_a_rate_without_a_burst_has_kube_schedulers() -> None:
+    for rate in limits_of(10.0, 0, 1):
+        assert waits(rate, BURST + 1) == pytest.approx([0.0] * BURST + [0.1])
 
 
 def test_a_negative_rate_lifts_every_limit() -> None:
