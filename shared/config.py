@@ -61,7 +61,7 @@ class ClientConnection(msgspec.Struct, frozen=True, kw_only=True):
     """Bindings a second, and as many conditions and events (workers/binder/binder_assembly.py).
     0: bindings without a limit; negative: nothing has one."""
     burst: int = 0
-    """So many at once after a pause; 0: as many as in a second."""
+    """So many at once after a pause; 0: 100, as in kube-scheduler, where `qps` is stated."""
 
 
 class SchedulerConfiguration(msgspec.Struct, frozen=True, kw_only=True):
@@ -95,13 +95,15 @@ def load_configuration(path: str) -> SchedulerConfiguration:
 
 
 def overridden(text: str, overrides: abc.Mapping[str, Any]) -> str:
-    """A configuration's text, which can be parsed or is empty, with other values of some fields, by
-    their paths: a section and its field, as in `leaderElection.leaderElect`."""
+    """A configuration's text, or an empty one, with other values of some fields, by their paths: a
+    section and its field, as in `leaderElection.leaderElect`. Raises what `YAML_FAULTS` names where it
+    is no configuration."""
     root = composed(text) if text else None
     document = value_of(root) if root is not None else {"apiVersion": API_VERSION, "kind": KIND}
     for path, given in overrides.items():
         section, _, field = path.partition(".")
-        document[section] = {**(document.get(section) or {}), field: given}
+        stated = document.get(section)
+        document[section] = {**({} if stated is None else stated), field: given}
     return dumped(document)
 
 

@@ -1,7 +1,7 @@
 """`berth run`: checks everything that can be checked first, then hands over to the supervisor."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 from tempfile import NamedTemporaryFile
@@ -11,21 +11,24 @@ import msgspec
 
 from daemon.commands.check_config import Checked, check_text, effective_document, notes_of, shown
 from daemon.commands.option_problems import blamed, option_problems
+from daemon.commands.run_flags import WINS_OVER_FILE
 from daemon.endpoints.tls import is_spoken, server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
 from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, overridden
+from shared.durations import parse_duration
 from shared.errors import ConfigurationError, FileError
 from shared.extenders.extender_client import extender_access
 from shared.framework.queueing_hints import custom_resources
 from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
+from shared.go_yaml import YAML_FAULTS
 from shared.kube.find_access import find_access
-from shared.runtime_options import EndpointOptions, RuntimeOptions
+from shared.runtime_options import EndpointOptions, LeaderElection, RuntimeOptions
 from shared.telemetry.log import FORMAT_VARIABLE, EventLog, start_logging
 from shared.transport.remote import WorkersEntrance
 from shared.trust import trusting_context
-from shared.yaml_fields import read_text
+from shared.yaml_fields import key_of, read_text
 
 log: Final = EventLog("supervisor")
 
@@ -90,15 +93,35 @@ def make_plan(options: RuntimeOptions) -> Plan:
 
 
 def read_configuration(options: RuntimeOptions) -> tuple[str, Checked]:
-    """The file with what the command line says of the same things, and what that comes to."""
+    """The file with what the command line says of the same things, and what that comes to: it need be
+    right with that alone (`ApplyTo` in cmd/kube-scheduler/app/options/options.go, v1.36.2)."""
+    # What is checked here is what the children read, whatever becomes of the file.
+    text = read_text(options.config)
     if not options.overrides:
-        # What is checked here is what the children read, whatever becomes of the file.
-        text = read_text(options.config)
         return text, check_text(text, options.config, options.feature_gates)
-    text, _ = read_configuration(msgspec.structs.replace(options, overrides={}))
-    # As it stands it was found well, by its own lines.
-    text = overridden(text, options.overrides)
-    return text, check_text(text, "command line", options.feature_gates)
+    try:
+        changed = overridden(text, options.overrides)
+        checked = check_text(changed, "command line", options.feature_gates)
+    except (ConfigurationError, *YAML_FAULTS):
+        # What is wrong with the file is told by its own lines.
+        check_text(text, options.config, options.feature_gates)
+        raise
+    _refuse_nothing(options.overrides, checked.configuration.leader_election)
+    return changed, checked
+
+
+def _refuse_nothing(overrides: Mapping[str, object], election: LeaderElection) -> None:
+    """In a file zero and empty texts are the default, as a flag they are themselves."""
+    problems = []
+    for info in msgspec.structs.fields(LeaderElection):
+        path = f"{WINS_OVER_FILE}{key_of(info.name)}"
+        given = overrides.get(path)
+        if info.type is str and given == "":
+            problems.append(f"{path}: must not be empty")
+        elif info.type is float and isinstance(given, str) and not parse_duration(given):
+            problems.append(f"{path}: must be longer than zero")
+    if problems and election.leader_elect:
+        raise ConfigurationError("command line", problems)
 
 
 def write_configuration(options: RuntimeOptions, path: Path) -> None:

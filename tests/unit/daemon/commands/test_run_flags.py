@@ -97,6 +97,34 @@ def test_with_a_file_leader_election_is_overridden_and_the_rest_is_passed_over(
     assert "leaderElect: false" in text, "the children read it"
 
 
+def test_a_file_need_be_right_with_the_flags_alone(tmp_path: Path) -> None:
+    path = tmp_path / "c.yaml"
+    head = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+    path.write_text(f"{head}leaderElection: {{leaseDuration: 5s}}\n")
+    for flag in ("--leader-elect-lease-duration=15s", "--leader-elect=false"):
+        read_configuration(read("--config", str(path), flag))
+    with pytest.raises(ConfigurationError, match=r"line 3\): must be longer than renewDeadline"):
+        read_configuration(read("--config", str(path), "--leader-elect-retry-period=1s"))
+    for text in ("[]", "a: [", f"{head}leaderElection: []\n", f"{head}unknown: 1\n"):
+        path.write_text(text)
+        with pytest.raises(ConfigurationError, match="line") as refused:
+            read_configuration(read("--config", str(path), "--leader-elect=false"))
+        assert refused.value.source == str(path)
+
+
+@pytest.mark.parametrize(
+    "flag",
+    [
+        *("lease-duration=0s", "lease-duration=0", "renew-deadline=0s", "retry-period=0s"),
+        *("resource-name=", "resource-lock=", "resource-namespace="),
+    ],
+)
+def test_nothing_is_no_default_as_a_flag(flag: str) -> None:
+    with pytest.raises(ConfigurationError, match="must"):
+        read_configuration(read(f"--leader-elect-{flag}"))
+    read_configuration(read(f"--leader-elect-{flag}", "--leader-elect=false"))
+
+
 def test_what_a_flag_sets_is_checked_as_in_a_file() -> None:
     with pytest.raises(ConfigurationError, match="renewDeadline"):
         read_configuration(read("--leader-elect-renew-deadline", "20s"))
