@@ -14,7 +14,13 @@ from shared.config import API_VERSION, KIND, SchedulerConfiguration, parse_confi
 from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
 from shared.feature_gates import OBEYED_UPSTREAM, parse_feature_gates
-from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME, MULTI_POINT, ProfileConfig
+from shared.framework.runtime.profiles import (
+    DEFAULT_SCHEDULER_NAME,
+    MULTI_POINT,
+    ProfileConfig,
+    is_named,
+    runs_anyway,
+)
 from shared.framework.runtime.registry import BuiltProfile
 from shared.go_yaml import composed, dumped
 from shared.plugins.in_tree import InTreeRegistry
@@ -138,9 +144,11 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
     weights = {entry.plugin.NAME: entry.weight for entry in made.framework.scores}
     points: dict[str, Any] = {MULTI_POINT: {"disabled": _EVERYTHING}}
     for point, plugins in made.plugins_at.items():
-        names = [p.NAME for p in plugins]
-        if point == "preScore":  # What scores has its PreScore run whatever preScore says.
-            names = [name for name in names if not weights.get(name, 1)]
+        names = [
+            plugin.NAME
+            for plugin in (*plugins, *runs_anyway(point, made.plugins_at))
+            if is_named(plugin, point)
+        ]
         if not names:
             continue
         is_score = point == "score"

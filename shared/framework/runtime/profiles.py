@@ -74,6 +74,29 @@ CARRIED_OUT_BY_NAME: Final[Mapping[str, frozenset[str]]] = {
 them by name (`workers/binder/binding_cycle.py`, `daemon/core/pod_groups.py`)."""
 
 
+OURS_ALONE: Final[Mapping[str, frozenset[str]]] = {
+    "preFilter": frozenset(
+        (plugin_names.NODE_NAME, plugin_names.NODE_UNSCHEDULABLE, plugin_names.TAINT_TOLERATION)
+    ),
+    "preScore": frozenset((plugin_names.IMAGE_LOCALITY, plugin_names.DYNAMIC_RESOURCES)),
+}
+"""Extension point -> in-tree plugins that take part in it here and not in kube-scheduler, whose
+configuration cannot name them there."""
+_RUN_WITH: Final = {"preFilter": "filter", "preScore": "score"}
+"""Extension point -> the later one whose plugins go by what they find in it."""
+
+
+def runs_anyway(point: str, plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[Plugin]:
+    """Plugins that take part in a point without being enabled there: they are at the later one."""
+    later = plugins_at[_RUN_WITH[point]] if point in _RUN_WITH else ()
+    return [each for each in later if takes_part(each, point) and each not in plugins_at[point]]
+
+
+def is_named(plugin: Plugin, point: str) -> bool:
+    """A configuration that kube-scheduler takes may name it there."""
+    return plugin.NAME not in OURS_ALONE.get(point, ())
+
+
 def takes_part(plugin: Plugin, point: str) -> bool:
     """Whether the plugin has something to do at an extension point."""
     if plugin.NAME in CARRIED_OUT_BY_NAME.get(point, ()):
@@ -120,7 +143,10 @@ def expanded(
         for name, _ in multi_point
         if takes_part(made[name], point) and name not in plugins.disabled
     ]
-    problems += _twice(f"plugins.{MULTI_POINT}.enabled (for {point})", spread)
+    # What the point names itself is taken from there, however often multiPoint has it.
+    doubtful = [name for name in spread if name not in own and is_named(made[name], point)]
+    problems += _twice(f"plugins.{MULTI_POINT}.enabled (for {point})", doubtful)
+    spread = list(dict.fromkeys(spread))
     named_again = [name for name in own if name in spread]
     from_multi_point = [name for name in spread if name not in own]
     only_here = [name for name in own if name not in spread]

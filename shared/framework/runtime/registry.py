@@ -31,7 +31,9 @@ from shared.framework.runtime.profiles import (
     PluginSet,
     ProfileConfig,
     expanded,
+    is_named,
     merged_with_default,
+    runs_anyway,
     weights,
 )
 
@@ -78,6 +80,7 @@ class Registry:
         out_of_tree = plugin_entry_points(entry_points)
         foreign = {name: partial(_make_foreign, point) for name, point in out_of_tree.items()}
         self._factories: dict[str, Factory] = {**in_tree, **foreign}
+        self._foreign = foreign.keys()
         taken = sorted(set(foreign) & set(in_tree))
         if taken:
             problems = [
@@ -109,15 +112,11 @@ class Registry:
         if not plugins_at["bind"]:
             problems.append("plugins.bind: at least one plugin is needed; enable DefaultBinder")
         _raise_if(problems, profile)
-        if "preScore" in profile.plugins:
-            notes.append(
-                "plugins.preScore: no effect on plugins of score: their PreScore runs always"
-            )
-        pre_filters = _pre_filters(plugins_at)
-        if len(pre_filters) > len(plugins_at["preFilter"]):
-            notes.append(
-                "plugins.preFilter: no effect on plugins of filter: their PreFilter runs always"
-            )
+        for point, later in (("preFilter", "PreFilter"), ("preScore", "PreScore")):
+            if any(is_named(plugin, point) for plugin in runs_anyway(point, plugins_at)):
+                told = f"no effect on plugins of {later[3:].lower()}: their {later} runs always"
+                notes.append(f"plugins.{point}: {told}")
+        pre_filters = [*plugins_at["preFilter"], *runs_anyway("preFilter", plugins_at)]
         score_weights, placement_weights = (
             weights((*sets[point].enabled, *multi_point)) for point in ("score", "placementScore")
         )
@@ -177,8 +176,9 @@ class Registry:
         enabled: set[str],
         problems: list[str],
     ) -> dict[str, Plugin]:
-        """One instance of each plugin that is enabled somewhere; checks the arguments of the rest."""
-        needed = enabled | profile.plugin_config.keys()
+        """One instance of each plugin that is enabled somewhere; checks the arguments of the rest of
+        those in-tree. Others are not made for nothing."""
+        needed = enabled | (profile.plugin_config.keys() - self._foreign)
         made: dict[str, Plugin] = {}
         for name in sorted(needed & self._factories.keys()):
             given = profile.plugin_config.get(name, {})
@@ -219,15 +219,6 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
     if hasattr(plugin, "normalize") != hasattr(plugin, "normalization"):
         problems.append("normalize and normalization go together")
     return problems
-
-
-def _pre_filters(plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[Plugin]:
-    """The plugins of preFilter, and those of filter that go by what they find there."""
-    asked = plugins_at["preFilter"]
-    return [
-        *asked,
-        *(p for p in plugins_at["filter"] if hasattr(p, "pre_filter") and p not in asked),
-    ]
 
 
 def _score_entries(

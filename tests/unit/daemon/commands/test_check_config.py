@@ -85,3 +85,37 @@ profiles: [{schedulerName: "y"}]
 """
     shown = check_config.shown(check_config.check_text(text, "c", ""), "")
     assert check_config.check_text(shown, "c", "").configuration.profiles[0].scheduler_name == "y"
+
+
+HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
+PRE_FILTERS = (
+    "NodeAffinity NodePorts NodeResourcesFit VolumeRestrictions NodeVolumeLimits VolumeBinding"
+    " VolumeZone PodTopologySpread InterPodAffinity DynamicResources NodeDeclaredFeatures"
+)
+PRE_SCORES = (
+    "TaintToleration NodeAffinity NodeResourcesFit VolumeBinding PodTopologySpread"
+    " InterPodAffinity NodeResourcesBalancedAllocation"
+)
+"""Of pkg/scheduler/framework/plugins of v1.36.2: who implements PreFilterPlugin and PreScorePlugin."""
+
+
+@pytest.mark.parametrize(
+    "profiles", ["", "profiles: [{plugins: {preScore: {disabled: [{name: '*'}]}}}]\n"]
+)
+def test_what_is_written_names_plugins_where_kube_scheduler_has_them(profiles: str) -> None:
+    """It refuses a file that names one elsewhere, and one without the PreScore that a score needs."""
+    shown = check_config.shown(check_config.check_text(HEAD + profiles, "c", ""), "")
+    plugins = yaml.safe_load(shown)["profiles"][0]["plugins"]
+    named = {
+        point: sorted(each["name"] for each in plugins[point]["enabled"])
+        for point in ("preFilter", "preScore")
+    }
+    assert named == {
+        "preFilter": sorted(PRE_FILTERS.split()),
+        "preScore": sorted(PRE_SCORES.split()),
+    }
+    again = check_config.check_text(shown, "c", "")
+    assert [each.notes for each in again.profiles] == [()]
+    assert (
+        check_config.shown(again, "").partition("apiVersion")[2] == shown.partition("apiVersion")[2]
+    )

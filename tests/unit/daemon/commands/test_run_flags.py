@@ -113,16 +113,21 @@ def test_a_file_need_be_right_with_the_flags_alone(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "flag",
+    ("name", "nothing"),
     [
-        *("lease-duration=0s", "lease-duration=0", "renew-deadline=0s", "retry-period=0s"),
-        *("resource-name=", "resource-lock=", "resource-namespace="),
+        ("lease-duration", "0s"),
+        ("lease-duration", "0"),
+        ("renew-deadline", "0s"),
+        ("retry-period", "0s"),
+        ("resource-name", ""),
+        ("resource-lock", ""),
+        ("resource-namespace", ""),
     ],
 )
-def test_nothing_is_no_default_as_a_flag(flag: str) -> None:
+def test_nothing_is_no_default_as_a_flag(name: str, nothing: str) -> None:
     with pytest.raises(ConfigurationError, match="must"):
-        read_configuration(read(f"--leader-elect-{flag}"))
-    read_configuration(read(f"--leader-elect-{flag}", "--leader-elect=false"))
+        read_configuration(read(f"--leader-elect-{name}", nothing))
+    read_configuration(read(f"--leader-elect-{name}", nothing, "--leader-elect=false"))
 
 
 def test_what_a_flag_sets_is_checked_as_in_a_file() -> None:
@@ -283,7 +288,7 @@ enableContentionProfiling: true
 delayCacheUntilActive: true
 clientConnection: {contentType: application/vnd.kubernetes.protobuf, acceptContentTypes: text/plain}
 profiles:
-- plugins: {preScore: {enabled: [{name: NodeAffinity}]}}
+- plugins: {preScore: {disabled: [{name: NodeAffinity}]}}
 """
     checked = check_text(text, "config", "")
     notes = [*checked.configuration.notes, *checked.profiles[0].notes]

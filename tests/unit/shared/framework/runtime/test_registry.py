@@ -251,6 +251,20 @@ def test_a_plugin_of_another_package_runs_with_its_arguments(
     assert "Quiet" in own.names()
 
 
+def test_a_plugin_of_another_package_that_nobody_enables_is_not_made() -> None:
+    profile = ProfileConfig(plugin_config={"Quiet": {"a": 1}})
+    InTreeRegistry(entry_points=[entry_point("Quiet", "NotThere")]).build(profile)
+
+
+def test_a_plugin_may_stand_twice_in_multi_point_where_its_only_point_names_it() -> None:
+    twice = PluginSet(enabled=[("ImageLocality", 2), ("ImageLocality", 3)])
+    built = build(multiPoint=twice, score=PluginSet(enabled=[("ImageLocality", 5)]))
+    assert scores_of(built)[0] == ("ImageLocality", 5)
+    assert problems_of(ProfileConfig(plugins={"multiPoint": twice})) == [
+        "plugins.multiPoint.enabled (for score): ImageLocality stands there twice"
+    ]
+
+
 def test_a_plugin_of_another_package_that_does_not_fit_is_refused_with_what_it_lacks(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
