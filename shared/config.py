@@ -34,7 +34,7 @@ from shared.framework.runtime.profiles import (
 )
 from shared.go_yaml import composed, dumped, value_of
 from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
-from shared.plugin_names import NODE_RESOURCES_FIT, TAKE_ARGUMENTS
+from shared.plugin_names import NODE_RESOURCES_FIT, PRIORITY_SORT, TAKE_ARGUMENTS, TAKE_NONE
 from shared.runtime_options import LeaderElection
 from shared.yaml_fields import (
     INT32_MAX,
@@ -232,12 +232,15 @@ def _profiles(field: Field, percentage: int | None) -> tuple[ProfileConfig, ...]
             places[name] = entry.where
         profiles.append(profile)
         if _queue_sort(profile) != _queue_sort(profiles[0]):
-            entry.problem("plugins.queueSort must be the same in all profiles: there is one queue")
+            told = "plugins.queueSort and its plugin's args must be the same in all profiles"
+            entry.problem(f"{told}: there is one queue")
     return tuple(profiles)
 
 
-def _queue_sort(profile: ProfileConfig) -> PluginSet:
-    return profile.plugins.get("queueSort", PluginSet())
+def _queue_sort(profile: ProfileConfig) -> tuple[PluginSet, dict[str, Any] | None]:
+    plugins = profile.plugins.get("queueSort", PluginSet())
+    name = plugins.enabled[0][0] if plugins.enabled else PRIORITY_SORT
+    return plugins, profile.plugin_config.get(name)
 
 
 def _profile(field: Field, fallback_name: str, percentage: int | None) -> ProfileConfig:
@@ -311,9 +314,10 @@ def _plugin_config(field: Field) -> dict[str, dict[str, Any]]:
         fields.finish()
         if name in configs:
             entry.problem(f"{name} is configured twice")
-        if args is None:
+        is_mapping = isinstance(args, dict) and all(isinstance(key, str) for key in args)
+        if args is None or (not is_mapping and name in TAKE_NONE):
             args = {}
-        if not isinstance(args, dict) or not all(isinstance(key, str) for key in args):
+        elif not is_mapping:
             args_field.problem("must be a mapping (key: value)")
             continue
         configs[name] = _without_type(args_field, name, args)
@@ -321,12 +325,17 @@ def _plugin_config(field: Field) -> dict[str, dict[str, Any]]:
 
 
 def _without_type(field: Field, plugin: str, args: dict[str, Any]) -> dict[str, Any]:
-    """The arguments without apiVersion and kind, which must be the plugin's if they are there."""
+    """The arguments without apiVersion and kind, which must be the plugin's if they are there and it is
+    in-tree; what others' arguments are, they know (`decodeNestedObjects` in
+    staging/src/k8s.io/kube-scheduler/config/v1/types.go, v1.36.2)."""
     version, kind = args.get("apiVersion") or API_VERSION, args.get("kind") or f"{plugin}Args"
-    if version == API_VERSION and kind != f"{plugin}Args":
-        field.problem(f"kind {kind!r} must be {plugin}Args")
-    elif version != API_VERSION and plugin in TAKE_ARGUMENTS:
+    if plugin not in TAKE_ARGUMENTS:
+        if "apiVersion" not in args and kind != f"{plugin}Args":
+            return args  # A word of its own.
+    elif version != API_VERSION:
         field.problem(f"apiVersion {version!r} must be {API_VERSION}")
+    elif kind != f"{plugin}Args":
+        field.problem(f"kind {kind!r} must be {plugin}Args")
     return {key: part for key, part in args.items() if key not in ("apiVersion", "kind")}
 
 

@@ -32,3 +32,19 @@ TAKE_ARGUMENTS: Final = frozenset(
         *(POD_TOPOLOGY_SPREAD, INTER_POD_AFFINITY, DYNAMIC_RESOURCES, DEFAULT_PREEMPTION),
     )
 )
+TAKE_NONE: Final = frozenset(
+    (
+        *(
+            SCHEDULING_GATES,
+            PRIORITY_SORT,
+            NODE_UNSCHEDULABLE,
+            NODE_NAME,
+            TAINT_TOLERATION,
+            NODE_PORTS,
+        ),
+        *(VOLUME_RESTRICTIONS, NODE_VOLUME_LIMITS, VOLUME_ZONE, IMAGE_LOCALITY, DEFAULT_BINDER),
+        *(NODE_DECLARED_FEATURES, GANG_SCHEDULING, TOPOLOGY_PLACEMENT_GENERATOR),
+        POD_GROUP_PODS_COUNT,
+    )
+)
+"""What their arguments are is not looked at."""

@@ -2,6 +2,7 @@
 
 from pathlib import Path
 from textwrap import dedent
+from typing import Any
 
 import pytest
 
@@ -15,6 +16,8 @@ from shared.config import (
 from shared.errors import ConfigurationError
 from shared.framework.runtime.profiles import PluginSet
 from shared.limits import CONFIG_BYTES_MAX
+from shared.plugin_names import TAKE_ARGUMENTS, TAKE_NONE
+from shared.plugins.in_tree import IN_TREE
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
@@ -173,9 +176,9 @@ def test_all_problems_are_told_at_once_with_path_and_line() -> None:
             "configured twice",
         ),
         (
-            "profiles: [{pluginConfig: [{name: A, args: {kind: BArgs}}]}]",
+            "profiles: [{pluginConfig: [{name: VolumeBinding, args: {kind: BArgs}}]}]",
             "profiles[0].pluginConfig[0].args",
-            "must be AArgs",
+            "must be VolumeBindingArgs",
         ),
         (
             "profiles: [{pluginConfig: [{name: A, args: 3}]}]",
@@ -344,3 +347,29 @@ def test_the_command_line_leaves_text_text() -> None:
     configuration = parse_configuration(text, "command line")
     assert configuration.profiles[0].scheduler_name == "1e1"
     assert configuration.leader_election.resource_name == "y"
+
+
+def config_of(plugin: str, args: str) -> dict[str, Any]:
+    text = f"{HEAD}profiles: [{{pluginConfig: [{{name: {plugin}, args: {args}}}]}}]\n"
+    return parse_configuration(text, "c").profiles[0].plugin_config[plugin]
+
+
+def test_what_arguments_of_others_are_they_know() -> None:
+    assert config_of("Foo", "{kind: hard}") == {"kind": "hard"}
+    assert config_of("Foo", "{apiVersion: foo.io/v1, kind: Args, a: 1}") == {"a": 1}
+    assert config_of("Foo", "{kind: FooArgs, a: 1}") == {"a": 1}
+    for nothing in ("text", "[1]", "3"):
+        assert config_of("NodeName", nothing) == {}
+
+
+def test_each_in_tree_plugin_takes_arguments_or_none() -> None:
+    assert IN_TREE.keys() == TAKE_ARGUMENTS | TAKE_NONE
+    assert not TAKE_ARGUMENTS & TAKE_NONE
+
+
+def test_there_is_one_queue_with_one_set_of_arguments() -> None:
+    profile = "{schedulerName: %s, pluginConfig: [{name: PrioritySort, args: {a: %d}}]}"
+    (told,) = problems_of(f"profiles: [{profile % ('a', 1)}, {profile % ('b', 2)}]\n")
+    assert told.startswith("profiles[1]")
+    text = f"{HEAD}profiles: [{profile % ('a', 1)}, {profile % ('b', 1)}]\n"
+    assert len(parse_configuration(text, "c").profiles) == 2
