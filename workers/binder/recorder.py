@@ -12,10 +12,10 @@ What waits is bounded: the oldest events go first, conditions only when there ar
 drop, because a condition is state that tools act on and an event is a hint for people.
 
 A condition is patched only when it differs from what this binder last wrote for that pod or, where it
-has written nothing, from what the pod said when it was tried. Repeated FailedScheduling events about the
-same version of a pod become a series, whatever they say: the first is written, the second makes it a
-series of two, more are counted and written every half hour and when the series has been quiet for some
-minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2;
+has written nothing, from what the pod said when it was tried. Events that are repeated about the same
+version of a pod (but that it is bound) become a series, whatever they say: the first is written, the
+second makes it a series of two, more are counted and written every half hour and when the series has
+been quiet for some minutes, as client-go does (tools/events/event_broadcaster.go, v1.36.2;
 a new condition makes a new version, so that what is news is told). What is known of pods is
 bounded, the least recently used is forgotten; a forgotten pod's event is then written once more.
 
@@ -216,10 +216,12 @@ class EventRecorder:
         self._wait_for_event(order, order.ticket)
 
     def pod_waits_for_devices(self, order: BindPod) -> None:
-        self._wait_for_event(waiting_for_devices_event(order), order.ticket)
+        self._count(waiting_for_devices_event(order), order.ticket)
+        self._pump()
 
     def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
-        self._wait_for_event(preempted_event(order, is_deleted=is_deleted), order.ticket)
+        self._count(preempted_event(order, is_deleted=is_deleted), order.ticket)
+        self._pump()
 
     def patch_status(self, patch: StatusPatch) -> None:
         """Writes the nomination, the condition if it is news, and the FailedScheduling event."""
@@ -229,7 +231,7 @@ class EventRecorder:
         else:
             self._wait_for_patch(patch)
         if patch.write_event:
-            self._count_failure(patch)
+            self._count(failed_scheduling_event(patch), patch.ticket)
         self._make_room()
         self._pump()
 
@@ -291,13 +293,12 @@ class EventRecorder:
         written = self._written.get(patch.uid)
         return patch.is_told if written is None else written == _condition_of(patch)
 
-    def _count_failure(self, patch: StatusPatch) -> None:
+    def _count(self, event: Event, ticket: int) -> None:
         now_s = self._clock.wall_s()
-        event = failed_scheduling_event(patch)
         key = _series_key(event)
         entry = self._series.get(key)
         if entry is None:
-            entry = self._series[key] = _EventEntry(event, now_s, now_s, patch.ticket)
+            entry = self._series[key] = _EventEntry(event, now_s, now_s, ticket)
             self._wait_to_write(entry)
             if len(self._series) > EVENT_SERIES_MAX:
                 _, oldest = self._series.popitem(last=False)
@@ -310,7 +311,7 @@ class EventRecorder:
         if entry.written_count == 1 and entry.count == 2:
             self._wait_to_write(entry)
 
-    def _wait_for_event(self, event: Event | BindPod, ticket: int) -> None:
+    def _wait_for_event(self, event: BindPod, ticket: int) -> None:
         now_s = self._clock.wall_s()
         self._wait_to_write(_EventEntry(event, now_s, now_s, ticket))
         if not self._wakeup.is_to_come:

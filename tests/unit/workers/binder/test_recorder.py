@@ -17,7 +17,7 @@ from shared.kube.api_errors import (
     ServerError,
     TooManyRequests,
 )
-from shared.messages.to_binder import StatusPatch
+from shared.messages.to_binder import DeleteVictim, StatusPatch
 from shared.rate_limit import RateLimit
 from tests.unit.workers.binder.fake_api import (
     Answer,
@@ -457,6 +457,21 @@ class TestSeries:
         api = play(scene, OK, OK, OK)
         assert written(api) == ["pod-u1: no", "pod-u1 event: no", "PATCH series 2"]
         assert api.requests[2][1] == f"{EVENTS}/{api.bodies[1]['metadata']['name']}"
+
+    def test_what_is_told_of_others_than_refused_pods_becomes_a_series_too(self) -> None:
+        victim = DeleteVictim(
+            *(1, "default-scheduler", "ns", "victim", "u9", "7", "n", "ns", "preemptor", "u1")
+        )
+
+        async def scene(recorder: EventRecorder) -> None:
+            for _ in range(3):
+                recorder.pod_waits_for_devices(make_order())
+                recorder.pod_preempted(victim)
+                await settle(1)
+
+        told = written(play(scene, OK, OK, OK, OK))
+        assert sorted(told)[:2] == ["PATCH series 2"] * 2
+        assert sorted(each.partition(" ")[0] for each in told[:2]) == ["pod-u1", "victim"]
 
     def test_the_count_is_written_when_the_series_has_been_quiet(self) -> None:
         async def scene(recorder: EventRecorder) -> None:
