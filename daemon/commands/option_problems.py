@@ -41,8 +41,6 @@ def option_problems(options: RuntimeOptions) -> list[str]:
     ):
         if not 0 <= seconds <= OPTION_SECONDS_MAX:
             found.append(f"{name} {seconds:g}: must lie in 0..{OPTION_SECONDS_MAX}")
-    if options.pod_max_in_unschedulable_pods_s < 0:
-        found.append("--pod-max-in-unschedulable-pods-duration: must not be negative")
     found += _endpoint_problems(options.endpoints)
     files = (options.workers_key_file, options.workers_allowed_file)
     if any((options.workers_address, *files)) and not all((options.workers_address, *files)):

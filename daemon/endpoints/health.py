@@ -80,9 +80,9 @@ def checks_for(path: str, facts: Facts) -> list[Check]:
             # An API server that is away is no reason to be started anew.
             return [Check("ping", ""), Check("api-server", "", _newest_word(facts))]
         case "/healthz":
-            return [Check("ping", ""), *election]
+            return election or [Check("ping", "")]
         case _:
-            return [Check("ping", ""), *election, *_readiness(facts)]
+            return [*election, *_readiness(facts)]
 
 
 def _readiness(facts: Facts) -> list[Check]:
@@ -92,8 +92,8 @@ def _readiness(facts: Facts) -> list[Check]:
     synced = silent or ("" if status.synced else f"the cluster is being listed{which}")
     return [
         Check("shutdown", "berth is shutting down" if is_leaving else ""),
-        Check("informer-sync", synced),
         Check("sched-handler-sync", synced),
+        Check("informer-sync", synced),
         Check("owner", silent),
         Check("api-server", silent or _api_problem(facts), _newest_word(facts)),
         Check("scorers", silent or ("" if status.scorers_ready else "no scorer is ready")),

@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from daemon.endpoints.access import HEALTH_PATHS
 from daemon.endpoints.health import Check, Facts, all_checks_answer, checks_for, one_check_answer
 from shared.messages.admin import StatusAnswer
 
@@ -46,7 +47,7 @@ def test_it_lives_whatever_the_others_do() -> None:
 @pytest.mark.parametrize(
     ("change", "names"),
     [
-        ({"synced": False}, ["informer-sync", "sched-handler-sync"]),
+        ({"synced": False}, ["sched-handler-sync", "informer-sync"]),
         ({"state": "draining"}, ["shutdown"]),
         ({"scorers_ready": 0}, ["scorers"]),
         ({"binders_ready": 0}, ["binders"]),
@@ -57,12 +58,22 @@ def test_it_lives_whatever_the_others_do() -> None:
         ({"lease_lapsed_s": 21.0}, ["leaderElection"]),
         (
             {"owner_problem": "no answer"},
-            ["informer-sync", "sched-handler-sync", "owner", "api-server", "scorers", "binders"],
+            ["sched-handler-sync", "informer-sync", "owner", "api-server", "scorers", "binders"],
         ),
     ],
 )
 def test_what_is_missing_is_named(change: dict[str, Any], names: list[str]) -> None:
     assert failed(but(**change)) == names
+
+
+def test_checks_have_kube_schedulers_names_and_then_ours() -> None:
+    """`newEndpointsHandler` in cmd/kube-scheduler/app/server.go: ping only where there is no other."""
+    synced = ["shutdown", "sched-handler-sync", "informer-sync"]
+    for facts, election in ((WELL, []), (but(lease_lapsed_s=0.0), ["leaderElection"])):
+        named = {path: [c.name for c in checks_for(path, facts)] for path in HEALTH_PATHS}
+        assert named["/healthz"] == (election or ["ping"])
+        assert named["/livez"][0] == "ping"
+        assert named["/readyz"][: len(election) + 3] == [*election, *synced]
 
 
 def test_a_list_that_does_not_come_is_named() -> None:

@@ -79,8 +79,10 @@ def test_verbose_and_exclude_are_read_from_the_query() -> None:
     ill = but(binders_ready=0, scorers_ready=0)
     assert ask("/readyz", facts=ill).status == 500
     assert ask("/readyz?exclude=binders&exclude=scorers", facts=ill).body == b"ok"
-    assert ask("/readyz?exclude=binders,scorers", facts=ill).body == b"ok"
-    assert b"[+]ping ok\n" in ask("/readyz?verbose").body
+    together = ask("/readyz?exclude=binders,scorers", facts=ill)
+    assert together.status == 500
+    assert b'no matches for "binders,scorers"\n' in together.body
+    assert b"[+]shutdown ok\n" in ask("/readyz?verbose").body
     assert ask("/readyz/binders", facts=ill).status == 500
     assert ask("/readyz/nothing").status == 404
 
@@ -133,7 +135,7 @@ def test_other_paths_and_methods_are_refused() -> None:
     assert ask("/metrics", method="POST").status == 405
 
 
-@pytest.mark.parametrize("path", ["/livez/", "/readyz/ping/", "/metrics/", "/configz/", "/ui/"])
+@pytest.mark.parametrize("path", ["/livez/", "/readyz/owner/", "/metrics/", "/configz/", "/ui/"])
 def test_a_path_with_a_slash_more_is_another_one(path: str) -> None:
     assert ask(path[:-1]).status == 200
     assert ask(path).status == 404
