@@ -69,32 +69,68 @@ def flagz(accept: str, flags: Mapping[str, str]) -> Page:
 
 
 def _answer(accept: str, kind: str, lines: Sequence[str], fields: Mapping[str, Any]) -> Page:
-    for wish in accept.split(",") if accept.strip() else [PLAIN]:
-        media_type, *parameters = (part.strip() for part in wish.split(";"))
-        if media_type in ("text/plain", "text/*", "*/*"):
+    for wish in _wishes(accept) if accept.strip() else [_Wish("text", "plain", {})]:
+        asked = wish.parameters
+        if asked.get("stream") or asked.get("sv"):
+            continue
+        shape = tuple(asked.get(name) for name in ("g", "v", "as"))
+        version = shape[1] or ""
+        is_known = version in VERSIONS and shape == ("config.k8s.io", version, kind)
+        media_type = next(filter(wish.covers, (JSON, YAML)), "")
+        if media_type and is_known:
+            return _structured(media_type, version, kind, fields)
+        if wish.covers("text/plain") and shape == (None, None, None):
             head = ["", f"{COMPONENT} {kind.lower()}", _WARNING]
             return Page(200, "\n".join([*head, *lines, ""]).encode())
-        asked = dict(part.partition("=")[::2] for part in parameters)
-        version = asked.get("v", "")
-        is_known = version in VERSIONS and asked.get("g") == "config.k8s.io"
-        if media_type in (JSON, YAML) and is_known and asked.get("as") == kind:
-            body = {
-                "kind": kind,
-                "apiVersion": f"config.k8s.io/{version}",
-                "metadata": {"name": COMPONENT},
-                **fields,
-            }
-            warned = f"This version of the {kind.lower()} endpoint is deprecated."
-            headers = (
-                (("Warning", f'299 - "{warned} Please use a newer version."'),)
-                if VERSIONS[version]
-                else ()
-            )
-            is_yaml = media_type == YAML
-            text = dumped(body, sorts_keys=True).encode() if is_yaml else msgspec.json.encode(body)
-            form = f"{media_type};g=config.k8s.io;v={version};as={kind}"
-            return Page(200, text, form, headers)
     return failed(406, f"only the following media types are accepted: {JSON}, {YAML}, text/plain")
+
+
+class _Wish(NamedTuple):
+    """A part of an Accept header."""
+
+    type: str
+    subtype: str
+    parameters: Mapping[str, str]
+
+    def covers(self, media_type: str) -> bool:
+        first, _, second = media_type.partition("/")
+        return (self.type, self.subtype) in ((first, second), (first, "*"), ("*", "*"))
+
+
+def _wishes(accept: str) -> list[_Wish]:
+    """The most wanted first, then those without a star (`NegotiateMediaTypeOptions` in
+    staging/src/k8s.io/apiserver/pkg/endpoints/handlers/negotiation/negotiate.go, v1.36.2)."""
+    found: list[tuple[float, _Wish]] = []
+    for clause in accept.split(","):
+        named, *parts = clause.split(";")
+        first, _, second = (part.strip() for part in named.partition("/"))
+        parameters = {
+            name.strip(): value.strip()
+            for name, _, value in (part.partition("=") for part in parts)
+        }
+        try:
+            quality = float(parameters.pop("q", "1"))
+        except ValueError:
+            quality = 0.0
+        wish = _Wish(first, second or ("*" if first == "*" else ""), parameters)
+        found.append((quality, wish))
+    found.sort(key=lambda each: (-each[0], each[1].type == "*", each[1].subtype == "*"))
+    return [wish for _, wish in found]
+
+
+def _structured(media_type: str, version: str, kind: str, fields: Mapping[str, Any]) -> Page:
+    body = {
+        "kind": kind,
+        "apiVersion": f"config.k8s.io/{version}",
+        "metadata": {"name": COMPONENT},
+        **fields,
+    }
+    warned = f"This version of the {kind.lower()} endpoint is deprecated."
+    warning = ("Warning", f'299 - "{warned} Please use a newer version."')
+    is_yaml = media_type == YAML
+    text = dumped(body, sorts_keys=True).encode() if is_yaml else msgspec.json.encode(body)
+    form = f"{media_type};g=config.k8s.io;v={version};as={kind}"
+    return Page(200, text, form, (warning,) if VERSIONS[version] else ())
 
 
 def failed(status: int, message: str, headers: tuple[tuple[str, str], ...] = ()) -> Page:

@@ -196,6 +196,29 @@ def test_other_forms_are_refused_with_those_that_there_are(accept: str) -> None:
     assert told["message"].endswith(": application/json, application/yaml, text/plain")
 
 
+STATUSZ = "g=config.k8s.io;v=v1beta1;as=Statusz"
+
+
+@pytest.mark.parametrize(
+    ("accept", "form"),
+    [
+        (f"application/json;{STATUSZ};q=0.5, text/plain;q=0.9", "text/plain"),
+        (f"text/plain;q=0, application/yaml;{STATUSZ}", "application/yaml"),
+        (f"*/*, application/yaml;{STATUSZ}", "application/yaml"),
+        (f"application/*;{STATUSZ}", "application/json"),
+        (f"*/*;{STATUSZ}", "application/json"),
+        ("text/html,application/xml;q=0.9,*/*;q=0.8", "text/plain"),
+        ("text/*;charset=utf-8", "text/plain"),
+        (f"text/plain;{STATUSZ}", ""),
+        (f"application/json;{STATUSZ};stream=watch", ""),
+    ],
+)
+def test_of_several_forms_the_most_wanted_is_served(accept: str, form: str) -> None:
+    page = ask("/statusz", accept=accept)
+    assert page.status == (200 if form else 406)
+    assert page.content_type.partition(";")[0] == (form or "application/json")
+
+
 def test_a_browser_without_a_token_gets_the_page_that_asks_for_it_and_no_facts() -> None:
     page = ask("/ui", token=lambda: "secret", accept="text/html,*/*")
     assert (page.status, page.content_type) == (401, "text/html; charset=utf-8")
