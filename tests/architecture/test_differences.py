@@ -194,6 +194,13 @@ LINES: Final[dict[str, str]] = {
     "endpoints: methods other than GET and HEAD": (
         "unit/daemon/endpoints/test_pages.py::test_other_paths_and_methods_are_refused"
     ),
+    "endpoints: a client certificate of another authority": (
+        "integration/test_endpoints.py::test_an_authority_that_was_replaced_is_not_trusted_any_more"
+    ),
+    "`/configz`, `--write-config-to`": (
+        "unit/daemon/commands/test_check_config.py"
+        "::test_what_is_written_names_plugins_where_kube_scheduler_has_them"
+    ),
     "`/debug/pprof`, `/debug/flags/v`": (
         "unit/daemon/endpoints/test_pages.py::test_other_paths_and_methods_are_refused"
     ),
@@ -241,6 +248,17 @@ LINES: Final[dict[str, str]] = {
     "`--flag VALUE` where the value is a truth": (
         "unit/daemon/commands/test_run_flags.py"
         "::test_what_has_no_effect_is_named_with_its_reason_unless_it_asks_for_what_is"
+    ),
+    "`ignoredByScheduler` of an extender's resource": (
+        "unit/shared/extenders/test_extender_config.py"
+        "::test_resources_may_be_ignored_where_nobody_looks_at_them"
+    ),
+    "values of NodeResourcesFit's arguments": (
+        "unit/shared/framework/runtime/test_registry.py"
+        "::test_wrong_arguments_are_refused_even_of_plugins_that_do_not_run"
+    ),
+    "`--version=vX.Y.Z`": (
+        "unit/daemon/test_cli.py::test_a_version_that_is_not_asked_for_is_not_told"
     ),
     "values of flags without effect": THEIRS,
     "several pods": (
@@ -313,11 +331,6 @@ LINES: Final[dict[str, str]] = {
     ),
 }
 """How a line begins -> the test that shows it, or a sentence."""
-UPSTREAMS: Final = {
-    "pre_filter": {"NodeName", "NodeUnschedulable", "TaintToleration"},
-    "pre_score": {"ImageLocality", "DynamicResources"},
-}
-"""In-tree plugins that have the method here and not upstream."""
 
 
 def lines() -> list[str]:
@@ -352,13 +365,13 @@ def test_the_gates_that_are_obeyed_are_named() -> None:
 
 
 def test_plugins_take_part_here_where_they_do_not_upstream() -> None:
-    from shared.framework.runtime.profiles import ProfileConfig
+    from shared.framework.runtime.profiles import OURS_ALONE, ProfileConfig, takes_part
     from shared.plugins.in_tree import InTreeRegistry
 
     built = InTreeRegistry().build(ProfileConfig())
     by_name = {plugin.NAME: plugin for each in built.plugins_at.values() for plugin in each}
-    for method, names in UPSTREAMS.items():
-        assert all(hasattr(by_name[name], method) for name in names)
+    for point, names in OURS_ALONE.items():
+        assert all(takes_part(by_name[name], point) for name in names)
 
 
 def test_each_message_of_the_guide_is_one_that_berth_says() -> None:

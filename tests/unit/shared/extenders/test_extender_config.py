@@ -10,6 +10,7 @@ from shared.errors import ConfigurationError
 from shared.extenders.extender_config import ExtenderConfig, ExtenderTls
 from shared.extenders.extender_fields import shown_extender
 from shared.plugin_names import NODE_RESOURCES_FIT
+from shared.plugins.in_tree import InTreeRegistry
 
 HEAD = "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\n"
 
@@ -41,6 +42,14 @@ def test_ignored_resources_are_no_business_of_node_resources_fit() -> None:
     args = config.profiles[0].plugin_config[NODE_RESOURCES_FIT]
     assert args["ignoredResources"] == ["x.io/a"], "the extenders' word takes precedence"
     assert config.extenders[0].managed_resources == {"x.io/a", "x.io/b"}
+
+
+def test_resources_may_be_ignored_where_nobody_looks_at_them() -> None:
+    managed = "managedResources: [{name: x.io/a, ignoredByScheduler: true}]"
+    without = "profiles: [{plugins: {multiPoint: {disabled: [{name: NodeResourcesFit}]}}}]"
+    (profile,) = parsed(f"[{{urlPrefix: 'http://a', {managed}}}]\n{without}").profiles
+    filters = InTreeRegistry(entry_points=()).build(profile).framework.filters
+    assert NODE_RESOURCES_FIT not in [plugin.NAME for plugin in filters]
 
 
 @pytest.mark.parametrize(
