@@ -141,7 +141,10 @@ def effective_document(
 
 
 def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
-    weights = {entry.plugin.NAME: entry.weight for entry in made.framework.scores}
+    weights = {
+        "score": {entry.plugin.NAME: entry.weight for entry in made.framework.scores},
+        "placementScore": {p.NAME: weight for p, weight in made.framework.placement_scores},
+    }
     points: dict[str, Any] = {MULTI_POINT: {"disabled": _EVERYTHING}}
     for point, plugins in made.plugins_at.items():
         names = [
@@ -151,10 +154,10 @@ def _profile(profile: ProfileConfig, made: BuiltProfile) -> dict[str, Any]:
         ]
         if not names:
             continue
-        is_score = point == "score"
+        weighed = weights.get(point, {})
         points[point] = {
             "enabled": [
-                {"name": name, **({"weight": weights[name]} if is_score else {})} for name in names
+                {"name": name, **({"weight": weighed[name]} if weighed else {})} for name in names
             ]
         }
     shown: dict[str, Any] = {"schedulerName": profile.scheduler_name}

@@ -119,3 +119,13 @@ def test_what_is_written_names_plugins_where_kube_scheduler_has_them(profiles: s
     assert (
         check_config.shown(again, "").partition("apiVersion")[2] == shown.partition("apiVersion")[2]
     )
+
+
+def test_what_is_written_has_the_weights_of_placements() -> None:
+    gates = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
+    enabled = "{placementScore: {enabled: [{name: PodGroupPodsCount, weight: 7}]}}"
+    text = f"{HEAD}profiles: [{{plugins: {enabled}}}]\n"
+    shown = check_config.shown(check_config.check_text(text, "c", gates), gates)
+    (profile,) = check_config.check_text(shown, "c", gates).profiles
+    weights = {plugin.NAME: weight for plugin, weight in profile.framework.placement_scores}
+    assert weights["PodGroupPodsCount"] == 7
