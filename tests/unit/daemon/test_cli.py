@@ -30,7 +30,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.out_of_tree import ENTRY_POINT_GROUP
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME
+from shared.framework.runtime.profiles import DEFAULT_SCHEDULER_NAME, is_named, runs_anyway
 from shared.framework.status import Status
 from shared.runtime_options import EndpointOptions, RuntimeOptions
 
@@ -329,10 +329,13 @@ def test_what_check_config_prints_means_the_same_as_what_it_read(
             (
                 one.scheduler_name,
                 {
-                    point: [p.NAME for p in at]
+                    # Some that run anyway are not to be named.
+                    point: [
+                        plugin.NAME
+                        for plugin in (*at, *runs_anyway(point, one.plugins_at))
+                        if is_named(plugin, point)
+                    ]
                     for point, at in one.plugins_at.items()
-                    # It follows from score and is not written out.
-                    if point != "preScore"
                 },
                 [(entry.plugin.NAME, entry.weight) for entry in one.framework.scores],
             )
