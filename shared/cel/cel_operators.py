@@ -164,18 +164,22 @@ def compare(a: Any, b: Any) -> int:
 
 
 _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,20})", re.ASCII)
-"""Without the zeros: thousands of digits Python refuses to read."""
 _FLOAT: Final = re.compile(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
     re.ASCII | re.IGNORECASE,
 )
 
 
+def _read(text: str) -> int | None:
+    """Python refuses to read more than 4,300 digits, leading zeros included."""
+    found = _INTEGER.fullmatch(text)
+    return None if found is None else int(found[1] + found[2])
+
+
 def _to_int(value: Any) -> int:
     if isinstance(value, str):
-        found = _INTEGER.fullmatch(value)
-        number = INT_MAX + 1 if found is None else int(found[1] + found[2])
-        if not INT_MIN <= number <= INT_MAX:
+        number = _read(value)
+        if number is None or not INT_MIN <= number <= INT_MAX:
             raise CelError("type conversion error from 'string' to 'int'")
         return number
     if not is_number(value):
@@ -185,10 +189,10 @@ def _to_int(value: Any) -> int:
 
 def _to_uint(value: Any) -> Uint:
     if isinstance(value, str):
-        found = _INTEGER.fullmatch(value)
-        if found is None or found[1] or int(found[2]) > UINT_MAX:
+        number = _read(value)
+        if number is None or value[0] in "+-" or number > UINT_MAX:
             raise CelError("type conversion error from 'string' to 'uint'")
-        return Uint(found[2])
+        return Uint(number)
     if not is_number(value):
         raise NoOverloadError
     if not 0 <= value <= UINT_MAX:  # Nor is NaN.
