@@ -2,13 +2,13 @@
 their operands, among them."""
 
 import functools
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, assert_never
 
-from shared.cel.cel_costs import COSTS, LIST_COST, MAP_COST, CelScope
+from shared.cel.cel_costs import COSTS, LEAVES, LIST_COST, MAP_COST, CelScope
 from shared.cel.cel_functions import FUNCTIONS, NAMESPACES, overload_error
 from shared.cel.cel_operators import contains_constant
-from shared.cel.cel_regex import REGEX_FUNCTIONS, regex_work
+from shared.cel.cel_regex import REGEX_FUNCTIONS, compile_work, regex_work
 from shared.cel.cel_syntax import Call, Ident, ListNode, Literal, MapNode, Node, Select
 from shared.cel.cel_values import (
     DEVICE,
@@ -138,13 +138,19 @@ def _applied(function: str, implementation: Callable[..., Any], parts: list[Eval
         values = [part(scope) for part in parts]
         scope.charge(1 if cost is None else cost(*values))
         if is_search:
-            scope.add(regex_work(*values))
+            _note_search(scope, *values)
         try:
             return implementation(*values)
         except NoOverloadError:
             raise overload_error(function, values) from None
 
     return evaluate
+
+
+def _note_search(scope: CelScope, text: Any, pattern: Any, *_: Any) -> None:
+    if isinstance(text, str) and isinstance(pattern, str):
+        scope.add_pattern(pattern, compile_work(pattern))
+        scope.add(regex_work(text, pattern))
 
 
 # Macros ---------------------------------------------------------------------------------------------
@@ -262,6 +268,7 @@ class _Later:
 
 
 def _with(scope: CelScope, name: str, value: Any, body: Evaluate) -> Any:
+    scope.charge()
     outer = scope.variables
     scope.variables = {**outer, name: value}
     try:
@@ -319,6 +326,7 @@ def _comprehension(node: Call, names: Names) -> Evaluate:
     inner = names.union(variables)
     bodies = [compiled(each, inner) for each in node.args[len(variables) :]]
     run, cost = _RUNS[node.function]
+    cost += _leaves(node.args) // LEAVES
 
     def evaluate(scope: CelScope) -> Any:
         outer = scope.variables
@@ -330,6 +338,19 @@ def _comprehension(node: Call, names: Names) -> Evaluate:
             scope.variables = outer
 
     return evaluate
+
+
+def _leaves(nodes: Sequence[Node]) -> int:
+    """How many constants and names there are in parts of an expression. By them all is bounded that an
+    evaluation does without being charged for it."""
+    count, left = 0, list[Any](nodes)
+    while left:
+        each = left.pop()
+        if isinstance(each, Literal | Ident):
+            count += 1
+        elif isinstance(each, tuple):
+            left += each
+    return count
 
 
 def _rounds(value: Any, variables: list[str], scope: CelScope, cost: int) -> Iterator[Any]:

@@ -24,6 +24,10 @@ from shared.cel.cel_values import DEVICE, CelCompileError, CelError, type_name
 from shared.limits import CEL_EXPRESSIONS_MAX
 
 
+_SOURCE_LETTERS: Final = 100
+"""So many of an expression cost 1, for what is evaluated of it and not charged for."""
+
+
 class Expression:
     """A compiled selector."""
 
@@ -47,7 +51,8 @@ class Expression:
             raise CelError("operation cancelled: actual cost limit exceeded") from error
         finally:
             # What an evaluation was ended for was not done.
-            work.add_evaluation(scope.limit - max(scope.left, 0) + scope.more)
+            cost = scope.limit - max(scope.left, 0) + scope.more
+            work.add_evaluation(cost + len(self.source) // _SOURCE_LETTERS)
         if not isinstance(value, bool):
             kind = type_name(value)
             other = f"type conversion error from '{kind.removeprefix('kubernetes.')}' to 'bool'"

@@ -4,9 +4,11 @@ import contextlib
 from typing import Any
 
 import pytest
+import re2
 from hypothesis import given
 from hypothesis import strategies as st
 
+from shared.cel.cel_costs import COSTS
 from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_semver import parse_semver
 from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap
@@ -101,6 +103,7 @@ def evaluate(source: str) -> bool:
         ("'é€'.findAll('') == ['', '', ''] && 'aXbX'.findAll('X', 1) == ['X']", True),
         ("'v12'.find('[0-9]+') == '12' && 'a gpu'.matches('(?i)GPU$')", True),
         ("'ab'.indexOf('b', 7) == -1", True),
+        (f"int('-{'0' * 5000}1') == -1 && uint('{'0' * 5000}1') == 1u", True),
         ("isQuantity('1ki') || isSemver('1.0.0-99999999999999999999999')", False),
         ("has(dyn(device).foo) || 'foo' in dyn(device)", False),
         ("dyn(device).size() == 4 && quantity('1e400').asApproximateFloat() > 1.0", True),
@@ -227,6 +230,88 @@ def test_what_grows_is_paid_for_by_its_size(source: str) -> None:
         compiled.matches(a_device(), Work())
 
 
+V = "semver('1.0.0-' + c.replace('1', 'x'))"
+
+
+def _with_text(text: str, body: str) -> str:
+    """An expression in which c is the text, a hundred times with points between."""
+    many = "+'.'+".join
+    return f"cel.bind(a, '{text}', cel.bind(b, {many('a' * 10)}, cel.bind(c, {many('b' * 10)}, {body})))"
+
+
+@pytest.mark.parametrize(
+    ("body", "least"),
+    [
+        ("double(c) == 1.0", 1_000),
+        ("int(c) == 1", 1_000),
+        ("uint(c) == 1u", 1_000),
+        ("dyn(c).reverse() == ''", 1_000),
+        ("c.lastIndexOf('ab' + b) == 1", 100_000),
+        ("c.findAll('') == []", 10_000),
+        ("c.findAll('1') == []", 10_000),
+        ("'x' in c.split('')", 10_000),
+        ("c.split('').join() == ''", 10_000),
+        ("c.split('').isSorted()", 10_000),
+        ("c.split('').max() == ''", 10_000),
+        ("c.split('').indexOf('x') == -1", 10_000),
+        ("sets.contains(['x'], c.split(''))", 10_000),
+        ("c.split('') == c.split('')", 10_000),
+        (f"{V}.compareTo({V}) == 0", 9_900),
+        (f"{V} == {V}", 8_900),
+        (f"[{V}] == [{V}]", 8_900),
+    ],
+)
+def test_a_text_is_paid_for_wherever_it_is_gone_through(body: str, least: int) -> None:
+    assert _spent(_with_text("1" * 100, body)) - _spent(_with_text("1" * 100, "c == ''")) >= least
+
+
+def _spent(source: str) -> int:
+    work = _Spent()
+    compiled = compile_selector(source)
+    assert isinstance(compiled, Expression), compiled
+    with contextlib.suppress(CelError):
+        compiled.matches(a_device(), work)
+    return work.cost
+
+
+class _Spent(Work):
+    cost = 0
+
+    def add_evaluation(self, cost: int) -> None:
+        self.cost += cost
+        super().add_evaluation(cost)
+
+
+@pytest.mark.parametrize(
+    ("source", "least"),
+    [
+        (f"[1, 1].all(a, {[1] * 1000} != [])", 200),
+        (f"[1, 1].all(a, {'false || ' * 1000} true)", 200),
+        ("[1, 1].all(a, cel.bind(b, 1, cel.bind(c, 1, cel.bind(d, 1, true))))", 22),
+        ("false || " * 1000 + "true", 80),
+    ],
+)
+def test_what_kubernetes_does_not_count_is_not_for_nothing(source: str, least: int) -> None:
+    assert _spent(source) >= least
+
+
+@pytest.mark.parametrize("function", ["_==_", "_!=_", "sets.contains", "sets.intersects"])
+def test_the_larger_of_two_values_is_not_gone_through_to_tell_the_cost(function: str) -> None:
+    class Seen(list[Any]):
+        count = 0
+
+        def __iter__(self) -> Any:
+            Seen.count += 1
+            return super().__iter__()
+
+    value: list[Any] = Seen()
+    for _ in range(12):
+        value = [value, value]
+    assert COSTS[function]([], value) <= 1
+    assert COSTS[function](value, []) <= 3
+    assert Seen.count <= 2
+
+
 def test_no_side_of_an_alternative_makes_good_for_costing_too_much() -> None:
     many = "[" + ",".join(["1"] * 120) + "]"
     nested = f"{many}.all(a, {many}.all(b, {many}.all(c, a + b + c > 0)))"
@@ -241,6 +326,33 @@ def test_a_pattern_that_makes_others_backtrack_for_ever_costs_what_it_does() -> 
     work = Work()
     with pytest.raises(WorkError):
         list(map(compiled.matches, [a_device()] * 1000, [work] * 1000))
+
+
+def test_patterns_are_paid_for_once_each_and_as_if_nobody_had_compiled_them() -> None:
+    alike = "[1, 2].all(x, 'a'.matches('PATTERN') || true)"
+    one = alike.replace("PATTERN", r"\\pL{3}")
+    each = one.replace("{3}'", "{3}' + string(x)")
+    assert _spent(one) == _spent(one) > 1_000
+    assert _spent(each) > 2 * _spent(one) - 100
+    too_large = alike.replace("PATTERN", r"\\pL{1000}")
+    assert 100_000 < _spent(too_large) < 200_000
+    many = f"{list(range(65))}.all(x, 'a'.matches('a{{50}}' + string(x)) || true)"
+    twice = f"[1, 2].all(y, {many})"
+    assert _spent(twice) > 1.9 * _spent(many)
+
+
+def test_a_pattern_that_cannot_be_compiled_is_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    tried = []
+
+    def compiled(pattern: bytes, options: object) -> None:
+        tried.append(pattern)
+        raise re2.error("no argument for repetition operator: ?")
+
+    monkeypatch.setattr("shared.cel.cel_regex.re2.compile", compiled)
+    for _ in range(3):
+        with pytest.raises(CelError, match="error parsing regexp: no argument"):
+            evaluate("'a'.matches('?never seen')")
+    assert tried == [b"?never seen"]
 
 
 def test_an_error_says_a_bounded_part_of_what_it_is_about() -> None:
