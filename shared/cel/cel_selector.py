@@ -23,7 +23,6 @@ from shared.cel.cel_syntax import Call, Ident, ListNode, Literal, MapNode, Node,
 from shared.cel.cel_values import DEVICE, CelCompileError, CelError, type_name
 from shared.limits import CEL_EXPRESSIONS_MAX
 
-
 _SOURCE_LETTERS: Final = 100
 """So many of an expression cost 1, for what is evaluated of it and not charged for."""
 

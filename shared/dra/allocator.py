@@ -152,11 +152,14 @@ class _Search:
         self._state = state
         self._reaches = reaches
         self.step_count = 0
-        """Devices tried."""
+        """Devices and alternatives tried."""
         self._given: list[list[Given]] = [[] for _ in claims]
         self._constraints: list[list[Constraint]] = []
         self._reached: dict[NodeMatch, bool] = {}
         """Of devices that say themselves which nodes they are for."""
+        self._selected: dict[tuple[int, int], bool] = {}
+        """Whether its selectors take a device, by the identities of an alternative and of what is said
+        of the device, which has not room for all that claims may ask."""
         self._all: dict[Key, list[_Located]] = {}
         self._chosen: dict[tuple[int, int], int] = {}
         self._has_counters = any(pool.counters for pool in pools)
@@ -214,6 +217,7 @@ class _Search:
                 )
             for each in pool.slices:
                 each.need_readable()
+                self._work.add_free(STEP_WORK * len(each.devices))
                 located = (_Located(device, each, pool) for device in each.devices)
                 found += [at for at in located if self._is_eligible(asked, at)]
         self._all[key] = found
@@ -237,6 +241,7 @@ class _Search:
             return self._device((claim, request, 0), 0, FIRST_PLACE)
         has_room = False
         for number in range(len(alternatives[request])):
+            self._count_step()
             try:
                 is_found = self._device((claim, request, number), 0, FIRST_PLACE)
             except _TooManyResultsError:
@@ -263,6 +268,7 @@ class _Search:
             raise _TooManyResultsError
         if not is_all:
             return self._first_fitting(key, asked, index, start)
+        self._count_step()
         # The order does not matter: one that cannot be had is the end.
         is_given = self._allocate(claim, asked, self._all[key][index], is_needed=True)
         return is_given and self._go_on(key, index, FIRST_PLACE)
@@ -279,11 +285,7 @@ class _Search:
 
     def _first_fitting(self, key: Key, asked: Alternative, index: int, start: Place) -> bool:
         for following, at in self._devices_from(start):
-            self.step_count += 1
-            if self.step_count > FREE_STEPS:
-                self._work.add(STEP_WORK)
-                if self.step_count == FREE_STEPS + 1 and self._is_hopeless():
-                    raise _HopelessError
+            self._count_step()
             is_one = self._is_candidate(key[0], asked, at)
             if not is_one or not self._allocate(key[0], asked, at, is_needed=False):
                 continue
@@ -292,6 +294,15 @@ class _Search:
             if self._are_too_few(key[0], asked, asked.device_count - index, following):
                 return False
         return False
+
+    def _count_step(self) -> None:
+        self.step_count += 1
+        if self.step_count <= FREE_STEPS:
+            self._work.add_free(STEP_WORK)
+            return
+        self._work.add(STEP_WORK)
+        if self.step_count == FREE_STEPS + 1 and self._is_hopeless():
+            raise _HopelessError
 
     def _devices_from(self, start: Place) -> Iterator[tuple[Place, _Located]]:
         """Each device and where the next one is."""
@@ -398,7 +409,14 @@ class _Search:
     def _is_selectable(self, asked: Alternative, at: _Located) -> bool:
         """Whether class and request select the device, and the node can reach it."""
         facts = at.device.facts
-        if not (facts.is_selectable and selected(asked.selectors, at.device, self._work)):
+        if not facts.is_selectable:
+            return False
+        key = id(asked), id(facts)
+        is_selected = self._selected.get(key)
+        if is_selected is None:
+            is_selected = selected(asked.selectors, at.device, self._work)
+            self._selected[key] = is_selected
+        if not is_selected:
             return False
         if not at.slice.is_per_device:
             return True

@@ -274,14 +274,14 @@ class DeviceIndex:
         """For each row how many devices of a class the node reaches, and how many of them are given
         to somebody. None where a selector cannot tell."""
         groups = self.groups(rows)
-        counts = [self._class_count(row, device_class) for row in rows[groups.first].tolist()]
+        work = Work()
+        counts = [self._class_count(row, device_class, work) for row in rows[groups.first].tolist()]
         table = np.array(counts, np.int64).reshape(-1, 2)[groups.group]
         return table[:, 0], table[:, 1]
 
-    def _class_count(self, row: int, device_class: DeviceClass) -> tuple[int, int]:
+    def _class_count(self, row: int, device_class: DeviceClass, work: Work) -> tuple[int, int]:
         own = self._by_node.get(self._nodes.name_of(row), {})
         count = allocated = 0
-        work = Work()
         try:
             selectors = class_selectors(device_class)
             for view in (*own.values(), *self._shared.values()):

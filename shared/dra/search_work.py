@@ -7,6 +7,7 @@ gives up after filterTimeout (ten seconds) a node. Here work is counted, so that
 ends at the same place, and it is the attempt that ends; filterTimeout says how much it may be.
 
 What any sensible claim needs is free; it grows with the devices there are and takes microseconds each.
+That has a bound, too, which a hostile claim meets in a large cluster.
 """
 
 from math import inf, log2
@@ -26,6 +27,10 @@ FREE_COST: Final = 1_000
 """Of evaluating a selector for a device. Selectors of real classes and claims cost 5 to 50."""
 FREE_STEPS: Final = 2_000
 """Devices tried on a node. A pod that takes the last devices of a node with 128 tries 128."""
+FREE_MAX: Final = 6_000_000
+"""Of all that is free: four seconds or so, which with those that TIMEOUT_S_MAX allows are fewer than a
+scorer may be silent for. Two selectors that cost 25 each, asked of 100,000 devices, none of which is
+like another, come to 5,000,000; what they say is known from then on."""
 STEP_WORK: Final = 12
 """A step takes about 5 us."""
 TRIES_PER_S: Final = 500_000
@@ -64,13 +69,14 @@ class StepsTried:
 class Work:
     """What one attempt may still do."""
 
-    __slots__ = ("_left", "_skipped_max", "step_count")
+    __slots__ = ("_free", "_left", "_skipped_max", "step_count")
 
     def __init__(self, timeout_s: float = DEFAULT_TIMEOUT_S) -> None:
         """`timeout_s`: as filterTimeout has it."""
         is_limited = 0 < timeout_s < TIMEOUT_S_MAX
         allowed_s = timeout_s if is_limited else TIMEOUT_S_MAX
         self._left = round(WORK_MAX * allowed_s / DEFAULT_TIMEOUT_S)
+        self._free = FREE_MAX
         self.step_count = 0
         """Devices tried so far."""
         self._skipped_max = log2(max(timeout_s * TRIES_PER_S, 1)) if is_limited else inf
@@ -78,7 +84,7 @@ class Work:
     @property
     def cost_max(self) -> int:
         """Of the next selector."""
-        return FREE_COST + max(self._left, 0)
+        return min(FREE_COST, self._free) + max(self._left, 0)
 
     @property
     def is_over(self) -> bool:
@@ -96,6 +102,13 @@ class Work:
         if self._left < 0:
             raise self.exhausted()
 
+    def add_free(self, work: int) -> None:
+        """The same for what costs nothing as long as all of that together is not too much."""
+        self._free -= work
+        if self._free < 0:
+            self._free, missing = 0, -self._free
+            self.add(missing)
+
     def skip(self, bits: float) -> None:
         """So many ways, as a power of two, were seen to be in vain: as many as there are to take some
         of that many devices."""
@@ -104,5 +117,6 @@ class Work:
 
     def add_evaluation(self, cost: int) -> None:
         """A selector was asked about a device."""
+        self.add_free(min(cost, FREE_COST))
         if cost > FREE_COST:
             self.add(cost - FREE_COST)

@@ -6,13 +6,24 @@ from typing import Any
 
 import pytest
 
-from shared.dra import allocator
+from shared.cel.cel_selector import Expression
+from shared.dra import allocator, search_work
 from shared.dra.allocated import AllocatedState
 from shared.dra.allocator import allocate, understand
 from shared.dra.pools import gather
 from shared.dra.requests import allocation_of
 from shared.dra.resource_slices import NodeMatch, SliceFacts, SliceView
-from shared.dra.search_work import FREE_STEPS, AllocationError, NodeAllocationError, Work, WorkError
+from shared.dra.search_work import (
+    DEFAULT_TIMEOUT_S,
+    FREE_COST,
+    FREE_STEPS,
+    STEP_WORK,
+    WORK_MAX,
+    AllocationError,
+    NodeAllocationError,
+    Work,
+    WorkError,
+)
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.resource_v1 import DeviceSelector, ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
@@ -331,6 +342,67 @@ def test_one_device_too_few_ends_as_upstreams_search_would(timeout_s: float, tol
         return
     assert given(claims, slices, work=work) is None
     assert work.step_count == 20
+
+
+@pytest.mark.parametrize("count", [6, 31])
+@pytest.mark.parametrize("is_shared", [True, False])
+def test_alternatives_that_want_all_of_something_are_tried_for_a_bounded_time(
+    count: int, is_shared: bool
+) -> None:
+    def either(i: int) -> dict[str, Any]:
+        own = "true" if is_shared else f'device.attributes["gpu.example.com"].id == {i}'
+        some = [request(f"s{a}", allocationMode="All", selectors=selectors(own)) for a in range(8)]
+        return first_available(f"r{i}", *some)
+
+    never = request("last", allocationMode="All", selectors=selectors("false"))
+    claim = make_claim(requests=[*map(either, range(count)), never])
+    devices = [device(f"d{i}", attributes={"id": i}) for i in range(count)]
+    shared = [device("a", allowMultipleAllocations=True)]
+    work = Work()
+    with pytest.raises(WorkError, match="timed out trying to allocate devices"):
+        given([claim], [make_slice(NODE, shared if is_shared else devices)], work=work)
+    assert work.step_count > FREE_STEPS
+
+
+def test_more_selectors_than_a_device_remembers_are_asked_once_a_search(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[str] = []
+    matches = Expression.matches
+
+    def noted(self: Expression, device: dict[str, Any], work: Work) -> bool:
+        asked.append(self.source)
+        return matches(self, device, work)
+
+    monkeypatch.setattr(Expression, "matches", noted)
+    some = [[f"{r} != {s}" for s in range(20, 52)] for r in range(3)]
+    requests = [request(f"r{i}", selectors=selectors(*each)) for i, each in enumerate(some)]
+    never = request("last", selectors=selectors("false"))
+    claim = make_claim(requests=[*requests, never])
+    devices = [device(f"d{i}", attributes={"id": i}) for i in range(4)]
+    assert given([claim], [make_slice(NODE, devices)]) is None
+    assert len(asked) == (3 * 32 + 1) * len(devices)
+
+
+def test_what_is_free_is_not_free_without_end(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(search_work, "FREE_MAX", 30_000)
+    timeout_s = 0.1
+    allowed = 30_000 + WORK_MAX * timeout_s / DEFAULT_TIMEOUT_S
+    work = Work(timeout_s)
+    for _ in range(int(allowed / FREE_COST)):
+        work.add_evaluation(FREE_COST)
+    with pytest.raises(WorkError):
+        work.add_evaluation(FREE_COST)
+    three = request(count=3)
+    for asked in (three, request(allocationMode="All"), first_available("r0", three)):
+        claims, slices, work = (
+            [make_claim(requests=[asked])],
+            [gpus("a", "b", "c")],
+            Work(timeout_s),
+        )
+        rounds = range(int(allowed / (3 * STEP_WORK)) + 1)
+        with pytest.raises(WorkError):
+            _ = [given(claims, slices, work=work) for _ in rounds]
 
 
 def test_a_device_too_few_because_of_its_taint_or_of_another_request() -> None:
