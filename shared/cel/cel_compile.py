@@ -401,7 +401,7 @@ _RUNS: Final[Mapping[str, tuple[Callable[[CelScope, Rounds, list[Evaluate]], Any
 }
 """With what a round costs beside what is evaluated in it: upstream writes macros out as expressions that
 look at the round's result and add to a list."""
-_QUANTIFIERS: Final = frozenset({"all", "exists", "existsOne"})
+_QUANTIFIERS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
 """Those that may bind two variables (ext.TwoVarComprehensions)."""
 
 Macro = Callable[[Call, Names], Evaluate | None]

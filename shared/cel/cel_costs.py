@@ -126,6 +126,10 @@ def _replacing(text: Any, old: Any, new: Any, *_: Any) -> int:
     return _units(2 * max(size, size + count * (_size(new) - _size(old))))
 
 
+def _copying(values: Any, *_: Any) -> int:
+    return 1 + LIST_COST + _size(values)
+
+
 def _sets(a: Any, b: Any) -> int:
     size = _size(a)
     return 1 + (size and size * _whole(b))
@@ -146,11 +150,12 @@ COSTS: Final[Mapping[str, Callable[..., int]]] = {
     **dict.fromkeys(("_<_", "_<=_", "_>_", "_>=_"), _shorter),
     **dict.fromkeys(("matches", "find"), _matching),
     "findAll": lambda text, *others: _matching(text, *others) + _FOUND_COST * _size(text),
+    **dict.fromkeys(("reverse", "slice", "unwrapOpt", "optional.unwrap"), _copying),
     **dict.fromkeys(("isSorted", "sum", "min", "max", "indexOf"), _whole),
     **dict.fromkeys(("isGreaterThan", "isLessThan", "compareTo"), _ordering),
     **dict.fromkeys(
         ("startsWith", "endsWith", "string", "bytes", "lowerAscii", "upperAscii", "substring", "trim",
-         "quantity", "isQuantity", "semver", "isSemver", "int", "uint", "double", "reverse"), _once
+         "quantity", "isQuantity", "semver", "isSemver", "int", "uint", "double", "strings.quote"), _once
     ),
 }  # fmt: skip
 """By name of the function, from what it is called with, which may be of any types; every other call

@@ -4,8 +4,8 @@ Each takes Python values (see `cel_values`), the target of a method first, and r
 cel-go's text. What cannot occur in a device selector is not here: durations, timestamps and
 authorisation; an expression that uses it does not compile and says so.
 
-Rules: google/cel-go ext/{strings,sets}.go, staging/src/k8s.io/apiserver/pkg/cel/library/{lists,
-quantity,regex,semverlib}.go, v1.36.
+Rules: google/cel-go ext/{strings,sets,lists}.go and cel/library.go, staging/src/k8s.io/apiserver/pkg/
+cel/library/{lists,quantity,regex,semverlib}.go, v1.36.
 """
 
 import functools
@@ -104,6 +104,12 @@ _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
+_ESCAPED: Final = str.maketrans({
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+    "\\": "\\\\", '"': '\\"',
+})  # fmt: skip
+
+
 # Lists and sets -------------------------------------------------------------------------------------
 
 
@@ -133,6 +139,19 @@ def _place_in(target: Any, wanted: Any, *, is_last: bool) -> int:
     return max(places, default=-1) if is_last else next(places, -1)
 
 
+def _slice(values: list[Any], start: int, end: int) -> list[Any]:
+    problem = ""
+    if start < 0 or end < 0:
+        problem = "negative indexes not supported"
+    elif start > end:
+        problem = "start index must be less than or equal to end index"
+    elif len(values) < end:
+        problem = f"list is length {len(values)}"
+    if problem:
+        raise CelError(f"cannot slice({start}, {end}), {problem}")
+    return values[start:end]
+
+
 def _set_contains(values: list[Any], wanted: list[Any]) -> bool:
     return all(contains(each, values) for each in wanted)
 
@@ -142,7 +161,7 @@ def _set_contains(values: list[Any], wanted: list[Any]) -> bool:
 
 def _quantity(text: str) -> CelQuantity:
     try:
-        return CelQuantity(quantities.parse(text), quantities.is_kept_whole(text))
+        return CelQuantity(quantities.parse(text), quantities.kept_exponent(text))
     except QuantityError as error:
         raise CelError(error.in_brief or f"error parsing quantity: {error}") from error
 
@@ -163,10 +182,14 @@ def _as_integer(value: CelQuantity) -> int:
 
 
 def _as_approximate_float(value: CelQuantity) -> float:
+    """As AsApproximateFloat64 has it: two numbers that are rounded, multiplied."""
+    power = value.exponent + 9
+    amount = value.nanos // 10**power if power >= 0 else value.nanos * 10**-power
     try:
-        return value.nanos / NANOS_PER_UNIT
+        base = float(amount)
     except OverflowError:
-        return math.inf if value.nanos > 0 else -math.inf
+        base = math.inf if amount > 0 else -math.inf
+    return base * float(f"1e{value.exponent}") if value.exponent else base
 
 
 def _semver(text: str, is_normalized: bool = False) -> Semver:  # As CEL has it.
@@ -193,8 +216,8 @@ def _shifted(a: CelQuantity, b: Any, sign: int) -> CelQuantity:
     elif not isinstance(b, CelQuantity):
         raise NoOverloadError
     # The places of what is nothing do not count.
-    counting = [each.is_kept_whole for each in (a, b) if each.nanos] or [a.is_kept_whole]
-    return CelQuantity(ExactQuantity(a.nanos + sign * b.nanos, a.exact.format), all(counting))
+    counting = [each.exponent for each in (a, b) if each.nanos] or [a.exponent]
+    return CelQuantity(ExactQuantity(a.nanos + sign * b.nanos, a.exact.format), min(counting))
 
 
 # Optionals ------------------------------------------------------------------------------------------
@@ -204,6 +227,13 @@ def _value(a: Optional) -> Any:
     if not a.is_present:
         raise CelError("optional.none() dereference")
     return a.value
+
+
+def _unwrap(values: list[Any]) -> list[Any]:
+    for each in values:
+        if not isinstance(each, Optional):
+            raise CelError("value is not optional")
+    return [each.value for each in values if each.is_present]
 
 
 _HAVE_ZERO: Final = (type(None), bool, int, float, str, bytes, list, dict)
@@ -239,7 +269,11 @@ _METHODS: Final[Mapping[tuple[str, int], Callable[..., Any]]] = {
     ("substring", 1): typed(_substring, str, int),
     ("substring", 2): typed(_substring, str, int, int),
     ("trim", 0): typed(lambda t: t.strip(_WHITE), str),
-    ("reverse", 0): typed(lambda t: t[::-1], str),
+    ("reverse", 0): typed(lambda v: v[::-1], list),
+    ("slice", 2): typed(_slice, list, int, int),
+    ("first", 0): typed(lambda v: Optional(True, v[0]) if v else NONE, list),
+    ("last", 0): typed(lambda v: Optional(True, v[-1]) if v else NONE, list),
+    ("unwrapOpt", 0): typed(_unwrap, list),
     ("join", 0): typed(_join, list),
     ("join", 1): typed(_join, list, str),
     ("isSorted", 0): typed(
@@ -280,6 +314,8 @@ _GLOBALS: Final[Mapping[tuple[str, int], Callable[..., Any]]] = {
     ("sets.equivalent", 2): typed(
         lambda a, b: _set_contains(a, b) and _set_contains(b, a), list, list
     ),
+    ("strings.quote", 1): typed(lambda t: f'"{t.translate(_ESCAPED)}"', str),
+    ("optional.unwrap", 1): typed(_unwrap, list),
     ("optional.of", 1): lambda value: Optional(True, value),
     ("optional.none", 0): lambda: NONE,
     ("optional.ofNonZeroValue", 1): _of_non_zero,
@@ -291,7 +327,7 @@ FUNCTIONS: Final[Mapping[tuple[str, bool, int], Callable[..., Any]]] = {
     **{(name, False, count): function for (name, count), function in _GLOBALS.items()},
 }
 """Name, whether it is called as a method, and count of arguments without the target -> function."""
-NAMESPACES: Final = frozenset({"sets", "optional", "cel"})
+NAMESPACES: Final = frozenset({"sets", "optional", "strings", "cel"})
 """Names before a dot that belong to a function's name."""
 
 _COMPUTED: Final = frozenset({"int", "uint", "double", "string"})

@@ -137,7 +137,7 @@ def equals(a: Any, b: Any) -> bool:
     if type(a) is str or type(a) is bool:
         return type(a) is type(b) and bool(a == b)
     if is_number(a) and is_number(b):
-        return bool(a == b)
+        return bool(operator.eq(*_alike(a, b)))
     if isinstance(a, list) and isinstance(b, list):
         return len(a) == len(b) and all(map(_are_equal_inside, a, b))
     if isinstance(a, dict) and isinstance(b, dict):
@@ -149,6 +149,11 @@ def equals(a: Any, b: Any) -> bool:
     return type(a) is type(b) and bool(a == b)
 
 
+def _alike(a: Any, b: Any) -> tuple[Any, Any]:
+    """A whole number that is compared with a double becomes one."""
+    return (float(a), float(b)) if isinstance(a, float) or isinstance(b, float) else (a, b)
+
+
 def compare(a: Any, b: Any) -> int:
     """-1, 0 or 1 by CEL's order; CelError for types that have none."""
     if not (is_number(a) and is_number(b)) and not (
@@ -157,6 +162,7 @@ def compare(a: Any, b: Any) -> int:
         raise NoOverloadError
     if a != a or b != b:
         raise CelError("NaN values cannot be ordered")
+    a, b = _alike(a, b)
     return int(a > b) - int(a < b)
 
 
@@ -167,6 +173,11 @@ _INTEGER: Final = re.compile(r"([+-]?)0*([0-9]{1,20})", re.ASCII)
 _FLOAT: Final = re.compile(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
     re.ASCII | re.IGNORECASE,
+)
+
+
+_HEX_FLOAT: Final = re.compile(
+    r"[+-]?0x([0-9a-f]+(\.[0-9a-f]*)?|\.[0-9a-f]+)p[+-]?[0-9]+", re.ASCII | re.IGNORECASE
 )
 
 
@@ -184,7 +195,9 @@ def _to_int(value: Any) -> int:
         return number
     if not is_number(value):
         raise NoOverloadError
-    return int(_bounded(0, int(value) if math.isfinite(value) else INT_MAX + 1))
+    if isinstance(value, float) and not INT_MIN < value < INT_MAX:  # Nor is NaN.
+        raise CelError("integer overflow")
+    return int(_bounded(0, int(value)))
 
 
 def _to_uint(value: Any) -> Uint:
@@ -205,11 +218,20 @@ def _to_double(value: Any) -> float:
         return float(value)
     if not isinstance(value, str):
         raise NoOverloadError
+    if _HEX_FLOAT.fullmatch(value):
+        return _from_hex(value)
     found = _FLOAT.fullmatch(value)
     number = math.nan if found is None else float(value)
     if found is None or (math.isinf(number) and not found["named"]):
         raise CelError("type conversion error from 'string' to 'double'")
     return number
+
+
+def _from_hex(text: str) -> float:
+    try:
+        return float.fromhex(text)
+    except OverflowError as error:
+        raise CelError("type conversion error from 'string' to 'double'") from error
 
 
 def _to_string(value: Any) -> str:

@@ -94,7 +94,9 @@ _RESULTS: Final[Mapping[str, str]] = {
     "major": "int", "minor": "int", "patch": "int", "asInteger": "int", "sign": "int",
     "lowerAscii": "string", "upperAscii": "string", "trim": "string", "replace": "string",
     "substring": "string", "charAt": "string", "join": "string", "indexOf": "int",
-    "lastIndexOf": "int", "asApproximateFloat": "double", "type": "type",
+    "lastIndexOf": "int", "asApproximateFloat": "double", "type": "type", "quote": "string",
+    "slice": "list", "reverse": "list", "unwrap": "list", "unwrapOpt": "list", "first": "optional_type",
+    "last": "optional_type",
 }  # fmt: skip
 
 

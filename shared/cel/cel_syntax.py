@@ -303,9 +303,9 @@ def _literal(token: _Token, *, is_negative: bool) -> Any:
 
 
 _ESCAPE: Final = re.compile(
-    r"\\(?:x(?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
+    r"\\(?:[xX](?P<x>[0-9a-fA-F]{2})|u(?P<u>[0-9a-fA-F]{4})|U(?P<U>[0-9a-fA-F]{8})"
     r"|(?P<o>[0-3][0-7]{2})|(?P<c>.))",
-    re.DOTALL | re.IGNORECASE,
+    re.DOTALL,
 )
 _SIMPLE_ESCAPES: Final = {
     "a": "\a", "b": "\b", "f": "\f", "n": "\n", "r": "\r", "t": "\t", "v": "\v",
@@ -317,7 +317,7 @@ def _string(text: str) -> str | bytes:
     quote_at = min(at for at in (text.find('"'), text.find("'")) if at >= 0)
     prefix, quoted = text[:quote_at].lower(), text[quote_at:]
     width = 3 if quoted[:3] in ('"""', "'''") and len(quoted) >= 6 else 1
-    body = quoted[width:-width]
+    body = quoted[width:-width].replace("\r\n", "\n").replace("\r", "\n")
     is_raw = "r" in prefix
     if "b" not in prefix:
         return body if is_raw else _ESCAPE.sub(_unescaped, body)

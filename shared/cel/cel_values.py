@@ -41,8 +41,8 @@ class CelQuantity(NamedTuple):
     """kubernetes.Quantity."""
 
     exact: ExactQuantity
-    is_kept_whole: bool = True
-    """Without decimal places, as far as it matters to isInteger()."""
+    exponent: int = 0
+    """It is kept as an integer times this power of ten."""
 
     @property
     def nanos(self) -> int:
@@ -52,7 +52,7 @@ class CelQuantity(NamedTuple):
     def is_integer(self) -> bool:
         """Whether it is a whole number within 64 bits, and kept as one."""
         units, rest = divmod(self.exact.nanos, NANOS_PER_UNIT)
-        return self.is_kept_whole and rest == 0 and INT_MIN <= units <= INT_MAX
+        return self.exponent >= 0 and rest == 0 and INT_MIN <= units <= INT_MAX
 
 
 class Semver(NamedTuple):
@@ -164,7 +164,8 @@ def optional_member(value: Any, key: Any) -> Optional:
         if not value.is_present:
             return NONE
         value = value.value
-    if isinstance(value, list) and isinstance(key, int) and not 0 <= key < len(value):
+    is_index = isinstance(key, int | float) and key % 1 == 0
+    if isinstance(value, list) and is_index and not 0 <= key < len(value):
         return NONE
     if isinstance(value, list | DefaultMap):
         return Optional(True, member(value, key))

@@ -37,7 +37,7 @@ from shared.kube.api.resource_v1_devices import (
     ResourceSlice,
     ResourceSliceSpec,
 )
-from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError, parse
+from shared.kube.quantity import ExactQuantity, QuantityError, kept_exponent, parse
 from shared.selectors.node_terms import Terms, parse_selector
 
 ANSWERS_MAX: Final = 64
@@ -131,8 +131,8 @@ class DeviceFacts:
             for name, stated in (self.device.attributes or {}).items()
         }
         capacity = {
-            name: CelQuantity(each.value, is_kept_whole=each.value.nanos % NANOS_PER_UNIT == 0)
-            for name, each in self.capacity.items()
+            name: CelQuantity(parse(each.value), kept_exponent(each.value))
+            for name, each in (self.device.capacity or {}).items()
         }
         return {
             "driver": self.driver,

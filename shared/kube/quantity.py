@@ -130,15 +130,16 @@ def _fits_64_bits(whole: str, fraction: str, suffix: str) -> bool:
     return len(whole) + len(fraction) <= 18 and exponent - len(fraction) >= -9
 
 
-def is_kept_whole(text: str) -> bool:
-    """Whether a quantity, which it must be, is kept as an integer without decimal places: of others
-    AsInt64 has no answer, whatever they amount to."""
+def kept_exponent(quantity: Quantity) -> int:
+    """A quantity, which it must be, is kept as an integer times this power of ten; of one below 0
+    AsInt64 has no answer, whatever it amounts to. What is no short form is kept in units of 1e-9."""
+    text = quantity if isinstance(quantity, str) else repr(quantity)
     match = _GENERAL.fullmatch(text)
     assert match is not None, "parsed before"
     fraction, suffix = match["fraction"] or "", match["suffix"]
     if not _fits_64_bits(match["whole"].lstrip("0"), fraction, suffix):
-        return False
-    return suffix in _BINARY_EXPONENTS or _decimal_suffix(text, suffix)[0] >= len(fraction)
+        return -9
+    return 0 if suffix in _BINARY_EXPONENTS else _decimal_suffix(text, suffix)[0] - len(fraction)
 
 
 def _decimal_suffix(text: str, suffix: str) -> tuple[int, QuantityFormat]:
