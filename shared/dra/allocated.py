@@ -85,6 +85,8 @@ class AllocatedState:
     def _consume(self, device: DeviceId, result: AllocatedDevice, sign: int) -> None:
         if result.consumed_capacity is None:
             return
+        if sign < 0 and device not in self._capacity:
+            return
         amounts = self._capacity.setdefault(device, {})
         for name, quantity in result.consumed_capacity.items():
             try:
@@ -92,7 +94,8 @@ class AllocatedState:
             except QuantityError:
                 continue  # Not ours to judge: a share that measures nothing takes nothing.
             amounts[name] = amounts.get(name, 0) + sign * amount
-        if device not in self._shares:
+        # Also while others hold shares of nothing (ConsumedCapacityCollection.Remove).
+        if sign < 0 and not any(amounts.values()):
             del self._capacity[device]
 
 

@@ -10,10 +10,9 @@ Rules: structured/internal/incubating/allocator_incubating.go of
 staging/src/k8s.io/dynamic-resource-allocation, v1.36.
 """
 
-import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from math import comb, log2
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from shared.cel.cel_values import CelCompileError, CelError
 from shared.dra import capacity
@@ -59,6 +58,8 @@ RESULTS_MAX: Final = 32
 INVALID_POOLS: Final = "invalid resource pools were encountered"
 Key = tuple[int, int, int]
 """Numbers of a claim, of a request of it, and of an alternative of that."""
+Calls = Generator[Any, bool, bool]
+"""A call that yields further ones, and is sent what each comes to."""
 Place = tuple[int, int]
 """Numbers of a slice, and of a device of it."""
 FIRST_PLACE: Final = (0, 0)
@@ -116,10 +117,6 @@ def allocate(
         found = search.run()
     except _HopelessError:
         found = False
-    except RecursionError as error:
-        raise NodeAllocationError(
-            f"more devices than can be searched (Python's limit is {sys.getrecursionlimit()} calls)"
-        ) from error
     except _TooManyResultsError as error:
         raise AllocationError("allocation max size exceeded") from error
     finally:
@@ -186,7 +183,7 @@ class _Search:
                 )
             stated = claim.spec.devices.constraints or ()
             self._constraints.append([Constraint(each, text, i) for i, each in enumerate(stated)])
-        return self._request(0, 0)
+        return _called(self._request(0, 0))
 
     def solutions(self) -> list[Solution]:
         """What was found."""
@@ -224,26 +221,28 @@ class _Search:
         return len(found)
 
     # The search ----------------------------------------------------------------------------------
+    # What looks for everything that follows is called by way of `_called`: it is as deep as there are
+    # devices to find.
 
-    def _request(self, claim: int, request: int) -> bool:
+    def _request(self, claim: int, request: int) -> Calls:
         """Allocates this request and all after it, of this claim and of those after it."""
         if claim == len(self._claims):
             return True
         alternatives = self._claims[claim].requests
         if request >= len(alternatives):
             try:
-                return self._request(claim + 1, 0)
+                return (yield self._request(claim + 1, 0))
             except _TooManyResultsError:
                 # An earlier claim may still choose alternatives that leave more room. It does not,
                 # as the limit is per claim, but the search goes back all the same.
                 return False
         if not alternatives[request][0].sub_request:
-            return self._device((claim, request, 0), 0, FIRST_PLACE)
+            return (yield self._device((claim, request, 0), 0, FIRST_PLACE))
         has_room = False
         for number in range(len(alternatives[request])):
             self._count_step()
             try:
-                is_found = self._device((claim, request, number), 0, FIRST_PLACE)
+                is_found = yield self._device((claim, request, number), 0, FIRST_PLACE)
             except _TooManyResultsError:
                 continue
             has_room = True
@@ -254,7 +253,7 @@ class _Search:
             raise _TooManyResultsError
         return False
 
-    def _device(self, key: Key, index: int, start: Place) -> bool:
+    def _device(self, key: Key, index: int, start: Place) -> Calls:
         """Allocates the device of this index, looking from `start` on, and everything after it."""
         claim, request, number = key
         asked = self._claims[claim].requests[request][number]
@@ -263,33 +262,33 @@ class _Search:
         if is_all and not wanted:
             return False  # "All" of nothing is not enough.
         if index >= wanted:
-            return self._request(claim, request + 1)
+            return (yield self._request(claim, request + 1))
         if len(self._given[claim]) + wanted - index > RESULTS_MAX:
             raise _TooManyResultsError
         if not is_all:
-            return self._first_fitting(key, asked, index, start)
+            return (yield self._first_fitting(key, asked, index, start))
         self._count_step()
         # The order does not matter: one that cannot be had is the end.
         is_given = self._allocate(claim, asked, self._all[key][index], is_needed=True)
-        return is_given and self._go_on(key, index, FIRST_PLACE)
+        return is_given and (yield self._go_on(key, index, FIRST_PLACE))
 
-    def _go_on(self, key: Key, index: int, start: Place) -> bool:
+    def _go_on(self, key: Key, index: int, start: Place) -> Calls:
         """Allocates the rest, or takes the latest device back."""
         is_found = False
         try:
-            is_found = self._device(key, index + 1, start)
+            is_found = yield self._device(key, index + 1, start)
         finally:
             if not is_found:
                 self._take_back(key[0])
         return is_found
 
-    def _first_fitting(self, key: Key, asked: Alternative, index: int, start: Place) -> bool:
+    def _first_fitting(self, key: Key, asked: Alternative, index: int, start: Place) -> Calls:
         for following, at in self._devices_from(start):
             self._count_step()
             is_one = self._is_candidate(key[0], asked, at)
             if not is_one or not self._allocate(key[0], asked, at, is_needed=False):
                 continue
-            if self._go_on(key, index, following):
+            if (yield self._go_on(key, index, following)):
                 return True
             if self._are_too_few(key[0], asked, asked.device_count - index, following):
                 return False
@@ -321,6 +320,7 @@ class _Search:
             return False
         count = 0
         for _, at in self._devices_from(start):
+            self._work.add_free(STEP_WORK)
             is_one = self._is_candidate(claim, asked, at)
             count += is_one and _are_tolerated(at.device.facts.taints, asked)
             if count == wanted:
@@ -383,6 +383,7 @@ class _Search:
     def _possible(self, asked: Alternative) -> Iterator[_Located]:
         state = self._state
         for _, at in self._devices_from(FIRST_PLACE):
+            self._work.add_free(STEP_WORK)
             device, facts = at.device, at.device.facts
             if (
                 (asked.admin_access or not state.is_taken(device.identity))
@@ -521,6 +522,33 @@ class _Search:
                 if device.facts.counters and self._state.is_allocated(device.identity):
                     _use(left, device.facts.counters, 1)
         return left if all(amount >= 0 for amount in left.values()) else {}
+
+
+def _called(first: Calls) -> bool:
+    """What a call comes to of which each call that it yields is called in turn: on a stack of our own,
+    as there may be more of them than Python's has room for."""
+    stack: list[Calls] = [first]
+    answer: bool | None = None
+    error: Exception | None = None
+    while stack:
+        call = stack[-1]
+        try:
+            if error is not None:
+                further = call.throw(error)
+            else:
+                further = next(call) if answer is None else call.send(answer)
+        except StopIteration as end:
+            answer, error = end.value, None
+            stack.pop()
+        except Exception as raised:  # noqa: BLE001  # Handed to whoever called.
+            error = raised
+            stack.pop()
+        else:
+            answer, error = None, None
+            stack.append(further)
+    if error is not None:
+        raise error
+    return bool(answer)
 
 
 def _use(left: Counters, counters: Sequence[tuple[CounterId, int]], sign: int) -> None:

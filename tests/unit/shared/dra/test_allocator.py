@@ -405,6 +405,34 @@ def test_what_is_free_is_not_free_without_end(monkeypatch: pytest.MonkeyPatch) -
             _ = [given(claims, slices, work=work) for _ in rounds]
 
 
+def test_a_share_of_nothing_is_forgotten_with_the_last_share_of_something() -> None:
+    """ConsumedCapacityCollection.Remove (structured/schedulerapi/types.go)."""
+    state, device_id = AllocatedState(), (DRIVER, NODE, "a")
+    some, none = (
+        make_claim(
+            f"c{amount}",
+            status=allocated("a", pool=NODE, shareID="s", consumedCapacity={"m": amount}),
+        )
+        for amount in "10"
+    )
+    state.add(some)
+    state.add(none)
+    assert state.is_capacity_used(device_id)
+    state.remove(some)
+    assert state.is_allocated(device_id)
+    assert not state.is_capacity_used(device_id)
+    state.remove(none)
+    assert not state.is_allocated(device_id)
+    assert not state.is_capacity_used(device_id)
+
+
+def test_more_devices_are_searched_than_python_has_room_for_calls() -> None:
+    names = [f"d{i:04}" for i in range(1_216)]
+    claims = [make_claim(f"c{i}", requests=[request(count=32)]) for i in range(38)]
+    found = given(claims, [gpus(*names)])
+    assert found == [[("r0", each) for each in names[i : i + 32]] for i in range(0, 1_216, 32)]
+
+
 def test_a_device_too_few_because_of_its_taint_or_of_another_request() -> None:
     taint = {"key": "k", "effect": "NoSchedule"}
     devices = [device(f"d{i:02}") for i in range(30)]
