@@ -14,7 +14,12 @@ from typing import NamedTuple
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import PodResourceClaim
 from shared.kube.api.meta_v1 import Condition
-from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, ResourceClaim, ResourceClaimStatus
+from shared.kube.api.resource_v1 import (
+    RESERVED_FOR_MAX,
+    AllocatedDeviceStatus,
+    ResourceClaim,
+    ResourceClaimStatus,
+)
 from shared.kube.pod_record import OwnFacts, PodTemplate
 
 FindClaim = Callable[[str], ResourceClaim | None]
@@ -26,9 +31,9 @@ class ClaimError(OperationalError):
 
 
 def claims_of(namespace: str, template: PodTemplate, find: FindClaim) -> list[ResourceClaim]:
-    """The claims of a pod in order; ClaimError for the first that it cannot have."""
+    """The claims of a pod in order, each once; ClaimError for the first that it cannot have."""
     own = template.own or OwnFacts()
-    found = []
+    found: dict[str, ResourceClaim] = {}
     for reference in template.spec.resource_claims or ():
         name, is_generated = _claim_name(namespace, own, reference)
         if name is None:
@@ -43,8 +48,8 @@ def claims_of(namespace: str, template: PodTemplate, find: FindClaim) -> list[Re
                 f"ResourceClaim {namespace}/{name} was not created for Pod "
                 f"{namespace}/{own.name} (Pod is not owner)"
             )
-        found.append(claim)
-    return found
+        found[name] = claim
+    return [*found.values()]
 
 
 def _claim_name(
@@ -95,7 +100,10 @@ class Preparation(NamedTuple):
 
 def preparation(status: ResourceClaimStatus) -> Preparation:
     """What drivers say of the allocated devices that need preparing."""
-    said = {(d.driver, d.pool, d.device): d for d in status.devices or ()}
+    said: dict[tuple[str, str, str], AllocatedDeviceStatus] = {}
+    for each in status.devices or ():
+        # Of several shares of a device the first counts (getAllocatedDeviceStatus).
+        said.setdefault((each.driver, each.pool, each.device), each)
     for result in (status.allocation.devices.results or ()) if status.allocation else ():
         if not result.binding_conditions:
             continue

@@ -67,6 +67,23 @@ def test_a_claim_on_its_way_out_is_none() -> None:
         found(template(NAMED), claim)
 
 
+def test_a_claim_that_is_named_twice_is_one_claim() -> None:
+    pod = template(NAMED)
+    pod.spec.resource_claims = 2 * (pod.spec.resource_claims or [])
+    assert found(pod, make_claim()) == ["claim"]
+
+
+def test_of_two_shares_of_a_device_the_first_that_is_told_of_counts() -> None:
+    status = allocated("a", "a", pool="n", bindingConditions=["Ready"])
+    said_of = {"driver": "gpu.example.com", "pool": "n", "device": "a"}
+    ready, not_ready = (
+        {**said_of, "conditions": [{"type": "Ready", "status": each}]} for each in ("True", "False")
+    )
+    for said, expected in (([ready, not_ready], True), ([not_ready, ready], False)):
+        claim = make_claim(status={**status, "devices": said})
+        assert preparation(claim.status).is_done is expected
+
+
 @pytest.mark.parametrize(
     ("conditions", "expected"),
     [([], False), ([("Ready", "True")], False), ([("Failed", "True")], True)],
