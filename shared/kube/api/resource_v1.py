@@ -107,6 +107,7 @@ staging/src/k8s.io/api/resource/v1/types.go, v1.36.2)."""
 
 
 class ResourceClaimConsumer(ApiStruct):
+    api_group: str = ""
     resource: str = ""
     name: str = ""
     uid: str = ""
@@ -120,6 +121,21 @@ class AllocatedDeviceStatus(ApiStruct):
     device: str = ""
     share_id: str | None = msgspec.field(default=None, name="shareID")
     conditions: list[Condition] | None = None
+    data: msgspec.Raw = msgspec.Raw()
+    network_data: msgspec.Raw = msgspec.Raw()
+    """Of these two only matters whether they are the same as before: in memory, and in our messages,
+    they are the bytes of the JSON."""
+
+    def __post_init__(self) -> None:
+        for name in ("data", "network_data"):
+            msgspec.structs.force_setattr(self, name, _json_bytes(getattr(self, name)))
+
+
+def _json_bytes(told: msgspec.Raw | bytes) -> bytes:
+    """Of what comes as JSON, as bytes in msgpack, or was read before."""
+    text = bytes(told)
+    is_message = isinstance(told, msgspec.Raw) and text[:1] >= b"\x80"
+    return msgspec.msgpack.decode(text, type=bytes) if is_message else text
 
 
 class ResourceClaimStatus(ApiStruct):

@@ -116,6 +116,37 @@ def test_a_claim_helps_when_its_status_changes_or_any_claim_is_deallocated() -> 
     assert ask(pod, CLAIM_UPDATED, claim("other"), claim("other", **ALLOCATED)) is False
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [
+        ('"data":{"a":1e400}', '"data":{"a":1e401}'),
+        ('"data":{"a":1}', '"driver":""'),
+        ('"networkData":{"ips":["1.1.1.1/32"]}', '"networkData":{"ips":["1.1.1.2/32"]}'),
+    ],
+)
+def test_whatever_a_driver_says_of_a_device_is_a_change(before: str, after: str) -> None:
+    def said(device: str) -> ResourceClaim:
+        meta = '{"name":"mine","namespace":"default","uid":"uid-mine"}'
+        text = f'{{"metadata":{meta},"status":{{"devices":[{{{device}}}]}}}}'
+        told = msgspec.msgpack.encode(msgspec.json.decode(text, type=ResourceClaim))
+        return msgspec.msgpack.decode(told, type=ResourceClaim)
+
+    ask = Asking(plugin_names.DYNAMIC_RESOURCES)
+    ask.objects.put("resourceclaims", "default/mine", claim("mine"))
+    pod = pod_with(spec=NAMED)
+    assert ask(pod, CLAIM_UPDATED, said(before), said(after)) is True
+    assert ask(pod, CLAIM_UPDATED, said(after), said(after)) is False
+
+
+def test_a_reservation_of_another_kind_of_that_name_is_a_change() -> None:
+    ask = Asking(plugin_names.DYNAMIC_RESOURCES)
+    ask.objects.put("resourceclaims", "default/mine", claim("mine"))
+    user = {"resource": "pods", "name": "p", "uid": "p"}
+    was = claim("mine", status={"reservedFor": [user]})
+    now = claim("mine", status={"reservedFor": [{**user, "apiGroup": "a"}]})
+    assert ask(pod_with(spec=NAMED), CLAIM_UPDATED, was, now) is True
+
+
 def test_a_claim_that_is_on_its_way_out_helps_nobody() -> None:
     ask = Asking(plugin_names.DYNAMIC_RESOURCES)
     leaving = claim("mine", deleted="2026-01-01T00:00:00Z")
