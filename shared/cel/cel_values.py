@@ -93,8 +93,10 @@ class DefaultMap(dict[str, Any]):
 
 DEVICE: Final = "device"
 """The variable that a selector is about."""
-DEVICE_FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
+DEVICE_FIELDS: Final = frozenset({"driver", "attributes", "capacity"})
 """Of kubernetes.DRADevice, which it holds: a map like any other at run time."""
+MULTI_ALLOCATION: Final = "allowMultipleAllocations"
+"""A field with DRAConsumableCapacity alone."""
 
 
 class NoOverloadError(CelError):

@@ -7,7 +7,7 @@ differs between them is names, which decide nothing but texts.
 """
 
 from bisect import bisect_left
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from itertools import compress
 from typing import Final, NamedTuple
 from weakref import WeakValueDictionary
@@ -21,7 +21,7 @@ from shared.columns.table import NodeTable
 from shared.dra.allocated import AllocatedState, results_of
 from shared.dra.allocator import selected
 from shared.dra.extended import can_be_backed, classes_by_resource, pod_uid_of
-from shared.dra.pools import Pool, gather, in_order, out_of_reach
+from shared.dra.pools import Pool, belongs, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
 from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceFacts, SliceView
 from shared.dra.search_work import AllocationError, Work
@@ -238,7 +238,16 @@ class DeviceIndex:
         if not self._far_pools:
             return pools
         own = {pool.pool_id for pool in pools}
+        # Its slices of a pool may be out of date, and the pool left out for it.
+        own.update(view.pool_id for view in self._nearby(self._nodes.name_of(row), reached))
         return in_order([*pools, *(p for p in self._far_pools if p.pool_id not in own)])
+
+    def _nearby(self, name: str, reached: tuple[bool, ...] | None) -> Iterator[SliceView]:
+        """Slices that belong to a node which reaches these of the distinct matches."""
+        yield from self._by_node.get(name, {}).values()
+        if reached is not None:
+            met = set(compress(self._distinct_matches(), reached))
+            yield from (v for v in self._shared.values() if belongs(v, met.__contains__))
 
     def _gathered(self, name: str, reached: tuple[bool, ...] | None) -> list[Pool]:
         """The pools of a node that reaches these of the distinct matches; None: those in which it has
@@ -283,7 +292,7 @@ class DeviceIndex:
         own = self._by_node.get(self._nodes.name_of(row), {})
         count = allocated = 0
         try:
-            selectors = class_selectors(device_class)
+            selectors = class_selectors(device_class, self._gates)
             for view in (*own.values(), *self._shared.values()):
                 if not view.is_per_device and not reaches(view.match, self._nodes, row):
                     continue
@@ -377,19 +386,23 @@ class DeviceIndex:
         else:
             pools = self._gathered(name, None)
             names = [pool.pool_id[1] for pool in pools]
-            said = tuple(
-                (
-                    bisect_left(self._shared_pools, pool.pool_id),
-                    names.index(pool.pool_id[1]),
-                    pool.pool_id[1] in self._shared_names,
-                    pool.pool_id[0],
-                    pool.is_incomplete,
-                    pool.is_invalid,
-                    tuple(view.content for view in pool.slices),
-                    tuple(view.content for view in pool.other_slices),
-                    tuple(sorted(pool.counters.items())),
-                )
-                for pool in pools
+            left_out = {view.pool_id for view in own.values()}.difference(p.pool_id for p in pools)
+            said = (
+                tuple(sorted(left_out)),
+                tuple(
+                    (
+                        bisect_left(self._shared_pools, pool.pool_id),
+                        names.index(pool.pool_id[1]),
+                        pool.pool_id[1] in self._shared_names,
+                        pool.pool_id[0],
+                        pool.is_incomplete,
+                        pool.is_invalid,
+                        tuple(view.content for view in pool.slices),
+                        tuple(view.content for view in pool.other_slices),
+                        tuple(sorted(pool.counters.items())),
+                    )
+                    for pool in pools
+                ),
             )
             views = [view for pool in pools for view in (*pool.slices, *pool.other_slices)]
         number = self._offer_ids.setdefault(said, len(self._offer_ids))

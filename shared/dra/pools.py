@@ -42,7 +42,7 @@ def gather(slices: Iterable[SliceView], siblings: Siblings, reaches: Reaches) ->
     the node."""
     by_pool: dict[PoolId, list[SliceView]] = {}
     for each in slices:
-        if _belongs(each, reaches):
+        if belongs(each, reaches):
             _add(by_pool.setdefault(each.pool_id, []), each)
     return in_order(_pools(by_pool, siblings))
 
@@ -61,7 +61,8 @@ def in_order(pools: Iterable[Pool]) -> list[Pool]:
     )
 
 
-def _belongs(each: SliceView, reaches: Reaches) -> bool:
+def belongs(each: SliceView, reaches: Reaches) -> bool:
+    """Whether a node sees a slice."""
     if each.counter_sets:
         return True  # Needed for the pool, wherever the node is.
     if each.match.is_stated:

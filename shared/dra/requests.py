@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
-from shared.dra.resource_slices import DeviceView, SliceView
+from shared.dra.resource_slices import DeviceView, SliceView, knows_shares
 from shared.dra.search_work import AllocationError
 from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, FeatureGates
 from shared.kube.api.core_v1_parts import (
@@ -82,13 +82,17 @@ def alternatives_of(
     ways = [(sub.name, sub) for sub in request.first_available or ()]
     ways = ways or [("", request.exactly or ExactDeviceRequest())]
     for sub_name, asked in ways:
-        if asked.capacity is not None and not gates[DRA_CONSUMABLE_CAPACITY]:
+        if (
+            asked.capacity is not None
+            and knows_shares(gates)
+            and not gates[DRA_CONSUMABLE_CAPACITY]
+        ):
             name = f"subrequest {sub_name}" if sub_name else f"request {request.name}"
             raise AllocationError(
                 f"claim {claim.metadata.key}, {name}: has capacity requests, but the "
                 f"{DRA_CONSUMABLE_CAPACITY} feature is disabled"
             )
-    return tuple(_alternative(claim, request.name, *way, classes) for way in ways)
+    return tuple(_alternative(claim, request.name, *way, classes, gates) for way in ways)
 
 
 def _alternative(
@@ -97,6 +101,7 @@ def _alternative(
     sub_request: str,
     asked: ExactDeviceRequest | DeviceSubRequest,
     classes: dict[str, DeviceClass],
+    gates: FeatureGates,
 ) -> Alternative:
     text = f"claim {claim.metadata.key}"
     where = f"{text}, request {sub_request or request}"
@@ -108,13 +113,15 @@ def _alternative(
             f"{where}: could not retrieve device class {asked.device_class_name}: "
             f'deviceclass.resource.k8s.io "{asked.device_class_name}" not found'
         )
-    capacity = (asked.capacity.requests or {}) if asked.capacity is not None else {}
+    is_measured = asked.capacity is not None and gates[DRA_CONSUMABLE_CAPACITY]
+    capacity = (asked.capacity.requests or {}) if asked.capacity and is_measured else {}
     return Alternative(
         text=where,
         request=request,
         sub_request=sub_request,
         device_class=device_class,
-        selectors=class_selectors(device_class) + _selectors(asked.selectors, text, where),
+        selectors=class_selectors(device_class, gates)
+        + _selectors(asked.selectors, text, where, gates),
         mode=asked.allocation_mode or EXACT_COUNT,
         device_count=asked.count,
         admin_access=isinstance(asked, ExactDeviceRequest) and bool(asked.admin_access),
@@ -123,14 +130,14 @@ def _alternative(
     )
 
 
-def class_selectors(device_class: DeviceClass) -> tuple[Selector, ...]:
+def class_selectors(device_class: DeviceClass, gates: FeatureGates) -> tuple[Selector, ...]:
     """What makes a device one of the class."""
     text = f"class {device_class.metadata.name}"
-    return _selectors(device_class.spec.selectors, text, text)
+    return _selectors(device_class.spec.selectors, text, text, gates)
 
 
 def _selectors(
-    selectors: list[DeviceSelector] | None, text: str, where: str
+    selectors: list[DeviceSelector] | None, text: str, where: str, gates: FeatureGates
 ) -> tuple[Selector, ...]:
     found = []
     for i, selector in enumerate(selectors or ()):
@@ -138,7 +145,10 @@ def _selectors(
             raise AllocationError(
                 f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)"
             )
-        found.append((f"{text}: selector #{i}", compile_selector(selector.cel.expression)))
+        compiled = compile_selector(
+            selector.cel.expression, has_shares=gates[DRA_CONSUMABLE_CAPACITY]
+        )
+        found.append((f"{text}: selector #{i}", compiled))
     return tuple(found)
 
 
@@ -236,7 +246,7 @@ def terms_of(solution: Solution) -> list[NodeSelectorTerm] | None:
     for each in solution.given:
         device = each.device.facts.device
         where = device if each.slice.is_per_device else each.slice
-        if where.node_name is not None or device.binds_to_node:
+        if where.node_name is not None or each.device.facts.binds_to_node:
             return None
         terms = (where.node_selector and where.node_selector.node_selector_terms) or []
         if len(terms) > 1:

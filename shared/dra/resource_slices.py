@@ -82,6 +82,12 @@ class NodeMatch(NamedTuple):
         return bool(self.node_name) or self.all_nodes or self.terms is not None
 
 
+def knows_shares(gates: FeatureGates) -> bool:
+    """Whether upstream has its newer allocator ("incubating"), for want of one of these gates the older
+    ("stable"), which has never heard of shares, capacity and devices that bind to nodes."""
+    return gates[DRA_CONSUMABLE_CAPACITY] or gates[DRA_DEVICE_BINDING_CONDITIONS]
+
+
 class DeviceFacts:
     """What a driver says of a device, apart from its name: most devices of a cluster are alike."""
 
@@ -92,8 +98,10 @@ class DeviceFacts:
         self.is_shared = allows_several and gates[DRA_CONSUMABLE_CAPACITY]
         """allowMultipleAllocations: several requests may use it at a time."""
         self._is_measured = gates[DRA_CONSUMABLE_CAPACITY]
-        self._says_so = self.is_shared or (allows_several and gates[DRA_DEVICE_BINDING_CONDITIONS])
-        """To selectors: upstream's allocator that comes with either gate tells them."""
+        self._says_so = allows_several and knows_shares(gates)
+        """To selectors."""
+        self.binds_to_node = bool(device.binds_to_node) and knows_shares(gates)
+        """Whoever has it can be used on that node alone."""
         self.match = _node_match(device)
         taints = (device.taints or ()) if gates[DRA_DEVICE_TAINTS] else ()
         self.taints = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]

@@ -41,12 +41,13 @@ from tests.support.devices import (
 )
 
 GPU = "example.com/gpu"
+BOTH = f"{DRA_CONSUMABLE_CAPACITY} {DRA_DEVICE_BINDING_CONDITIONS}"
 FIRST = rows_of(0)
 
 
-def cache_of(gate: str, *objects: ResourceClaim | ResourceSlice | DeviceClass) -> Cache:
-    """One node and a class, and one gate off; none, where the name is empty."""
-    cache = Cache(FeatureGates({gate: False} if gate else {}))
+def cache_of(gates: str, *objects: ResourceClaim | ResourceSlice | DeviceClass) -> Cache:
+    """One node and a class, and the gates off that are named."""
+    cache = Cache(FeatureGates(dict.fromkeys(gates.split(), False)))
     cache.add_node(make_node("n0"))
     kinds = {ResourceClaim: CLAIMS, ResourceSlice: SLICES, DeviceClass: CLASSES}
     for each in (make_class(), *objects):
@@ -283,7 +284,31 @@ def test_selectors_see_that_a_device_allows_several_though_it_is_given_to_one() 
     claim = make_claim(requests=[request(selectors=selectors("!device.allowMultipleAllocations"))])
     objects = claim, devices(device("a", allowMultipleAllocations=True))
     assert said(cache_of("", *objects)) == CANNOT_ALLOCATE
+    told = "claim default/claim: selector #0: CEL compile error: undefined field"
+    assert said(cache_of(DRA_CONSUMABLE_CAPACITY, *objects)).startswith(told)
+    dynamic = selectors("!dyn(device).allowMultipleAllocations")
+    objects = make_claim(requests=[request(selectors=dynamic)]), objects[1]
     assert said(cache_of(DRA_CONSUMABLE_CAPACITY, *objects)) == CANNOT_ALLOCATE
+    assert said(cache_of(BOTH, *objects)) == ""
+
+
+def test_the_older_allocator_knows_neither_capacity_nor_devices_that_bind_to_nodes() -> None:
+    """allocator_stable.go of staging/src/k8s.io/dynamic-resource-allocation, v1.36.2."""
+    claim = make_claim(requests=[request(capacity={"requests": {"memory": "1Gi"}})])
+    objects = claim, devices(device("a", capacity={"memory": "1Mi"}))
+    assert said(cache_of("", *objects)) == CANNOT_ALLOCATE
+    disabled = DISABLED.format(DRA_CONSUMABLE_CAPACITY)
+    assert said(cache_of(DRA_CONSUMABLE_CAPACITY, *objects)).endswith(disabled)
+    assert said(cache_of(BOTH, *objects)) == ""
+    anywhere = make_slice("net", [device("a", bindsToNode=True)], node=None, allNodes=True)
+    claims = [{"name": "c", "resourceClaimName": "claim"}]
+    record = make_pod("p", spec={"resourceClaims": claims})
+    plugin = DynamicResources(DynamicResourcesArgs())
+    for gates, is_bound in (("", True), (DRA_CONSUMABLE_CAPACITY, True), (BOTH, False)):
+        cache = cache_of(gates, make_claim(), anywhere)
+        assert plugin.reserve(record, pod_info(record), cache.view, 0).is_success
+        claim = cache.objects.assumed(CLAIMS)["default/claim"].value
+        assert (claim.status.allocation.node_selector is not None) is is_bound
 
 
 def test_no_request_has_to_be_within_a_capacity() -> None:

@@ -540,6 +540,20 @@ def test_a_pool_in_disorder_is_in_the_way_of_every_node_that_sees_its_counters()
     assert verdicts(cache, pod) == [CANNOT_ALLOCATE, CANNOT_ALLOCATE, ""]
 
 
+def test_a_pool_in_disorder_is_not_in_the_way_of_a_node_whose_slices_of_it_are_out_of_date() -> (
+    None
+):
+    """Upstream leaves the pool out for that node (pools_incubating.go, v1.36.2)."""
+    newer = make_slice("pool", [device("x")], name="newer", node="n2", generation=2, count=2)
+    old = make_slice("pool", [device("y")], name="old", node="n1", count=2)
+    same = [make_slice(f"own-{node}", [device("z")], node=node) for node in ("n0", "n1")]
+    disorder = counters("counters", "n2", count=2), counters("again", "n2", count=2)
+    none = make_claim(requests=[request(selectors=selectors("false"))])
+    cache = cluster(none, *disorder, newer, old, *same)
+    said = verdicts(cache, pod_info(pod_of("claim")))
+    assert said == [INVALID_POOLS, CANNOT_ALLOCATE, CANNOT_ALLOCATE]
+
+
 def test_filter_timeout_says_how_much_work_a_search_may_be() -> None:
     """Nodes are named, and it is an error of the attempt (dynamicresources.go:857)."""
     same = {"matchAttribute": "gpu.example.com/model", "requests": ["r1"]}
