@@ -35,5 +35,29 @@ def url(text: str) -> str:
     return repr(f"{scheme.rpartition('@')[2]}{mark}{'...@' if at else ''}{bare}{hidden}")
 
 
+def quoted(text: str) -> str:
+    """As Go's %q has it (strconv.Quote)."""
+    return f'"{"".join(map(_quoted_letter, text))}"'
+
+
+_ESCAPES: Final = {
+    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
+    "\\": "\\\\", '"': '\\"',
+}  # fmt: skip
+
+
+def _quoted_letter(letter: str) -> str:
+    if letter in _ESCAPES:
+        return _ESCAPES[letter]
+    if letter.isprintable():
+        return letter
+    code = ord(letter)
+    if code < 0x80:
+        return f"\\x{code:02x}"
+    if 0xD800 <= code <= 0xDFFF:
+        code = 0xFFFD
+    return f"\\u{code:04x}" if code < 0x10000 else f"\\U{code:08x}"
+
+
 def _escaped(match: re.Match[str]) -> str:
     return match[0].encode("unicode_escape").decode("ascii")

@@ -1,10 +1,11 @@
 """Versions as blang/semver v4 reads them, which upstream uses, with its words where a text is none."""
 
-import json
 import re
 from typing import Final
 
 from shared.cel.cel_values import UINT_MAX, CelError, Semver
+from shared.limits import CEL_ERROR_LETTERS_MAX
+from shared.shown import quoted
 
 _DIGITS_MAX: Final = 20
 """Of UINT_MAX. Python refuses to read more than 4,300."""
@@ -61,8 +62,7 @@ def _uint64(digits: str, what: str) -> int:
 
 
 def _quoted(text: str) -> str:
-    """As Go's %q, of letters that can be printed."""
-    return json.dumps(text, ensure_ascii=False)
+    return quoted(text[:CEL_ERROR_LETTERS_MAX])
 
 
 def normalized_semver(text: str) -> str:

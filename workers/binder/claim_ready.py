@@ -8,7 +8,6 @@ pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 """
 
 import asyncio
-import json
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
@@ -22,6 +21,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, read_answer
 from shared.kube.binding_work import ClaimWork, needs_preparing
 from shared.kube.timestamps import seconds_since_1970
+from shared.shown import quoted
 from shared.telemetry.metrics import Tally
 from workers.binder.api_bodies import REQUEST_TIMEOUT_S, resource_claim_path
 
@@ -80,8 +80,9 @@ class DeviceWait:
             work, seen = unready
             failed = preparation(seen).failed
             if failed is not None:
-                message = json.dumps(failed.message, ensure_ascii=False)
-                note = f"claim={work.name}, reason={failed.reason}, message={message}"
+                note = (
+                    f"claim={work.name}, reason={failed.reason}, message={quoted(failed.message)}"
+                )
                 return WaitEnd("failure", f"device binding failed: {note}", work)
             if self._is_late(work, seen.allocation):
                 return WaitEnd("timeout", f"device binding timeout: claim={work.name}", work)

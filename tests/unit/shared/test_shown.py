@@ -154,3 +154,16 @@ def test_nothing_in_a_log_line_is_obeyed_by_a_terminal(text: str) -> None:
 def test_lines_of_a_command_keep_their_layout() -> None:
     assert shown.lines("a\tb\n\x1b[2J") == "a\tb\n\\x1b[2J"
     assert shown.lines("Bögen, 東京 ✓") == "Bögen, 東京 ✓"
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        ('so "it" is\\n', '"so \\"it\\" is\\\\n"'),
+        ("\a\b\f\n\r\t\v\x01\x7f", '"\\a\\b\\f\\n\\r\\t\\v\\x01\\x7f"'),
+        ("é€😀", '"é€😀"'),
+        ("\x85\xa0\u200b\U000e0001\ud800", '"\\u0085\\u00a0\\u200b\\U000e0001\\ufffd"'),
+    ],
+)
+def test_a_text_is_quoted_as_by_go(text: str, expected: str) -> None:
+    assert shown.quoted(text) == expected
