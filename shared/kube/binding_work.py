@@ -61,7 +61,8 @@ class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
     is_new: bool
     """Allocated for this pod; otherwise the claim had this allocation before."""
     ready_timeout_s: float
-    """How long to wait for devices that drivers have to prepare before the pod is bound."""
+    """How long to wait for devices that drivers have to prepare before the pod is bound. 0: nobody
+    does, as DRADeviceBindingConditions is off."""
     generated: GeneratedClaim | None = None
     """None for a claim that somebody else made."""
 

@@ -205,10 +205,12 @@ class ClaimBinder(ClaimFreer):
                 users.append({"resource": "pods", "name": order.name, "uid": order.uid})
                 reserved.add(order.uid)
             if status.get("allocation") is None:
-                # With the time, by which others tell whether devices take too long.
-                now = second_time(self._clock.wall_s())
-                stamped = msgspec.structs.replace(work.allocation, allocation_timestamp=now)
-                status["allocation"] = msgspec.to_builtins(stamped)
+                allocation = work.allocation
+                if work.ready_timeout_s > 0:
+                    # With the time, by which others tell whether devices take too long.
+                    now = second_time(self._clock.wall_s())
+                    allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
+                status["allocation"] = msgspec.to_builtins(allocation)
             agreed.append(wish)
         return agreed, {**status, "reservedFor": users}
 

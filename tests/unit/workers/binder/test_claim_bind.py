@@ -101,7 +101,7 @@ class FakeClaims(ApiClient):
             raise NotFound(404, "NotFound", "no such claim")
         if self.conditions and self.status.get("allocation"):
             said = [
-                {"type": kind, "status": "True", "reason": f"Is{kind}", "message": f'so "{kind}"'}
+                {"type": kind, "status": "True", "reason": f"Is{kind}", "message": f'so "{kind}"\a'}
                 for kind in self.conditions.pop(0)
             ]
             device = {"driver": "d", "pool": "p", "device": "gpu-0", "conditions": said}
@@ -215,6 +215,13 @@ def test_a_claim_is_protected_allocated_and_reserved() -> None:
     assert api.claim["metadata"]["finalizers"] == [FINALIZER]
     assert api.status == {"allocation": ALLOCATED | STAMP, "reservedFor": [USER]}
     assert api.claim["spec"] == {"unknown": 1}
+
+
+def test_an_allocation_has_a_time_only_where_somebody_waits_for_devices() -> None:
+    """bindClaim: with DRADeviceBindingConditions and DRAResourceClaimDeviceStatus alone."""
+    api = FakeClaims()
+    assert bind(api, msgspec.structs.replace(WORK, ready_timeout_s=0.0)) == ""
+    assert api.status["allocation"] == ALLOCATED
 
 
 def test_an_order_that_comes_again_writes_nothing() -> None:
@@ -339,7 +346,7 @@ def test_what_is_no_claim_says_nothing(body: bytes) -> None:
         ([[], [], ["Ready"]], ""),
         (
             [[], ["Broken"]],
-            'device binding failed: claim=gpu, reason=IsBroken, message="so \\"Broken\\""',
+            'device binding failed: claim=gpu, reason=IsBroken, message="so \\"Broken\\"\\a"',
         ),
         ([[]] * 100, "device binding timeout: claim=gpu"),
     ],
