@@ -125,6 +125,13 @@ LINES: Final[dict[str, str]] = {
         "::test_a_nominated_pod_that_an_event_lets_in_takes_its_room"
     ),
     "pods that are deleted while they are active or in back-off": THEIRS,
+    "DRA: a pod that names one claim twice": (
+        "unit/shared/dra/test_pod_claims.py::test_a_claim_that_is_named_twice_is_one_claim"
+    ),
+    "DRA: a claim that was reserved for the pod before an attempt that fails": (
+        "unit/shared/plugins/devices/test_device_gates.py"
+        "::test_what_has_to_be_prepared_is_not_waited_for"
+    ),
     "DRA: a claim that as many pods use as may": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_a_claim_that_as_many_pods_as_may_already_use_is_in_use"
