@@ -32,7 +32,7 @@ from shared.limits import CEL_EXPRESSIONS_MAX
 
 _SHARES: Final = f"{DEVICE}.{MULTI_ALLOCATION}"
 _NAMES: Final = frozenset({DEVICE, _SHARES, *(f"{DEVICE}.{field}" for field in DEVICE_FIELDS)})
-_SOURCE_LETTERS: Final = 100
+_SOURCE_LETTERS: Final = 50
 """So many of an expression cost 1, for what is evaluated of it and not charged for."""
 
 

@@ -27,10 +27,11 @@ FREE_COST: Final = 1_000
 """Of evaluating a selector for a device. Selectors of real classes and claims cost 5 to 50."""
 FREE_STEPS: Final = 2_000
 """Devices tried on a node. A pod that takes the last devices of a node with 128 tries 128."""
-FREE_MAX: Final = 6_000_000
-"""Of all that is free: four seconds or so, which with those that TIMEOUT_S_MAX allows are fewer than a
-scorer may be silent for. Two selectors that cost 25 each, asked of 100,000 devices, none of which is
-like another, come to 5,000,000; what they say is known from then on."""
+FREE_MAX: Final = 3_000_000
+"""Of all that is free: two seconds or so, with what TIMEOUT_S_MAX allows eight. On a machine that is
+busy with other things that is twice as long, and a scorer may be silent for 20. Two selectors that cost
+25 each, asked of 50,000 devices, none of which is like another, come to 2,500,000; what they say is
+known from then on, so that a later attempt goes further."""
 STEP_WORK: Final = 12
 """A step takes about 5 us."""
 TRIES_PER_S: Final = 500_000
