@@ -51,6 +51,9 @@ assert SILENCE_S / 5 >= QUIET_S, "nor is anybody measured for having nothing to 
 
 # Pods, nodes and other objects, as people write them ----------------------------------------------
 
+NESTING_MAX: Final = 10_000
+"""Levels of JSON, as many as Go reads (`maxNestingDepth` in encoding/json/scanner.go): each takes 160
+bytes of the stack at most, which has 8 MB."""
 RESOURCES_MAX: Final = 256
 """That one pod may ask for, or one node have, beside cpu, memory and the like; nodes have about ten.
 Each different one that a node has costs 16 bytes for every node, so many 20 MB at 5,000 nodes; and a

@@ -14,6 +14,7 @@ import msgspec
 
 from shared.errors import UNDECODABLE, OperationalError
 from shared.kube.api.meta_v1 import ApiStruct
+from shared.kube.go_json import decoded
 from shared.limits import API_ERROR_LENGTH_MAX, RETRY_AFTER_S_MAX
 
 T = TypeVar("T")
@@ -129,7 +130,7 @@ TRANSIENT: Final = (TransportError, ServerError, TooManyRequests)
 def read_answer(decoder: "msgspec.json.Decoder[T]", body: bytes) -> T:
     """What an answer of 2xx holds; `ProtocolViolation` where that is not what it should be."""
     try:
-        return decoder.decode(body)
+        return decoded(decoder, body)
     except UNDECODABLE as error:
         raise ProtocolViolation(f"what came cannot be read: {error}") from error
 

@@ -14,6 +14,7 @@ from shared.faults import reading
 from shared.kube.api.core_v1 import ApiObject
 from shared.kube.api.meta_v1 import NamedObject, ObjectMeta
 from shared.kube.api_errors import ApiError, ApiStatus, error_from_status
+from shared.kube.go_json import decoded, elements, members, mended
 from shared.kube.resources import ALL_KINDS, CustomObject, ResourceKind, is_custom
 
 INITIAL_EVENTS_END: Final = "k8s.io/initial-events-end"
@@ -65,15 +66,46 @@ class RawPage(msgspec.Struct):
     """The answer, for whoever is to keep it."""
 
 
-class _RawEvent(msgspec.Struct):
+class RawEvent(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
 
-raw_page_decoder: Final = msgspec.json.Decoder(RawPage)
-raw_event_decoder: Final = msgspec.json.Decoder(_RawEvent)
+_page_decoder: Final = msgspec.json.Decoder(RawPage)
+_raw_event_decoder: Final = msgspec.json.Decoder(RawEvent)
+_list_meta_decoder: Final = msgspec.json.Decoder(ListMeta)
+_text_decoder: Final = msgspec.json.Decoder(str)
 _bookmark_decoder: Final = msgspec.json.Decoder(NamedObject)
 _status_decoder: Final = msgspec.json.Decoder(ApiStatus)
+
+
+def raw_page(body: bytes, what: str) -> RawPage:
+    """A page with its items as they came, whatever is in them; `UnreadableAnswerError` for what is no
+    list of `what`."""
+    try:
+        return decoded(_page_decoder, body)
+    except UNDECODABLE as error:
+        problem = error
+    try:
+        found = members(body)
+        items = [msgspec.Raw(item) for item in elements(found[b"items"])]
+        return RawPage(items, _list_meta_decoder.decode(found[b"metadata"]))
+    except (*UNDECODABLE, KeyError):
+        raise UnreadableAnswerError(f"list of {what}", str(problem)) from problem
+
+
+def raw_event(line: bytes, what: str) -> RawEvent:
+    """A line of a watch likewise; `UnreadableAnswerError` for what is none."""
+    try:
+        return decoded(_raw_event_decoder, line)
+    except UNDECODABLE as error:
+        problem = error
+    try:
+        found = members(line)
+        return RawEvent(_text_decoder.decode(found[b"type"]), msgspec.Raw(found[b"object"]))
+    except (*UNDECODABLE, KeyError):
+        where = f"{what}: a watch line of {len(line)} bytes"
+        raise UnreadableAnswerError(where, str(problem)) from problem
 
 
 class KindDecoder:
@@ -90,10 +122,7 @@ class KindDecoder:
 
     def page(self, body: bytes) -> tuple[list[ApiObject | RejectedObject], ListMeta]:
         """The objects of one list page; raises `UnreadableAnswerError` when it is not a list."""
-        try:
-            page = raw_page_decoder.decode(body)
-        except UNDECODABLE as error:
-            raise UnreadableAnswerError(f"list of {self._kind.plural}", str(error)) from error
+        page = raw_page(body, self._kind.plural)
         raws = enumerate(page.items or ())
         return [self._one(raw, f"item {at} of a list page") for at, raw in raws], page.metadata
 
@@ -108,11 +137,7 @@ class KindDecoder:
 
     def _unusual_line(self, line: bytes) -> WatchEvent:
         """Bookmarks and errors, which are no objects of the kind, and what is malformed."""
-        try:
-            event = raw_event_decoder.decode(line)
-        except UNDECODABLE as error:
-            where = f"{self._kind.plural}: a watch line of {len(line)} bytes"
-            raise UnreadableAnswerError(where, str(error)) from error
+        event = raw_event(line, self._kind.plural)
         match event.type:
             case "BOOKMARK":
                 return _bookmark(event.object)
@@ -131,7 +156,7 @@ class KindDecoder:
         self, raw: msgspec.Raw, unnamed: str, *, is_gone: bool = False
     ) -> ApiObject | RejectedObject:
         try:
-            item = self._object_decoder.decode(raw)
+            item = decoded(self._object_decoder, raw)
         except UNDECODABLE as error:
             meta = _identity(raw)
             if is_gone and meta.name and meta.uid:
@@ -141,7 +166,7 @@ class KindDecoder:
                 return gone
             return _rejected(meta, unnamed, str(error))
         if self._keeps_content and isinstance(item, NamedObject):
-            return CustomObject(metadata=item.metadata, content=bytes(raw))
+            return CustomObject(metadata=item.metadata, content=mended(bytes(raw)))
         return item
 
 
@@ -167,16 +192,19 @@ def _failure(raw: msgspec.Raw) -> ApiError:
 def _identity(raw: msgspec.Raw) -> ObjectMeta:
     """Which object it is that does not decode, as far as can be told."""
     try:
-        decoded = msgspec.json.decode(raw)
-    except UNDECODABLE:
-        decoded = None
-    meta = decoded.get("metadata") if isinstance(decoded, dict) else None
-    stated = meta if isinstance(meta, dict) else {}
-    fields = ("name", "namespace", "uid", "resourceVersion")
-    name, namespace, uid, version = (
-        text if isinstance(text := stated.get(field), str) else "" for field in fields
-    )
+        stated = members(members(bytes(raw))[b"metadata"])
+    except (ValueError, KeyError):
+        stated = {}
+    fields = (b"name", b"namespace", b"uid", b"resourceVersion")
+    name, namespace, uid, version = (_text(stated.get(field, b"")) for field in fields)
     return ObjectMeta(name=name, namespace=namespace, uid=uid, resource_version=version)
+
+
+def _text(raw: bytes) -> str:
+    try:
+        return _text_decoder.decode(raw)
+    except UNDECODABLE:
+        return ""
 
 
 def _rejected(meta: ObjectMeta, unnamed: str, problem: str) -> RejectedObject:

@@ -3,9 +3,8 @@
 from collections.abc import AsyncIterator
 from urllib.parse import urlencode
 
-from shared.errors import UNDECODABLE
 from shared.kube.api_client import JSON, ApiClient
-from shared.kube.decode import RawPage, UnreadableAnswerError, raw_page_decoder
+from shared.kube.decode import RawPage, UnreadableAnswerError, raw_page
 
 
 async def list_pages(
@@ -24,10 +23,7 @@ async def list_pages(
         query = {"limit": page_size, "fieldSelector": field_selector, "continue": token}
         where = f"{path}?{urlencode({name: value for name, value in query.items() if value})}"
         body = (await api.request("GET", where, accept=accept, timeout_s=timeout_s)).body
-        try:
-            page = raw_page_decoder.decode(body)
-        except UNDECODABLE as error:
-            raise UnreadableAnswerError(f"list of {path}", str(error)) from error
+        page = raw_page(body, path)
         page.body = body
         yield page
         former, token = token, page.metadata.continue_token

@@ -41,7 +41,7 @@ from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import read_answer
 from shared.kube.cluster_access import ClusterAccess
 from shared.kube.connection_problems import ConnectionProblems
-from shared.kube.decode import raw_event_decoder
+from shared.kube.decode import raw_event
 from shared.kube.http_stream import LineSplitter, StreamClient
 from shared.kube.list_pages import list_pages
 from shared.telemetry.log import EventLog
@@ -377,7 +377,7 @@ class RawNodes:
 
     def _take(self, line: bytes) -> bool:
         """One event; False: the watch is of no use any more."""
-        event = read_answer(raw_event_decoder, line)
+        event = raw_event(line, "nodes")
         if event.type == "ERROR":
             self._version = ""
             return False

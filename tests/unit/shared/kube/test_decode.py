@@ -16,7 +16,7 @@ from shared.kube.decode import (
     RejectedObject,
     UnreadableAnswerError,
 )
-from shared.kube.resources import ALL_KINDS, NODES, PODS
+from shared.kube.resources import ALL_KINDS, NODES, PODS, CustomObject, ResourceKind, custom_kind
 
 PODS_DECODER = KindDecoder(PODS)
 
@@ -160,6 +160,7 @@ def test_text_that_is_not_utf8_costs_its_object_only() -> None:
     body = page_of(pod("a"), pod("b")).replace(b'"uid-a"', b'"\xff"')
     (rejected, kept), _ = PODS_DECODER.page(body)
     assert isinstance(rejected, RejectedObject)
+    assert rejected.where == "ns/a"
     assert names_of([kept]) == ["b"]
 
 
@@ -173,13 +174,79 @@ def test_every_kind_decodes_a_bare_object(kind: Any) -> None:
     assert isinstance(event.object, kind.struct_type)
 
 
-def test_what_is_nested_without_end_is_refused_like_anything_else() -> None:
-    deep = b"[" * 100_000 + b"]" * 100_000
-    body = b'{"metadata":{"name":"x","unknown":' + deep + b"}}"
-    with pytest.raises(UnreadableAnswerError):
-        PODS_DECODER.line(b'{"type":"ADDED","object":' + body + b"}")
-    with pytest.raises(UnreadableAnswerError):
-        PODS_DECODER.page(b'{"metadata":{},"items":[' + body + b"]}")
+HALF = b'"\\ud83d"'
+DEEP = b"[" * 5_000 + b"]" * 5_000
+ENDLESS = b"[" * 20_000 + b"]" * 20_000
+
+
+def odd(content: bytes) -> bytes:
+    """An object that nobody but an API server can read, and all can name."""
+    return b'{"metadata":{"name":"x","uid":"u","resourceVersion":"5"},"odd":{"of":%b}}' % content
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.plural)
+@pytest.mark.parametrize("content", [HALF, DEEP], ids=["half a surrogate pair", "deep"])
+def test_what_an_api_server_lets_pass_is_read(kind: ResourceKind, content: bytes) -> None:
+    decoder, good = KindDecoder(kind), b'{"metadata":{"name":"good"}}'
+    body = b'{"metadata":{"resourceVersion":"9"},"items":[%b,%b]}' % (odd(content), good)
+    items, meta = decoder.page(body)
+    assert (names_of(items), meta.resource_version) == (["x", "good"], "9")
+    for event_type in ("ADDED", "MODIFIED", "DELETED"):
+        line = b'{"type":"%b","object":%b}' % (event_type.encode(), odd(content))
+        event = decoder.line(line)
+        assert isinstance(event, ObjectEvent)
+        assert (event.type, event.object.metadata.name) == (event_type, "x")
+
+
+@pytest.mark.parametrize("kind", ALL_KINDS, ids=lambda kind: kind.plural)
+def test_what_is_nested_without_end_costs_its_object_only(kind: ResourceKind) -> None:
+    decoder, good = KindDecoder(kind), b'{"metadata":{"name":"good"}}'
+    body = b'{"metadata":{"resourceVersion":"9"},"items":[%b,%b]}' % (odd(ENDLESS), good)
+    (rejected, kept), _ = decoder.page(body)
+    added = decoder.line(b'{"type":"ADDED","object":' + odd(ENDLESS) + b"}")
+    for left_out in (rejected, added):
+        assert isinstance(left_out, RejectedObject)
+        assert (left_out.where, left_out.resource_version) == ("x", "5")
+    assert names_of([kept]) == ["good"]
+    gone = decoder.line(b'{"type":"DELETED","object":' + odd(ENDLESS) + b"}")
+    assert isinstance(gone, ObjectEvent)
+    assert gone.object.metadata.uid == "u"
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        b'{"metadata":{},"items":[%b' % odd(ENDLESS),
+        b'{"metadata":{},"items":[%b]}}' % odd(ENDLESS),
+        b'{"metadata":{},"items":%b}' % odd(ENDLESS),
+        b'{"metadata":7,"items":[%b]}' % odd(ENDLESS),
+        b'{"items":[%b]}' % odd(ENDLESS),
+    ],
+)
+def test_what_is_no_list_is_none_whatever_it_holds(body: bytes) -> None:
+    with pytest.raises(UnreadableAnswerError, match="list of pods"):
+        PODS_DECODER.page(body)
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        b'{"type":"ADDED","object":' + odd(ENDLESS),
+        b'{"type":7,"object":' + odd(ENDLESS) + b"}",
+        b'{"object":' + odd(ENDLESS) + b"}",
+    ],
+)
+def test_a_line_that_is_none_is_none_whatever_it_holds(line: bytes) -> None:
+    with pytest.raises(UnreadableAnswerError, match="pods: a watch line of"):
+        PODS_DECODER.line(line)
+
+
+def test_a_plugin_is_given_an_object_of_its_kind_as_go_reads_it() -> None:
+    decoder = KindDecoder(custom_kind("foos.v1.example.com"))
+    event = decoder.line(b'{"type":"ADDED","object":' + odd(HALF) + b"}")
+    assert isinstance(event, ObjectEvent)
+    assert isinstance(event.object, CustomObject)
+    assert json.loads(event.object.content)["odd"] == {"of": "\ufffd"}
 
 
 json_values = st.recursive(
