@@ -16,7 +16,7 @@ import msgspec
 from bench.conformance.compare_decisions import as_upstream_shows
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import scenario
-from bench.conformance.scenario import Scenario
+from bench.conformance.scenario import Scenario, read
 from shared.engine import class_filters, row_states
 from workers.scorer import evaluator, lone_pods
 
@@ -84,7 +84,7 @@ def differing(seed: int, numbers: range) -> Iterator[Found]:
 def decided(evaluator: EngineEvaluator, document: Json) -> Found:
     """A scenario decided in both ways; that one of them broke is a difference, too."""
     try:
-        outcome = evaluator.run(msgspec.convert(document, Scenario), is_compact=False)
+        outcome = evaluator.run(read(document, Scenario), is_compact=False)
     except Exception:  # noqa: BLE001  # Whatever it is, it is what is looked for, and it is told.
         empty: Json = {"decisions": [], "nodes": {}, "weights": {}}
         return Found(document, [traceback.format_exc(limit=-6)], empty)

@@ -5,9 +5,9 @@ A file is one family: JSON lines, gzipped or not. Whatever cannot be read names 
 
 import gzip
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -23,6 +23,8 @@ from shared.kube.api import (
 )
 from shared.kube.api.core_v1 import Pod
 from shared.kube.pod_record import PodRecord
+
+T = TypeVar("T")
 
 SUFFIXES: Final = (".jsonl.gz", ".jsonl")
 
@@ -76,6 +78,11 @@ def as_listed(nodes: list[core_v1.Node]) -> list[core_v1.Node]:
     return sorted(nodes, key=lambda node: node.metadata.name)
 
 
+def read(document: Mapping[str, Any], what: type[T]) -> T:
+    """As from an API server: what is opaque is JSON."""
+    return msgspec.json.decode(msgspec.json.encode(document), type=what)
+
+
 class Change(msgspec.Struct, forbid_unknown_fields=True):
     """An object that comes, changes or goes. A pending pod goes only if it is on a node by then."""
 
@@ -93,7 +100,7 @@ class Change(msgspec.Struct, forbid_unknown_fields=True):
         """What it becomes, as an object of its kind; None where it goes."""
         if self.becomes is None:
             return None
-        return getattr(msgspec.convert({self.kind: [self.becomes]}, ClusterObjects), self.kind)[0]
+        return getattr(read({self.kind: [self.becomes]}, ClusterObjects), self.kind)[0]
 
 
 def pod_key(pod: Pod) -> str:

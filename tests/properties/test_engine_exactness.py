@@ -26,7 +26,7 @@ from bench.conformance.made_names import APPS, CLAIMS, DRIVER, PROFILES
 from bench.conformance.made_objects import ObjectMaker
 from bench.conformance.made_storage import StorageMaker
 from bench.conformance.one_by_one import FastWays, SlowAttempt, disagreements
-from bench.conformance.scenario import ClusterObjects, other_objects
+from bench.conformance.scenario import ClusterObjects, other_objects, read
 from bench.conformance.shapes import object_kind
 from daemon.core.cache import Cache
 from daemon.core.checker import Checker
@@ -94,7 +94,7 @@ def made_node(name: str, seed: int) -> Node:
 def put_made_objects(cache: Cache, seed: int) -> None:
     """The volumes, claims and devices that shapes ask for."""
     maker = StorageMaker(random.Random(f"objects {seed}"), list(NODE_NAMES))
-    objects = msgspec.convert(maker.volumes() | maker.devices(), ClusterObjects)
+    objects = read(maker.volumes() | maker.devices(), ClusterObjects)
     for field, key, item in other_objects(objects):
         cache.objects.put(object_kind(field), key, item)
 

@@ -14,7 +14,7 @@ import pytest
 from bench.conformance.engine_evaluator import filled_cache
 from bench.conformance.generate import scenario
 from bench.conformance.one_by_one import SlowAttempt
-from bench.conformance.scenario import Scenario
+from bench.conformance.scenario import Scenario, read
 from daemon.core.cache import Cache
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared
@@ -89,7 +89,7 @@ def test_a_plugin_ignores_what_it_says_it_does(name: str) -> None:
     plugin = IGNORERS[name]
     for number in range(CLUSTERS):
         document = scenario(11, number)
-        cache = filled_cache(msgspec.convert(document, Scenario).objects)
+        cache = filled_cache(read(document, Scenario).objects)
         for pod in document["pending"]:
             of_pod = said(plugin, cache, pod)
             assert said(plugin, cache, with_other_requests(pod)) == of_pod, (number, pod)
@@ -102,7 +102,7 @@ def test_a_plugin_that_reads_claims_says_nothing_of_a_pod_without(name: str) -> 
     plugin = IGNORERS[name]
     for number in range(CLUSTERS):
         document = scenario(11, number)
-        cache = filled_cache(msgspec.convert(document, Scenario).objects)
+        cache = filled_cache(read(document, Scenario).objects)
         for pod in document["pending"]:
             failed, raws, *_ = said(plugin, cache, without_claims(pod))
             assert set(failed) <= {-1}

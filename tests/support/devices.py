@@ -65,7 +65,8 @@ def make_slice(
 def make_class(name: str = CLASS, *expressions: str, **spec: Any) -> DeviceClass:
     """A class whose selectors are these CEL expressions."""
     body = {"selectors": selectors(*expressions), **spec}
-    return msgspec.convert({"metadata": {"name": name}, "spec": body}, DeviceClass)
+    whole = {"metadata": {"name": name}, "spec": body}
+    return msgspec.json.decode(msgspec.json.encode(whole), type=DeviceClass)
 
 
 def selectors(*expressions: str) -> list[dict[str, Any]]:
@@ -112,7 +113,7 @@ def make_claim(
         },
         "status": dict(status or {}),
     }
-    return msgspec.convert(body, ResourceClaim)
+    return msgspec.json.decode(msgspec.json.encode(body), type=ResourceClaim)
 
 
 def allocated(*devices: str, pool: str, driver: str = DRIVER, **fields: Any) -> dict[str, Any]:

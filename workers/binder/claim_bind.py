@@ -23,7 +23,7 @@ import msgspec
 
 from shared.clock import Clock
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
-from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, AllocationResult
+from shared.kube.api.resource_v1 import RESERVED_FOR_MAX, AllocationResult, json_of_allocation
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import (
     TRANSIENT,
@@ -33,6 +33,7 @@ from shared.kube.api_errors import (
     Invalid,
     NotFound,
     TransportError,
+    read_answer,
 )
 from shared.kube.binding_work import ClaimWork, GeneratedClaim, claim_work, needs_preparing
 from shared.kube.timestamps import second_time
@@ -57,6 +58,8 @@ TRIES_MAX: Final = 5
 """Reads of one claim while others keep changing it."""
 PATIENCE: Final = Patience(pause_s=0.1, pause_s_max=2.0, total_s=60.0)
 """With all claims of a pod together."""
+
+_allocation_decoder: Final = msgspec.json.Decoder(AllocationResult)
 
 
 class ClaimBinder(ClaimFreer):
@@ -210,7 +213,7 @@ class ClaimBinder(ClaimFreer):
                     # With the time, by which others tell whether devices take too long.
                     now = second_time(self._clock.wall_s())
                     allocation = msgspec.structs.replace(allocation, allocation_timestamp=now)
-                status["allocation"] = msgspec.to_builtins(allocation)
+                status["allocation"] = json_of_allocation(allocation)
             agreed.append(wish)
         return agreed, {**status, "reservedFor": users}
 
@@ -269,7 +272,7 @@ def _fate(claim: Json, order: BindPod, work: ClaimWork) -> str:
     raw = (claim.get("status") or {}).get("allocation")
     if raw is None:
         return "" if work.is_new else "got deallocated elsewhere"
-    is_same = _devices(msgspec.convert(raw, AllocationResult)) == _devices(work.allocation)
+    is_same = _devices(read_answer(_allocation_decoder, raw)) == _devices(work.allocation)
     return "" if is_same else "got allocated elsewhere"
 
 

@@ -33,6 +33,7 @@ from shared.kube.api_errors import (
     read_answer,
 )
 from shared.kube.binding_work import ClaimWork, claim_work
+from shared.kube.go_json import decoded
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.log import EventLog
@@ -51,18 +52,32 @@ FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 Json = dict[str, Any]
 
 _claim_decoder: Final = msgspec.json.Decoder(ResourceClaim)
+_fields_decoder: Final = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_plain_decoder: Final[msgspec.json.Decoder[Any]] = msgspec.json.Decoder()
 _encoder: Final = msgspec.json.Encoder()
+_NULL: Final = msgspec.Raw(b"null")
 
 
 async def answered_claim(ask: Callable[..., Awaitable[bytes]], path: str, *claims: Json) -> Json:
-    """A claim as it came: a PUT must not lose fields that are not known here. `ask`: the client's `get`,
-    or its `post` or `put` of one that is made or changed, if it is still the one that was read. Raises
-    what a request does, and `ProtocolViolation` where it is no claim."""
+    """A claim as it came: a PUT must not lose fields that are not known here, nor change what is opaque,
+    so all but its metadata and `status.reservedFor` is bytes. `ask`: the client's `get`, or its `post`
+    or `put` of one that is made or changed, if it is still the one that was read. Raises what a request
+    does, and `ProtocolViolation` where it is no claim."""
     answer = await ask(path, *map(_encoder.encode, claims), timeout_s=REQUEST_TIMEOUT_S)
     if not read_answer(_claim_decoder, answer).metadata.uid:
         raise ProtocolViolation("what came is no resource claim")
-    claim: Json = msgspec.json.decode(answer)
+    claim = _opened(answer, "metadata")
+    if "status" in claim:
+        claim["status"] = _opened(claim["status"], "reservedFor")
     return claim
+
+
+def _opened(text: bytes | msgspec.Raw, read: str) -> Json:
+    """The fields of an object that has been decoded before; one of them is read."""
+    fields: Json = decoded(_fields_decoder, text)
+    if read in fields:
+        fields[read] = decoded(_plain_decoder, fields[read])
+    return {name: value for name, value in fields.items() if value not in (None, _NULL)}
 
 
 class Wish(msgspec.Struct, eq=False):

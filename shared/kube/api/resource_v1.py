@@ -1,7 +1,7 @@
 """Objects of resource.k8s.io/v1, dynamic resource allocation: claims.
 
 What berth writes back (an allocation) is held in full, what it only passes on (opaque configuration of
-drivers) as plain JSON. What devices there are, which a binder never reads: `resource_v1_devices.py`.
+drivers) byte by byte. What devices there are, which a binder never reads: `resource_v1_devices.py`.
 """
 
 from typing import Any, Final
@@ -55,9 +55,28 @@ class DeviceConstraint(ApiStruct):
     distinct_attribute: str | None = None
 
 
+_MESSAGE_FROM: Final = 0x80
+"""The least first byte of bytes in msgpack; that of JSON is less."""
+
+
+class OpaqueDeviceConfiguration(ApiStruct):
+    driver: str = ""
+    parameters: msgspec.Raw = msgspec.Raw(b"null")
+    """In memory, and in our messages, the bytes of the JSON: it is the driver's, and any number in it
+    that we read and wrote might be another (RawExtension in
+    staging/src/k8s.io/apimachinery/pkg/runtime/extension.go, v1.36.2)."""
+
+    def __post_init__(self) -> None:
+        if isinstance(self.parameters, msgspec.Raw):
+            told = bytes(self.parameters)
+            if told[0] >= _MESSAGE_FROM:
+                told = msgspec.msgpack.decode(told, type=bytes)
+            msgspec.structs.force_setattr(self, "parameters", told)
+
+
 class DeviceClaimConfiguration(ApiStruct):
     requests: list[str] | None = None
-    opaque: dict[str, Any] | None = None
+    opaque: OpaqueDeviceConfiguration | None = None
 
 
 class DeviceClaim(ApiStruct):
@@ -99,6 +118,16 @@ class AllocationResult(ApiStruct):
     devices: DeviceAllocationResult = msgspec.field(default_factory=DeviceAllocationResult)
     node_selector: NodeSelector | None = None
     allocation_timestamp: str | None = None
+
+
+def json_of_allocation(allocation: AllocationResult) -> msgspec.Raw:
+    """For the API server, with the opaque parameters as they came."""
+    told: dict[str, Any] = msgspec.to_builtins(allocation, builtin_types=(bytes,))
+    for config in told.get("devices", {}).get("config", ()):
+        opaque = config.get("opaque", {})
+        if "parameters" in opaque:
+            opaque["parameters"] = msgspec.Raw(opaque["parameters"])
+    return msgspec.Raw(msgspec.json.encode(told))
 
 
 RESERVED_FOR_MAX: Final = 256

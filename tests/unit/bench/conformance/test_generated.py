@@ -14,7 +14,7 @@ from bench.conformance import runner
 from bench.conformance.engine_evaluator import EngineEvaluator
 from bench.conformance.generate import FAMILIES, scenario
 from bench.conformance.generated import Found, decided, differing, shrink
-from bench.conformance.scenario import Scenario
+from bench.conformance.scenario import Scenario, read
 from shared.columns.schema import Rows
 from shared.engine import families
 from shared.engine.evaluation import DryRuns
@@ -55,7 +55,7 @@ def test_what_is_decided_is_of_every_kind() -> None:
     evaluator = EngineEvaluator()
     met: Counter[str] = Counter()
     for number in range(60):
-        outcome = evaluator.run(msgspec.convert(scenario(SEED, number), Scenario), is_compact=False)
+        outcome = evaluator.run(read(scenario(SEED, number), Scenario), is_compact=False)
         for decision in outcome.decisions:
             met[decision["result"]] += 1
             met["scores"] += "scores" in decision

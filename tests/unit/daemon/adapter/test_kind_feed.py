@@ -10,8 +10,14 @@ from daemon.adapter import recent_events
 from daemon.adapter.kind_feed import KindFeed
 from shared.in_hand import WHY, InHand
 from shared.kube.api.core_v1 import PersistentVolumeClaim
+from shared.kube.api.resource_v1 import (
+    AllocationResult,
+    DeviceAllocationConfiguration,
+    DeviceAllocationResult,
+    json_of_allocation,
+)
 from shared.kube.api_errors import Expired
-from shared.kube.decode import UnreadableAnswerError
+from shared.kube.decode import UnreadableAnswerError, decode_object
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_owner import (
     AdapterMessage,
@@ -353,7 +359,10 @@ BEYOND_64_BITS = 2**64
         ("pods", {"spec": {"priority": BEYOND_64_BITS}}),
         ("pods", {"spec": {"containers": [{"resources": {"requests": {"cpu": BEYOND_64_BITS}}}]}}),
         ("pods", {"metadata": {"generation": -BEYOND_64_BITS}}),
-        ("resourceclaims", {"spec": {"devices": {"config": [{"opaque": {"x": BEYOND_64_BITS}}]}}}),
+        (
+            "resourceclaims",
+            {"spec": {"devices": {"requests": [{"exactly": {"count": BEYOND_64_BITS}}]}}},
+        ),
         ("poddisruptionbudgets", {"status": {"disruptionsAllowed": BEYOND_64_BITS}}),
     ],
 )
@@ -370,6 +379,39 @@ def test_numbers_that_no_message_can_carry_leave_their_object_out(
     rejected = [message for message in told if isinstance(message, ObjectRejected)]
     assert [one.where for one in rejected] == ["ns/bad", "ns/bad"]
     assert len(told) == 4
+
+
+@pytest.mark.parametrize(
+    "parameters",
+    [
+        b'{"a":%d}' % BEYOND_64_BITS,
+        b'{"a":1e5,"b":-0,"c":1.0,"d":1e999}',
+        b'{"a":1,"a":2}',
+        b'{"a":"\xff","b":"\\u0041\\u0000"}',
+        b'{"a":' + b"[" * 5_000 + b"]" * 5_000 + b"}",
+        b"null",
+    ],
+)
+def test_opaque_parameters_are_passed_on_byte_by_byte(parameters: bytes) -> None:
+    feed, told = listed("resourceclaims")
+    spec = b'{"devices":{"config":[{"opaque":{"driver":"d","parameters":%b}},{}]}}' % parameters
+    claim = json.dumps(item("c") | {"spec": "SPEC"}).encode().replace(b'"SPEC"', spec)
+    feed.page(b'{"metadata":{},"items":[%b]}' % claim)
+    feed.line(b'{"type":"ADDED","object":%b}' % claim.replace(b'"uid-c"', b'"other"'))
+    for message in told:
+        assert isinstance(message, ObjectChanged)
+        known = decode_object("resourceclaims", message.body)
+        (config, empty) = known.spec.devices.config
+        assert (config.opaque.driver, empty.opaque) == ("d", None)
+        allocation = AllocationResult(
+            devices=DeviceAllocationResult(
+                config=[DeviceAllocationConfiguration(source="FromClaim", opaque=config.opaque)]
+            )
+        )
+        sent = msgspec.msgpack.decode(msgspec.msgpack.encode(allocation), type=AllocationResult)
+        written = b'"opaque":{"driver":"d","parameters":%b}' % parameters
+        assert written in bytes(json_of_allocation(sent))
+    assert len(told) == 2
 
 
 def test_an_object_that_became_unreadable_can_still_go() -> None:

@@ -600,9 +600,7 @@ def test_a_configuration_names_the_requests_it_is_for_however_many_there_are() -
     solutions = allocate(claims, pools, AllocatedState(), reaches, Work())
     assert solutions is not None
     found = allocation_of(solutions[0], NODE, str)
-    told = [
-        (c.opaque["driver"] if c.opaque else "", c.requests) for c in found.devices.config or []
-    ]
+    told = [(c.opaque.driver if c.opaque else "", c.requests) for c in found.devices.config or []]
     assert told == [
         ("class", ["r0", "r1"]),
         ("one", ["r1"]),

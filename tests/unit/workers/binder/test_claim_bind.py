@@ -2,7 +2,7 @@
 and what is taken back when the pod is not bound after all."""
 
 import json
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pytest
@@ -236,6 +236,41 @@ def test_a_shared_claim_gets_one_more_user() -> None:
     # Without a timestamp it stays without: an allocation cannot be changed.
     assert api.status == {"allocation": ALLOCATED, "reservedFor": [OTHER, USER]}
     assert api.writes == ["PUT status"]
+
+
+OPAQUE = b'{"a":%d,"b":1e5,"c":-0,"d":1.0,"a":2}' % 2**70
+
+
+def test_what_is_opaque_is_written_as_it_was_read() -> None:
+    """Else the API server takes the claim for changed, which none can be."""
+
+    class Opaque(FakeClaims):
+        sent: ClassVar[list[bytes]] = []
+
+        async def get(self, path: str, *, timeout_s: float | None = None) -> bytes:
+            answer = await super().get(path, timeout_s=timeout_s)
+            return answer.replace(b'"OPAQUE"', OPAQUE)
+
+        async def put(self, path: str, body: bytes, *, timeout_s: float | None = None) -> bytes:
+            self.sent.append(body)
+            answer = await super().put(path, body.replace(OPAQUE, b'"OPAQUE"'))
+            return answer.replace(b'"OPAQUE"', OPAQUE)
+
+    config = [{"opaque": {"driver": "d", "parameters": "OPAQUE"}}]
+    data = [{"driver": "d", "pool": "p", "device": "gpu-0", "data": "OPAQUE"}]
+    status = {"allocation": {"devices": {**ALLOCATED["devices"], "config": config}}}
+    api = Opaque({**status, "devices": data, "reservedFor": [OTHER]})
+    assert api.claim is not None
+    api.claim["spec"] = {"devices": {"config": config}}
+    assert bind(api, msgspec.structs.replace(WORK, is_new=False)) == ""
+    assert api.status["reservedFor"] == [OTHER, USER]
+    # And one that is allocated now, as the owner was told of it.
+    del api.claim["status"]
+    devices = msgspec.json.encode(status["allocation"]).replace(b'"OPAQUE"', OPAQUE)
+    told = msgspec.json.decode(devices, type=AllocationResult)
+    assert bind(api, msgspec.structs.replace(WORK, allocation=told)) == ""
+    assert api.status["allocation"]["devices"]["config"] == config
+    assert [body.count(OPAQUE) for body in api.sent] == [3, 1, 2]
 
 
 def test_another_allocation_is_not_overwritten() -> None:
