@@ -1,12 +1,14 @@
 """List and watch of one kind at an API server, for ever.
 
     +-> list (pages) --> watch --server ends it--> watch again from the last version
-    |     |                |---- connection lost, 5xx, 429: wait, watch again from the last version
+    |     |                |---- no connection, 429: wait, watch again from the last version
+    |     |                |---- whatever else, once: likewise; twice in a row: list anew ---+
     |     |                '---- 410 in any form, damaged stream: wait, list anew --+
     |     |-- continue token expired: wait, list anew, later without pages          |
-    |     |-- as a watch that sends the list, if the server knows how: else pages   |
+    |     |-- as a watch that sends the list; where that is refused: by pages       |
     |     |-- not served: the older version that has it, if there is one             |
-    |     |-- neither, or forbidden: report once, try again rarely (optional)       |
+    |     |-- neither, or forbidden: report once, try again rarely (optional), at   |
+    |     |   once if it never was, else after some refusals in a row               |
     |     '-- a plugin's own kind fails otherwise: report it, go on trying          |
     '-------------------------------------------------------------------------------'
 
@@ -44,10 +46,13 @@ from shared.kube.api_client import JSON
 from shared.kube.api_errors import (
     ApiError,
     BadRequest,
+    ConnectFailed,
     Expired,
     Forbidden,
     Invalid,
     NotFound,
+    RequestTimeout,
+    TooManyRequests,
     read_answer,
 )
 from shared.kube.connection_problems import remedy_of
@@ -75,9 +80,14 @@ _EXPIRED_TOKENS_MAX: Final = 2
 _UNFINISHED_WATCH_LISTS_MAX: Final = 2
 """Watches that may end before their list part has, before pages are tried in their place."""
 
-_SILENT_WATCHES_MAX: Final = 2
-"""Watches in a row that are given up as dead before a list is made anew: a server that came back with
-an older state (etcd restored) has nothing to say after our version."""
+_VAIN_WATCHES_MAX: Final = 2
+"""Watches in a row that fail or are given up as dead before a list is made anew: a server that came
+back with an older state (etcd restored) has nothing to say after our version, or cannot go on from it.
+The reflector lists after the first that fails; one that fails alone costs no list here."""
+
+_REFUSALS_MAX: Final = 3
+"""In a row, of a kind that was listed before, until it counts as one that is not to be had: a server
+that starts, or whose roles are being changed, soon takes it back."""
 
 _SILENCE_PRECISION: Final = 0.01
 """A timer is not set anew for less, or each pod that comes alone would pay for two."""
@@ -181,9 +191,14 @@ class KindWatch:
         self._is_reported_unavailable = False
         self._version_index = 0
         self._can_watch_list = settings.use_watch_list
+        self._is_watch_list_refused = False
+        """Until a list is had: it is to come by pages."""
         self._unfinished_count = 0
         self._unlisted_count = 0
-        self._silent_count = 0
+        self._vain_count = 0
+        self._refusals_left = 0
+        self._watched_s = 0.0
+        """When the last watch was asked for, by the event loop's clock."""
         self._is_doubtful = False
         """Something failed, and nothing has come since: the server may be another than it was."""
         self._patience_s = 0.0
@@ -206,39 +221,55 @@ class KindWatch:
             if self._is_told_again:
                 self._is_told_again = False
                 await self._tell_again()
-            if not self._feed.resource_version and not self._can_watch_list:
+            if not self._feed.resource_version and not self._is_watch_list_due:
                 await self._list()
             if await self._watch():
                 return 0.0
             return self._backoff.next_s()
         except OperationalError as error:
             delay_s = self._on_error(error)
-            if not self._feed.resource_version and is_custom(self._kind.plural):
+            if delay_s and not self._feed.resource_version and is_custom(self._kind.plural):
                 self._unlisted_count += 1
                 if self._unlisted_count == _CUSTOM_FAILURES_MAX:
                     self._tell_unavailable(error)
             return delay_s
 
+    @property
+    def _is_watch_list_due(self) -> bool:
+        return self._can_watch_list and not self._is_watch_list_refused
+
     def _on_error(self, error: OperationalError) -> float:
         self._is_doubtful = True
         plural, told = self._kind.plural, str(error)
+        is_watching = bool(self._feed.resource_version)
         match error:
             case UnreadableAnswerError() | Expired():
                 self._relist(told)
+            case ApiError() | RequestTimeout() if (
+                not is_watching
+                and self._is_watch_list_due
+                and not isinstance(error, (TooManyRequests, NotFound))
+            ):
+                log.info("watch_list_refused", kind=plural, error=told)
+                # Servers without the feature call the parameter invalid (422) or bad (400).
+                self._can_watch_list = not isinstance(error, (Invalid, BadRequest))
+                self._is_watch_list_refused = True
+                return 0.0
+            case RequestTimeout() if is_watching:
+                # There are proxies that send the head of an answer only with its first event.
+                log.debug("watch_not_answered", kind=plural, error=told)
+                return 0.0
             case NotFound() | Forbidden():
                 return self._on_refused(error)
-            case Invalid() | BadRequest() if (
-                self._can_watch_list and not self._feed.resource_version
-            ):
-                # Servers without the feature call the parameter invalid (422) or bad (400).
-                log.info("watch_list_refused", kind=plural, error=told)
-                self._can_watch_list = False
-                return 0.0
             case ApiError():
                 log.debug("refused", kind=plural, error=told)
+                if not isinstance(error, TooManyRequests):
+                    self._on_vain_watch(told)
                 return max(self._backoff.next_s(), error.retry_after_s or 0.0)
             case _:
                 log.debug("connection_failed", kind=plural, error=told)
+                if self._is_short and not isinstance(error, ConnectFailed):
+                    self._on_vain_watch(told)
         return self._backoff.next_s()
 
     def _on_refused(self, error: ApiError) -> float:
@@ -248,6 +279,10 @@ class KindWatch:
             self._version_index = (self._version_index + 1) % len(self._kind.api_paths)
             if self._version_index:
                 return 0.0
+        self._on_vain_watch(str(error))
+        if self._refusals_left:
+            self._refusals_left -= 1
+            return self._backoff.next_s()
         self._tell_unavailable(error)
         if self._kind.is_required:
             return self._backoff.next_s()
@@ -299,12 +334,14 @@ class KindWatch:
             self._expired_token_count += is_started
             raise
         self._expired_token_count = 0
+        self._is_watch_list_refused = False
         self._is_doubtful = False
         self._record("listed", b"")
         self._feed.list_finished()
 
     def _start_list(self) -> None:
         self._is_reported_unavailable = False
+        self._refusals_left = _REFUSALS_MAX
         if self._version_index:
             log.info("older_version_listed", kind=self._kind.plural, path=self._folder)
         self._record("list", b"")
@@ -326,11 +363,11 @@ class KindWatch:
 
     async def _watch(self) -> bool:
         """One watch, until the server ends it; whether it was worth the trouble."""
-        loop = asyncio.get_running_loop()
-        started_s = loop.time()
+        self._watched_s = asyncio.get_running_loop().time()
         settings = self._settings
         asked_s = max(1, round(self._rng.uniform(settings.watch_s_min, settings.watch_s_max)))
         stream = await self._client.open_stream(self._watch_path(asked_s))
+        self._refusals_left = _REFUSALS_MAX
         stream.can_wait = self._feed.can_wait
         is_list = not self._feed.resource_version
         if is_list:
@@ -338,7 +375,7 @@ class KindWatch:
             self._patience_s = settings.initial_idle_s_max
         else:
             if self._feed.is_behind:
-                loop.call_later(settings.catch_up_s, self._on_late, stream)
+                asyncio.get_running_loop().call_later(settings.catch_up_s, self._on_late, stream)
             is_due = self._is_doubtful
             self._patience_s = settings.idle_s_max if is_due else asked_s + settings.overdue_s_max
         is_silent = has_brought = False
@@ -356,9 +393,15 @@ class KindWatch:
                 self._relist("the watch is behind a list")
             elif is_list and not self._feed.resource_version:
                 self._on_unfinished_list(is_silent=is_silent)
-            elif is_silent:
-                self._on_silence()
-        return has_brought or (not is_silent and loop.time() - started_s >= _BUSY_WATCH_S)
+        if is_silent or (self._is_short and not has_brought):
+            self._on_vain_watch("the watches bring nothing at all")
+            return has_brought
+        return True
+
+    @property
+    def _is_short(self) -> bool:
+        """The watch, up to now."""
+        return asyncio.get_running_loop().time() - self._watched_s < _BUSY_WATCH_S
 
     def _on_late(self, stream: HttpStream) -> None:
         if self._feed.is_behind:
@@ -370,12 +413,15 @@ class KindWatch:
             self._can_watch_list = False
             log.warning("watch_list_given_up", kind=self._kind.plural, is_silent=is_silent)
 
-    def _on_silence(self) -> None:
+    def _on_vain_watch(self, why: str) -> None:
+        """It brought nothing, and will not by waiting. Nothing changes where a list is due anyway."""
+        if not self._feed.resource_version:
+            return
         self._is_doubtful = True
-        self._silent_count += 1
-        if self._silent_count >= _SILENT_WATCHES_MAX:
-            self._silent_count = 0
-            self._relist("the watches bring nothing at all")
+        self._vain_count += 1
+        if self._vain_count >= _VAIN_WATCHES_MAX:
+            self._vain_count = 0
+            self._relist(why)
 
     def _relist(self, why: str) -> None:
         """Whatever the watch was based on is gone."""
@@ -394,7 +440,7 @@ class KindWatch:
                         if not has_brought:
                             has_brought = True
                             self._is_doubtful = False
-                            self._silent_count = 0
+                            self._vain_count = 0
                             self._backoff.reset()
                 if has_brought and self._feed.resource_version:
                     self._patience_s = self._settings.idle_s_max

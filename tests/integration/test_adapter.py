@@ -2,6 +2,7 @@
 
 import asyncio
 import contextlib
+import itertools
 import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
@@ -193,7 +194,7 @@ class Watching:
 
 @contextlib.asynccontextmanager
 async def watching(
-    handler: Handler, plural: str = "pods", **options: Any
+    handler: Handler, plural: str = "pods", timeout_s: float = 30.0, **options: Any
 ) -> AsyncIterator[Watching]:
     delays: list[float] = []
 
@@ -203,7 +204,7 @@ async def watching(
 
     async with ScriptedServer(handler) as server:
         collector = Collector()
-        client = StreamClient(access_at(server.url))
+        client = StreamClient(access_at(server.url), timeout_s=timeout_s)
         kind = custom_kind(plural) if is_custom(plural) else KINDS_BY_PLURAL[plural]
         watch = KindWatch(
             kind,
@@ -363,11 +364,14 @@ def test_half_a_line_is_no_progress() -> None:
     async def main() -> None:
         steps = script(
             lists("a"),
-            *[watches(b'{"type":"ADDED","obj', since="10", then="reset")] * 5,
+            *[watches(b'{"type":"ADDED","obj', since="10", then="reset")] * 2,
+            lists("a"),
+            *[watches(b'{"type":"ADDED","obj', since="10", then="reset")] * 2,
+            lists("a"),
             watches(event("ADDED", "b", "11"), since="10", then="hang"),
         )
         async with watching(steps) as w:
-            await w.told("sync", "+a", "synced 10", "+b")
+            await w.told(*["sync", "+a", "synced 10"] * 3, "+b")
             for number, delay_s in enumerate(w.delays):
                 assert delay_s >= 0.8 * 2**number / 2
 
@@ -389,21 +393,71 @@ def test_a_connection_that_breaks_in_the_middle_of_a_line_resumes(end: str) -> N
     run(main)
 
 
+def failed(reason: str) -> Step:
+    return watches({"type": "ERROR", "object": {"reason": reason}}, since="10")
+
+
 def test_errors_that_pass_are_waited_out_without_a_new_list() -> None:
     async def main() -> None:
         steps = script(
             lists("a"),
             refuses(500, {"reason": "InternalError", "code": 500}),
-            breaks(),
+            watches(event("ADDED", "b", "11"), since="10", then="reset"),
             refuses(429, {"reason": "TooManyRequests", "code": 429}, Retry_After="17"),
-            watches({"type": "ERROR", "object": {"reason": "InternalError"}}, since="10"),
+            refuses(429, {"reason": "TooManyRequests", "code": 429}),
+            watches(event("ADDED", "c", "12"), since="11"),
             refuses(403, {"reason": "Forbidden", "code": 403}),
-            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+            watches(event("ADDED", "d", "13"), since="12", then="hang"),
         )
         async with watching(steps) as w:
-            await w.told("sync", "+a", "synced 10", "+b")
+            await w.told("sync", "+a", "synced 10", "+b", "+c", "+d")
             assert len(w.delays) == 5
             assert w.delays[2] >= 17
+
+    run(main)
+
+
+@pytest.mark.parametrize(
+    "vain",
+    [
+        refuses(500, {"reason": "InternalError", "code": 500}),
+        refuses(504, b"no upstream"),
+        refuses(400, {"reason": "BadRequest", "code": 400}),
+        refuses(422, {"reason": "Invalid", "code": 422}),
+        refuses(403, {"reason": "Forbidden", "code": 403}),
+        failed("InternalError"),
+        breaks(),
+        watches(since="10"),
+    ],
+    ids=["500", "504", "400", "422", "403", "500 as an event", "connection reset", "ended"],
+)
+def test_a_version_that_no_watch_goes_on_from_is_given_up(vain: Step) -> None:
+    async def main() -> None:
+        steps = script(
+            *(lists("a"), vain, vain),
+            lists("b", version="20"),
+            watches(event("ADDED", "c", "21"), since="20", then="hang"),
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "sync", "+b", "synced 20", "+c")
+            assert len(w.delays) == 2
+
+    run(main)
+
+
+def test_a_watch_that_a_proxy_answers_with_its_first_event_alone_is_not_waited_for() -> None:
+    async def silence(request: Request, reply: Reply) -> None:
+        await asyncio.Event().wait()
+
+    async def main() -> None:
+        steps = script(
+            lists("a"),
+            *[silence] * 4,
+            watches(event("ADDED", "b", "11"), since="10", then="hang"),
+        )
+        async with watching(steps, timeout_s=0.05) as w:
+            await w.told("sync", "+a", "synced 10", "+b")
+            assert w.delays == []
 
     run(main)
 
@@ -444,13 +498,17 @@ def test_empty_watches_are_tried_ever_more_seldom() -> None:
     async def main() -> None:
         steps = script(
             lists("a"),
-            *[watches(since="10")] * 5,
+            *[watches(since="10")] * 2,
+            lists("a"),
+            *[watches(since="10")] * 2,
+            lists("a"),
+            watches(since="10"),
             watches(event("ADDED", "b", "11"), since="10"),
             refuses(500, b""),
             watches(event("ADDED", "c", "12"), since="11", then="hang"),
         )
         async with watching(steps) as w:
-            await w.told("sync", "+a", "synced 10", "+b", "+c")
+            await w.told(*["sync", "+a", "synced 10"] * 3, "+b", "+c")
             *growing, last = w.delays
             for number, delay_s in enumerate(growing):
                 assert 0.8 * 2**number / 2 <= delay_s <= 0.8 * 2**number
@@ -481,7 +539,6 @@ def test_watches_that_stay_silent_are_followed_by_a_list() -> None:
         steps = script(
             lists("a"),
             watches(since="10", then="reset"),
-            watches(since="10", then="hang"),
             watches(since="10", then="hang"),
             lists("b"),
         )
@@ -555,15 +612,37 @@ def test_an_optional_kind_that_cannot_be_read_is_reported_once(status: int) -> N
             *(no, no, no),
             lists(version="20"),
             watches(bookmark("21"), since="20"),
-            *(no, no),
+            *(no, no, no, no, no),
             lists(version="30"),
         )
         async with watching(steps, plural="resourceslices") as w:
             await w.told(
                 *("unavailable", "sync", "synced 20"), *("unavailable", "sync", "synced 30")
             )
-            assert len(w.delays) == 5
-            assert all(240 <= delay_s <= 360 for delay_s in w.delays)
+            soon, late = w.delays[3:6], w.delays[:3] + w.delays[6:]
+            assert all(delay_s <= 3.2 for delay_s in soon)
+            assert all(240 <= delay_s <= 360 for delay_s in late)
+
+    run(main)
+
+
+@pytest.mark.parametrize("status", [403, 404])
+def test_an_optional_kind_that_was_listed_is_not_given_up_for_a_refusal(status: int) -> None:
+    async def main() -> None:
+        no = refuses(status, b"404 page not found")
+        steps = script(
+            lists(version="20"),
+            no,
+            watches(bookmark("21"), since="20"),
+            *(no, no),  # The second is followed by a list.
+            no,
+            lists(version="30"),
+            *(no, no),
+            lists(version="40"),
+        )
+        async with watching(steps, plural="resourceslices") as w:
+            await w.told("sync", "synced 20", "sync", "synced 30", "sync", "synced 40")
+            assert max(w.delays) <= 30
 
     run(main)
 
@@ -652,7 +731,7 @@ def test_a_watch_may_send_the_list() -> None:
     run(main)
 
 
-@pytest.mark.parametrize("status", [400, 422])
+@pytest.mark.parametrize("status", [400, 403, 405, 406, 422, 500, 501])
 def test_a_server_without_watch_lists_is_listed(status: int) -> None:
     async def main() -> None:
         steps = script(
@@ -663,6 +742,45 @@ def test_a_server_without_watch_lists_is_listed(status: int) -> None:
         async with watching(steps, use_watch_list=True) as w:
             await w.told("sync", "+a", "synced 10", "+b")
             assert w.delays == []
+
+    run(main)
+
+
+def test_a_watch_list_that_is_refused_for_a_while_is_asked_for_again() -> None:
+    async def main() -> None:
+        no, gone = refuses(503, b""), refuses(410, EXPIRED)
+        steps = script(
+            *(no, no, no, lists("a"), gone),
+            watches({"type": "ERROR", "object": {"reason": "InternalError"}}, since=""),
+            *(lists("a"), gone),
+            refuses(429, b""),
+            initial(bookmark("20", ends_initial_events=True), then="hang"),
+        )
+        async with watching(steps, use_watch_list=True) as w:
+            await w.told(
+                *["sync", "+a", "synced 10"],
+                "sync",
+                *["sync", "+a", "synced 10"],
+                *["sync", "synced 20"],
+            )
+            assert ["limit" in one.query for one in w.server.requests] == [
+                *(False, True, True, True, False),
+                *(False, True, False),
+                *(False, False),
+            ]
+            assert len(w.delays) == 5
+
+    run(main)
+
+
+def test_who_may_list_and_not_watch_lists_again_and_again() -> None:
+    async def main() -> None:
+        no = refuses(403, b"")
+        steps = script(*(no, lists("a"), no, no), *(no, lists("b"), no, no), *(no, lists("c")))
+        async with watching(steps, use_watch_list=True) as w:
+            told = [["sync", f"+{name}", "synced 10"] for name in "abc"]
+            await w.told(*itertools.chain(*told))
+            assert max(w.delays) <= 30
 
     run(main)
 
