@@ -11,7 +11,9 @@ class PodDisruptionBudgetSpec(ApiStruct):
 
 class PodDisruptionBudgetStatus(ApiStruct):
     disruptions_allowed: Int32 = 0
-    disrupted_pods: dict[str, str] | None = None
+    disrupted_pods: dict[str, str | None] | None = None
+    """When each was let go; null is Go's zero time (Time.MarshalJSON in
+    staging/src/k8s.io/apimachinery/pkg/apis/meta/v1/time.go, v1.36.2)."""
 
 
 class PodDisruptionBudget(NamedObject):

@@ -414,6 +414,12 @@ def test_opaque_parameters_are_passed_on_byte_by_byte(parameters: bytes) -> None
     assert len(told) == 2
 
 
+def test_a_budget_whose_pod_was_let_go_at_no_time_is_told() -> None:
+    feed, told = listed("poddisruptionbudgets")
+    feed.line(line("ADDED", item("b", status={"disruptedPods": {"p": None}})))
+    assert [type(message) for message in told] == [ObjectChanged]
+
+
 def test_an_object_that_became_unreadable_can_still_go() -> None:
     feed, told = listed("pods")
     bad = item("a", spec={"priority": "high"})

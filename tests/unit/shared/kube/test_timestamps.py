@@ -20,6 +20,9 @@ DAY_S = 86_400
         ("0000-01-01T00:00:00Z", -719_528 * DAY_S),
         ("0000-02-29T00:00:00Z", (-719_528 + 59) * DAY_S),
         ("0000-12-31T00:00:00Z", -719_163 * DAY_S),
+        ("-0001-12-31T00:00:00Z", -719_529 * DAY_S),
+        ("10000-01-01T11:59:59Z", 253_402_300_799 + 12 * 3600),
+        ("10000-02-29T00:00:00Z", 253_402_300_800 + 59 * DAY_S),
     ],
 )
 def test_a_time_is_known_to_the_second(text: str, seconds: int) -> None:
@@ -27,7 +30,17 @@ def test_a_time_is_known_to_the_second(text: str, seconds: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "soon", "2026-01-01", "2026-13-01T00:00:00Z", "0000-", "9" * 5000]
+    "text",
+    [
+        "",
+        "soon",
+        "2026-01-01",
+        "2026-13-01T00:00:00Z",
+        "0000-",
+        "10000-",
+        "10000-13-01T00:00:00Z",
+        "9" * 5000,
+    ],
 )
 def test_anything_else_is_refused(text: str) -> None:
     with pytest.raises(ObjectError, match="not a time"):
