@@ -247,6 +247,9 @@ LINES: Final[dict[str, str]] = {
     "in a pod: a `ca.crt` of the service account": (
         f"{KUBECONFIG}::test_in_a_pod_the_service_account_is_used"
     ),
+    "an answer of the API server that names another place": (
+        "integration/test_adapter.py::test_who_is_sent_elsewhere_stays_and_asks_again"
+    ),
     "proxies: `https://`": f"{KUBECONFIG}::test_problems_name_their_place",
     "a configuration or kubeconfig that begins with `{`": (
         "unit/shared/test_config.py"
@@ -329,6 +332,12 @@ LINES: Final[dict[str, str]] = {
     "a pod of more than 256 resource names; a node of more than 256 resources or 1,024 labels": (
         "unit/daemon/core/test_names_of_resources.py"
         "::test_a_pod_that_asks_for_too_many_is_refused_by_name"
+    ),
+    "a watch that fails": (
+        "integration/test_adapter.py::test_a_version_that_no_watch_goes_on_from_is_given_up"
+    ),
+    "half of a surrogate pair": (
+        "unit/shared/kube/test_go_json.py::test_half_a_surrogate_pair_is_a_replacement_character"
     ),
     "a pod whose affinity, spread constraints or claims are more work than about a second": (
         "unit/shared/framework/runtime/test_pod_weight.py::test_others_go_on_beside_a_pod_that_is_too_much"

@@ -462,6 +462,18 @@ def test_a_watch_that_a_proxy_answers_with_its_first_event_alone_is_not_waited_f
     run(main)
 
 
+@pytest.mark.parametrize("status", [301, 302, 307, 308])
+def test_who_is_sent_elsewhere_stays_and_asks_again(status: int) -> None:
+    async def main() -> None:
+        steps = script(refuses(status, b"", Location="/elsewhere/api/v1/pods"), lists("a"))
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10")
+            assert {request.path for request in w.server.requests} == {"/api/v1/pods"}
+            assert len(w.delays) == 1
+
+    run(main)
+
+
 def test_a_list_that_fails_in_the_middle_is_told_anew() -> None:
     async def main() -> None:
         steps = script(
