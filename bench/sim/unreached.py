@@ -83,7 +83,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/object_store.py:ObjectStore._note:*",
         "shared/framework/runtime/framework.py:Framework.plan:*.clear()",
         "workers/binder/claim_bind.py:ClaimBinder._agreed:continue",
-        "workers/binder/recorder.py:EventRecorder._count_failure:*",
+        "workers/binder/recorder.py:EventRecorder._count_event:*",
         "workers/binder/recorder.py:EventRecorder._make_room:*",
         "workers/binder/recorder.py:EventRecorder._drop:*",
         "workers/binder/recorder.py:EventRecorder._write_patch:*popitem*",

@@ -216,11 +216,11 @@ class EventRecorder:
         self._wait_for_event(order, order.ticket)
 
     def pod_waits_for_devices(self, order: BindPod) -> None:
-        self._count(waiting_for_devices_event(order), order.ticket)
+        self._count_event(waiting_for_devices_event(order), order.ticket)
         self._pump()
 
     def pod_preempted(self, order: DeleteVictim, *, is_deleted: bool = True) -> None:
-        self._count(preempted_event(order, is_deleted=is_deleted), order.ticket)
+        self._count_event(preempted_event(order, is_deleted=is_deleted), order.ticket)
         self._pump()
 
     def patch_status(self, patch: StatusPatch) -> None:
@@ -231,7 +231,7 @@ class EventRecorder:
         else:
             self._wait_for_patch(patch)
         if patch.write_event:
-            self._count(failed_scheduling_event(patch), patch.ticket)
+            self._count_event(failed_scheduling_event(patch), patch.ticket)
         self._make_room()
         self._pump()
 
@@ -293,7 +293,7 @@ class EventRecorder:
         written = self._written.get(patch.uid)
         return patch.is_told if written is None else written == _condition_of(patch)
 
-    def _count(self, event: Event, ticket: int) -> None:
+    def _count_event(self, event: Event, ticket: int) -> None:
         now_s = self._clock.wall_s()
         key = _series_key(event)
         entry = self._series.get(key)
