@@ -22,6 +22,7 @@ from shared.errors import ObjectError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
 from shared.kube.api.core_v1 import FINISHED_PHASES, ApiObject, Node, Pod
+from shared.kube.api.meta_v1 import ObjectIdentity
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject
 from shared.kube.pod_record import split_pod
@@ -46,6 +47,7 @@ _NAMED_WITHIN_BYTES: Final = 2048
 """The metadata come first, and the names before the rest of them: two of 253 characters at most."""
 _NAMES: Final = re.compile(rb'"(name|namespace)": ?"([a-z0-9.:-]+)"')
 
+_NAMELESS: Final = ObjectIdentity()
 _encoder: Final = msgspec.msgpack.Encoder()
 _decoder_of: Final = cache(KindDecoder)
 
@@ -137,7 +139,7 @@ class KindFeed:
         size_bytes = len(body) // max(1, len(items))
         for item in items:
             if isinstance(item, RejectedObject):
-                self._reject(item.where, item.problem)
+                self._reject(item.where, item.problem, item.meta)
                 continue
             if not self._is_named(item):
                 continue
@@ -149,7 +151,7 @@ class KindFeed:
             meta = item.metadata
             content = f"{self._kind.plural} {meta.key} {meta.resource_version}".encode()
             if not self._in_hand.do(content, partial(self._tell, item, size_bytes)):
-                self._reject(meta.key, WHY)
+                self._reject(meta.key, WHY, meta)
         self._listed_version = page.resource_version
         return page.continue_token
 
@@ -183,8 +185,8 @@ class KindFeed:
             case ApiError():
                 raise event
             case RejectedObject():
-                self._reject(event.where, event.problem)
-                self._advance(event.resource_version)
+                self._reject(event.where, event.problem, event.meta)
+                self._advance(event.meta.resource_version)
             case _:
                 assert_never(event)
 
@@ -224,7 +226,7 @@ class KindFeed:
             with reading("", item.metadata):
                 message = message_of(self._kind, item, is_gone=is_deletion)
         except ObjectError as error:
-            self._reject(error.where, error.problem)
+            self._reject(error.where, error.problem, item.metadata)
             return
         if isinstance(message, NodeChanged) and self._told_nodes.is_known(message.node):
             return
@@ -245,9 +247,10 @@ class KindFeed:
         self.resource_version = version
         self._emit(SyncFinished(self._kind.plural, version), _SMALL_BYTES)
 
-    def _reject(self, where: str, problem: str) -> None:
+    def _reject(self, where: str, problem: str, meta: ObjectIdentity = _NAMELESS) -> None:
         self._has_left_out = True
-        message = ObjectRejected(self._kind.plural, where, problem)
+        key = meta.uid if self._kind.struct_type is Pod else meta.key
+        message = ObjectRejected(self._kind.plural, where, problem, key)
         self._emit(message, _SMALL_BYTES + len(problem))
 
 

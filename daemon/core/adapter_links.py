@@ -144,7 +144,8 @@ class AdapterLinks(Part):
                 self._permit.drop_gone(list(self._owner.waiting.by_uid), now_s)
             case to_owner.KindUnavailable(kind, reason):
                 syncs.settle(kind, reason)  # The adapter's log names it.
-            case to_owner.ObjectRejected(kind, where, problem):
+            case to_owner.ObjectRejected(kind, where, problem, key):
+                syncs.see(kind, key)  # A list that shows what cannot be read shows it.
                 self._reject(ObjectError(f"{kind} {where}", problem))
             case to_owner.AdapterMeasured(measured, told_s, heard_s):
                 self._owner.counters.add(measured)

@@ -32,8 +32,8 @@ class RejectedObject(msgspec.Struct, frozen=True):
     """`namespace/name` as far as it can be told."""
     problem: str
     """What is wrong, and at which field."""
-    resource_version: str
-    """Empty if it cannot be told."""
+    meta: ObjectMeta
+    """Which it is and of what version; empty as far as that cannot be told."""
 
 
 class ObjectEvent(msgspec.Struct):
@@ -174,9 +174,9 @@ def _bookmark(raw: msgspec.Raw) -> Bookmark | RejectedObject:
     try:
         meta = _bookmark_decoder.decode(raw).metadata
     except UNDECODABLE as error:
-        return RejectedObject("a bookmark", str(error), "")
+        return RejectedObject("a bookmark", str(error), ObjectMeta())
     if not meta.resource_version:
-        return RejectedObject("a bookmark", "metadata.resourceVersion: missing", "")
+        return RejectedObject("a bookmark", "metadata.resourceVersion: missing", ObjectMeta())
     annotations = meta.annotations or {}
     return Bookmark(meta.resource_version, annotations.get(INITIAL_EVENTS_END) == "true")
 
@@ -208,7 +208,7 @@ def _text(raw: bytes) -> str:
 
 
 def _rejected(meta: ObjectMeta, unnamed: str, problem: str) -> RejectedObject:
-    return RejectedObject(meta.key or unnamed, problem, meta.resource_version)
+    return RejectedObject(meta.key or unnamed, problem, meta)
 
 
 # What travels between our processes --------------------------------------------------------------

@@ -79,6 +79,9 @@ class ObjectRejected(Message, frozen=True, tag="or"):
     kind: str
     where: str
     problem: str
+    key: str = ""
+    """As a list knows it: the uid of a pod, the name of a node, the key of others; empty where that
+    cannot be told. What is known of it stands."""
 
 
 class AdapterMeasured(Message, frozen=True, tag="am"):

@@ -82,7 +82,7 @@ def short(message: AdapterMessage) -> str:
             return f"+{node.metadata.name}"
         case NodeDeleted(name):
             return f"-{name}"
-        case ObjectRejected(_, where, _):
+        case ObjectRejected(where=where):
             return f"!{where}"
         case KindUnavailable():
             return "unavailable"

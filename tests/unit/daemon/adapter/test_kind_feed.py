@@ -293,7 +293,7 @@ def test_a_malformed_object_is_reported_and_the_rest_goes_on() -> None:
     assert feed.resource_version == "20"
     feed.line(line("MODIFIED", item("good", version="21")))
     assert told[0] == ObjectRejected(
-        "pods", "ns/bad", "Expected `array`, got `int` - at `$.spec.containers`"
+        "pods", "ns/bad", "Expected `array`, got `int` - at `$.spec.containers`", "uid-bad"
     )
     assert isinstance(told[1], PodChanged)
     feed.page(page(item("worse", metadata=3)))
@@ -454,7 +454,7 @@ def test_an_adapter_that_is_careful_says_what_it_reads_and_goes_without_what_it_
     names = [message.pod.name for message in told if isinstance(message, PodChanged)]
     assert names == ["b", "7"]
     assert [message for message in told if isinstance(message, ObjectRejected)] == [
-        ObjectRejected("pods", "ns/a", WHY),
+        ObjectRejected("pods", "ns/a", WHY, "uid-a"),
         ObjectRejected("pods", "ns/6", WHY),
     ]
     assert feed.resource_version == "7"

@@ -1,10 +1,14 @@
 """Objects that cannot be understood: named, counted, left out; everything else is scheduled."""
 
+from typing import Any
+
 import msgspec
 
+from daemon.adapter.kind_feed import KindFeed
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from shared.in_hand import WHY, InHand
+from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_owner import (
     AdapterMessage,
     NodeChanged,
@@ -171,3 +175,35 @@ def test_a_bound_pod_that_is_left_out_stays_as_it_was() -> None:
     assert pipeline.state.cache.nodes.requested[0, 0] == 1000
     assert pipeline.verdicts == []
     pipeline.check()
+
+
+def test_what_a_list_shows_in_a_form_that_cannot_be_read_is_there() -> None:
+    """It would count as gone, and its room be given away while it runs."""
+    pipeline = Pipeline()
+    pipeline.sync([make_node("n0", cpu="1")], [])
+    told: dict[str, KindFeed] = {
+        kind: KindFeed(KINDS_BY_PLURAL[kind], lambda message, _: pipeline.tell(message))
+        for kind in ("pods", "nodes", "services")
+    }
+
+    def show(kind: str, **damage: Any) -> None:
+        meta: dict[str, Any] = {"name": "x", "uid": "u", "resourceVersion": "1"}
+        if kind != "nodes":
+            meta["namespace"] = "default"
+        item = {"metadata": meta, "spec": {"nodeName": "x"}, "status": {}, **damage}
+        page = {"metadata": {"resourceVersion": "1"}, "items": [item]}
+        told[kind].list_started()
+        told[kind].page(msgspec.json.encode(page))
+        told[kind].list_finished()
+
+    def held() -> tuple[int, int, bool]:
+        cache = pipeline.state.cache
+        service = cache.objects.get("services", "default/x")
+        return cache.pod_count(), cache.node_count(), service is not None
+
+    for kind in told:
+        show(kind)
+    assert held() == (1, 1, True)
+    for kind in told:
+        show(kind, spec=7)
+    assert held() == (1, 1, True)

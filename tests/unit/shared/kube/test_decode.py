@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from shared.kube.api.core_v1 import ApiObject, Node, Pod
+from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api_errors import ApiError, Expired, ServerError
 from shared.kube.decode import (
     Bookmark,
@@ -52,12 +53,16 @@ def test_an_empty_list_may_be_null() -> None:
     assert PODS_DECODER.page(b'{"metadata":{"resourceVersion":"3"},"items":null}')[0] == []
 
 
+def meta_of(name: str) -> ObjectMeta:
+    return ObjectMeta(name=name, namespace="ns", uid=f"uid-{name}", resource_version="5")
+
+
 def test_one_malformed_object_costs_itself_only() -> None:
     bad = pod("bad", spec={"priority": "high"})
     first, rejected, last = PODS_DECODER.page(page_of(pod("a"), bad, pod("b")))[0]
     assert names_of([first, last]) == ["a", "b"]
     problem = "Expected `int | null`, got `str` - at `$.spec.priority`"
-    assert rejected == RejectedObject("ns/bad", problem, "5")
+    assert rejected == RejectedObject("ns/bad", problem, meta_of("bad"))
 
 
 @pytest.mark.parametrize(
@@ -128,7 +133,8 @@ def test_an_error_that_is_no_status_is_an_error_all_the_same() -> None:
 
 def test_a_malformed_object_in_a_watch_is_named_and_keeps_its_version() -> None:
     event = PODS_DECODER.line(line_of("MODIFIED", pod("a", status={"phase": 3})))
-    assert event == RejectedObject("ns/a", "Expected `str`, got `int` - at `$.status.phase`", "5")
+    problem = "Expected `str`, got `int` - at `$.status.phase`"
+    assert event == RejectedObject("ns/a", problem, meta_of("a"))
 
 
 @pytest.mark.parametrize(
@@ -147,7 +153,7 @@ def test_an_object_that_is_gone_is_gone_whatever_else_cannot_be_read_of_it(damag
 
 def test_an_unknown_event_type_is_reported() -> None:
     event = PODS_DECODER.line(line_of("RENAMED", pod("a")))
-    assert event == RejectedObject("ns/a", "unknown watch event type 'RENAMED'", "5")
+    assert event == RejectedObject("ns/a", "unknown watch event type 'RENAMED'", meta_of("a"))
 
 
 @pytest.mark.parametrize("line", [b"{", b"[]", b"x", b'{"type":"ADDED"}', b"\xff\xfe"])
@@ -206,7 +212,7 @@ def test_what_is_nested_without_end_costs_its_object_only(kind: ResourceKind) ->
     added = decoder.line(b'{"type":"ADDED","object":' + odd(ENDLESS) + b"}")
     for left_out in (rejected, added):
         assert isinstance(left_out, RejectedObject)
-        assert (left_out.where, left_out.resource_version) == ("x", "5")
+        assert (left_out.where, left_out.meta.resource_version) == ("x", "5")
     assert names_of([kept]) == ["good"]
     gone = decoder.line(b'{"type":"DELETED","object":' + odd(ENDLESS) + b"}")
     assert isinstance(gone, ObjectEvent)
