@@ -155,12 +155,14 @@ def _alike(a: Any, b: Any) -> tuple[Any, Any]:
 
 
 def compare(a: Any, b: Any) -> int:
-    """-1, 0 or 1 by CEL's order; CelError for types that have none."""
+    """-1, 0 or 1 by CEL's order; CelError for types that have none. NaN has none with anything."""
+    if isinstance(a, float) and math.isnan(a):
+        raise CelError("NaN values cannot be ordered")
     if not (is_number(a) and is_number(b)) and not (
         type(a) is type(b) and isinstance(a, str | bool | bytes)
     ):
         raise NoOverloadError
-    if a != a or b != b:
+    if b != b:
         raise CelError("NaN values cannot be ordered")
     a, b = _alike(a, b)
     return int(a > b) - int(a < b)
@@ -179,6 +181,11 @@ _FLOAT: Final = re.compile(
 _HEX_FLOAT: Final = re.compile(
     r"[+-]?0x([0-9a-f]+(\.[0-9a-f]*)?|\.[0-9a-f]+)p[+-]?[0-9]+", re.ASCII | re.IGNORECASE
 )
+_BETWEEN_DIGITS: Final = re.compile(r"(?<=[0-9])_(?=[0-9])", re.ASCII)
+_BETWEEN_HEX_DIGITS: Final = re.compile(
+    r"(?<=[0-9a-f])_(?=[0-9a-f])|(?<=0x)_(?=[0-9a-f])", re.ASCII | re.IGNORECASE
+)
+"""An underscore may stand there in a number (underscoreOK in Go's strconv)."""
 
 
 def _read(text: str) -> int | None:
@@ -218,8 +225,10 @@ def _to_double(value: Any) -> float:
         return float(value)
     if not isinstance(value, str):
         raise NoOverloadError
-    if _HEX_FLOAT.fullmatch(value):
-        return _from_hex(value)
+    hexadecimal = _BETWEEN_HEX_DIGITS.sub("", value)
+    if _HEX_FLOAT.fullmatch(hexadecimal):
+        return _from_hex(hexadecimal)
+    value = _BETWEEN_DIGITS.sub("", value)
     found = _FLOAT.fullmatch(value)
     number = math.nan if found is None else float(value)
     if found is None or (math.isinf(number) and not found["named"]):
@@ -285,9 +294,10 @@ def _to_bytes(value: Any) -> bytes:
 
 
 def contains_constant(element: Any, constants: Any) -> bool:
-    """`in` with a list of plain constants, which cel-go looks up by hash; a version has none."""
-    if isinstance(element, Semver):
-        raise CelError("internal error: runtime error: hash of unhashable type cel.Semver")
+    """`in` with a list of plain constants, which cel-go looks up by hash; some types have none."""
+    unhashable = {Semver: "cel.Semver", bytes: "types.Bytes"}.get(type(element))
+    if unhashable:
+        raise CelError(f"internal error: runtime error: hash of unhashable type {unhashable}")
     return contains(element, constants)
 
 

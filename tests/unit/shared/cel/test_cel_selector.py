@@ -128,6 +128,7 @@ def evaluate(source: str) -> bool:
             False,
         ),
         ("double('0x1p-2') == 0.25 && double('-0X.8P1') == -1.0", True),
+        ("double('1_0.5_0') == 10.5 && double('0x_1_0p-2') == 4.0", True),
         ("'''a\r\nb\rc''' == 'a\\nb\\nc' && r'''\r\n''' == '\\n'", True),
         (f"int('-{'0' * 5000}1') == -1 && uint('{'0' * 5000}1') == 1u", True),
         ("isQuantity('1ki') || isSemver('1.0.0-99999999999999999999999')", False),
@@ -170,6 +171,11 @@ def test_a_selector_selects(source: str, expected: bool) -> None:
         (f'semver("{"1" * 4400}.0.0").major() > 1', "strconv.ParseUint: parsing"),
         ("string(b'\\xff') == ''", "invalid UTF-8 in bytes"),
         ("1.0 < double('NaN')", "NaN values cannot be ordered"),
+        ("dyn(double('NaN')) >= dyn(true)", "NaN values cannot be ordered"),
+        *(
+            (f"double('{text}') > 0.0", "type conversion error from 'string' to 'double'")
+            for text in ("_1", "1_", "1__0", "1_.0", "1e_5", "0_x1p2")
+        ),
         ("int('1_0') == 10", "type conversion error"),
         ("double('1e400') > 1.0", "type conversion error"),
         ("int(1e30) > 1", "integer overflow"),
@@ -185,6 +191,7 @@ def test_a_selector_selects(source: str, expected: bool) -> None:
         ("dyn(semver('1.0.0')) == 'a'", "no such overload"),
         ("dyn(quantity('1')) == 1", "no such overload"),
         ("dyn(semver('1.0.0')) in ['a']", "hash of unhashable type cel.Semver"),
+        ("dyn(b'a') in ['a']", "hash of unhashable type types.Bytes"),
         ("dyn(1).isGreaterThan(semver('1.0.0'))", "isGreaterThan(int, kubernetes.Semver)"),
         ("dyn(true) + 1 == 2", "no such overload: _+_"),
         ("dyn(1).a == 1", "no such key: a"),
