@@ -422,7 +422,8 @@ class _Replay:
         """Twice: a pod that comes with a gate is not nominated yet, one that is updated is."""
         held = pending.held()
         self._show(pending, held)
-        self._show(pending, held)
+        newer = f"{held.resource_version}0"
+        self._show(pending, msgspec.structs.replace(held, resource_version=newer))
         pending.is_held = True
 
     def _withdraw(self, pending: PendingInScenario) -> None:

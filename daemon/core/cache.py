@@ -278,6 +278,10 @@ class Cache(CachedNodes):
         self._object_bodies[kind, key] = body
         self.object_news.append((kind, key, bytes(body)))
 
+    def holds_object(self, kind: str, key: str, body: msgspec.Raw) -> bool:
+        """Just as it is here."""
+        return self._object_bodies.get((kind, key)) == body
+
     def remove_object(self, kind: str, key: str) -> bool:
         """Says whether it was here."""
         self.objects.remove(kind, key)

@@ -53,13 +53,6 @@ _RESOURCES: Final = {
 _NEW_POD: Final = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.ADD)
 
 
-def _is_said_again(known: str, version: str) -> bool:
-    """Whether an object that came is the one that is held, by their resource versions: a list repeats
-    what was known. That is no event (OnUpdate in staging/src/k8s.io/client-go/tools/cache/
-    shared_informer.go, v1.36.2)."""
-    return bool(version) and known == version
-
-
 def _resource_of(kind: str) -> EventResource | None:
     known = _RESOURCES.get(kind)
     return kind if known is None and is_custom(kind) else known
@@ -101,13 +94,9 @@ class ClusterChanges:
             record = msgspec.structs.replace(record, group="")
         held = self._cache.get_pod(record.uid)
         queued = self._queue.get(record.uid)
-        known = queued or held
-        if (
-            known is not None
-            and known.record.node_name == record.node_name
-            and _is_said_again(known.record.resource_version, record.resource_version)
-        ):
-            return
+        known = held or queued
+        if known is not None and record.resource_version and known.record == record:
+            return  # As in `object_changed`.
         if record.node_name:
             self._assigned_pod_changed(record, now_s)
         elif held is None:
@@ -262,11 +251,11 @@ class ClusterChanges:
 
     def object_changed(self, kind: str, key: str, body: msgspec.Raw, now_s: float) -> None:
         value = decode_object(kind, body)
-        old = self._cache.objects.get(kind, key)
-        if old is not None and _is_said_again(
-            old.metadata.resource_version, value.metadata.resource_version
-        ):
+        if value.metadata.resource_version and self._cache.holds_object(kind, key, body):
+            # A list repeats what was known, which is no event (OnUpdate in staging/src/k8s.io/client-go/
+            # tools/cache/shared_informer.go, v1.36.2).
             return
+        old = self._cache.objects.get(kind, key)
         self._cache.put_object(kind, key, body, value)
         resource = _resource_of(kind)
         action = Action.ADD if old is None else Action.UPDATE

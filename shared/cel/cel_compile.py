@@ -12,6 +12,7 @@ from shared.cel.cel_regex import REGEX_FUNCTIONS, compile_work, regex_work
 from shared.cel.cel_syntax import Call, Ident, ListNode, Literal, MapNode, Node, Select
 from shared.cel.cel_values import (
     DEVICE,
+    DEVICE_FIELDS,
     NONE,
     TYPES,
     CelCompileError,
@@ -27,7 +28,7 @@ from shared.cel.cel_values import (
 
 Evaluate = Callable[[CelScope], Any]
 Names = frozenset[str]
-"""Variables that may be named, and fields that the device has (`device.driver`)."""
+"""Variables that may be named."""
 
 
 def compiled(node: Node, names: Names) -> Evaluate:
@@ -66,7 +67,7 @@ def _identifier(name: str, names: Names) -> Evaluate:
 
 
 def _look_up(node: Select, names: Names) -> Evaluate:
-    if node.field and node.operand == Ident(DEVICE) and f"{DEVICE}.{node.field}" not in names:
+    if node.field and node.operand == Ident(DEVICE) and node.field not in DEVICE_FIELDS:
         raise CelCompileError(f"undefined field '{node.field}'")
     operand, key = compiled(node.operand, names), compiled(node.key, names)
     look_up = optional_member if node.is_optional else member

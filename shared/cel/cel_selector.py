@@ -20,18 +20,10 @@ from typing import Any, Final
 from shared.cel.cel_compile import Evaluate, compiled
 from shared.cel.cel_costs import COST_MAX, Budget, CancelledError, CelScope
 from shared.cel.cel_syntax import Call, Ident, ListNode, Literal, MapNode, Node, Select, parse
-from shared.cel.cel_values import (
-    DEVICE,
-    DEVICE_FIELDS,
-    MULTI_ALLOCATION,
-    CelCompileError,
-    CelError,
-    type_name,
-)
+from shared.cel.cel_values import DEVICE, CelCompileError, CelError, type_name
 from shared.limits import CEL_EXPRESSIONS_MAX
 
-_SHARES: Final = f"{DEVICE}.{MULTI_ALLOCATION}"
-_NAMES: Final = frozenset({DEVICE, _SHARES, *(f"{DEVICE}.{field}" for field in DEVICE_FIELDS)})
+_NAMES: Final = frozenset({DEVICE})
 _SOURCE_LETTERS: Final = 50
 """So many of an expression cost 1, for what is evaluated of it and not charged for."""
 
@@ -82,12 +74,11 @@ _NO_BOOL: Final[Mapping[str, str]] = {
 
 
 @functools.lru_cache(maxsize=CEL_EXPRESSIONS_MAX)
-def compile_selector(source: str, *, has_shares: bool = True) -> Expression | CelCompileError:
-    """The compiled expression, or why it is none (a value, so that it is remembered as well).
-    `has_shares`: with DRAConsumableCapacity."""
+def compile_selector(source: str) -> Expression | CelCompileError:
+    """The compiled expression, or why it is none (a value, so that it is remembered as well)."""
     try:
         node = parse(source)
-        evaluate = compiled(node, _NAMES if has_shares else _NAMES - {_SHARES})
+        evaluate = compiled(node, _NAMES)
     except CelCompileError as error:
         return error
     except RecursionError:  # Within the limits of each chain and still too deep altogether.

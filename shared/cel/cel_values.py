@@ -93,10 +93,8 @@ class DefaultMap(dict[str, Any]):
 
 DEVICE: Final = "device"
 """The variable that a selector is about."""
-DEVICE_FIELDS: Final = frozenset({"driver", "attributes", "capacity"})
+DEVICE_FIELDS: Final = frozenset({"driver", "attributes", "capacity", "allowMultipleAllocations"})
 """Of kubernetes.DRADevice, which it holds: a map like any other at run time."""
-MULTI_ALLOCATION: Final = "allowMultipleAllocations"
-"""A field with DRAConsumableCapacity alone."""
 
 
 class NoOverloadError(CelError):

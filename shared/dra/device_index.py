@@ -292,7 +292,7 @@ class DeviceIndex:
         own = self._by_node.get(self._nodes.name_of(row), {})
         count = allocated = 0
         try:
-            selectors = class_selectors(device_class, self._gates)
+            selectors = class_selectors(device_class)
             for view in (*own.values(), *self._shared.values()):
                 if not view.is_per_device and not reaches(view.match, self._nodes, row):
                     continue

@@ -120,8 +120,7 @@ def _alternative(
         request=request,
         sub_request=sub_request,
         device_class=device_class,
-        selectors=class_selectors(device_class, gates)
-        + _selectors(asked.selectors, text, where, gates),
+        selectors=class_selectors(device_class) + _selectors(asked.selectors, text, where),
         mode=asked.allocation_mode or EXACT_COUNT,
         device_count=asked.count,
         admin_access=isinstance(asked, ExactDeviceRequest) and bool(asked.admin_access),
@@ -130,14 +129,14 @@ def _alternative(
     )
 
 
-def class_selectors(device_class: DeviceClass, gates: FeatureGates) -> tuple[Selector, ...]:
+def class_selectors(device_class: DeviceClass) -> tuple[Selector, ...]:
     """What makes a device one of the class."""
     text = f"class {device_class.metadata.name}"
-    return _selectors(device_class.spec.selectors, text, text, gates)
+    return _selectors(device_class.spec.selectors, text, text)
 
 
 def _selectors(
-    selectors: list[DeviceSelector] | None, text: str, where: str, gates: FeatureGates
+    selectors: list[DeviceSelector] | None, text: str, where: str
 ) -> tuple[Selector, ...]:
     found = []
     for i, selector in enumerate(selectors or ()):
@@ -145,10 +144,7 @@ def _selectors(
             raise AllocationError(
                 f"{where}, selector #{i}: CEL expression empty (unsupported selector type?)"
             )
-        compiled = compile_selector(
-            selector.cel.expression, has_shares=gates[DRA_CONSUMABLE_CAPACITY]
-        )
-        found.append((f"{text}: selector #{i}", compiled))
+        found.append((f"{text}: selector #{i}", compile_selector(selector.cel.expression)))
     return tuple(found)
 
 

@@ -10,7 +10,6 @@ mismatchLabelKeys are not read here: the API server has merged them into the sel
 """
 
 from collections.abc import Iterable, Mapping
-from types import MappingProxyType
 from typing import Final, NamedTuple
 
 from shared.kube.api.core_v1 import Affinity, Namespace, Node, PodAffinityTerm
@@ -91,7 +90,7 @@ class PodTerms(NamedTuple):
     anti_affinity: tuple[PodTerm, ...] = ()
     preferred: tuple[PodTerm, ...] = ()
     """Preferred affinity, then preferred anti-affinity with negative weights."""
-    errors: Mapping[str, str] = MappingProxyType({})
+    errors: Mapping[str, str] = {}
     """By group."""
 
     @property

@@ -54,7 +54,7 @@ def make_pod(
     phase: str = "Pending",
     deleted: str | None = None,
     nominated_node_name: str = "",
-    resource_version: str = "",
+    resource_version: str = "1",
     conditions: Sequence[Mapping[str, str]] = (),
 ) -> PodRecord:
     """A pod as the adapter hands it over. `owner`: kind, apiVersion and name of its controller."""

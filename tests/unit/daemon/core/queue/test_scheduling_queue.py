@@ -66,7 +66,7 @@ def test_a_pod_listed_again_is_updated_and_keeps_its_place_in_the_order() -> Non
     bench.add("young", 2.0)
     bench.update("old", 3.0, resource_version="2")
     assert len(bench.queue) == 2
-    assert [p.record.resource_version for p in bench.queue.pop_batch(9, 3.0)] == ["2", ""]
+    assert [p.record.resource_version for p in bench.queue.pop_batch(9, 3.0)] == ["2", "1"]
 
 
 def test_the_same_name_with_another_uid_is_another_pod() -> None:
