@@ -40,15 +40,15 @@ def quoted(text: str) -> str:
     return f'"{"".join(map(_quoted_letter, text))}"'
 
 
-_ESCAPES: Final = {
+GO_ESCAPES: Final = {
     "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
     "\\": "\\\\", '"': '\\"',
 }  # fmt: skip
 
 
 def _quoted_letter(letter: str) -> str:
-    if letter in _ESCAPES:
-        return _ESCAPES[letter]
+    if letter in GO_ESCAPES:
+        return GO_ESCAPES[letter]
     if letter.isprintable():
         return letter
     code = ord(letter)

@@ -182,8 +182,12 @@ GROUP_OPTIONS: Final = ("feature_gates", "pod_groups", "gang_reservation_s")
 """Of all commands that decide, or decide again: gates, and what these do not say of groups."""
 
 
-class Joined(argparse.Action):
-    """An option whose values add up, as those of kube-scheduler's --feature-gates."""
+class _Adding(argparse.Action):
+    """An option that may be given several times."""
+
+    def added(self, given: Any, values: Any) -> object:
+        """What `values` come to with those before."""
+        raise NotImplementedError
 
     def __call__(
         self,
@@ -192,23 +196,22 @@ class Joined(argparse.Action):
         values: str | Sequence[Any] | None,
         option_string: str | None = None,  # noqa: ARG002 - argparse's signature
     ) -> None:
-        given = getattr(namespace, self.dest)
-        setattr(namespace, self.dest, f"{given},{values}" if given else values)
+        setattr(namespace, self.dest, self.added(getattr(namespace, self.dest), values))
 
 
-class Listed(argparse.Action):
-    """An option whose lists add up, the first in place of the default: a StringSlice of pflag."""
+class Joined(_Adding):
+    """Its values are one text, as those of kube-scheduler's --feature-gates."""
 
-    def __call__(
-        self,
-        parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
-        namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
-        option_string: str | None = None,  # noqa: ARG002 - argparse's signature
-    ) -> None:
-        given = getattr(namespace, self.dest)
+    def added(self, given: str, values: str) -> str:
+        return f"{given},{values}" if given else values
+
+
+class Listed(_Adding):
+    """Its lists are one, the first in place of the default: a StringSlice of pflag."""
+
+    def added(self, given: tuple[str, ...], values: tuple[str, ...] | None) -> tuple[str, ...]:
         before = () if given is self.default else given
-        setattr(namespace, self.dest, (*before, *(values or ())))
+        return (*before, *(values or ()))
 
 
 def with_dashes(arguments: Sequence[str]) -> list[str]:

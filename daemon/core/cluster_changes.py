@@ -98,17 +98,19 @@ class ClusterChanges:
         if known is not None and record.resource_version and known.record == record:
             return  # As in `object_changed`.
         if record.node_name:
-            self._assigned_pod_changed(record, now_s)
+            self._assigned_pod_changed(record, held, now_s)
         elif held is None:
             if queued is None:
-                if self._enqueue(record, None, now_s):
+                new = self._enqueue(record, None, now_s)
+                if new is not None:
                     self.events[UNSCHEDULED_POD_ADD] += 1
                     if self._wakes_by_new:
-                        self._wake_by_new(self._queue.get(record.uid), now_s)
+                        self._wake_by_new(new, now_s)
             else:
                 old = queued.view
-                if self._enqueue(record, queued, now_s):
-                    changes = pod_update_events(old, queued.view)
+                updated = self._enqueue(record, queued, now_s)
+                if updated is not None:
+                    changes = pod_update_events(old, updated.view)
                     for label in {UNSCHEDULED_POD_UPDATE, *(each.label for each in changes)}:
                         self.events[label] += 1
                 if old.record.nominated_node_name not in ("", record.nominated_node_name):
@@ -121,11 +123,9 @@ class ClusterChanges:
             self._assumed_pod_changed(held, queued, record, now_s)
         # Else it is bound, and the watch has yet to say so.
 
-    def _wake_by_new(self, pod: QueuedPod | None, now_s: float) -> None:
+    def _wake_by_new(self, pod: QueuedPod, now_s: float) -> None:
         """A pod without a node has come (addPodToSchedulingQueue in pkg/scheduler/eventhandlers.go,
         v1.36.2): of those that wait nearly always nobody is even looked at."""
-        if pod is None:
-            return  # Another scheduler's.
         change = Change(_NEW_POD, None, pod.view)
         if self._queue.wakeups.concerns_any(change):
             self._queue.move_all_to_active_or_backoff(*change, now_s)
@@ -141,8 +141,9 @@ class ClusterChanges:
             self._cache.forget_pod(record.uid)
             self.wake_as_removed(held.view, held.node_name, now_s)
 
-    def _assigned_pod_changed(self, record: PodRecord, now_s: float) -> None:
-        held = self._cache.get_pod(record.uid)
+    def _assigned_pod_changed(
+        self, record: PodRecord, held: CachedPod | None, now_s: float
+    ) -> None:
         was_assumed = was_pending = self._cache.is_assumed_pod(record.uid)
         old, node_name = (None, "") if held is None else (held.view, held.node_name)
         new = self._cache.add_pod(record).view
@@ -166,8 +167,8 @@ class ClusterChanges:
 
     def _enqueue(
         self, record: PodRecord, known: QueuedPod | None, now_s: float, *, is_assumed: bool = False
-    ) -> bool:
-        """Whether the pod is one of ours. `known`: as it is in the queue."""
+    ) -> QueuedPod | None:
+        """The pod as it is in the queue by now, `known` as it was; None: it is another scheduler's."""
         try:
             pod_class = self._cache.classes.acquire(record)
         except ObjectError as error:
@@ -184,18 +185,17 @@ class ClusterChanges:
             self._cache.classes.release(pod_class)
             self._queue.delete(record.uid)
             self._facts.counters[Count.FOREIGN_PODS] += 1
-            return False
+            return None
         if known is None:
             if record.group:
                 self._join_group(None, record, UNSCHEDULED_POD_ADD, now_s)
-            self._queue.add(record, pod_class, now_s)
-            return True
+            return self._queue.add(record, pod_class, now_s)
         old, old_class = known.record, known.pod_class
         pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
         self._join_group(old, record, UNSCHEDULED_POD_UPDATE, now_s)
         if pod.gated_by == PARKED and old_class is not pod_class:
             self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
-        return True
+        return pod
 
     def _join_group(
         self, old: PodRecord | None, record: PodRecord, label: str, now_s: float
@@ -250,12 +250,13 @@ class ClusterChanges:
             self._wake(NODE_DELETE, node, None, now_s)
 
     def object_changed(self, kind: str, key: str, body: msgspec.Raw, now_s: float) -> None:
-        value = decode_object(kind, body)
-        if value.metadata.resource_version and self._cache.holds_object(kind, key, body):
+        old = self._cache.objects.get(kind, key)
+        is_same = self._cache.holds_object(kind, key, body)
+        if old is not None and is_same and old.metadata.resource_version:
             # A list repeats what was known, which is no event (OnUpdate in staging/src/k8s.io/client-go/
             # tools/cache/shared_informer.go, v1.36.2).
             return
-        old = self._cache.objects.get(kind, key)
+        value = decode_object(kind, body)
         self._cache.put_object(kind, key, body, value)
         resource = _resource_of(kind)
         action = Action.ADD if old is None else Action.UPDATE

@@ -10,7 +10,6 @@ who has a client certificate.
 
 import hashlib
 import hmac
-import json
 from collections import OrderedDict
 from collections.abc import Callable, Mapping
 from http import HTTPStatus
@@ -27,6 +26,7 @@ from shared.kube.api_errors import read_answer
 from shared.kube.find_access import find_access, is_in_cluster
 from shared.limits import ACCESS_ANSWERS_MAX
 from shared.runtime_options import EndpointOptions
+from shared.shown import quoted
 from shared.telemetry.log import EventLog
 
 log: Final = EventLog("endpoints")
@@ -112,11 +112,11 @@ class DelegatedAccess:
         try:
             answer = await self._permission(user, verb, path)
         except OperationalError as error:
-            told = _without_markup(f"Internal Server Error: {_quoted(request.target)}: {error}\n")
+            told = _without_markup(f"Internal Server Error: {quoted(request.target)}: {error}\n")
             return Page(HTTPStatus.INTERNAL_SERVER_ERROR, told.encode())
         if answer.allowed:
             return None
-        asked = f"User {_quoted(user.username)} cannot {verb} path {_quoted(path)}"
+        asked = f"User {quoted(user.username)} cannot {verb} path {quoted(path)}"
         reason = f": {answer.reason}" if answer.reason else ""
         return refused(FORBIDDEN, f"forbidden: {_without_markup(asked)}{reason}")
 
@@ -230,11 +230,6 @@ class _Reviews:
         while len(self._kept) > ACCESS_ANSWERS_MAX:
             self._kept.popitem(last=False)
         return answer
-
-
-def _quoted(text: str) -> str:
-    """As Go's %q, of letters that can be printed."""
-    return json.dumps(text, ensure_ascii=False)
 
 
 def _without_markup(text: str) -> str:

@@ -30,6 +30,7 @@ from shared.cel.cel_values import (
 )
 from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
+from shared.shown import GO_ESCAPES
 
 
 def _size(value: Any) -> int:
@@ -104,10 +105,7 @@ _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
 
 
-_ESCAPED: Final = str.maketrans({
-    "\a": "\\a", "\b": "\\b", "\f": "\\f", "\n": "\\n", "\r": "\\r", "\t": "\\t", "\v": "\\v",
-    "\\": "\\\\", '"': '\\"',
-})  # fmt: skip
+_ESCAPED: Final = str.maketrans(GO_ESCAPES)
 
 
 # Lists and sets -------------------------------------------------------------------------------------

@@ -55,7 +55,7 @@ class DeviceConstraint(ApiStruct):
     distinct_attribute: str | None = None
 
 
-_MESSAGE_FROM: Final = 0x80
+_MESSAGE_FROM: Final = b"\x80"
 """The least first byte of bytes in msgpack; that of JSON is less."""
 
 
@@ -67,11 +67,7 @@ class OpaqueDeviceConfiguration(ApiStruct):
     staging/src/k8s.io/apimachinery/pkg/runtime/extension.go, v1.36.2)."""
 
     def __post_init__(self) -> None:
-        if isinstance(self.parameters, msgspec.Raw):
-            told = bytes(self.parameters)
-            if told[0] >= _MESSAGE_FROM:
-                told = msgspec.msgpack.decode(told, type=bytes)
-            msgspec.structs.force_setattr(self, "parameters", told)
+        msgspec.structs.force_setattr(self, "parameters", _json_bytes(self.parameters))
 
 
 class DeviceClaimConfiguration(ApiStruct):
@@ -163,7 +159,7 @@ class AllocatedDeviceStatus(ApiStruct):
 def _json_bytes(told: msgspec.Raw | bytes) -> bytes:
     """Of what comes as JSON, as bytes in msgpack, or was read before."""
     text = bytes(told)
-    is_message = isinstance(told, msgspec.Raw) and text[:1] >= b"\x80"
+    is_message = isinstance(told, msgspec.Raw) and text[:1] >= _MESSAGE_FROM
     return msgspec.msgpack.decode(text, type=bytes) if is_message else text
 
 
