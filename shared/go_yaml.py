@@ -2,8 +2,8 @@
 
 Apart from what the files mean, so that all of them are read alike. It is YAML 1.1 with changes of its
 own: `1e1` is 10, `0o17` and `017` are 15, `1:30` and dates are texts, a tag that nobody knows is passed
-over. All goes through JSON there, where 16.0 is 16, and keys are texts. Of several documents the first
-counts.
+over. All goes through JSON there, where 16.0 is 16, and keys are texts. Of several documents of a
+configuration the first counts.
 
 Rules: resolve.go and decode.go of go.yaml.in/yaml/v2, and sigs.k8s.io/yaml, as of Kubernetes v1.36.2.
 """
@@ -174,14 +174,18 @@ def key_of_member(node: yaml.Node) -> str:
 
 def composed(text: str) -> yaml.Node | None:
     """The nodes of the first document, which may be constructed; raises what `YAML_FAULTS` names."""
+    return next(documents(text), None)
+
+
+def documents(text: str) -> Iterator[yaml.Node]:
+    """Those of each document, in order; raises the same."""
     loader = _Loader(text)
     try:
-        node: yaml.Node | None = loader.get_node() if loader.check_node() else None
+        while loader.check_node() and (node := loader.get_node()):
+            _count_values(node, {})
+            yield node
     finally:
         loader.dispose()
-    if node is not None:
-        _count_values(node, {})
-    return node
 
 
 def _count_values(node: yaml.Node, counts: dict[int, int]) -> int:

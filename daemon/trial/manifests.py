@@ -5,11 +5,10 @@ from collections.abc import Iterator
 from typing import Any, Final
 
 import orjson
-import yaml
 
 from daemon.adapter.kind_feed import KindFeed
 from shared.errors import ConfigurationError
-from shared.go_yaml import YAML_FAULTS, yaml_problem
+from shared.go_yaml import YAML_FAULTS, documents, value_of, yaml_problem
 from shared.kube.foreign_groups import kinds_with
 from shared.kube.resources import NODES, POD_GROUPS, PODS, ResourceKind
 from shared.messages.to_owner import AdapterMessage, ObjectRejected
@@ -86,10 +85,12 @@ def copies(document: Json, count: int) -> list[Json]:
 def _documents(path: str) -> Iterator[Json]:
     """Each has `metadata.name`: if need be, what is to stand in front of a name."""
     try:
-        documents = list(yaml.safe_load_all(read_text(path)))
+        made = [value_of(node) for node in documents(read_text(path))]
     except YAML_FAULTS as error:
         raise ConfigurationError(path, [yaml_problem(error)]) from error
-    for document in documents:
+    for document in made:
+        if document is None:
+            continue  # Nothing between two lines `---`.
         if not isinstance(document, dict):
             raise ConfigurationError(path, ["is no manifest"])
         stated = document.get("metadata")

@@ -10,7 +10,8 @@ from daemon.trial.what_if_command import lines_of, what_if
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError, OperationalError
 from shared.kube.foreign_groups import FOREIGN_GROUPS
-from shared.messages.to_owner import AdapterMessage
+from shared.kube.pod_record import decode_template
+from shared.messages.to_owner import AdapterMessage, PodChanged
 from shared.runtime_options import RuntimeOptions
 from tests.support.builders import make_node, make_pod
 from tests.support.subjects import PACKING, subject_with
@@ -107,6 +108,16 @@ def test_what_states_the_beginning_of_a_name_alone_is_called_by_that(tmp_path: P
     path = manifest(tmp_path, text)
     found = what_if(subject_with([make_node("n1")], []), pods_of(path, 2, SCHEDULER))
     assert [one.pod for one in found.placed] == ["default/web--1", "default/web--2"]
+
+
+def test_manifests_are_read_as_kubectl_reads_them(tmp_path: Path) -> None:
+    """By go-yaml's rules, not by those of YAML 1.1: there `7:30` is 450, and no label."""
+    text = (
+        "---\nkind: Pod\nmetadata: {name: p, labels: {shift: 7:30}}\nspec: {containers: []}\n---\n"
+    )
+    (told,) = pods_of(manifest(tmp_path, text), None, SCHEDULER)
+    assert isinstance(told, PodChanged)
+    assert decode_template(told.pod.template).labels == {"shift": "7:30"}
 
 
 @pytest.mark.parametrize(
