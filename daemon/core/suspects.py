@@ -36,13 +36,18 @@ class _Suspicion(NamedTuple):
     """Of the scorer that was lost last, where it may be heard of again."""
 
 
+class _Parked(NamedTuple):
+    until_s: float
+    instance: str | None
+    """As in `_Suspicion`."""
+
+
 class Suspects:
     """By class: pods of one class are evaluated alike."""
 
     def __init__(self) -> None:
         self._suspected: dict[int, _Suspicion] = {}
-        self.parked: dict[int, float] = {}
-        """Class id -> until when."""
+        self.parked: dict[int, _Parked] = {}
 
     @property
     def is_careful(self) -> bool:
@@ -63,7 +68,7 @@ class Suspects:
             if losses >= losses_max:
                 guilty.add(class_id)
                 del self._suspected[class_id]
-                self.parked[class_id] = now_s + PARKED_S
+                self.parked[class_id] = _Parked(now_s + PARKED_S, instance)
         return guilty
 
     def has_lived(self, instance: str) -> None:
@@ -73,6 +78,9 @@ class Suspects:
                 del self._suspected[class_id]
                 if losses > 1:
                     self._suspected[class_id] = _Suspicion(losses - 1, since_s, None)
+        for class_id, parked in self.parked.items():
+            if parked.instance == instance:
+                self.parked[class_id] = _Parked(0.0, None)
 
     def clear(self, class_id: int) -> None:
         """A pod of the class was answered, or it has none any more."""
@@ -89,7 +97,7 @@ class Suspects:
         if self._suspected:
             old_s = now_s - SUSPICION_S
             self._suspected = {c: s for c, s in self._suspected.items() if s.since_s > old_s}
-        due = {class_id for class_id, until_s in self.parked.items() if until_s <= now_s}
+        due = {class_id for class_id, parked in self.parked.items() if parked.until_s <= now_s}
         for class_id in due:
             del self.parked[class_id]
             self._suspected[class_id] = _Suspicion(LOSSES_MAX - 1, now_s, None)

@@ -202,7 +202,12 @@ class Gatekeeper:
 
     def _verdict(self, question: list[bytes]) -> list[bytes]:
         request_id = question[1] if len(question) > 1 else b""
-        name = self._name_of(question)
+        try:
+            name = self._name_of(question)
+        except ConfigurationError as error:
+            self._log.error("no_worker_let_in", problem=str(error))
+            # Not refused for good: libzmq lets the handshake lapse, and the worker tries again.
+            return [ZAP_VERSION, request_id, b"300", b"the list cannot be read", b"", b""]
         if name is None:
             return [ZAP_VERSION, request_id, b"400", b"this key is not allowed", b"", b""]
         return [ZAP_VERSION, request_id, b"200", b"OK", name.encode(), b""]
@@ -212,11 +217,7 @@ class Gatekeeper:
             return None
         address, key = question[3].decode("ascii", "replace"), question[6]
         assert len(key) == KEY_BYTES, "libzmq has read the key"
-        try:
-            name = read_public_keys(self._allowed_path).get(key)
-        except ConfigurationError as error:
-            self._log.error("no_worker_let_in", problem=str(error))
-            return None
+        name = read_public_keys(self._allowed_path).get(key)
         if name is None:
             allowed = str(self._allowed_path)
             self._log.warning("worker_refused", address=address, key=key.hex(), not_in=allowed)

@@ -126,12 +126,6 @@ def test_without_keys_nothing_is_sent_or_heard(
         assert not scorer.send(ScorerHello(300, "x"))
 
 
-def test_a_list_that_became_unreadable_lets_nobody_in(stage: Stage) -> None:
-    (stage.folder / "w.pub").write_text("nonsense\n")
-    with ScorerSockets(stage.way(), "s") as scorer, pytest.raises(RefusedError):
-        stage.turn_for_ever(scorer)
-
-
 def test_a_worker_that_dies_is_noticed_and_a_new_owner_is_greeted(stage: Stage) -> None:
     with ScorerSockets(stage.way(), "a") as scorer:
         stage.meet(scorer)

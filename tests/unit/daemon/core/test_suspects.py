@@ -180,6 +180,31 @@ def test_a_scorer_that_is_only_cut_off_costs_nobody_anything(is_noticed: bool) -
     assert pipeline.state.counters[Count.PODS_PARKED] == 0
 
 
+def test_a_loss_that_was_none_parks_nobody_for_long() -> None:
+    """One scorer dies with the pod alone in hand; of the next one only the way to it is lost."""
+    deadly = Deadly()
+    pipeline = deadly.pipeline
+    pod = make_pod("p")
+    pipeline.sync([make_node("n0", cpu="64")], [pod])
+
+    def lose_with_the_pod() -> None:
+        while not pipeline.scorers[0].work:
+            assert pipeline.step_scorer(0) or pipeline.step_owner()
+        pipeline.lose_scorer(0)
+
+    lose_with_the_pod()
+    pipeline.start_scorer(0, "far")
+    lose_with_the_pod()
+    while pipeline.step_owner():
+        pass
+    assert deadly.is_parked(pod)
+    pipeline.start_scorer(0, "far")
+    deadly.run()
+    pipeline.advance(1.0)
+    deadly.run()
+    assert pipeline.bound.keys() == {pod.uid}
+
+
 def test_suspicion_ends_where_nobody_asks_for_the_pod() -> None:
     deadly = Deadly()
     pipeline = deadly.pipeline
