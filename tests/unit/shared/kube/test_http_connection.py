@@ -7,7 +7,7 @@ import pytest
 
 from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout
 from shared.kube.http_connection import Answer, HttpConnection, read_buffer
-from shared.kube.http_stream import HELD_S, HttpStream
+from shared.kube.http_stream import APART_S, HELD_S, HttpStream
 from shared.limits import STREAM_BUFFER_BYTES_MAX
 from tests.support.fake_transport import FakeTransport
 from tests.unit.workers.binder.virtual_time import run_virtual
@@ -361,6 +361,33 @@ def test_what_can_wait_comes_with_what_cannot_or_after_a_while(wakes: str) -> No
             assert not waiting.done(), "the time of others is over"
             await asyncio.sleep(HELD_S)
             assert await waiting == [b"d"]
+
+    run(scenario, run_virtual)
+
+
+def test_urgent_chunks_that_come_fast_come_together() -> None:
+    async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
+        stream = HttpStream(connection)
+        stream.can_wait = lambda chunk: not chunk.startswith(b"!")
+        connection.send("GET", b"request", 0)
+        connection.data_received(b"HTTP/1.1 200 OK\r\n\r\n")
+        await asyncio.sleep(APART_S)
+        for _ in range(2):
+            lone = asyncio.ensure_future(stream.chunks())
+            await asyncio.sleep(APART_S)
+            connection.data_received(b"!a")
+            await asyncio.sleep(0)
+            assert lone.done(), "nothing was read for long"
+            assert await lone == [b"!a"]
+            next_ones = asyncio.ensure_future(stream.chunks())
+            await asyncio.sleep(0)
+            for chunk in (b"b", b"!c", b"!d"):
+                connection.data_received(chunk)
+                await asyncio.sleep(APART_S / 4)
+                assert not next_ones.done()
+            await asyncio.sleep(APART_S / 2)
+            assert await next_ones == [b"b", b"!c", b"!d"]
+        stream.close()
 
     run(scenario, run_virtual)
 
