@@ -10,10 +10,10 @@ from typing import Final
 from shared import exit_codes
 from shared.errors import ConfigurationError
 
-PARALLEL: Final = ("--numprocesses", "4", "--dist", "loadfile", "--no-loadscope-reorder")
+PARALLEL: Final = ("--numprocesses", "4", "--dist", "loadfile")
 """Four workers on two cores, as tests with real processes mostly wait for these: 579 s in place of 838.
 Above four, memory counts and the longest file decides. Each file's tests stay together, for many share
-what takes seconds to start; files keep their order, in which the longest are not the last."""
+what takes seconds to start."""
 
 
 def main(arguments: Sequence[str]) -> int:
