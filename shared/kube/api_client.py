@@ -33,6 +33,7 @@ from shared.kube.connection_problems import ConnectionProblems
 from shared.kube.http_connection import Answer, HttpConnection, Sent, read_buffer
 from shared.limits import API_REQUEST_S, OBJECT_BYTES_MAX
 from shared.rate_limit import RateLimit
+from shared.soonest_call import SoonestCall
 
 JSON: Final = "application/json"
 MERGE_PATCH: Final = "application/merge-patch+json"
@@ -128,7 +129,7 @@ class ApiClient:
         self._read_buffer = read_buffer()
         self._connecting_count = 0
         self._waiters: deque[asyncio.Future[None]] = deque()
-        self._sweep: asyncio.TimerHandle | None = None
+        self._sweep: SoonestCall | None = None
         """One timer for all requests: it mostly finds that the first of them was answered long ago."""
         self._is_closed = False
         self._common_head = f" HTTP/1.1\r\nHost: {access.host_header}\r\nUser-Agent: berth\r\n"
@@ -256,7 +257,6 @@ class ApiClient:
         self._is_closed = True
         if self._sweep is not None:
             self._sweep.cancel()
-            self._sweep = None
         for connection in self._pooled | self._busy.keys() | self._streaming:
             connection.abort()
         while self._waiters:
@@ -289,8 +289,7 @@ class ApiClient:
         """Sends it, and sees to it that it ends in time. As `HttpConnection.send`."""
         is_held = urgency is not Urgency.WHOLE and self._may_hold(connection)
         self._busy[connection] = None
-        if self._sweep is None or deadline_s < self._sweep.when():
-            self._look_at(deadline_s)
+        self._look_at(deadline_s)
         return connection.send(method, message, deadline_s, is_held=is_held)
 
     def _on_over(self, connection: HttpConnection, sent: Sent, answer: Answer | None) -> None:
@@ -461,12 +460,12 @@ class ApiClient:
     # Timeouts -------------------------------------------------------------------------------------
 
     def _look_at(self, deadline_s: float) -> None:
-        if self._sweep is not None:
-            self._sweep.cancel()
-        self._sweep = asyncio.get_running_loop().call_at(deadline_s, self._time_out_overdue)
+        loop = asyncio.get_running_loop()
+        if self._sweep is None:
+            self._sweep = SoonestCall(loop, self._time_out_overdue)
+        self._sweep.within(deadline_s - loop.time())
 
     def _time_out_overdue(self) -> None:
-        self._sweep = None
         now_s = asyncio.get_running_loop().time()
         for connection in [c for c in self._busy if c.sent[0].deadline_s <= now_s]:
             connection.time_out(f"{self.server}: no answer in time")

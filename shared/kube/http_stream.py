@@ -8,6 +8,7 @@ from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import ProtocolViolation, TransportError
 from shared.kube.http_connection import HttpConnection
 from shared.limits import OBJECT_BYTES_MAX, STREAM_BUFFER_BYTES_MAX
+from shared.soonest_call import SoonestCall
 
 HELD_S: Final = 0.05
 """The longest that what is not urgent waits: at 50 pods a second the next one has come by then."""
@@ -25,8 +26,8 @@ class HttpStream:
         connection.taker = self
         self.can_wait: Callable[[bytes], bool] = lambda _: False
         """Of a chunk that wakes nobody: it comes with the next that does, or after HELD_S."""
-        self._held: asyncio.TimerHandle | None = None
-        self._held_until_s = self._read_at_s = 0.0
+        self._held = SoonestCall(connection.loop, self._wake)
+        self._read_at_s = 0.0
         self._chunks: list[bytes] = []
         self._buffered_bytes = 0
         self._is_paused = False
@@ -52,9 +53,7 @@ class HttpStream:
         chunks, self._chunks = self._chunks, []
         self._read_at_s = self._connection.loop.time()
         self._buffered_bytes = 0
-        if self._held is not None:
-            self._held.cancel()
-            self._held = None
+        self._held.cancel()
         if self._is_paused:
             self._is_paused = False
             self._connection.resume()
@@ -72,15 +71,12 @@ class HttpStream:
             self._connection.pause()
         if self._wakeup is None or self._wakeup.done():
             return  # The consumer is awake, and takes it with the others.
-        loop = self._connection.loop
-        now_s = loop.time()
-        due_s = now_s + HELD_S if self.can_wait(chunk) else self._read_at_s + APART_S
-        if self._is_paused or due_s <= now_s:
-            self._wakeup.set_result(None)
-        elif self._held is None or due_s < self._held_until_s:
-            if self._held is not None:
-                self._held.cancel()
-            self._held, self._held_until_s = loop.call_at(due_s, self._wake), due_s
+        since_read_s = self._connection.loop.time() - self._read_at_s
+        wait_s = HELD_S if self.can_wait(chunk) else APART_S - since_read_s
+        if self._is_paused or wait_s <= 0:
+            self._wake()
+        else:
+            self._held.within(wait_s)
 
     def end(self, error: TransportError | None) -> None:
         self._is_ended = True

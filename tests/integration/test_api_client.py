@@ -6,11 +6,12 @@ import gc
 import resource
 import ssl
 import weakref
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from typing import Any
 
 import pytest
+import uvloop
 
 from shared.kube import api_client, api_errors
 from shared.kube.api_client import CONNECTING_MAX, HELD_MAX, Urgency
@@ -33,6 +34,7 @@ def run(
     handler: Handler,
     scenario: Callable[[StreamClient, ScriptedServer], Awaitable[None]],
     credentials: Credentials | None = None,
+    play: Callable[[Coroutine[Any, Any, None]], None] = asyncio.run,
     **options: Any,
 ) -> None:
     async def main() -> None:
@@ -45,7 +47,7 @@ def run(
             finally:
                 await client.close()
 
-    asyncio.run(main())
+    play(main())
 
 
 async def begin_post(client: StreamClient) -> Answer:
@@ -143,6 +145,18 @@ def test_few_connections_are_made_at_a_time_and_the_first_of_them_serves_those_t
 
     monkeypatch.setattr(StreamClient, "_open", open_later)
     run(handler, scenario)
+
+
+def test_a_request_may_follow_a_deadline_that_is_all_but_over() -> None:
+    """uvloop makes a call of it that has no time, where what is due later is a timer."""
+
+    async def scenario(client: StreamClient, server: ScriptedServer) -> None:
+        await client.get("/")
+        client._look_at(asyncio.get_running_loop().time())
+        await client.get("/")
+        assert server.connection_count == 1
+
+    run(ok, scenario, play=uvloop.run)
 
 
 def test_answers_that_are_not_urgent_are_read_together(monkeypatch: pytest.MonkeyPatch) -> None:

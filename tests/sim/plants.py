@@ -64,7 +64,7 @@ PLANTS = {
         "daemon.core.committer",
         "        if nodes.incarnation.item(row) > generation:\n",
         "        if False:\n",
-        found_by=89,
+        found_by=627,
     ),
     "a pod that was marked is confirmed as it was": Plant(
         "daemon.core.cache",

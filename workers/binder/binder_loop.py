@@ -52,6 +52,7 @@ from shared.messages.to_binder import (
     ToBinder,
     Welcome,
 )
+from shared.soonest_call import SoonestCall
 from shared.telemetry.log import EventLog
 from shared.telemetry.metrics import Tally, measured_by
 from shared.transport.async_peer import AsyncPeer
@@ -62,7 +63,6 @@ from workers.binder.binding_cycle import BindingCycle
 from workers.binder.evictions import Evictor
 from workers.binder.fences import Fence, Fences
 from workers.binder.recorder import EventRecorder
-from workers.binder.retries import SoonestCall
 
 TICK_S: Final = 1.0
 """Hello until welcomed; then a heartbeat so soon after something came, without any after `QUIET_S`."""

@@ -44,6 +44,7 @@ from shared.kube.timestamps import micro_time
 from shared.limits import CONDITIONS_MAX, EVENT_SERIES_MAX
 from shared.messages.to_binder import BindPod, DeleteVictim, StatusPatch
 from shared.rate_limit import RateLimit
+from shared.soonest_call import SoonestCall
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
     EVENTS_API,
@@ -61,7 +62,7 @@ from workers.binder.api_bodies import (
     status_patch,
     waiting_for_devices_event,
 )
-from workers.binder.retries import Patience, SoonestCall
+from workers.binder.retries import Patience
 
 SERIES_FINISH_S: Final = 6 * 60.0
 SERIES_REFRESH_S: Final = 30 * 60.0

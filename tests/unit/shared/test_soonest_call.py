@@ -5,7 +5,7 @@ import time
 
 import uvloop
 
-from workers.binder.retries import SoonestCall
+from shared.soonest_call import SoonestCall
 
 
 def called_after_s(*delays_s: float) -> float:
