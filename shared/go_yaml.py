@@ -177,6 +177,12 @@ def composed(text: str) -> yaml.Node | None:
     return next(documents(text), None)
 
 
+def loaded(text: str, *, is_strict: bool = True) -> Any:
+    """The first document as plain data, None if there is none; as `value_of`."""
+    node = composed(text)
+    return None if node is None else value_of(node, is_strict=is_strict)
+
+
 def documents(text: str) -> Iterator[yaml.Node]:
     """Those of each document, in order; raises the same."""
     loader = _Loader(text)

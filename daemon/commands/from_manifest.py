@@ -13,7 +13,7 @@ import msgspec
 from daemon.commands.option_problems import option_problems
 from daemon.commands.run_flags import add_run_flags, options_of, with_dashes
 from shared.errors import ConfigurationError
-from shared.go_yaml import YAML_FAULTS, composed, dumped, value_of, yaml_problem
+from shared.go_yaml import YAML_FAULTS, dumped, loaded, yaml_problem
 from shared.yaml_fields import read_text
 
 PROGRAM: Final = "kube-scheduler"
@@ -30,8 +30,7 @@ def berths_manifest(path: Path) -> str:
     """The manifest that takes the other's place, with what has no effect in comments on top;
     ConfigurationError names what cannot be used."""
     try:
-        root = composed(read_text(str(path)))
-        pod: Any = None if root is None else value_of(root)
+        pod: Any = loaded(read_text(str(path)))
     except YAML_FAULTS as error:
         raise ConfigurationError(str(path), [yaml_problem(error)]) from error
     try:

@@ -20,7 +20,7 @@ import msgspec
 
 from shared.clock import Clock, SystemClock
 from shared.errors import UNDECODABLE, ConfigurationError
-from shared.go_yaml import YAML_FAULTS, composed, value_of, yaml_problem
+from shared.go_yaml import YAML_FAULTS, loaded, yaml_problem
 from shared.kube.api_errors import ConnectFailed
 from shared.kube.client_certificate import ClientCertificate
 from shared.kube.credentials import Credentials, bearer_line
@@ -209,8 +209,7 @@ class ExecCredentials(Credentials):
 
 def _of_yaml(output: bytes) -> object:
     try:
-        node = composed(output.decode())
-        return None if node is None else value_of(node, is_strict=False)
+        return loaded(output.decode(), is_strict=False)
     except YAML_FAULTS as error:
         # Without the cause: its text shows the line, which may be that of a token.
         raise ValueError(yaml_problem(error)) from None

@@ -19,7 +19,7 @@ from typing import Any, Final, NamedTuple, TypeVar
 from urllib.parse import quote
 
 from shared.errors import ConfigurationError
-from shared.go_yaml import YAML_FAULTS, composed, value_of, yaml_problem
+from shared.go_yaml import YAML_FAULTS, loaded, yaml_problem
 from shared.kube.client_certificate import ClientCertificate
 from shared.kube.cluster_access import ClusterAccess, ServerTls, access_at, is_missing, tls_context
 from shared.kube.credentials import Credentials
@@ -153,8 +153,7 @@ class _Entry(NamedTuple):
 
 def _content(path: Path) -> dict[str, Any]:
     try:
-        node = composed(read_text(str(path)))
-        content = {} if node is None else value_of(node, is_strict=False)
+        content = loaded(read_text(str(path)), is_strict=False)
     except YAML_FAULTS as error:
         # Without the cause: its text shows the line, which may be that of a token.
         raise ConfigurationError(str(path), [f"is not YAML: {yaml_problem(error)}"]) from None

@@ -374,7 +374,10 @@ class ScorerLoop:
         self._next_absence_s = now_s + ABSENCE_TOLD_S
         remedy = "is berth running there, does it lead, is the way open?"
         if self._sockets.failed_count:
-            remedy = "somebody answers, but is not the berth whose key --server-key is"
+            remedy = (
+                "somebody answers, but is not the berth whose key --server-key is, or cannot read its"
+                " --workers-allowed-file"
+            )
         log.warning("no_owner", failed_handshakes=self._sockets.failed_count, remedy=remedy)
 
     def _send(self, message: FromScorer) -> bool:
