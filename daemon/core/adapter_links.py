@@ -89,8 +89,17 @@ class AdapterLinks(Part):
             owner.effects.append(Tell(Channel.ADAPTER, self._peer, start))
 
     def next_wakeup_s(self) -> float:
-        """When lists begin at the latest; infinite if they have, or nobody is there to list."""
-        return self._lists_at_s if self._is_sync_due else math.inf
+        """When lists begin at the latest, or what is late is told; infinite if neither is to come."""
+        lists_at_s = self._lists_at_s if self._is_sync_due else math.inf
+        return min(lists_at_s, self._changes.late_at_s)
+
+    def tell_late(self, now_s: float) -> None:
+        """What pods became by their binding (`ClusterChanges.late`)."""
+        for record in self._changes.take_late():
+            try:
+                self._changes.pod_changed(record, now_s)
+            except ObjectError as error:
+                self._reject_message(to_owner.PodChanged(record), error)
 
     def _take_carefully(self, hand: InHand, message: to_owner.AdapterMessage, now_s: float) -> None:
         brought = _brought(message)

@@ -4,6 +4,7 @@ A pod with a node belongs to the cache, one without to the queue if its schedule
 profiles (pkg/scheduler/eventhandlers.go, v1.36.2). `adapter_links.py` says what has changed.
 """
 
+import math
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Final
@@ -51,6 +52,8 @@ _RESOURCES: Final = {
 """Kinds whose changes may wake pods, beside those that plugins name."""
 
 _NEW_POD: Final = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.ADD)
+LATE_S: Final = 1.0
+"""The longest that what a pod is labelled as it is bound goes untold."""
 
 
 def _resource_of(kind: str) -> EventResource | None:
@@ -67,6 +70,18 @@ class ClusterChanges:
         """A new pod may be whom others wait for."""
         self.events: dict[ClusterEvent | str, int] = defaultdict(int)
         """What was taken in since this was last cleared: events of the cluster, labels of others."""
+        self.late: dict[str, PodRecord] = {}
+        """By uid: pods as they are since their binding, in the order in which it was confirmed. They are
+        held as they were placed: the API server labels each with zone and region of its node, and with
+        each pod all would be void that is foreseen. Told together, as by a watch that is late."""
+        self.late_at_s = math.inf
+        """When these are told at the latest."""
+
+    def take_late(self) -> list[PodRecord]:
+        """To be told now, each as any other change of a pod."""
+        late = list(self.late.values())
+        self.late, self.late_at_s = {}, math.inf
+        return late
 
     def nodes_changed(
         self, nodes: Sequence[Node], refuse: Callable[[ObjectError], None], now_s: float
@@ -97,6 +112,7 @@ class ClusterChanges:
         known = held or queued
         if known is not None and record.resource_version and known.record == record:
             return  # As in `object_changed`.
+        self.late.pop(record.uid, None)
         if record.node_name:
             self._assigned_pod_changed(record, held, now_s)
         elif held is None:
@@ -145,6 +161,15 @@ class ClusterChanges:
         self, record: PodRecord, held: CachedPod | None, now_s: float
     ) -> None:
         was_assumed = was_pending = self._cache.is_assumed_pod(record.uid)
+        if (
+            was_assumed
+            and held is not None
+            and (record.node_name, record.group) == (held.node_name, held.record.group)
+            and bytes(record.template) != held.pod_class.template
+        ):
+            self.late[record.uid] = record
+            self.late_at_s = min(self.late_at_s, now_s + LATE_S)
+            record = msgspec.structs.replace(record, template=held.pod_class.raw_template)
         old, node_name = (None, "") if held is None else (held.view, held.node_name)
         new = self._cache.add_pod(record).view
         before = None if old is None else old.record
@@ -229,6 +254,7 @@ class ClusterChanges:
 
     def pod_deleted(self, uid: str, now_s: float, last: PodRecord | None = None) -> None:
         """`last`: what was last seen of it, if that is known; it may be held nowhere any more."""
+        self.late.pop(uid, None)
         node_name = self._queue.nominator.node_of(uid) or ""
         queued = self._queue.delete(uid)
         removed = self._cache.remove_pod(uid)

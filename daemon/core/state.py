@@ -130,6 +130,11 @@ class SchedulerState(Holdings):
         self.counters.plugin_times.begin_round()
         self._foresight.check_next()
         is_work = self.queue.poppable_count > 0
+        if self._changes.late and (
+            is_work or now_s >= self._changes.late_at_s or not self._foresight.covering()
+        ):
+            self._adapter_links.tell_late(now_s)
+            is_work = self.queue.poppable_count > 0
         self._scorer_links.publish(is_synced=self.syncs.is_synced, is_work=is_work)
         if is_work and self._gives_out_work:
             self._scorer_links.hand_out(now_s)
