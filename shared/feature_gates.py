@@ -144,6 +144,7 @@ DRA_CONSUMABLE_CAPACITY: Final = "DRAConsumableCapacity"
 DRA_RESOURCE_CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
 DRA_DEVICE_BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
 DRA_SCHEDULER_FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
+DRA_WORKLOAD_RESOURCE_CLAIMS: Final = "DRAWorkloadResourceClaims"
 
 OBEYED: Final = frozenset(
     {TAINT_TOLERATION_COMPARISON_OPERATORS, STORAGE_CAPACITY_SCORING,
@@ -152,7 +153,8 @@ OBEYED: Final = frozenset(
      NODE_DECLARED_FEATURES, VOLUME_LIMIT_SCALING, GENERIC_WORKLOAD, GANG_SCHEDULING,
      TOPOLOGY_AWARE_WORKLOAD_SCHEDULING, WORKLOAD_AWARE_PREEMPTION, DRA_EXTENDED_RESOURCE,
      DRA_PRIORITIZED_LIST, DRA_PARTITIONABLE_DEVICES, DRA_DEVICE_TAINTS, DRA_CONSUMABLE_CAPACITY,
-     DRA_RESOURCE_CLAIM_DEVICE_STATUS, DRA_DEVICE_BINDING_CONDITIONS, DRA_SCHEDULER_FILTER_TIMEOUT}
+     DRA_RESOURCE_CLAIM_DEVICE_STATUS, DRA_DEVICE_BINDING_CONDITIONS, DRA_SCHEDULER_FILTER_TIMEOUT,
+     DRA_WORKLOAD_RESOURCE_CLAIMS}
 )  # fmt: skip
 NEEDED_BY: Final[Mapping[str, str]] = {
     "AtomicFIFO": """StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
@@ -181,8 +183,8 @@ BATCHING: Final = "OpportunisticBatching"
 OBEYED_UPSTREAM: Final = frozenset(
     f"""
     {BATCHING} ComponentFlagz ComponentStatusz CoordinatedLeaderElection DRADeviceTaintRules
-    DRAListTypeAttributes DRANodeAllocatableResources DRAWorkloadResourceClaims
-    InPlacePodLevelResourcesVerticalScaling NativeHistograms PodLevelResources
+    DRAListTypeAttributes DRANodeAllocatableResources InPlacePodLevelResourcesVerticalScaling
+    NativeHistograms PodLevelResources
     """.split()
 )
 """Not here, while they change what kube-scheduler decides, or what is seen of it."""

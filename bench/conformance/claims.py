@@ -18,7 +18,7 @@ from shared.kube.api.resource_v1 import (
     ResourceClaimConsumer,
     ResourceClaimSpec,
 )
-from shared.kube.binding_work import ClaimWork
+from shared.kube.binding_work import ClaimWork, consumer_of
 from shared.kube.pod_record import PodRecord
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.plugins.devices.dynamic_resources import DynamicResources
@@ -74,9 +74,12 @@ def written_claim(work: ClaimWork, held: ResourceClaim | None, record: PodRecord
     if held is None:
         assert work.generated is not None, f"an order for claim {work.name}, which is not there"
         held = _made_claim(work, work.generated.spec, record)
-    users = list(held.status.reserved_for or ())
-    if not is_reserved_for(held, record.uid):
-        users.append(ResourceClaimConsumer(resource="pods", name=record.name, uid=record.uid))
+    users, consumer = (
+        list(held.status.reserved_for or ()),
+        consumer_of(work, record.name, record.uid),
+    )
+    if not is_reserved_for(held, consumer.uid):
+        users.append(consumer)
     version = held.metadata.resource_version + WRITTEN
     return msgspec.structs.replace(
         held,

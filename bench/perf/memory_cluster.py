@@ -35,7 +35,7 @@ from daemon.adapter.outbox import MessageSink
 from daemon.supervisor.process_list import ProcessEntry
 from shared.clock import Clock
 from shared.errors import OperationalError
-from shared.kube.binding_work import ClaimWork
+from shared.kube.binding_work import ClaimWork, consumer_of
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL
 from shared.messages.admin import StatusAnswer
 from shared.messages.to_binder import ReleaseClaim
@@ -426,7 +426,7 @@ class MemoryCluster:
         claim = orjson.loads(self._others[key])
         status = claim.setdefault("status", {})
         status.setdefault("allocation", msgspec.to_builtins(work.allocation))
-        user = {"resource": "pods", "name": pod.name, "uid": pod.uid}
+        user = msgspec.to_builtins(consumer_of(work, pod.name, pod.uid))
         status["reservedFor"] = [*status.get("reservedFor", ()), user]
         if work.name not in pod.claims:
             pod.claims.append(work.name)
@@ -490,7 +490,7 @@ class MemoryCluster:
 
     def _release(self, claim: ReleaseClaim) -> None:
         if (CLAIMS.plural, claim.namespace, claim.name) in self._others:
-            self._free_claim(claim.namespace, claim.name, claim.pod_uid)
+            self._free_claim(claim.namespace, claim.name, claim.user_uid)
 
     # The rest -------------------------------------------------------------------------------------
 

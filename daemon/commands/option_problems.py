@@ -6,7 +6,7 @@ from contextlib import contextmanager
 
 from daemon.endpoints.tls import CIPHER_SUITES, TLS_VERSIONS
 from shared.errors import ConfigurationError
-from shared.feature_gates import GANG_SCHEDULING, parse_feature_gates
+from shared.feature_gates import DRA_WORKLOAD_RESOURCE_CLAIMS, GANG_SCHEDULING, parse_feature_gates
 from shared.kube.foreign_groups import FOREIGN_GROUPS
 from shared.limits import MAX_IN_FLIGHT_MAX, OPTION_SECONDS_MAX, PORT_MAX, PROCESSES_MAX
 from shared.runtime_options import EndpointOptions, RuntimeOptions
@@ -52,7 +52,11 @@ def option_problems(options: RuntimeOptions) -> list[str]:
         told = f"must be one of {', '.join(FOREIGN_GROUPS)}"
         found.append(f"--pod-groups {options.pod_groups}: {told}")
     elif options.pod_groups or options.gang_reservation_s:
-        if not parse_feature_gates(options.feature_gates)[GANG_SCHEDULING]:
+        gates = parse_feature_gates(options.feature_gates)
+        if options.pod_groups and gates[DRA_WORKLOAD_RESOURCE_CLAIMS]:
+            told = f"leave {DRA_WORKLOAD_RESOURCE_CLAIMS} off: these groups have no claims"
+            found.append(f"--pod-groups {options.pod_groups}: {told}")
+        if not gates[GANG_SCHEDULING]:
             option = "--pod-groups" if options.pod_groups else "--gang-reservation-s"
             told = "needs --feature-gates=GenericWorkload=true,GangScheduling=true"
             found.append(

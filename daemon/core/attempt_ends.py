@@ -17,7 +17,6 @@ from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.status_patches import verdict_of
 from shared.dra.device_index import CLAIMS, device_index
 from shared.dra.extended import pod_uid_of
-from shared.dra.pod_claims import is_used_by_none_but
 from shared.extenders.extender_config import binders_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -163,10 +162,16 @@ def forget_written(cache: Cache, written: dict[str, str]) -> None:
 
 
 def claim_releases(
-    ticket: int, record: PodRecord, pod: PodInfo, cluster: ClusterView, keys: Iterable[str] = ()
+    ticket: int,
+    record: PodRecord,
+    pod: PodInfo,
+    cluster: ClusterView,
+    keys: Iterable[str] = (),
+    group_uid: str = "",
 ) -> list[ReleaseClaim]:
     """What may be freed for a pod: of the claims named those that nobody else uses, and whatever an
-    earlier attempt (perhaps of an earlier owner) has left of claims for its extended resources."""
+    earlier attempt (perhaps of an earlier owner) has left of claims for its extended resources.
+    `group_uid`: of its group, no pod of which has a node; what that alone has may be freed as well."""
     stale: Iterable[str] = ()
     if pod.requests.scalars:
         stale = sorted(device_index(cluster).special_claims.get(record.uid, ()))
@@ -180,8 +185,10 @@ def claim_releases(
         is_special = pod_uid_of(claim) == record.uid
         if claim.status.allocation is None and not is_special:
             continue
-        if is_used_by_none_but(claim, record.uid):
+        users = {user.uid for user in claim.status.reserved_for or ()}
+        if users <= {record.uid} or users == {group_uid}:
             meta, uid = claim.metadata, record.uid
             what = meta.namespace, meta.name, meta.uid
-            releases.append(ReleaseClaim(*what, uid, is_special, ticket))
+            of_group = group_uid if group_uid in users else ""
+            releases.append(ReleaseClaim(*what, uid, is_special, ticket, of_group))
     return releases

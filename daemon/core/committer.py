@@ -252,7 +252,10 @@ class Committer(Part):
         False where it is not, though it was proposed: then it is for the caller to end the attempt."""
         owner, info = self._owner, pod.tried_as.info
         view, freed = owner.cache.view, failure.freed_claims
-        owner.binders.releases += claim_releases(pod.ticket, pod.record, info, view, freed)
+        group_uid = owner.groups.unplaced_uid(pod.record)
+        owner.binders.releases += claim_releases(
+            pod.ticket, pod.record, info, view, freed, group_uid
+        )
         owner.counters[Count.PREEMPTION_ATTEMPTS] += failure.was_room_sought
         if failure.preemption is not None:
             try:

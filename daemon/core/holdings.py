@@ -143,15 +143,18 @@ class ClusterFacts:
         self.cache.view.forget_derived()
 
     def shared_claim_of(self, uid: str) -> str:
-        """The first resource claim that a pod names itself, so that others may name it as well; empty
-        where there is none, and for a pod that is not known."""
+        """The first resource claim that a pod names itself, so that others may name it as well; of one
+        that has others only, which may be its group's, the group. Empty where there is neither, and
+        for a pod that is not known."""
         pod = self.cache.get_pod(uid) or self.queue.get(uid)
         if pod is None:
             return ""
         pod_class = pod.pod_class
         named = pod_class.info.spec.resource_claims or ()
-        names = (each.resource_claim_name for each in named if each.resource_claim_name)
-        return next((f"{pod_class.namespace}/{name}" for name in names), "")
+        names = [each.resource_claim_name for each in named if each.resource_claim_name]
+        if named and pod.record.group:
+            names.append(pod.record.group)
+        return f"{pod_class.namespace}/{names[0]}" if names else ""
 
 
 class OutgoingWork:

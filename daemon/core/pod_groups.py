@@ -19,7 +19,14 @@ import msgspec
 from daemon.core.cache import Cache
 from daemon.core.queue.queued_pod import QueuedPod
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
-from shared.kube.pod_group_rules import lets_in, needed, priority_of, quorum, topology_keys_of
+from shared.kube.pod_group_rules import (
+    lets_in,
+    needed,
+    not_found,
+    priority_of,
+    quorum,
+    topology_keys_of,
+)
 from shared.kube.pod_record import PodRecord
 from shared.kube.resources import POD_GROUPS
 from shared.messages.to_scorer import GroupPreemption, GroupTask, PlacementTask, TopologyLevel
@@ -179,7 +186,7 @@ class PodGroups:
         group = self.of(unit.key)
         is_placed = unit.pods[0].pod_class.profile in placing
         if is_placed and group is None:
-            return _not_found(unit.key)
+            return not_found(unit.key)
         levels: list[TopologyLevel] = []
         problem = ""
         for topology_key in topology_keys_of(group) if is_placed else ():
@@ -218,7 +225,7 @@ class PodGroups:
         preempting = self._settings.preempting_profiles or ()
         if pod.pod_class.profile not in preempting or self.of(key) is not None:
             return ""
-        return f"failed to get pod group object: {_not_found(key)}"
+        return f"failed to get pod group object: {not_found(key)}"
 
     def permit_problem(self, key: str, pod: QueuedPod) -> str:
         """Why nobody can say whether `pod`, of that group, may have the place that it found; empty where
@@ -226,7 +233,7 @@ class PodGroups:
         if pod.pod_class.profile not in self._settings.gang_profiles or self.of(key) is not None:
             return ""
         running = f'running Permit plugin "{GANG_SCHEDULING}"'
-        return f"{running}: failed to get podGroup {key}: {_not_found(key)}"
+        return f"{running}: failed to get podGroup {key}: {not_found(key)}"
 
     @property
     def _preempts_as_a_whole(self) -> bool:
@@ -283,11 +290,12 @@ class PodGroups:
         """Pods of a group that are on a node, or assumed."""
         return len(self._cache.grouped.get(key, {}))
 
+    def unplaced_uid(self, record: PodRecord) -> str:
+        """The uid of a pod's group, of which no pod has a node; empty: there is none, or some has."""
+        group = self.of(record.group_key) if record.group else None
+        is_placed = group is None or self.scheduled_count(record.group_key) > 0
+        return "" if group is None or is_placed else group.metadata.uid
+
     def settled(self, key: str) -> list[QueuedPod]:
         """A group is not out with a scorer any more. Returns the pods that waited for that."""
         return self._late.pop(key, [])
-
-
-def _not_found(key: str) -> str:
-    """What upstream's lister says of a group without an object."""
-    return f'podgroup.scheduling.k8s.io "{key.partition("/")[2]}" not found'

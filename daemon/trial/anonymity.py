@@ -51,7 +51,7 @@ _ANNOTATIONS: Final = _NAMES_OF_GROUPS | {
 }  # fmt: skip
 """That somebody reads; some hold several names, with commas between them."""
 _NAMED_BY_KUBERNETES: Final = re.compile(
-    r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io/|^(?:cpu|memory|pods)$"
+    r"(?:[\w.-]+\.)?(?:kubernetes|k8s)\.io(?:/|$)|^(?:cpu|memory|pods|podgroups)$"
 )
 _ITSELF: Final = re.compile(
     r"-?\d+(?:\.\d+)?(?:[numkKMGTPE]i?|[eE][+-]?\d+)?|\d{4}-\d\d-\d\dT[\d:.]+Z|true|false|default"

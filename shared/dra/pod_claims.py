@@ -4,82 +4,155 @@ A pod names claims outright or through templates, of which it finds the names of
 in its status. A claim that is missing or another pod's keeps the pod out; the texts are shown. Some
 devices have to be prepared by their drivers before the pod is bound (isClaimReadyForBinding).
 
-Rules: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/claim.go and
+With the gate DRAWorkloadResourceClaims a pod's group has claims as well. One that the pod names as the
+group does is reserved for the group, once, however many pods of it use the claim. Everywhere else
+`group`, the name of the pod's group, is empty. Pods do not know the UID of their group.
+
+Rules: staging/src/k8s.io/dynamic-resource-allocation/resourceclaim/resourceclaim.go and
 pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Iterable
+from typing import Final, NamedTuple
 
 from shared.errors import OperationalError
-from shared.kube.api.core_v1 import PodResourceClaim
+from shared.kube.api.core_v1 import PodResourceClaim, PodResourceClaimStatus
 from shared.kube.api.meta_v1 import Condition
 from shared.kube.api.resource_v1 import (
     RESERVED_FOR_MAX,
     AllocatedDeviceStatus,
     ResourceClaim,
+    ResourceClaimConsumer,
     ResourceClaimStatus,
 )
-from shared.kube.pod_record import OwnFacts, PodTemplate
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
+from shared.kube.pod_record import OwnFacts, PodTemplate, controller_of
 
 FindClaim = Callable[[str], ResourceClaim | None]
 """By `namespace/name`."""
+
+_SCHEDULING: Final = "scheduling.k8s.io"
+_POD_GROUPS: Final = "podgroups"
 
 
 class ClaimError(OperationalError):
     """A claim that the pod cannot have, at least for now."""
 
 
-def claims_of(namespace: str, template: PodTemplate, find: FindClaim) -> list[ResourceClaim]:
+def claims_of(
+    namespace: str, template: PodTemplate, find: FindClaim, group: str = ""
+) -> list[ResourceClaim]:
     """The claims of a pod in order, each once; ClaimError for the first that it cannot have."""
     own = template.own or OwnFacts()
     found: dict[str, ResourceClaim] = {}
     for reference in template.spec.resource_claims or ():
-        name, is_generated = _claim_name(namespace, own, reference)
+        name, is_generated = _claim_name_of_pod(namespace, own, reference)
         if name is None:
             continue  # Nothing had to be made for this reference.
-        claim = find(f"{namespace}/{name}")
-        if claim is None:
-            raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+        claim = _found(namespace, name, find)
         if claim.metadata.deletion_timestamp:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if is_generated and not _is_owned_by(claim, own.uid):
+        if is_generated and not _is_made_for(claim, own.uid, group):
+            why = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
             raise ClaimError(
                 f"ResourceClaim {namespace}/{name} was not created for Pod "
-                f"{namespace}/{own.name} (Pod is not owner)"
+                f"{namespace}/{own.name} ({why})"
             )
         found[name] = claim
     return [*found.values()]
 
 
-def _claim_name(
+def claims_of_group(group: PodGroup, find: FindClaim) -> list[ResourceClaim]:
+    """The claims of a pod group, without those that were made for others; ClaimError for the first that
+    is not there."""
+    meta, statuses = group.metadata, group.status.resource_claim_statuses
+    found = []
+    for reference in group.spec.resource_claims or ():
+        unnamed = f"PodGroup {meta.key}, spec.resourceClaim {reference.name}"
+        name, is_generated = _claim_name(reference, statuses, unnamed, f"PodGroup {meta.key}")
+        if name is None:
+            continue
+        claim = _found(meta.namespace, name, find)
+        owner = controller_of(claim.metadata.owner_references)
+        if not is_generated or (owner is not None and owner.uid == meta.uid):
+            found.append(claim)
+    return found
+
+
+def _found(namespace: str, name: str, find: FindClaim) -> ResourceClaim:
+    claim = find(f"{namespace}/{name}")
+    if claim is None:
+        raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
+    return claim
+
+
+def _claim_name_of_pod(
     namespace: str, own: OwnFacts, reference: PodResourceClaim
 ) -> tuple[str | None, bool]:
-    """The claim's name, and whether it was generated."""
+    pod = f'pod "{namespace}/{own.name}"'
+    unnamed = f'{pod}, spec.resourceClaim "{reference.name}"'
+    return _claim_name(reference, own.resource_claim_statuses, unnamed, pod)
+
+
+def _claim_name(
+    reference: PodResourceClaim,
+    statuses: Iterable[PodResourceClaimStatus] | None,
+    unnamed: str,
+    whose: str,
+) -> tuple[str | None, bool]:
+    """The claim's name, and whether it was generated. `unnamed` and `whose`: what a reference that names
+    nothing, and one whose claim is still to be made, are called."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name, False
     if reference.resource_claim_template_name is None:
-        where = f'pod "{namespace}/{own.name}", spec.resourceClaim "{reference.name}"'
-        raise ClaimError(f"{where}: none of the supported fields are set")
-    for status in own.resource_claim_statuses or ():
+        raise ClaimError(f"{unnamed}: none of the supported fields are set")
+    for status in statuses or ():
         if status.name == reference.name:
             return status.resource_claim_name, True
-    raise ClaimError(f'pod "{namespace}/{own.name}": ResourceClaim not created yet')
+    raise ClaimError(f"{whose}: ResourceClaim not created yet")
 
 
-def _is_owned_by(claim: ResourceClaim, uid: str) -> bool:
+def _is_made_for(claim: ResourceClaim, uid: str, group: str) -> bool:
+    owner = controller_of(claim.metadata.owner_references)
+    if owner is None or owner.uid == uid:
+        return owner is not None
+    is_group = owner.kind == "PodGroup" and owner.api_version.startswith(f"{_SCHEDULING}/")
+    return is_group and owner.name == group
+
+
+def consumer_group(
+    template: PodTemplate, claim: ResourceClaim, group: PodGroup | None
+) -> ResourceClaimConsumer | None:
+    """The pod's group, where this claim of the pod is, or is to be, reserved for that; None: for the pod
+    (BindTo)."""
+    if group is None:
+        return None
+    meta, listed = group.metadata, group.spec.resource_claims or ()
+    namespace, own = meta.namespace, template.own or OwnFacts()
+    names = (
+        _claim_name_of_pod(namespace, own, reference)[0]
+        for reference in template.spec.resource_claims or ()
+        if reference in listed
+    )
+    if claim.metadata.name in names or is_reserved_for(claim, meta.uid):
+        return ResourceClaimConsumer(_SCHEDULING, _POD_GROUPS, meta.name, meta.uid)
+    return None
+
+
+def is_reserved_for(claim: ResourceClaim, uid: str, group: str = "") -> bool:
+    """Whether the pod, or its group, is one of those that use the claim."""
     return any(
-        owner.controller and owner.uid == uid for owner in claim.metadata.owner_references or ()
+        user.uid == uid
+        or (
+            group
+            and (user.api_group, user.resource, user.name) == (_SCHEDULING, _POD_GROUPS, group)
+        )
+        for user in claim.status.reserved_for or ()
     )
 
 
-def is_reserved_for(claim: ResourceClaim, uid: str) -> bool:
-    """Whether the pod is one of those that use the claim."""
-    return any(user.uid == uid for user in claim.status.reserved_for or ())
-
-
 def is_used_by_none_but(claim: ResourceClaim, uid: str) -> bool:
-    """Whether nobody uses the claim, but perhaps this pod."""
+    """Whether nobody uses the claim, but perhaps this pod or group."""
     users = claim.status.reserved_for or []
     return not users or (len(users) == 1 and users[0].uid == uid)
 

@@ -252,6 +252,8 @@ def _overtakes(value: Any, assumed: Assumed) -> bool:
     if isinstance(value, ResourceClaim):
         is_another = assumed.value.metadata.uid not in ("", value.metadata.uid)
         users = {user.uid for user in value.status.reserved_for or ()}
+        # Where it is reserved for a group, the assumption says so.
+        expected = {user.uid for user in assumed.value.status.reserved_for or ()}
         is_written = value.status.allocation is not None
-        return is_another or (is_written and not users.isdisjoint(assumed.pod_uids))
+        return is_another or (is_written and bool(users & {*expected, *assumed.pod_uids}))
     return True

@@ -7,7 +7,7 @@ from typing import Final
 import msgspec
 
 from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
-from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimSpec
+from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimConsumer, ResourceClaimSpec
 
 
 class TakeVolume(msgspec.Struct, array_like=True, frozen=True):
@@ -51,7 +51,7 @@ class GeneratedClaim(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
-    """Have a resource claim allocated, reserved for the pod, and its devices ready."""
+    """Have a resource claim allocated, reserved for the pod or its group, and its devices ready."""
 
     namespace: str
     name: str
@@ -65,6 +65,15 @@ class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
     does, as DRADeviceBindingConditions is off."""
     generated: GeneratedClaim | None = None
     """None for a claim that somebody else made."""
+    group: ResourceClaimConsumer | None = None
+    """The pod's group, where the claim is reserved for that; None: for the pod."""
+    is_kept: bool = False
+    """Pods of the group run with it: its devices stay, also where they do not get ready for this one."""
+
+
+def consumer_of(work: ClaimWork, name: str, uid: str) -> ResourceClaimConsumer:
+    """For whom the claim of the pod with this name and uid is reserved."""
+    return work.group or ResourceClaimConsumer(resource="pods", name=name, uid=uid)
 
 
 def needs_preparing(work: ClaimWork) -> bool:

@@ -57,3 +57,8 @@ def topology_keys_of(group: PodGroup | None) -> list[str]:
     if topology:
         keys.append(topology[0].key)
     return list(dict.fromkeys(keys))[-LEVELS_MAX:]
+
+
+def not_found(key: str) -> str:
+    """What upstream's lister says of a group without an object."""
+    return f'podgroup.scheduling.k8s.io "{key.partition("/")[2]}" not found'

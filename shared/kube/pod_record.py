@@ -37,6 +37,8 @@ class OwnFacts(ApiStruct):
     uid: str = ""
     """Both only of a pod with ephemeral volumes, whose claims are named after it and belong to it, or
     with resource claims, which are reserved for it by name."""
+    group: str = ""
+    """As in the record; only of a pod with resource claims, some of which may be its group's."""
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
 
@@ -100,6 +102,7 @@ def split_pod(pod: Pod) -> PodRecord:
     node_name = spec.node_name
     spec.node_name = ""
     group, spec.scheduling_group = spec.scheduling_group, None
+    group_name = (group.pod_group_name or "") if group is not None else ""
     if spec.volumes is not None:
         # Those with one of the sources that are decoded.
         spec.volumes = [v for v in spec.volumes if v != Volume(name=v.name)] or None
@@ -108,7 +111,7 @@ def split_pod(pod: Pod) -> PodRecord:
         labels=meta.labels,
         controller=controller_of(meta.owner_references),
         status=_resource_status(status),
-        own=_own_facts(meta, spec, status),
+        own=_own_facts(meta, spec, status, group_name),
     )
     disrupted = condition_of(status.conditions, DISRUPTION_TARGET)
     told = None if node_name else condition_of(status.conditions, POD_SCHEDULED)
@@ -126,7 +129,7 @@ def split_pod(pod: Pod) -> PodRecord:
         and disrupted.status == "True"
         and disrupted.reason == PREEMPTION_BY_SCHEDULER,
         generation=meta.generation,
-        group=(group.pod_group_name or "") if group is not None else "",
+        group=group_name,
         told_why=why_digest(told.reason, told.message) if told and told.status == "False" else b"",
     )
 
@@ -214,7 +217,7 @@ def controller_of(owners: list[OwnerReference] | None) -> OwnerReference | None:
     return None
 
 
-def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | None:
+def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus, group: str) -> OwnFacts | None:
     """Takes the names of claims out of the spec."""
     claims, extended = status.resource_claim_statuses, status.extended_resource_claim_status
     if not (spec.volumes or spec.resource_claims or claims or extended):
@@ -231,6 +234,7 @@ def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus) -> OwnFacts | No
         claim_names=names or None,
         name=meta.name if is_named else "",
         uid=meta.uid if is_named else "",
+        group=group if spec.resource_claims else "",
         resource_claim_statuses=claims,
         extended_resource_claim_status=extended,
     )

@@ -29,7 +29,7 @@ import msgspec
 from shared.errors import UNDECODABLE, FrameError, ProtocolVersionError
 from shared.limits import BUFFER_COUNT_MAX
 
-PROTOCOL_VERSION: Final = 30
+PROTOCOL_VERSION: Final = 31
 """Raised by each change of what any message looks like in bytes. All processes of one berth speak
 the same; there is no negotiation: the supervisor starts them all from one installation. Whoever says
 something to an owner of another version, as a scorer of another host may, is told so and ends."""

@@ -133,7 +133,8 @@ class DeleteVictim(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
-    """Free a resource claim that nobody uses but the pod that could not be scheduled. Best effort."""
+    """Free a resource claim that nobody uses but the pod that could not be scheduled, or its group. Best
+    effort."""
 
     namespace: str
     name: str
@@ -143,6 +144,12 @@ class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
     """The scheduler's own claim: it is deleted. Others are deallocated."""
     ticket: int = 0
     """Of the pod's attempt."""
+    group_uid: str = ""
+    """Of the pod's group, where the claim is reserved for that."""
+
+    @property
+    def user_uid(self) -> str:
+        return self.group_uid or self.pod_uid
 
 
 class PreemptPods(Message, frozen=True, tag="bP"):

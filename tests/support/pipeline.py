@@ -22,7 +22,6 @@ from daemon.owner.owner_assembly import with_method
 from shared.config import SchedulerConfiguration
 from shared.extenders.extender_config import ExtenderConfig
 from shared.feature_gates import (
-    DEFAULT_GATES,
     GANG_SCHEDULING,
     GENERIC_WORKLOAD,
     NOMINATED_NODE_NAME_FOR_EXPECTATION,
@@ -116,6 +115,7 @@ class Pipeline:
         schedulers: Sequence[str] = ("default-scheduler",),
         logs_attempts: bool = False,
         plugins: Mapping[str, PluginSet] | None = None,
+        more_gates: Mapping[str, bool] | None = None,
     ) -> None:
         self.now_s = 1000.0
         gates = PLACEMENT_GATES if groups.is_on else ""
@@ -134,6 +134,7 @@ class Pipeline:
                     NOMINATED_NODE_NAME_FOR_EXPECTATION: announces_nodes,
                     SCHEDULER_ASYNC_PREEMPTION: preempts_async,
                     **dict.fromkeys((GENERIC_WORKLOAD, GANG_SCHEDULING), groups.is_on),
+                    **(more_gates or {}),
                 }
             ),
             config=SchedulerConfiguration(extenders=extenders),
@@ -242,7 +243,7 @@ class Pipeline:
         """A worker's new life, or another connection of the one that is called so; what was in hand is
         lost."""
         self._lives += 1
-        replica = Replica(index, DEFAULT_GATES)
+        replica = Replica(index, self.state.settings.gates)
         cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
         self.scorers[index] = FakeScorer(peer, replica, cycle)

@@ -1,10 +1,10 @@
 """The resource claims of one pod: told to the API server before the pod is bound.
 
 The owner has decided which devices a claim gets; here that is written into the claim's status, with
-the pod among its users, after the finalizer that keeps an allocated claim from vanishing. The claim
-for extended resources is made first, under the name that the owner gave it. Then devices that a
-driver has to prepare are waited for (`claim_ready.py`). Pods that share a claim are written into it
-together.
+the pod, or its group, among its users, after the finalizer that keeps an allocated claim from
+vanishing. The claim for extended resources is made first, under the name that the owner gave it. Then
+devices that a driver has to prepare are waited for (`claim_ready.py`). Pods that share a claim are
+written into it together.
 
 Each write carries the version that was read just before. Whatever leaves its outcome open (a lost
 connection, somebody who was faster) ends in reading the claim again, and what is there already is not
@@ -35,7 +35,13 @@ from shared.kube.api_errors import (
     TransportError,
     read_answer,
 )
-from shared.kube.binding_work import ClaimWork, GeneratedClaim, claim_work, needs_preparing
+from shared.kube.binding_work import (
+    ClaimWork,
+    GeneratedClaim,
+    claim_work,
+    consumer_of,
+    needs_preparing,
+)
 from shared.kube.timestamps import second_time
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
 from shared.messages.to_binder import BindPod
@@ -146,6 +152,7 @@ class ClaimBinder(ClaimFreer):
             else:
                 for wish in done:
                     wish.answer = ALLOWED
+                line.served_count += len(done)
                 continue
             for wish in batch:
                 wish.answer = answer
@@ -201,12 +208,13 @@ class ClaimBinder(ClaimFreer):
                 where = f"claim {work.namespace}/{work.name}"
                 wish.answer = Refused(f"{where} {fate} in the meantime")
                 continue
-            if order.uid not in reserved:
+            consumer = consumer_of(work, order.name, order.uid)
+            if consumer.uid not in reserved:
                 # The API server's refusal is to meet those alone who are too many.
                 if agreed and len(users) >= RESERVED_FOR_MAX:
                     continue
-                users.append({"resource": "pods", "name": order.name, "uid": order.uid})
-                reserved.add(order.uid)
+                users.append(msgspec.to_builtins(consumer))
+                reserved.add(consumer.uid)
             if status.get("allocation") is None:
                 allocation = work.allocation
                 if work.ready_timeout_s > 0:

@@ -2,8 +2,9 @@
 
 Two occasions: a binding that fails after its claims were written (`undo`, before the owner is told, so
 that it never meets the next attempt), and a claim that the owner wants freed because only a pod that
-fits nowhere may use it (`release`). Best effort: what cannot be freed in time stays reserved for its
-pod, whose next attempt finds it so.
+fits nowhere, or its group, may use it (`release`). Best effort: what cannot be freed in time stays
+reserved for its pod, whose next attempt finds it so. Claims of the pod's group are not taken back with
+one of its pods: others may need them.
 
 Rules: Unreserve, PostFilter and deleteClaim in pkg/scheduler/framework/plugins/dynamicresources/
 {dynamicresources,extendeddynamicresources}.go, v1.36.2. One departure: an attempt that fails also
@@ -32,7 +33,7 @@ from shared.kube.api_errors import (
     TransportError,
     read_answer,
 )
-from shared.kube.binding_work import ClaimWork, claim_work
+from shared.kube.binding_work import ClaimWork, claim_work, consumer_of
 from shared.kube.go_json import decoded
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.plugin_names import DYNAMIC_RESOURCES
@@ -97,6 +98,8 @@ class ClaimLine(asyncio.Lock):
         self.wishes: list[Wish] = []
         self.step = ""
         """What whoever has the turn is doing to the claim, in kube-scheduler's words."""
+        self.served_count = 0
+        """Wishes that were fulfilled."""
 
     def message(self, wish: Wish, error: Exception) -> str:
         """That the step failed."""
@@ -121,17 +124,27 @@ class ClaimFreer:
 
     async def undo(self, order: BindPod, unready: ClaimWork | None = None) -> tuple[str, ...]:
         """Nothing of the order's claims stays written for the pod, unless an earlier binder or somebody
-        else has bound it: returns those that were allocated for it and stay so. Ends in time in any
-        case. `unready`: one of them that nobody gains from, whoever allocated it."""
+        else has bound it: returns those that were allocated for it or its group and stay so. Ends in
+        time in any case. `unready`: one of them that nobody gains from, whoever allocated it."""
         claims = claim_work(order.work[DYNAMIC_RESOURCES])
-        if not await self._is_unbound(order):
-            new = (work for work in claims if work.is_new)
-            return tuple([key for work in new if (key := await self._left(order, work))])
+        is_unbound = await self._is_unbound(order)
+        left = []
         for work in claims:
-            is_generated = work.generated is not None
-            claim = ReleaseClaim(work.namespace, work.name, work.uid, order.uid, is_generated)
-            await self._free(claim, is_deallocated=work.is_new or work == unready)
-        return ()
+            is_unready = work == unready and not work.is_kept
+            if is_unbound and (work.group is None or is_unready):
+                group_uid = "" if work.group is None else work.group.uid
+                claim = ReleaseClaim(
+                    work.namespace,
+                    work.name,
+                    work.uid,
+                    order.uid,
+                    is_generated=work.generated is not None,
+                    group_uid=group_uid,
+                )
+                await self._free(claim, is_deallocated=work.is_new or is_unready)
+            elif work.is_new or work.group is not None:
+                left.append(await self._left(order, work))
+        return tuple(filter(None, left))
 
     async def release(self, claim: ReleaseClaim) -> None:
         """Frees a claim unless others use it by now. Ends in time in any case."""
@@ -149,7 +162,8 @@ class ClaimFreer:
         return isinstance(pod, Gone) or not pod.spec.node_name
 
     async def _left(self, order: BindPod, work: ClaimWork) -> str:
-        """The key of a claim that is allocated for the pod; empty where that cannot be seen."""
+        """The key of a claim that is allocated for the pod, or its group; empty where that cannot be
+        seen."""
         path = resource_claim_path(work.namespace, work.name)
         try:
             claim = await answered_claim(self._api.get, path)
@@ -157,7 +171,8 @@ class ClaimFreer:
             return ""
         status = claim.get("status") or {}
         users = [user.get("uid") for user in status.get("reservedFor") or ()]
-        is_left = order.uid in users and status.get("allocation") is not None
+        consumer = consumer_of(work, order.name, order.uid)
+        is_left = consumer.uid in users and status.get("allocation") is not None
         return f"{work.namespace}/{work.name}" if is_left else ""
 
     async def _free(
@@ -166,11 +181,15 @@ class ClaimFreer:
         """How far it may be freed once nobody but the pod uses it. `is_kept_if_shared`: where there are
         others, even the pod's own reservation is left alone."""
         path, problem = resource_claim_path(claim.namespace, claim.name), ""
+        line = self._lines.setdefault(path, ClaimLine())
+        served_count = line.served_count
         try:
             async with asyncio.timeout(FREE_S_MAX):
                 while True:
                     try:
-                        async with self._lines.setdefault(path, ClaimLine()):
+                        async with line:
+                            if is_kept_if_shared and line.served_count > served_count:
+                                return None  # Who is bound since counts on it.
                             return await self._free_once(
                                 path, claim, is_deallocated, is_kept_if_shared
                             )
@@ -190,7 +209,7 @@ class ClaimFreer:
         if told.uid and meta.get("uid") != told.uid:
             return
         users = status.get("reservedFor") or []
-        others = [user for user in users if user.get("uid") != told.pod_uid]
+        others = [user for user in users if user.get("uid") != told.user_uid]
         if others and (is_kept_if_shared or len(others) == len(users)):
             return
         of_allocation = ("allocation", "devices") if is_deallocated and not others else ()

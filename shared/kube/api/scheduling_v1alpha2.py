@@ -2,6 +2,7 @@
 
 import msgspec
 
+from shared.kube.api.core_v1 import PodResourceClaim, PodResourceClaimStatus
 from shared.kube.api.meta_v1 import ApiStruct, Condition, Int32, NamedObject
 
 
@@ -26,12 +27,16 @@ class PodGroupSpec(ApiStruct):
         default_factory=PodGroupSchedulingPolicy
     )
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
+    resource_claims: list[PodResourceClaim] | None = (
+        None  # PodGroupResourceClaim has the same fields.
+    )
     disruption_mode: str = ""
     priority: Int32 | None = None
 
 
 class PodGroupStatus(ApiStruct):
     conditions: list[Condition] | None = None
+    resource_claim_statuses: list[PodResourceClaimStatus] | None = None
 
 
 class PodGroup(NamedObject):

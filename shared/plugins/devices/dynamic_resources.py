@@ -28,6 +28,7 @@ from shared.dra.pod_claims import (
     Preparation,
     can_be_reserved,
     claims_of,
+    consumer_group,
     is_reserved_for,
     is_used_by_none_but,
     preparation,
@@ -65,8 +66,9 @@ from shared.framework.status import (
     Verdicts,
     unresolvable,
 )
-from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim
+from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimConsumer
 from shared.kube.binding_work import ClaimWork, GeneratedClaim
+from shared.kube.pod_group_rules import not_found
 from shared.kube.pod_record import OwnFacts, PodRecord
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.devices.device_allocation import (
@@ -77,12 +79,20 @@ from shared.plugins.devices.device_allocation import (
     provided_by_devices,
     scalars_of,
 )
+from shared.plugins.devices.group_claims import (
+    after_own_group,
+    group_object,
+    group_of_claims,
+    has_begun,
+    unreservable,
+)
 from shared.selectors.node_selector import SelectedColumns, match_any
 from shared.selectors.node_terms import Terms, parse_selector
 
 NOT_AVAILABLE: Final = "resourceclaim not available on the node"
 CANNOT_FIT: Final = "cannot fit resource"
 IN_USE: Final = "resourceclaim in use"
+UNRESERVED: Final = "ResourceClaim unreserved for PodGroup"
 ALTERNATIVES_MAX: Final = 8
 """FirstAvailableDeviceRequestMaxSize: the first alternative of a request scores this much."""
 
@@ -141,6 +151,7 @@ class DynamicResources(DefaultNormalizeScore):
                 Resource.RESOURCE_CLAIM, both, _after_claim_change, reads_identity=True
             ),
             ClusterEventWithHint(Resource.POD, own, _after_own_generated_claim),
+            ClusterEventWithHint(Resource.POD_GROUP, (Action.ADD,), after_own_group),
             ClusterEventWithHint(Resource.DEVICE_CLASS, both),
             ClusterEventWithHint(Resource.RESOURCE_SLICE, both),
         )
@@ -149,12 +160,16 @@ class DynamicResources(DefaultNormalizeScore):
         return bool(pod.spec.resource_claims)
 
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
-        """Keeps a pod out until all of its claims exist."""
+        """Keeps a pod out until all of its claims exist, and its group, if that may have any."""
         if not pod.spec.resource_claims:
             return SUCCESS
         claims = _claims_of(pod, cluster)
         if isinstance(claims, str):
             return unresolvable(claims)._replace(plugin=self.NAME)
+        group = group_of_claims(pod, cluster)
+        if group and group_object(pod, cluster) is None:
+            told = not_found(f"{pod.namespace}/{group}")
+            return unresolvable(told)._replace(plugin=self.NAME)
         return SUCCESS
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -173,9 +188,9 @@ class DynamicResources(DefaultNormalizeScore):
         position = device_index(cluster).log.position
         timeout_s = self._filter_timeout_s if cluster.gates[DRA_SCHEDULER_FILTER_TIMEOUT] else 0.0
         state = DeviceClaims(claims, scalars, timeout_s, position)
-        uid = _uid(pod)
+        uid, group = _uid(pod), group_of_claims(pod, cluster)
         for claim in claims:
-            refusal = _refusal(claim, uid, cluster)
+            refusal = _refusal(claim, uid, group, cluster)
             if refusal is not None:
                 return PreFilterResult(refusal)
             if claim.status.allocation is not None:
@@ -256,10 +271,17 @@ class DynamicResources(DefaultNormalizeScore):
         if not isinstance(state, DeviceClaims):
             return PostFilterResult(Status(Code.UNSCHEDULABLE, ("no new claims to deallocate",)))
         claim = self._deallocatable(attempt, state)
-        if claim is None:
-            return PostFilterResult(Status(Code.UNSCHEDULABLE, ("still not schedulable",)))
-        status = Status(Code.UNSCHEDULABLE, ("deallocation of ResourceClaim completed",))
-        return PostFilterResult(status, freed_claims=(claim.metadata.key,))
+        if claim is not None:
+            status = Status(Code.UNSCHEDULABLE, ("deallocation of ResourceClaim completed",))
+            return PostFilterResult(status, freed_claims=(claim.metadata.key,))
+        try:
+            of_group = unreservable(attempt.pod.info, attempt.pod.cluster)
+        except ClaimError as error:
+            return PostFilterResult(Status(Code.ERROR, (str(error),)))
+        if of_group:
+            # Nobody is asked to go before it is seen where else devices are.
+            return PostFilterResult(unresolvable(UNRESERVED), freed_claims=of_group)
+        return PostFilterResult(Status(Code.UNSCHEDULABLE, ("still not schedulable",)))
 
     def _deallocatable(self, attempt: FailedAttempt, state: DeviceClaims) -> ResourceClaim | None:
         """The first claim that some node was refused for and that nobody else uses."""
@@ -339,9 +361,10 @@ class DynamicResources(DefaultNormalizeScore):
         outcome = allocated_on(state, pod, cluster, row, names)
         if outcome.text:
             return _not_any_more(outcome.text)
-        name = cluster.nodes.name_of(row)
+        name, group = cluster.nodes.name_of(row), group_object(pod, cluster)
         for each in outcome.solutions:
-            claim = _allocated_claim(each, name, record)
+            consumer = consumer_group(pod.template, each.claim, group)
+            claim = _allocated_claim(each, name, record, consumer)
             cluster.objects.assume(CLAIMS, claim.metadata.key, claim, record.uid)
         return SUCCESS
 
@@ -354,18 +377,22 @@ class DynamicResources(DefaultNormalizeScore):
     ) -> dict[str, ResourceClaim]:
         """By key, the claims of a reserved pod, as they were or as they were allocated for it."""
         own: dict[str, ResourceClaim] = cluster.objects.assumed_for(CLAIMS, record.uid)
-        claims = claims_of(pod.namespace, pod.template, cluster.objects.all(CLAIMS).get)
+        find, group = cluster.objects.all(CLAIMS).get, group_of_claims(pod, cluster)
+        claims = claims_of(pod.namespace, pod.template, find, group)
         return {claim.metadata.key: claim for claim in claims} | own
 
     def pre_bind_work(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int
     ) -> bytes:
         """The claims of a reserved pod, but those that were reserved for it before and have no devices
-        that a driver still has to prepare: these are waited for."""
+        that a driver still has to prepare: these are waited for. Those of its group are looked at by
+        all of its pods: another one's attempt may be giving them back."""
         if not self.reserves_for(pod):
             return b""
         assumed = cluster.objects.assumed(CLAIMS)
         has_conditions = cluster.gates[DRA_DEVICE_BINDING_CONDITIONS]
+        group = group_object(pod, cluster)
+        is_kept = group is not None and has_begun(group, cluster)
         work = []
         for key, claim in self.used_claims(record, pod, cluster).items():
             # Of those that share what was allocated for one of them, that one writes it.
@@ -373,6 +400,7 @@ class DynamicResources(DefaultNormalizeScore):
             is_reserved = is_reserved_for(claim, record.uid)
             if not is_new and is_reserved and _preparation(claim, cluster).is_done:
                 continue
+            consumer = consumer_group(pod.template, claim, group)
             allocation = claim.status.allocation
             assert allocation is not None, f"{key} is used without being allocated"
             generated = None
@@ -391,6 +419,8 @@ class DynamicResources(DefaultNormalizeScore):
                     is_new=is_new,
                     ready_timeout_s=self._binding_timeout_s if has_conditions else 0.0,
                     generated=generated,
+                    group=consumer,
+                    is_kept=is_kept and consumer is not None,
                 )
             )
         return _encoder.encode(work) if work else b""
@@ -399,7 +429,8 @@ class DynamicResources(DefaultNormalizeScore):
 def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim] | str:
     """The pod's claims; why not, while one is missing, on its way out, or another pod's."""
     try:
-        return claims_of(pod.namespace, pod.template, cluster.objects.all(CLAIMS).get)
+        find, group = cluster.objects.all(CLAIMS).get, group_of_claims(pod, cluster)
+        return claims_of(pod.namespace, pod.template, find, group)
     except ClaimError as error:
         return str(error)
 
@@ -435,10 +466,10 @@ def _not_any_more(text: str) -> Status:
     return Status(Code.UNSCHEDULABLE, (text,))
 
 
-def _refusal(claim: ResourceClaim, uid: str, cluster: ClusterView) -> Status | None:
+def _refusal(claim: ResourceClaim, uid: str, group: str, cluster: ClusterView) -> Status | None:
     """Why the pod cannot have the claim anywhere, if so."""
     if claim.status.allocation is not None:
-        if can_be_reserved(claim) or is_reserved_for(claim, uid):
+        if can_be_reserved(claim) or is_reserved_for(claim, uid, group):
             return None
         return unresolvable(IN_USE)
     key = claim.metadata.key
@@ -505,11 +536,14 @@ def _score(claim: ResourceClaim, requests: Iterable[str]) -> int:
     )
 
 
-def _allocated_claim(solution: Solution, node_name: str, record: PodRecord) -> ResourceClaim:
+def _allocated_claim(
+    solution: Solution, node_name: str, record: PodRecord, group: ResourceClaimConsumer | None
+) -> ResourceClaim:
     claim = solution.claim
     owner = claim.metadata.uid or record.uid
     allocation = allocation_of(solution, node_name, partial(_share_id, owner))
-    status = msgspec.structs.replace(claim.status, allocation=allocation)
+    users = claim.status.reserved_for if group is None else [group]
+    status = msgspec.structs.replace(claim.status, allocation=allocation, reserved_for=users)
     meta = claim.metadata
     if meta.name == SPECIAL_CLAIM:
         name = special_claim_name(record.name, record.uid, allocation)

@@ -4,12 +4,16 @@ The first part mirrors testPodGroup in test/integration/dra/pod_group.go, v1.36.
 the owner's core and a scorer in one process.
 """
 
+from collections.abc import Sequence
+from typing import Any
+
 import msgspec
 import pytest
 
 from bench.conformance.claims import written_claim
 from daemon.core.events import Effect
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
+from shared.kube.api.core_v1 import Node
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass, ResourceSlice
 from shared.kube.pod_record import PodRecord
@@ -28,9 +32,10 @@ IN_PROCESS = "resource claim default/claim is in the process of being allocated"
 class SharedClaim(Gangs):
     """One device on one of the nodes, and one claim for it."""
 
-    def __init__(self, *slices: ResourceSlice) -> None:
+    def __init__(self, *slices: ResourceSlice, nodes: Sequence[Node] = (), **more: Any) -> None:
         self.ordered: list[BindPod] = []
-        super().__init__([make_node(f"worker-{i}", cpu="64") for i in range(3)])
+        three = [make_node(f"worker-{i}", cpu="64") for i in range(3)]
+        super().__init__([*(nodes or three)], **more)
         for each in (make_class(), *(slices or [make_slice("worker-0", [device("device-0")])])):
             self.show(each)
         self.show(make_claim())

@@ -1,6 +1,7 @@
 """Resource claims before the binding: what is written, what is found there already, what goes wrong,
 and what is taken back when the pod is not bound after all."""
 
+import asyncio
 import json
 from typing import Any, ClassVar
 
@@ -15,6 +16,7 @@ from shared.kube.api.resource_v1 import (
     DeviceAllocationResult,
     DeviceClaim,
     DeviceRequest,
+    ResourceClaimConsumer,
     ResourceClaimSpec,
 )
 from shared.kube.api_client import ApiClient
@@ -60,6 +62,11 @@ GENERATED = msgspec.structs.replace(
         ResourceClaimSpec(devices=DeviceClaim(requests=[DeviceRequest(name="r")])), [MAPPING]
     ),
 )
+GROUP = ResourceClaimConsumer("scheduling.k8s.io", "podgroups", "pg", "uid-pg")
+OF_GROUP = msgspec.structs.replace(WORK, group=GROUP)
+BY_GROUP = {
+    "apiGroup": "scheduling.k8s.io", "resource": "podgroups", "name": "pg", "uid": "uid-pg",
+}  # fmt: skip
 PREPARED = allocation(binding_conditions=["Ready"], binding_failure_conditions=["Broken"])
 
 
@@ -572,3 +579,64 @@ def test_a_claim_is_released_unless_others_use_it_by_now() -> None:
     api = FakeClaims({"allocation": ALLOCATED})
     release(api, is_generated=True)
     assert api.claim is None
+
+
+# Claims of the pod's group ----------------------------------------------------------------------------
+
+
+def test_a_claim_of_the_group_is_reserved_for_it_once() -> None:
+    api = FakeClaims()
+    assert bind(api, OF_GROUP) == ""
+    assert api.status == {"allocation": ALLOCATED | STAMP, "reservedFor": [BY_GROUP]}
+    written = list(api.writes)
+    assert bind(api, msgspec.structs.replace(OF_GROUP, is_new=False)) == ""
+    assert api.writes == written, "there is nothing to add for another of its pods"
+
+
+def test_a_claim_of_the_group_stays_when_a_pod_is_not_bound_after_all() -> None:
+    api = FakeClaims()
+    assert undo(api, OF_GROUP) == (), "it was not written"
+    bind(api, OF_GROUP)
+    written = list(api.writes)
+    for is_new in (True, False):
+        assert undo(api, msgspec.structs.replace(OF_GROUP, is_new=is_new)) == ("ns/gpu",)
+    assert api.writes == written
+
+
+@pytest.mark.parametrize("is_kept", [False, True])
+def test_devices_of_the_group_that_do_not_get_ready_are_given_back_unless_others_run_with_them(
+    is_kept: bool,
+) -> None:
+    api = FakeClaims()
+    api.conditions = [[]] * 100
+    work = msgspec.structs.replace(OF_GROUP, allocation=PREPARED, is_kept=is_kept)
+    assert pre_bound(api, work) == "device binding timeout: claim=gpu"
+    assert api.status.get("reservedFor", []) == [BY_GROUP] * is_kept
+    assert bool(api.status.get("allocation")) is is_kept
+
+
+def test_a_claim_is_released_that_only_the_group_uses() -> None:
+    told = ReleaseClaim("ns", "gpu", "uid-gpu", "u1", is_generated=False, group_uid="uid-pg")
+    api = FakeClaims({"allocation": ALLOCATED, "reservedFor": [BY_GROUP]})
+    run_virtual(ClaimFreer(api, ClaimLines()).release(told))
+    assert api.status == {}
+
+
+def test_a_claim_is_not_released_when_a_pod_was_bound_with_it_since() -> None:
+    """The API server answers at last: first the pod's order, then what was ordered before it."""
+    api = FakeClaims({"allocation": ALLOCATED, "reservedFor": [BY_GROUP]})
+    told = ReleaseClaim("ns", "gpu", "uid-gpu", "u1", is_generated=False, group_uid="uid-pg")
+    work = msgspec.structs.replace(OF_GROUP, is_new=False)
+
+    async def run() -> None:
+        lines = ClaimLines()
+        binder = ClaimBinder(api, lambda _: None, lines, LoopClock())
+        api.fault = ApiError(500, "InternalError", "not now")
+        releasing = asyncio.create_task(binder.release(told))
+        await asyncio.sleep(0.1)
+        api.fault = None
+        assert await binder.pre_bind(order_of(work)) is ALLOWED
+        await releasing
+
+    run_virtual(run())
+    assert api.status["reservedFor"] == [BY_GROUP]

@@ -1,0 +1,68 @@
+"""The pod group of a pod with claims, some of which may be its (gate DRAWorkloadResourceClaims).
+
+Apart from the plugin, which asks it at each of its extension points. Which claims are the group's, and
+what that means for one of them, is `shared/dra/pod_claims.py`.
+
+Rules: getPodGroup and unreservePodGroupClaims in
+pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
+"""
+
+from shared.columns.pod_table import NEVER_STARTED, group_id
+from shared.columns.schema import Rows
+from shared.dra.device_index import CLAIMS
+from shared.dra.pod_claims import claims_of_group, is_used_by_none_but
+from shared.feature_gates import DRA_WORKLOAD_RESOURCE_CLAIMS
+from shared.framework.cluster_view import ClusterView
+from shared.framework.pod_info import PodInfo
+from shared.framework.queueing_hints import Change, PodView, as_kind
+from shared.kube.api.scheduling_v1alpha2 import PodGroup
+from shared.kube.resources import POD_GROUPS
+
+
+def group_of_claims(pod: PodInfo, cluster: ClusterView) -> str:
+    """The name of the group of which some of the pod's claims may be; empty: of none."""
+    own = pod.template.own
+    return own.group if own is not None and cluster.gates[DRA_WORKLOAD_RESOURCE_CLAIMS] else ""
+
+
+def group_object(pod: PodInfo, cluster: ClusterView) -> PodGroup | None:
+    """The same group, if it is there."""
+    key = f"{pod.namespace}/{group_of_claims(pod, cluster)}"
+    found: PodGroup | None = cluster.objects.get(POD_GROUPS.plural, key)
+    return found
+
+
+def after_own_group(pod: PodView, change: Change, cluster: ClusterView) -> bool:
+    """The group is there in which some of the pod's claims may be."""
+    now = as_kind(PodGroup, change.new)
+    return now is not None and now is group_object(pod.info, cluster)
+
+
+def unreservable(pod: PodInfo, cluster: ClusterView) -> tuple[str, ...]:
+    """Keys of the claims that an earlier attempt has left to the pod's group alone, none of which has a
+    node; ClaimError where the group's claims cannot be told."""
+    group = group_object(pod, cluster)
+    if group is None or len(_rows_of(group, cluster)):
+        return ()
+    objects, uid = cluster.objects, group.metadata.uid
+    return tuple(
+        claim.metadata.key
+        for claim in claims_of_group(group, objects.all(CLAIMS).get)
+        if claim.status.reserved_for
+        and is_used_by_none_but(claim, uid)
+        and claim.metadata.key not in objects.assumed(CLAIMS)
+    )
+
+
+def has_begun(group: PodGroup, cluster: ClusterView) -> bool:
+    """Whether a kubelet has accepted a pod of the group."""
+    rows = _rows_of(group, cluster)
+    return bool((cluster.pods.start_s[rows] != NEVER_STARTED).any())
+
+
+def _rows_of(group: PodGroup, cluster: ClusterView) -> Rows:
+    """Of the table of pods: those of the group that are on nodes."""
+    pods = cluster.pods
+    used = pods.used_rows()
+    rows: Rows = used[pods.group_id[used] == group_id(group.metadata.key)]
+    return rows
