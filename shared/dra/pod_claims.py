@@ -13,7 +13,7 @@ pkg/scheduler/framework/plugins/dynamicresources/dynamicresources.go, v1.36.2.
 """
 
 from collections.abc import Callable, Iterable
-from typing import Final, NamedTuple
+from typing import NamedTuple
 
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import PodResourceClaim, PodResourceClaimStatus
@@ -22,17 +22,14 @@ from shared.kube.api.resource_v1 import (
     RESERVED_FOR_MAX,
     AllocatedDeviceStatus,
     ResourceClaim,
-    ResourceClaimConsumer,
     ResourceClaimStatus,
 )
-from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import OwnFacts, PodTemplate, controller_of
+from shared.kube.resources import POD_GROUPS
+from shared.kube.well_known import SCHEDULING_GROUP
 
 FindClaim = Callable[[str], ResourceClaim | None]
 """By `namespace/name`."""
-
-_SCHEDULING: Final = "scheduling.k8s.io"
-_POD_GROUPS: Final = "podgroups"
 
 
 class ClaimError(OperationalError):
@@ -46,10 +43,10 @@ def claims_of(
     own = template.own or OwnFacts()
     found: dict[str, ResourceClaim] = {}
     for reference in template.spec.resource_claims or ():
-        name, is_generated = _claim_name_of_pod(namespace, own, reference)
+        name, is_generated = claim_name_of_pod(namespace, own, reference)
         if name is None:
             continue  # Nothing had to be made for this reference.
-        claim = _found(namespace, name, find)
+        claim = claim_named(namespace, name, find)
         if claim.metadata.deletion_timestamp:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
         if is_generated and not _is_made_for(claim, own.uid, group):
@@ -62,46 +59,32 @@ def claims_of(
     return [*found.values()]
 
 
-def claims_of_group(group: PodGroup, find: FindClaim) -> list[ResourceClaim]:
-    """The claims of a pod group, without those that were made for others; ClaimError for the first that
-    is not there."""
-    meta, statuses = group.metadata, group.status.resource_claim_statuses
-    found = []
-    for reference in group.spec.resource_claims or ():
-        unnamed = f"PodGroup {meta.key}, spec.resourceClaim {reference.name}"
-        name, is_generated = _claim_name(reference, statuses, unnamed, f"PodGroup {meta.key}")
-        if name is None:
-            continue
-        claim = _found(meta.namespace, name, find)
-        owner = controller_of(claim.metadata.owner_references)
-        if not is_generated or (owner is not None and owner.uid == meta.uid):
-            found.append(claim)
-    return found
-
-
-def _found(namespace: str, name: str, find: FindClaim) -> ResourceClaim:
+def claim_named(namespace: str, name: str, find: FindClaim) -> ResourceClaim:
+    """ClaimError where there is none."""
     claim = find(f"{namespace}/{name}")
     if claim is None:
         raise ClaimError(f'could not find ResourceClaim "{namespace}/{name}"')
     return claim
 
 
-def _claim_name_of_pod(
+def claim_name_of_pod(
     namespace: str, own: OwnFacts, reference: PodResourceClaim
 ) -> tuple[str | None, bool]:
+    """As `claim_name`."""
     pod = f'pod "{namespace}/{own.name}"'
     unnamed = f'{pod}, spec.resourceClaim "{reference.name}"'
-    return _claim_name(reference, own.resource_claim_statuses, unnamed, pod)
+    return claim_name(reference, own.resource_claim_statuses, unnamed, pod)
 
 
-def _claim_name(
+def claim_name(
     reference: PodResourceClaim,
     statuses: Iterable[PodResourceClaimStatus] | None,
     unnamed: str,
     whose: str,
 ) -> tuple[str | None, bool]:
-    """The claim's name, and whether it was generated. `unnamed` and `whose`: what a reference that names
-    nothing, and one whose claim is still to be made, are called."""
+    """The name of a claim, None where none had to be made, and whether it was generated; ClaimError
+    where there is none yet. `unnamed` and `whose`: what a reference that names nothing, and one whose
+    claim is still to be made, are called."""
     if reference.resource_claim_name is not None:
         return reference.resource_claim_name, False
     if reference.resource_claim_template_name is None:
@@ -116,27 +99,8 @@ def _is_made_for(claim: ResourceClaim, uid: str, group: str) -> bool:
     owner = controller_of(claim.metadata.owner_references)
     if owner is None or owner.uid == uid:
         return owner is not None
-    is_group = owner.kind == "PodGroup" and owner.api_version.startswith(f"{_SCHEDULING}/")
+    is_group = owner.kind == "PodGroup" and owner.api_version.startswith(f"{SCHEDULING_GROUP}/")
     return is_group and owner.name == group
-
-
-def consumer_group(
-    template: PodTemplate, claim: ResourceClaim, group: PodGroup | None
-) -> ResourceClaimConsumer | None:
-    """The pod's group, where this claim of the pod is, or is to be, reserved for that; None: for the pod
-    (BindTo)."""
-    if group is None:
-        return None
-    meta, listed = group.metadata, group.spec.resource_claims or ()
-    namespace, own = meta.namespace, template.own or OwnFacts()
-    names = (
-        _claim_name_of_pod(namespace, own, reference)[0]
-        for reference in template.spec.resource_claims or ()
-        if reference in listed
-    )
-    if claim.metadata.name in names or is_reserved_for(claim, meta.uid):
-        return ResourceClaimConsumer(_SCHEDULING, _POD_GROUPS, meta.name, meta.uid)
-    return None
 
 
 def is_reserved_for(claim: ResourceClaim, uid: str, group: str = "") -> bool:
@@ -145,7 +109,8 @@ def is_reserved_for(claim: ResourceClaim, uid: str, group: str = "") -> bool:
         user.uid == uid
         or (
             group
-            and (user.api_group, user.resource, user.name) == (_SCHEDULING, _POD_GROUPS, group)
+            and (user.api_group, user.resource, user.name)
+            == (SCHEDULING_GROUP, POD_GROUPS.plural, group)
         )
         for user in claim.status.reserved_for or ()
     )

@@ -21,4 +21,5 @@ PREEMPTION_BY_SCHEDULER: Final = "PreemptionByScheduler"
 
 POD_GROUP_SCHEDULED: Final = "PodGroupScheduled"
 """The condition of a pod group that a scheduler writes."""
-POD_GROUPS_VERSION: Final = "scheduling.k8s.io/v1alpha2"
+SCHEDULING_GROUP: Final = "scheduling.k8s.io"
+POD_GROUPS_VERSION: Final = f"{SCHEDULING_GROUP}/v1alpha2"

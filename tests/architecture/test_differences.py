@@ -12,6 +12,7 @@ PAGE: Final = ROOT / "docs" / "differences.md"
 SAMPLE: Final = "unit/workers/scorer/test_node_sample.py"
 KUBECONFIG: Final = "unit/shared/kube/test_kubeconfig.py"
 GROUPS: Final = "unit/daemon/core/test_pod_groups.py"
+GROUP_CLAIMS: Final = "unit/daemon/core/test_workload_claims.py"
 THEIRS: Final = "it is about what kube-scheduler does; here there is nothing of the kind"
 LINES: Final[dict[str, str]] = {
     "`percentageOfNodesToScore` not set, or 0": (
@@ -52,10 +53,12 @@ LINES: Final[dict[str, str]] = {
     "where DRAConsumableCapacity and DRADeviceBindingConditions are both off": THEIRS,
     "where SchedulerPopFromBackoffQ is off: a waiting pod": THEIRS,
     "NodeResourcesBalancedAllocation with an extended resource": THEIRS,
-    "pod groups: DRAWorkloadResourceClaims": THEIRS,
     "pod groups: pods that name one claim which the first of them is given": (
         "unit/daemon/core/test_group_claims.py"
         "::test_what_one_was_given_is_allocated_once_and_held_for_all"
+    ),
+    "pod groups: pods of one attempt that share a claim": (
+        "unit/daemon/core/test_group_claims.py::test_pods_of_a_group_share_a_claim"
     ),
     "pod groups: which member of one priority is tried first": GROUPS,
     "pod groups: victims that are alike": "unit/workers/scorer/test_group_preemption.py",
@@ -135,6 +138,21 @@ LINES: Final[dict[str, str]] = {
     "DRA: a claim that as many pods use as may": (
         "unit/shared/plugins/devices/test_dynamic_resources.py"
         "::test_a_claim_that_as_many_pods_as_may_already_use_is_in_use"
+    ),
+    "DRAWorkloadResourceClaims: a pod whose group is not there": (
+        f"{GROUP_CLAIMS}::test_a_pod_waits_for_its_group_which_may_have_its_claims"
+    ),
+    "DRAWorkloadResourceClaims: what a group that fits nowhere was given": (
+        f"{GROUP_CLAIMS}::test_what_a_group_that_fits_nowhere_had_been_given_is_given_back"
+    ),
+    "DRAWorkloadResourceClaims: a pod whose claim is reserved for its group": (
+        f"{GROUP_CLAIMS}::test_each_pod_of_a_group_looks_at_its_claim_before_it_is_bound"
+    ),
+    "DRAWorkloadResourceClaims: a pod of no group whose generated claim": (
+        f"{GROUP_CLAIMS}::test_a_claim_of_anothers_template_is_not"
+    ),
+    "DRAWorkloadResourceClaims: a claim of a pod after one": (
+        f"{GROUP_CLAIMS}::test_a_claim_after_one_that_was_not_made_is_the_groups_where_it_lists_it"
     ),
     "DRA: devices that an earlier attempt was given": (
         "unit/workers/binder/test_claim_bind.py"

@@ -28,7 +28,6 @@ from shared.dra.pod_claims import (
     Preparation,
     can_be_reserved,
     claims_of,
-    consumer_group,
     is_reserved_for,
     is_used_by_none_but,
     preparation,
@@ -79,8 +78,9 @@ from shared.plugins.devices.device_allocation import (
     provided_by_devices,
     scalars_of,
 )
-from shared.plugins.devices.group_claims import (
+from shared.plugins.devices.pod_group_claims import (
     after_own_group,
+    consumer_group,
     group_object,
     group_of_claims,
     has_begun,

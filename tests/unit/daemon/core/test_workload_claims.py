@@ -14,8 +14,9 @@ import pytest
 from daemon.core.events import Effect, Tell
 from shared.dra.device_index import CLAIMS
 from shared.feature_gates import DRA_WORKLOAD_RESOURCE_CLAIMS
+from shared.kube.api.core_v1 import PodResourceClaimStatus
 from shared.kube.api.resource_v1 import ResourceClaim
-from shared.kube.pod_record import PodRecord
+from shared.kube.pod_record import PodRecord, decode_template
 from shared.messages.from_binder import BindFailed, BindFailureReason, BindReport
 from shared.messages.to_binder import PreemptPods, ReleaseClaim
 from shared.transport.heard import Said
@@ -69,6 +70,13 @@ class GroupClaim(SharedClaim):
     def users(self) -> list[str]:
         return [user.uid for user in self.claim.status.reserved_for or ()]
 
+    def why_gated(self) -> list[str]:
+        """What PreEnqueue plugins have against the only pod."""
+        (pod,) = self.state.queue
+        assert pod.gated_by
+        plugins = self.state.plugins.pre_enqueue[pod.pod_class.profile]
+        return [each.pre_enqueue(pod.info, self.state.cache.view).message for each in plugins]
+
     def bindings_fail(self, *claims_left: str) -> None:
         while self.orders:
             ticket = self.orders.popleft().ticket
@@ -81,13 +89,13 @@ def in_group(name: str, group: str = "pg", spec: dict[str, Any] = NAMED, **more:
     return member(name, group, uid=f"uid-{name}", spec=spec, **more)
 
 
-def generated(name: str) -> PodRecord:
-    return with_claims_made(in_group(name, spec=TEMPLATE), {"c": "claim"})
+def generated(name: str, group: str = "pg") -> PodRecord:
+    return with_claims_made(in_group(name, group, spec=TEMPLATE), {"c": "claim"})
 
 
 def made_for_group(name: str = "pg", kind: str = "PodGroup") -> ResourceClaim:
     claim = make_claim(owner=f"uid-{name}")
-    (owner,) = claim.metadata.owner_references or ()
+    owner = (claim.metadata.owner_references or [])[0]
     owner.kind, owner.name, owner.api_version = kind, name, "scheduling.k8s.io/v1alpha3"
     return claim
 
@@ -172,24 +180,24 @@ def test_a_claim_of_the_groups_template_is_given_to_its_pods() -> None:
 
 
 @pytest.mark.parametrize(
-    ("is_on", "claim", "told"),
+    ("is_on", "claim", "group", "told"),
     [
-        (False, made_for_group(), "Pod is not owner"),
-        (True, made_for_group("another"), "neither Pod nor PodGroup pg is the owner"),
-        (True, made_for_group(kind="Workload"), "neither Pod nor PodGroup pg is the owner"),
+        (False, made_for_group(), "pg", "Pod is not owner"),
+        (True, made_for_group(), "", "Pod is not owner"),
+        (True, made_for_group("another"), "pg", "neither Pod nor PodGroup pg is the owner"),
+        (True, made_for_group(kind="Workload"), "pg", "neither Pod nor PodGroup pg is the owner"),
     ],
 )
-def test_a_claim_of_anothers_template_is_not(is_on: bool, claim: ResourceClaim, told: str) -> None:
+def test_a_claim_of_anothers_template_is_not(
+    is_on: bool, claim: ResourceClaim, group: str, told: str
+) -> None:
     berth = GroupClaim(is_on=is_on)
     berth.add_group("pg", 1, **TEMPLATE)
     berth.show(claim)
-    berth.add(generated("p"))
+    berth.add(generated("p", group))
     assert not berth.bound
-    (pod,) = berth.state.queue
-    gate = berth.state.plugins.pre_enqueue["default-scheduler"]
-    said = [each.pre_enqueue(pod.info, berth.state.cache.view).message for each in gate]
     whose = "ResourceClaim default/claim was not created for Pod default/p"
-    assert f"{whose} ({told})" in said
+    assert f"{whose} ({told})" in berth.why_gated()
 
 
 @pytest.mark.parametrize(
@@ -229,6 +237,21 @@ def test_what_a_group_that_fits_nowhere_had_been_given_is_given_back(
     assert [(each.name, each.pod_uid, each.group_uid) for each in berth.releases] == (
         [] if expected is None else [("claim", "uid-p", expected)]
     )
+
+
+def test_a_claim_after_one_that_was_not_made_is_the_groups_where_it_lists_it() -> None:
+    berth = GroupClaim()
+    berth.add_group("pg", 1, resourceClaims=LISTED)
+    unmade = {"name": "unmade", "resourceClaimTemplateName": "t"}
+    pod = in_group("p", spec={"resourceClaims": [unmade, *LISTED]})
+    template = decode_template(pod.template)
+    assert template.own is not None
+    own = msgspec.structs.replace(
+        template.own, resource_claim_statuses=[PodResourceClaimStatus(name="unmade")]
+    )
+    made = msgspec.Raw(msgspec.msgpack.encode(msgspec.structs.replace(template, own=own)))
+    berth.add(msgspec.structs.replace(pod, template=made))
+    assert berth.users == ["uid-pg"]
 
 
 # Berth's own -------------------------------------------------------------------------------------
@@ -317,10 +340,7 @@ def test_a_pod_waits_for_its_group_which_may_have_its_claims(has_gates: bool) ->
     berth = GroupClaim(has_gates=has_gates, has_quorums=has_gates)
     berth.add(in_group("p"))
     (pod,) = berth.state.queue
-    assert pod.gated_by
-    gate = berth.state.plugins.pre_enqueue["default-scheduler"]
-    said = [each.pre_enqueue(pod.info, berth.state.cache.view).message for each in gate]
-    assert 'podgroup.scheduling.k8s.io "pg" not found' in said
+    assert 'podgroup.scheduling.k8s.io "pg" not found' in berth.why_gated()
     berth.add_group("another", 1)
     assert pod.gated_by
     berth.add_group("pg", 1, resourceClaims=LISTED)

@@ -457,6 +457,8 @@ def test_of_a_text_of_which_decisions_read_parts_these_are_still_to_be_told_apar
     assert text(f"{SECRET}/tool:latest") == f"{text(SECRET)}/{text('tool')}:latest"
     assert text(f"{SECRET}__zone") == f"{text(SECRET)}__{text('zone')}"
     assert SECRET not in text(f"{SECRET}/tool")
+    for meant in ("scheduling.k8s.io", "podgroups"):
+        assert text(meant) == meant, "for whom a claim is reserved"
     for meant in ("metadata.name", "0.0.0.0", "1e3", "ebs.csi.aws.com", "topology.gke.io/zone"):
         assert text(meant) == meant
 

@@ -5,9 +5,8 @@ from typing import Any
 import msgspec
 import pytest
 
-from shared.dra.pod_claims import ClaimError, claims_of, claims_of_group, preparation
+from shared.dra.pod_claims import ClaimError, claims_of, preparation
 from shared.kube.api.resource_v1 import ResourceClaim
-from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import PodTemplate
 from tests.support.devices import allocated, make_claim
 
@@ -97,41 +96,3 @@ def test_a_driver_may_give_up(conditions: list[tuple[str, str]], expected: bool)
     said_of = {"driver": "gpu.example.com", "pool": "n", "device": "a", "conditions": said}
     claim = make_claim(status={**status, "devices": [said_of]})
     assert (preparation(claim.status).failed is not None) is expected
-
-
-def group(reference: dict[str, Any], statuses: list[dict[str, Any]] = []) -> PodGroup:  # noqa: B006  # Never written.
-    body = {
-        "metadata": {"name": "pg", "namespace": "default", "uid": "uid-pg"},
-        "spec": {"resourceClaims": [{"name": "c", **reference}]},
-        "status": {"resourceClaimStatuses": statuses},
-    }
-    return msgspec.convert(body, PodGroup)
-
-
-def test_claims_of_a_group_are_found_by_name_and_through_its_status() -> None:
-    """NameFromPodGroup, IsForPodGroup"""
-    for given, owner, expected in (
-        (group(NAMED), "", ["claim"]),
-        (group(TEMPLATE, GENERATED), "uid-pg", ["claim"]),
-        (group(TEMPLATE, GENERATED), "another", []),
-        (group(TEMPLATE, [{"name": "c"}]), "", []),
-    ):
-        by_key = {"default/claim": make_claim(owner=owner)}
-        assert [c.metadata.name for c in claims_of_group(given, by_key.get)] == expected
-
-
-@pytest.mark.parametrize(
-    ("given", "text"),
-    [
-        (group(NAMED), 'could not find ResourceClaim "default/claim"'),
-        (group(TEMPLATE), "PodGroup default/pg: ResourceClaim not created yet"),
-        (
-            group({}),
-            "PodGroup default/pg, spec.resourceClaim c: none of the supported fields are set",
-        ),
-    ],
-)
-def test_a_claim_of_a_group_that_is_missing_is_named(given: PodGroup, text: str) -> None:
-    with pytest.raises(ClaimError) as raised:
-        claims_of_group(given, {}.get)
-    assert str(raised.value) == text

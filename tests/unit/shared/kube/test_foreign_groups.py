@@ -71,6 +71,11 @@ def test_without_the_option_nothing_is_another() -> None:
 @pytest.mark.parametrize(
     ("whose", "gates", "problem"),
     [
+        (
+            "volcano",
+            f"{GATES},DRAWorkloadResourceClaims=true",
+            "leave DRAWorkloadResourceClaims off: these groups have no claims",
+        ),
         ("yunikorn", GATES, "must be one of coscheduling, koordinator, volcano"),
         ("volcano", "GenericWorkload=true", "needs --feature-gates=GenericWorkload=true,GangSch"),
     ],
