@@ -41,7 +41,7 @@ from shared.kube.pod_group_rules import quorum
 from shared.kube.pod_record import PodRecord, scheduler_name_of
 from shared.kube.resources import ALL_KINDS, POD_GROUPS, is_custom
 from shared.limits import RESOURCES_MAX
-from shared.plugin_names import GANG_SCHEDULING
+from shared.plugin_names import DYNAMIC_RESOURCES, GANG_SCHEDULING
 
 _RESOURCES: Final = {
     kind.plural: resource
@@ -290,7 +290,8 @@ class ClusterChanges:
             self._wake(ClusterEvent(resource, action), old, value, now_s)
         if kind == POD_GROUPS.plural and (old is None or quorum(old) != quorum(value)):
             label = ClusterEvent(Resource.POD_GROUP, action).label
-            self._queue.let_in(self._groups.uids(key), GANG_SCHEDULING, label, now_s)
+            for plugin in (DYNAMIC_RESOURCES, GANG_SCHEDULING):
+                self._queue.let_in(self._groups.uids(key), plugin, label, now_s)
 
     def object_deleted(self, kind: str, key: str, now_s: float) -> None:
         old = self._cache.objects.get(kind, key)

@@ -79,7 +79,6 @@ from shared.plugins.devices.device_allocation import (
     scalars_of,
 )
 from shared.plugins.devices.pod_group_claims import (
-    after_own_group,
     consumer_group,
     group_object,
     group_of_claims,
@@ -151,7 +150,6 @@ class DynamicResources(DefaultNormalizeScore):
                 Resource.RESOURCE_CLAIM, both, _after_claim_change, reads_identity=True
             ),
             ClusterEventWithHint(Resource.POD, own, _after_own_generated_claim),
-            ClusterEventWithHint(Resource.POD_GROUP, (Action.ADD,), after_own_group),
             ClusterEventWithHint(Resource.DEVICE_CLASS, both),
             ClusterEventWithHint(Resource.RESOURCE_SLICE, both),
         )
@@ -160,7 +158,8 @@ class DynamicResources(DefaultNormalizeScore):
         return bool(pod.spec.resource_claims)
 
     def pre_enqueue(self, pod: PodInfo, cluster: ClusterView) -> Status:
-        """Keeps a pod out until all of its claims exist, and its group, if that may have any."""
+        """Keeps a pod out until all of its claims exist, and its group, if that may have any: who knows
+        the groups lets it in then (`SchedulingQueue.let_in`)."""
         if not pod.spec.resource_claims:
             return SUCCESS
         claims = _claims_of(pod, cluster)

@@ -21,7 +21,6 @@ from shared.dra.pod_claims import (
 from shared.feature_gates import DRA_WORKLOAD_RESOURCE_CLAIMS
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.queueing_hints import Change, PodView, as_kind
 from shared.kube.api.resource_v1 import ResourceClaim, ResourceClaimConsumer
 from shared.kube.api.scheduling_v1alpha2 import PodGroup
 from shared.kube.pod_record import OwnFacts, PodTemplate, controller_of
@@ -76,12 +75,6 @@ def claims_of_group(group: PodGroup, find: FindClaim) -> list[ResourceClaim]:
         if not is_generated or (owner is not None and owner.uid == meta.uid):
             found.append(claim)
     return found
-
-
-def after_own_group(pod: PodView, change: Change, cluster: ClusterView) -> bool:
-    """The group is there in which some of the pod's claims may be."""
-    now = as_kind(PodGroup, change.new)
-    return now is not None and now is group_object(pod.info, cluster)
 
 
 def unreservable(pod: PodInfo, cluster: ClusterView) -> tuple[str, ...]:
