@@ -28,6 +28,10 @@ def _prepare(cluster: LiveCluster) -> None:
 def live(live: LiveBerth) -> Iterator[LiveBerth]:
     live.add_nodes("n1", "n2")
     yield live
+    forget_claims(live)
+
+
+def forget_claims(live: LiveBerth) -> None:
     live.delete_all_pods()
     for claim in live.ask("GET", CLAIMS)["items"]:
         name = claim["metadata"]["name"]
