@@ -292,6 +292,29 @@ def test_nobody_goes_before_it_is_seen_where_else_devices_are() -> None:
     assert berth.evicted
 
 
+def test_what_a_member_was_placed_with_is_not_given_back_for_another() -> None:
+    berth = GroupClaim()
+    status = {**allocated("device-0", pool="worker-0"), "reservedFor": [GROUP]}
+    berth.show(make_claim(status=status))
+    berth.add_pod(in_group("fits"))
+    berth.add_pod(in_group("large", cpu="65"))
+    berth.add_group("pg", 1, resourceClaims=LISTED)
+    assert berth.bound_names() == {"fits"}
+    assert UNRESERVED in berth.told("large"), "as nobody of the group had a node before"
+    assert not berth.releases
+    assert berth.users == ["uid-pg"]
+
+
+def test_a_claim_that_the_group_has_without_listing_it_is_not_reserved_for_its_pods_too() -> None:
+    berth = GroupClaim()
+    status = {**allocated("device-0", pool="worker-0"), "reservedFor": [GROUP]}
+    berth.show(make_claim(status=status))
+    berth.add_group("pg", 1)
+    berth.add(in_group("p"))
+    assert berth.bound_names() == {"p"}
+    assert berth.users == ["uid-pg"]
+
+
 def test_the_claim_of_a_group_outlives_bindings_that_fail() -> None:
     """It is written by then, and the watch is late: the device is not another's."""
     berth = GroupClaim()
