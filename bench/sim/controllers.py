@@ -1,9 +1,9 @@
 """As much of kube-controller-manager as volumes and claims need, on the virtual clock.
 
 Volumes for claims by the rules of pkg/controller/volume/persistentvolume/pv_controller.go; claims of
-ephemeral volumes by pkg/controller/volume/ephemeral; claims of templates, and what is left of claims
-when their pods have ended, by pkg/controller/resourceclaim/controller.go (v1.36.2). They come late, each
-time a little after something has changed.
+ephemeral volumes by pkg/controller/volume/ephemeral; claims of templates, of pods and of pod groups, and
+what is left of claims when these have ended, by pkg/controller/resourceclaim/controller.go (v1.36.2).
+They come late, each time a little after something has changed.
 """
 
 from typing import TYPE_CHECKING, Any, Final
@@ -28,6 +28,10 @@ def _claims_path(namespace: str) -> str:
     return f"/api/v1/namespaces/{namespace}/persistentvolumeclaims"
 
 
+def _groups_path(namespace: str) -> str:
+    return f"/apis/scheduling.k8s.io/v1alpha2/namespaces/{namespace}/podgroups"
+
+
 def _device_claims_path(namespace: str) -> str:
     return f"/apis/resource.k8s.io/v1/namespaces/{namespace}/resourceclaims"
 
@@ -43,6 +47,8 @@ class Controllers:
         """Once over everything, if anything has changed."""
         if self._seen_version == self._world.server.cluster.store.version:
             return
+        for group in list(self._world.kind("podgroups")):
+            self._make_claims_of_group(group)
         for pod in self._world.pods():
             self._make_claims(pod)
         self._give_volumes()
@@ -61,29 +67,47 @@ class Controllers:
                 wanted = volume["ephemeral"]["volumeClaimTemplate"]["spec"]
                 body = {"metadata": {"name": name, **_owned_by(pod)}, "spec": wanted}
                 self._create(_claims_path(meta["namespace"]), name, body)
-        told = {each["name"] for each in pod["status"].get("resourceClaimStatuses") or []}
-        for wanted in spec.get("resourceClaims") or []:
-            template = wanted.get("resourceClaimTemplateName")
-            if template and wanted["name"] not in told:
-                self._claim_of_template(pod, wanted["name"], template)
+        where = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}"
+        group = self._group_of(pod)
+        for wanted in _unmade(pod):
+            if wanted not in (group["spec"].get("resourceClaims") or []):
+                self._claim_of_template(pod, where, wanted, _owned_by(pod))
+                continue
+            made = {each["name"]: each for each in _claims_made(group)}
+            if wanted["name"] in made:
+                self._tell_claim(pod, where, made[wanted["name"]])
 
-    def _claim_of_template(self, pod: Json, name: str, template: str) -> None:
-        meta = pod["metadata"]
+    def _make_claims_of_group(self, group: Json) -> None:
+        meta = group["metadata"]
+        owner = _owned_by(group, "scheduling.k8s.io/v1alpha2", "PodGroup")
+        for wanted in _unmade(group):
+            where = f"{_groups_path(meta['namespace'])}/{meta['name']}"
+            self._claim_of_template(group, where, wanted, owner)
+
+    def _group_of(self, pod: Json) -> Json:
+        name = (pod["spec"].get("schedulingGroup") or {}).get("podGroupName", "")
+        path = _groups_path(pod["metadata"]["namespace"])
+        found = self._world.ask("GET", f"{path}/{name}") if name else None
+        return found or {"spec": {}}
+
+    def _claim_of_template(self, of: Json, where: str, wanted: Json, owned: Json) -> None:
+        meta = of["metadata"]
         base = f"/apis/resource.k8s.io/v1/namespaces/{meta['namespace']}/resourceclaimtemplates"
-        found = self._world.ask("GET", f"{base}/{template}")
+        found = self._world.ask("GET", f"{base}/{wanted['resourceClaimTemplateName']}")
         if found is None:
             return
-        claim = f"{meta['name']}-{name}"
-        body = {"metadata": {"name": claim, **_owned_by(pod)}, "spec": found["spec"]["spec"]}
+        claim = f"{meta['name']}-{wanted['name']}"
+        body = {"metadata": {"name": claim, **owned}, "spec": found["spec"]["spec"]}
         path = _device_claims_path(meta["namespace"])
         there = self._create(path, claim, body)
         if there["metadata"].get("ownerReferences") != body["metadata"]["ownerReferences"]:
             self._world.ask("DELETE", f"{path}/{claim}")  # Of the pod of this name before.
             return
-        statuses = [*(pod["status"].get("resourceClaimStatuses") or []),
-                    {"name": name, "resourceClaimName": claim}]  # fmt: skip
-        where = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/status"
-        self._world.patch(where, {"status": {"resourceClaimStatuses": statuses}})
+        self._tell_claim(of, where, {"name": wanted["name"], "resourceClaimName": claim})
+
+    def _tell_claim(self, of: Json, where: str, made: Json) -> None:
+        statuses = [*_claims_made(of), made]
+        self._world.patch(f"{where}/status", {"status": {"resourceClaimStatuses": statuses}})
 
     def _create(self, path: str, name: str, body: Json) -> Json:
         return (
@@ -91,8 +115,9 @@ class Controllers:
         )
 
     def _release_devices(self) -> None:
-        """What no living pod has reserved is free, and claims of pods that are gone go."""
-        pods = {pod["metadata"]["uid"]: pod for pod in self._world.pods()}
+        """What no living pod and no group has reserved is free, and claims of those that are gone go."""
+        users = [*self._world.pods(), *self._world.kind("podgroups")]
+        pods = {user["metadata"]["uid"]: user for user in users}
         for table, path in (("resourceclaims", _device_claims_path),
                             ("persistentvolumeclaims", _claims_path)):  # fmt: skip
             for claim in list(self._world.kind(table)):
@@ -212,12 +237,28 @@ def _reference(claim: Json) -> Json:
     return {"apiVersion": "v1", "kind": "PersistentVolumeClaim", **names}
 
 
-def _owned_by(pod: Json) -> Json:
-    meta = pod["metadata"]
-    owner = {"apiVersion": "v1", "kind": "Pod", "name": meta["name"], "uid": meta["uid"],
-             "controller": True}  # fmt: skip
-    return {"ownerReferences": [owner]}
+def _owned_by(owner: Json, version: str = "v1", kind: str = "Pod") -> Json:
+    meta = owner["metadata"]
+    reference = {"apiVersion": version, "kind": kind, "name": meta["name"], "uid": meta["uid"],
+                 "controller": True}  # fmt: skip
+    return {"ownerReferences": [reference]}
 
 
-def _has_ended(pod: Json) -> bool:
-    return pod["status"].get("phase") in ("Succeeded", "Failed")
+def _unmade(of: Json) -> list[Json]:
+    """References of a pod or a group to templates of which no claim is made yet."""
+    told = {each["name"] for each in _claims_made(of)}
+    wanted = of["spec"].get("resourceClaims") or []
+    return [
+        each
+        for each in wanted
+        if each.get("resourceClaimTemplateName") and each["name"] not in told
+    ]
+
+
+def _claims_made(of: Json) -> list[Json]:
+    made: list[Json] = (of.get("status") or {}).get("resourceClaimStatuses") or []
+    return made
+
+
+def _has_ended(user: Json) -> bool:
+    return (user.get("status") or {}).get("phase") in ("Succeeded", "Failed")

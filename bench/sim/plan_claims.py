@@ -81,13 +81,18 @@ def add_claims(draw: Draw, spec: Json, at_s: float) -> list[Action]:
         else:
             name = _claim_name(draw, "claim")
             wanted.append({"name": "shared", "resourceClaimName": name})
-            devices = _devices_spec(draw, rng.choice((1, 1, 2)))
-            made.append(create(CLAIMS, name, draw.late_s(at_s), spec={"devices": devices}))
+            made.append(named_claim(draw, name, at_s))
     if volumes:
         spec["volumes"] = volumes
     if wanted:
         spec["resourceClaims"] = wanted
     return made
+
+
+def named_claim(draw: Draw, name: str, at_s: float) -> Action:
+    """A claim for devices, which may come later."""
+    devices = _devices_spec(draw, draw.rng.choice((1, 1, 2)))
+    return create(CLAIMS, name, draw.late_s(at_s), spec={"devices": devices})
 
 
 def _claim_name(draw: Draw, kind: str) -> str:

@@ -17,17 +17,21 @@ WAIT_S: Final = 70.0
 AWARE: Final = "WorkloadAwarePreemption"
 TOPOLOGY: Final = "TopologyAwareWorkloadScheduling"
 SOMETIMES: Final = (TOPOLOGY, AWARE)
+CLAIMS_OF_GROUPS: Final = "DRAWorkloadResourceClaims"
 HOLDS_S: Final = 20.0
 OTHER_PROFILE: Final = "other-scheduler"
 
 
 def feature_gates(seed: int, features: Container[str]) -> str:
     """Those that a plan with pod groups has on."""
-    if not any(each in features for each in ("pod_groups", "torn", "raided", "equipped")):
+    if not any(
+        each in features for each in ("pod_groups", "torn", "raided", "equipped", "outfitted")
+    ):
         return ""
     rng = random.Random(f"plan/{seed}/gates")
     drawn = [each for each in SOMETIMES if rng.random() < 0.5]
-    needed = [gate for each, gate in (("torn", TOPOLOGY), ("raided", AWARE)) if each in features]
+    needs = ("torn", TOPOLOGY), ("raided", AWARE), ("outfitted", CLAIMS_OF_GROUPS)
+    needed = [gate for each, gate in needs if each in features]
     return ",".join(f"{gate}=true" for gate in dict.fromkeys((*ALWAYS, *drawn, *needed)))
 
 
@@ -134,11 +138,8 @@ def raided(draw: Draw) -> list[Action]:
 
 def equipped(draw: Draw) -> list[Action]:
     """Groups whose pods want volumes and devices, of their own or ones that they share."""
-    rng, made, features = draw.rng, [], draw.features
-    if not {"volumes", "devices"} & features:
-        made += [*plan_claims.storage(draw), *plan_claims.device_pools(draw)]
-        made.append(plan_claims.controllers(draw))
-        draw.features = features | {"volumes", "devices"}
+    rng, features = draw.rng, draw.features
+    made = _claimed(draw)
     for _ in draw.some(3):
         at_s, name = draw.time_s(), f"g{len(draw.pods)}"
         pods = _members(draw, name, at_s)
@@ -151,6 +152,42 @@ def equipped(draw: Draw) -> list[Action]:
             gone = {"namespace": "default", "name": rng.choice(pods).what["name"]}
             made.append(Action(draw.time_s(), "delete_pod", gone))
     draw.features = features
+    return made
+
+
+def outfitted(draw: Draw) -> list[Action]:
+    """Groups that have a claim, named or of a template, which most of their pods name in the same way;
+    others name it otherwise, and have it as their own."""
+    rng, features = draw.rng, draw.features
+    made = _claimed(draw)
+    for _ in draw.some(3):
+        at_s, name = draw.time_s(), f"g{len(draw.pods)}"
+        listed: Json = {"name": "group", "resourceClaimTemplateName": rng.choice(("one", "two"))}
+        if rng.random() < 0.5:
+            listed = {"name": "group", "resourceClaimName": f"{name}-named"}
+            made.append(plan_claims.named_claim(draw, f"{name}-named", at_s))
+        pods = _members(draw, name, at_s)
+        for pod in pods:
+            wanted = {**listed, "name": "mine"} if rng.random() < 0.1 else listed
+            pod.what["spec"]["resourceClaims"] = [wanted]
+            draw.pods.append({"namespace": "default", "name": pod.what["name"]})
+            if rng.random() < 0.1:
+                gone = {"namespace": "default", "name": pod.what["name"]}
+                made.append(Action(draw.time_s(), "delete_pod", gone))
+        spec = {**_spec(draw, len(pods)), "resourceClaims": [listed]}
+        body = {"metadata": {"name": name}, "spec": spec}
+        made += [*pods, Action(draw.late_s(at_s), "create", {"path": GROUPS, "body": body})]
+    draw.features = features
+    return made
+
+
+def _claimed(draw: Draw) -> list[Action]:
+    """What pods with claims need, where it is not there."""
+    made, features = list[Action](), draw.features
+    if not {"volumes", "devices"} & features:
+        made += [*plan_claims.storage(draw), *plan_claims.device_pools(draw)]
+        made.append(plan_claims.controllers(draw))
+        draw.features = features | {"volumes", "devices"}
     return made
 
 

@@ -64,6 +64,7 @@ LATER: Final = {
     "overloaded": {"overload": 0.05, "tardy": 0.05},
     "leaves": {"paged": 0.05},
     "ended": {"ended": 0.05},
+    "outfitted": {"outfitted": 0.05},
 }  # fmt: skip
 """Features that are drawn after all that is above, each row from a generator of its own, by its name:
 what is added here changes no seed that is without it."""
@@ -254,4 +255,5 @@ MAKERS_LATER: Final[dict[str, Callable[[Draw], list[Action]]]] = {
     "tardy": plan_faults.tardy,
     "paged": plan_faults.paged,
     "ended": plan_changes.ended,
+    "outfitted": plan_groups.outfitted,
 }

@@ -96,8 +96,10 @@ def claims_verdict(
             raise CannotTell("devices with binding conditions")
         if not _is_within(allocation.get("nodeSelector"), node):
             return Verdict(CLAIMS, "resourceclaim not available on the node", is_final=True)
-        users = [each.get("uid") for each in told.get("reservedFor") or []]
-        if uid not in users and len(users) >= RESERVED_MAX:
+        if (
+            not has_reserved(claim, uid, spec)
+            and len(told.get("reservedFor") or []) >= RESERVED_MAX
+        ):
             return Verdict(CLAIMS, "resourceclaim in use", is_final=True)
     extended = _extended(uid, spec, status, node, cluster)
     if extended is None:
@@ -106,6 +108,32 @@ def claims_verdict(
     if wanted and not _can_allocate(wanted, node, cluster):
         return Verdict(CLAIMS, "cannot allocate all claims", is_final=True)
     return None
+
+
+def has_reserved(claim: Json, uid: str, spec: Json) -> bool:
+    """Whether a claim is reserved for the pod or its group."""
+    name = (spec.get("schedulingGroup") or {}).get("podGroupName")
+    group = "scheduling.k8s.io", "podgroups", name
+    return any(
+        each.get("uid") == uid
+        or (each.get("apiGroup"), each.get("resource"), each.get("name")) == group
+        for each in (claim.get("status") or {}).get("reservedFor") or []
+    )
+
+
+def unreserved(pod: Json, claims: Iterable[Json]) -> list[str]:
+    """The claims, of these, that a pod has and that are not reserved for it or its group: no kubelet
+    would start it."""
+    meta, spec = pod["metadata"], pod["spec"]
+    told = (pod.get("status") or {}).get("resourceClaimStatuses") or []
+    names = {each.get("resourceClaimName") for each in [*told, *(spec.get("resourceClaims") or [])]}
+    return [
+        claim["metadata"]["name"]
+        for claim in claims
+        if claim["metadata"]["namespace"] == meta["namespace"]
+        and claim["metadata"]["name"] in names
+        and not has_reserved(claim, meta["uid"], spec)
+    ]
 
 
 def backing_class(resource: str, node: Node, cluster: Cluster) -> str:

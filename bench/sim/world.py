@@ -31,6 +31,7 @@ from bench.sim.poison import is_poison
 from bench.sim.schedule import EPOCH_WALL_S, KILLED, MachineClock, Process, Simulation
 from bench.sim.sim_objects import NODES
 from bench.sim.sim_processes import AsyncProcess, ScorerProcess, new_process, start_api_server
+from bench.sim.slow_claims import unreserved
 from bench.sim.slow_pods import amount
 from bench.sim.virtual_loop import Network, VirtualLoop
 from shared.kube.timestamps import second_time
@@ -219,6 +220,10 @@ class World:
             if looks[uid] < 0:
                 told = f"pod {stored.key} was posted again, and nobody had looked what became of it"
                 self.broken_rules.append(("blind binding", told))
+            lacking = unreserved(self._decoded(stored), self.kind("resourceclaims"))
+            if lacking and uid == stored.uid and not self.was_restored:
+                told = f"pod {stored.key} is bound without its claims {lacking}"
+                self.broken_rules.append(("unreserved claims", told))
 
     # Objects ----------------------------------------------------------------------------------------
 
