@@ -146,4 +146,10 @@ PLANTS = {
         '"the answer to bind")\n    if False:\n',
         found_by=25,
     ),
+    "what a group was given goes with a pod of it that is not bound": Plant(
+        "workers.binder.claim_free",
+        "            if is_unbound and (work.group is None or is_unready):\n",
+        "            if is_unbound:\n",
+        found_by=475,
+    ),
 }
