@@ -149,6 +149,7 @@ class ReleaseClaim(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def user_uid(self) -> str:
+        """Whose reservation goes."""
         return self.group_uid or self.pod_uid
 
 

@@ -27,9 +27,8 @@ class PodGroupSpec(ApiStruct):
         default_factory=PodGroupSchedulingPolicy
     )
     scheduling_constraints: PodGroupSchedulingConstraints | None = None
-    resource_claims: list[PodResourceClaim] | None = (
-        None  # PodGroupResourceClaim has the same fields.
-    )
+    resource_claims: list[PodResourceClaim] | None = None
+    """PodGroupResourceClaim has the fields of a pod's."""
     disruption_mode: str = ""
     priority: Int32 | None = None
 

@@ -391,13 +391,13 @@ class DynamicResources(DefaultNormalizeScore):
         assumed = cluster.objects.assumed(CLAIMS)
         has_conditions = cluster.gates[DRA_DEVICE_BINDING_CONDITIONS]
         group = group_object(pod, cluster)
-        is_kept = group is not None and has_begun(group, cluster)
         work = []
         for key, claim in self.used_claims(record, pod, cluster).items():
             # Of those that share what was allocated for one of them, that one writes it.
             is_new = key in assumed and assumed[key].pod_uids[0] == record.uid
             is_reserved = is_reserved_for(claim, record.uid)
-            if not is_new and is_reserved and _preparation(claim, cluster).is_done:
+            is_prepared = _preparation(claim, cluster).is_done
+            if not is_new and is_reserved and is_prepared:
                 continue
             consumer = consumer_group(pod.template, claim, group)
             allocation = claim.status.allocation
@@ -419,7 +419,7 @@ class DynamicResources(DefaultNormalizeScore):
                     ready_timeout_s=self._binding_timeout_s if has_conditions else 0.0,
                     generated=generated,
                     group=consumer,
-                    is_kept=is_kept and consumer is not None,
+                    is_kept=consumer is not None and not is_prepared and has_begun(pod, cluster),
                 )
             )
         return _encoder.encode(work) if work else b""

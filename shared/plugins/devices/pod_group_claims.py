@@ -81,7 +81,7 @@ def unreservable(pod: PodInfo, cluster: ClusterView) -> tuple[str, ...]:
     """Keys of the claims that an earlier attempt has left to the pod's group alone, none of which has a
     node; ClaimError where the group's claims cannot be told."""
     group = group_object(pod, cluster)
-    if group is None or len(_rows_of(group, cluster)):
+    if group is None or len(_rows_of_group(pod, cluster)):
         return ()
     objects, uid = cluster.objects, group.metadata.uid
     return tuple(
@@ -93,15 +93,16 @@ def unreservable(pod: PodInfo, cluster: ClusterView) -> tuple[str, ...]:
     )
 
 
-def has_begun(group: PodGroup, cluster: ClusterView) -> bool:
-    """Whether a kubelet has accepted a pod of the group."""
-    rows = _rows_of(group, cluster)
+def has_begun(pod: PodInfo, cluster: ClusterView) -> bool:
+    """Whether a kubelet has accepted a pod of the group. Looks at all pods."""
+    rows = _rows_of_group(pod, cluster)
     return bool((cluster.pods.start_s[rows] != NEVER_STARTED).any())
 
 
-def _rows_of(group: PodGroup, cluster: ClusterView) -> Rows:
+def _rows_of_group(pod: PodInfo, cluster: ClusterView) -> Rows:
     """Of the table of pods: those of the group that are on nodes."""
     pods = cluster.pods
     used = pods.used_rows()
-    rows: Rows = used[pods.group_id[used] == group_id(group.metadata.key)]
+    key = f"{pod.namespace}/{group_of_claims(pod, cluster)}"
+    rows: Rows = used[pods.group_id[used] == group_id(key)]
     return rows

@@ -347,11 +347,24 @@ def test_each_pod_of_a_group_looks_at_its_claim_before_it_is_bound() -> None:
     berth.add_group("pg", 1, resourceClaims=LISTED)
     status = {**allocated("device-0", pool="worker-0"), "reservedFor": [GROUP]}
     berth.show(make_claim(status=status))
+    for name in ("first", "second"):
+        berth.add_pod(in_group(name))
+        berth.until_ordered()
+        (work,) = claim_work(berth.orders[0])
+        assert (work.is_new, work.is_kept) == (False, False)
+        berth.settle()
+
+
+def test_devices_with_which_pods_of_the_group_run_are_kept_whatever_becomes_of_another() -> None:
+    """One that they need was taken as ready before, and the driver says otherwise by now."""
+    berth = GroupClaim()
+    berth.add_group("pg", 1, resourceClaims=LISTED)
+    given = allocated("device-0", pool="worker-0", bindingConditions=["Ready"])
+    berth.show(make_claim(status={**given, "reservedFor": [GROUP]}))
     for name, is_kept in (("first", False), ("second", True)):
         berth.add_pod(in_group(name))
         berth.until_ordered()
         (work,) = claim_work(berth.orders[0])
-        assert not work.is_new
         assert work.is_kept is is_kept
         berth.settle()
         started = in_group(name, node_name="worker-0")
