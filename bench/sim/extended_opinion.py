@@ -16,7 +16,7 @@ from bench.sim.slow_preemption import Candidate, best_of, candidates, may_preemp
 from bench.sim.states import TENTATIVE, States
 from shared.extenders.extender_wire import ExtenderVerdicts
 from shared.messages.to_scorer import ExtendedTask
-from workers.scorer.evaluator import RoomSearch
+from workers.scorer.evaluator import RoomMaker, RoomSearch
 from workers.scorer.replica import Replica
 
 
@@ -53,14 +53,17 @@ class ExtendedOpinion:
         """By ticket; until the pod is answered."""
         search, fail = cycle.search_room, cycle.failure
 
-        def searched(task: ExtendedTask, verdicts: ExtenderVerdicts | None) -> RoomSearch:
-            found: RoomSearch = search(task, verdicts)
-            self._judge_search(task, verdicts, found)
+        def searched(
+            task: ExtendedTask, verdicts: ExtenderVerdicts | None, room_maker: RoomMaker
+        ) -> RoomSearch:
+            found: RoomSearch = search(task, verdicts, room_maker)
+            if not room_maker._limits.forbidden:  # noqa: SLF001 # As for pods of some groups.
+                self._judge_search(task, verdicts, found)
             return found
 
-        def failed(task: ExtendedTask, found: RoomSearch) -> Any:
+        def failed(task: ExtendedTask, found: RoomSearch, room_maker: RoomMaker) -> Any:
             self._judge_best(task, found)
-            return fail(task, found)
+            return fail(task, found, room_maker)
 
         cycle.search_room, cycle.failure = searched, failed
 

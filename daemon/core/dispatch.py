@@ -13,11 +13,12 @@ same nodes meanwhile. Its window (the credit when it has nothing in hand) is the
 by a fixed step with each answer that is accepted, as TCP does on a path that it shares with others.
 """
 
-from collections.abc import Container, Iterable
+from collections.abc import Container, Iterable, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from daemon.core.events import Effect, Tell
 from daemon.core.peers import Peer, Peers
@@ -199,13 +200,21 @@ class ScorerFleet(Peers[Scorer]):
                 effects.append(Tell(Channel.SCORERS, scorer.peer, work))
         return effects
 
-    def hand_out_group(self, pods: list[QueuedPod], group: GroupTask) -> list[Effect]:
-        """Gives all pods of a group, however many, to one scorer."""
+    def hand_out_group(
+        self, pods: list[QueuedPod], group: GroupTask, asked: Sequence[QueuedPod] = ()
+    ) -> list[Effect]:
+        """Gives all pods of a group, however many, to one scorer. `asked`: those of them that extenders
+        are asked about; the others wait with them."""
         scorer = self._by_class.get(pods[0].class_id)
         if scorer is None or self._credit(scorer) <= 0:
             scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.index))
+        if asked:
+            scorer = min(self.ready(), key=lambda s: (len(s.extended), s.index))
         work = self._work(scorer, pods, group)
         tickets = range(work.first_ticket, self.next_ticket)
+        if asked:
+            scorer.extended.update(tickets)
+            work = replace(work, asked=[self._extended(pod) for pod in asked])
         key = pods[0].record.group_key
         scorer.groups[work.batch_id] = GroupInHand(key, tickets, group.needed)
         return [Tell(Channel.SCORERS, scorer.peer, work)]
@@ -217,20 +226,22 @@ class ScorerFleet(Peers[Scorer]):
         for pod in pods:
             scorer = min(load, key=lambda s: (load[s], s.index))
             load[scorer] += 1
-            ticket, record = self.take_ticket(), pod.record
-            pod.ticket, pod.tried_as = ticket, pod.pod_class
-            scorer.attempts[ticket] = pod
-            scorer.extended.add(ticket)
-            task = ExtendedTask(
-                ticket, pod.class_id, record.uid in self._nominated,
-                record.namespace, record.name, record.uid,
-            )  # fmt: skip
-            shares.setdefault(scorer.peer, []).append(task)
+            pod.ticket, pod.tried_as = self.take_ticket(), pod.pod_class
+            scorer.attempts[pod.ticket] = pod
+            scorer.extended.add(pod.ticket)
+            shares.setdefault(scorer.peer, []).append(self._extended(pod))
         epoch, sequence = self._epoch, self._snapshots.sequence
         return [
             Tell(Channel.SCORERS, peer, ScheduleExtended(epoch, sequence, tasks))
             for peer, tasks in shares.items()
         ]
+
+    def _extended(self, pod: QueuedPod) -> ExtendedTask:
+        record = pod.record
+        return ExtendedTask(
+            pod.ticket, pod.class_id, record.uid in self._nominated,
+            record.namespace, record.name, record.uid,
+        )  # fmt: skip
 
     def _shares(self, pods: list[QueuedPod]) -> dict[Scorer, list[QueuedPod]]:
         left = {scorer: self._credit(scorer) for scorer in self.ready()}
@@ -268,4 +279,4 @@ class ScorerFleet(Peers[Scorer]):
                 left -= runs[-1].count
         names = [pod.key for pod in batch] if self._names_pods else []
         sequence = self._snapshots.sequence
-        return SchedulePods(self._epoch, batch_id, sequence, first_ticket, runs, group, names)
+        return SchedulePods(self._epoch, batch_id, sequence, first_ticket, runs, group, names=names)

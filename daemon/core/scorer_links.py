@@ -36,7 +36,9 @@ from shared.messages.from_scorer import (
 )
 from shared.transport.channels import Channel
 
-NO_EXTENDERS: Final = "extenders cannot be asked about the pods of a group"
+CHOOSES_VICTIMS: Final = (
+    "not eligible as an extender with a preemptVerb has a say in pods of the group"
+)
 
 
 class ScorerLinks(Part):
@@ -263,16 +265,16 @@ class ScorerLinks(Part):
         groups, scorers = self._owner.groups, self._owner.scorers
         mates = self._owner.queue.pop_these(groups.mates(unit.key), now_s)
         unit.pods += [pod for pod in mates if self._is_tried(pod, now_s)]
-        extenders = self._owner.settings.config.extenders
-        is_asked = extenders and any(
-            asked_of_scorers(extenders, pod.info.spec) for pod in unit.pods
-        )
-        may_hold = self._reservations.is_due(unit, now_s)
-        task = NO_EXTENDERS if is_asked else groups.begin(unit, may_hold=may_hold)
+        task = groups.begin(unit, may_hold=self._reservations.is_due(unit, now_s))
         if isinstance(task, str):
             self._group_commits.refuse(unit, task, now_s)
             return
-        self._owner.effects.extend(scorers.hand_out_group(unit.pods, task))
+        extenders = self._owner.settings.config.extenders
+        asked = [pod for pod in unit.pods if asked_of_scorers(extenders, pod.info.spec)]
+        choosing = [each for each in extenders if each.preempt_verb]
+        if any(asked_of_scorers(choosing, pod.info.spec) for pod in asked):
+            task = msgspec.structs.replace(task, forbidden=task.forbidden or CHOOSES_VICTIMS)
+        self._owner.effects.extend(scorers.hand_out_group(unit.pods, task, asked))
         self._log_handed_out(unit.pods)
 
     def _log_handed_out(self, pods: list[QueuedPod]) -> None:

@@ -94,6 +94,17 @@ class GroupTask(msgspec.Struct, array_like=True, frozen=True):
     """Why none of its pods may have others go by itself; empty: each may."""
 
 
+class ExtendedTask(msgspec.Struct, array_like=True, frozen=True):
+    """One pod that extenders are asked about; they want to know which it is."""
+
+    ticket: Ticket
+    class_id: int
+    is_nominated: bool
+    namespace: str
+    name: str
+    uid: str
+
+
 class SchedulePods(Message, frozen=True, tag="sP"):
     """Work. Runs are in queue order and must be placed in this order, each pod on top of the last."""
 
@@ -106,23 +117,15 @@ class SchedulePods(Message, frozen=True, tag="sP"):
     its pods. The answer carries them back."""
     runs: list[TaskRun]
     group: GroupTask | None = None
+    asked: list[ExtendedTask] = []
+    """Of a group: those of its pods that extenders are asked about. It waits for others then, as pods of
+    `ScheduleExtended` do."""
     names: list[str] = []
     """Of its pods, in their order, where each attempt is logged; else empty."""
 
     @property
     def pod_count(self) -> int:
         return sum(run.count for run in self.runs)
-
-
-class ExtendedTask(msgspec.Struct, array_like=True, frozen=True):
-    """One pod that extenders are asked about; they want to know which it is."""
-
-    ticket: Ticket
-    class_id: int
-    is_nominated: bool
-    namespace: str
-    name: str
-    uid: str
 
 
 class ScheduleExtended(Message, frozen=True, tag="sE"):

@@ -5,7 +5,7 @@ arrival, loss and death can be played, always the same way for the same choices.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 import msgspec
@@ -45,7 +45,7 @@ from shared.messages.from_binder import (
     BindReport,
     VictimDone,
 )
-from shared.messages.from_scorer import Proposals, ScorerHeartbeat, ScorerHello
+from shared.messages.from_scorer import FromScorer, Proposals, ScorerHeartbeat, ScorerHello
 from shared.messages.to_binder import (
     BindPod,
     BindPods,
@@ -65,12 +65,14 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
-from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
+from shared.messages.to_scorer import ScheduleExtended, SchedulePods, SnapshotDelta, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
 from shared.transport.heard import PeerGone, Said
 from workers.scorer.cycle import Cycle
+from workers.scorer.engine import BY_SEED
+from workers.scorer.extended_pods import ExtendedCycle, ExtenderAnswer, Question
 from workers.scorer.replica import Replica
 
 EPOCH = 7
@@ -92,7 +94,9 @@ class FakeScorer:
     replica: Replica
     cycle: Cycle
     inbox: deque[Tell | Publish] = field(default_factory=deque)
-    work: deque[SchedulePods] = field(default_factory=deque)
+    work: deque[SchedulePods | ScheduleExtended] = field(default_factory=deque)
+    questions: deque[Question] = field(default_factory=deque)
+    """To extenders."""
     proposal_sequence: int = 0
 
 
@@ -116,7 +120,9 @@ class Pipeline:
         logs_attempts: bool = False,
         plugins: Mapping[str, PluginSet] | None = None,
         more_gates: Mapping[str, bool] | None = None,
+        says: Callable[[Question], ExtenderAnswer] | None = None,
     ) -> None:
+        """`says`: what extenders do, where scorers ask them."""
         self.now_s = 1000.0
         gates = PLACEMENT_GATES if groups.is_on else ""
         built = self.profile = default_profile(gates, **(plugins or {}))
@@ -160,6 +166,7 @@ class Pipeline:
         """uid -> nodes that the fake API server was asked to bind it to, and did."""
         self.stuck: set[int] = set()
         """Scorers that say nothing any more."""
+        self._extenders, self._says = extenders, says
         self._lives = 0
         self._seed = seed
         self.handle(Said(BINDER, BinderHello(0)))
@@ -244,9 +251,16 @@ class Pipeline:
         lost."""
         self._lives += 1
         replica = Replica(index, self.state.settings.gates)
-        cycle = Cycle(replica, self.frameworks, self._seed + index, reserves=self.plugins.reserve)
         peer = b"scorer-%d-%d" % (index, self._lives)
-        self.scorers[index] = FakeScorer(peer, replica, cycle)
+        of_cycle = replica, self.frameworks, self._seed + index, BY_SEED, self.plugins.reserve
+        scorer = self.scorers[index] = FakeScorer(peer, replica, Cycle(*of_cycle))
+        if self._says is not None:
+
+            def tell(message: FromScorer) -> None:
+                self.to_owner.append(Said(peer, message))
+
+            ask = scorer.questions.append
+            scorer.cycle = ExtendedCycle(self._extenders, ask, tell, *of_cycle)
         self.to_owner.append(Said(peer, ScorerHello(index, instance or peer.decode())))
 
     def lose_scorer(self, index: int) -> None:
@@ -263,7 +277,21 @@ class Pipeline:
         if scorer.work and self._is_ready(scorer, scorer.work[0]):
             self._place(index, scorer, scorer.work.popleft())
             return True
-        return False
+        return self.step_extender(index)
+
+    def step_extender(self, index: int) -> bool:
+        """Answers a scorer's oldest question."""
+        scorer = self.scorers[index]
+        if not scorer.questions or self._says is None:
+            return False
+        self._hear(scorer, [self._says(scorer.questions.popleft())])
+        return True
+
+    def _hear(self, scorer: FakeScorer, answers: list[ExtenderAnswer]) -> None:
+        assert isinstance(scorer.cycle, ExtendedCycle)
+        for proposals in scorer.cycle.work(answers):
+            scorer.proposal_sequence = proposals.proposal_sequence
+            self.to_owner.append(Said(scorer.peer, proposals))
 
     @staticmethod
     def _read(scorer: FakeScorer, effect: Tell | Publish) -> None:
@@ -273,14 +301,22 @@ class Pipeline:
             scorer.cycle.start_over()
         elif isinstance(message, SnapshotDelta):
             scorer.replica.apply_delta(message, list(effect.buffers))
-        elif isinstance(message, SchedulePods):
+        elif isinstance(message, SchedulePods | ScheduleExtended):
             scorer.work.append(message)
 
     @staticmethod
-    def _is_ready(scorer: FakeScorer, work: SchedulePods) -> bool:
+    def _is_ready(scorer: FakeScorer, work: SchedulePods | ScheduleExtended) -> bool:
         return scorer.replica.is_whole and scorer.replica.sequence >= work.min_sequence
 
-    def _place(self, index: int, scorer: FakeScorer, work: SchedulePods) -> None:
+    def _place(self, index: int, scorer: FakeScorer, work: SchedulePods | ScheduleExtended) -> None:
+        if isinstance(work, ScheduleExtended) or work.asked:
+            assert isinstance(scorer.cycle, ExtendedCycle)
+            if isinstance(work, ScheduleExtended):
+                scorer.cycle.add(work.tasks)
+            else:
+                scorer.cycle.add_group(work)
+            self._hear(scorer, [])
+            return
         proposals = scorer.cycle.run(work)
         scorer.proposal_sequence = proposals.proposal_sequence
         self.to_owner.append(Said(scorer.peer, proposals))

@@ -107,14 +107,15 @@ class Cycle:
         if rows is None:
             return self._run(batch, limits)
         engine = self._engine
-        with engine.within(rows):
-            answers = self._run(batch, limits)
-        if self._engine is not engine:
-            self.start_over()  # Something could not be evaluated, and this one knows `rows` alone.
-        return answers
+        try:
+            with engine.within(rows):
+                return self._run(batch, limits)
+        finally:
+            if self._engine is not engine:
+                self.start_over()  # Something could not be evaluated, and this one knows `rows` alone.
 
     def _run(self, batch: SchedulePods, limits: SearchLimits) -> Proposals:
-        if batch.runs:
+        if batch.runs and not batch.asked:
             self._last_class_id = batch.runs[-1].class_id
         answers = no_answers(self._replica, batch)
         failed: dict[int, ClassFailure] = {}

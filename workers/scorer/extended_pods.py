@@ -5,9 +5,11 @@ time; the rest wait, the most important first, and are evaluated when their turn
 An answer is acted on at the moment when it arrives, on the copy as it is then. No I/O here: what is done
 about a pod stands in one piece (`ExtendedCycle._steps`) and is left where somebody is asked, until the
 answer comes; or for good, if none does (the owner then hears no more of the pod than that this scorer is
-gone).
+gone). A pod group counts as one of them; it is tried in one go, again and again, until there is nobody
+left to ask (`group_hearing.py`).
 
-Rules: schedulePod in pkg/scheduler/schedule_one.go, v1.36.2.
+Rules: schedulePod in pkg/scheduler/schedule_one.go, v1.36.2; of groups, `podGroupCycle` in
+schedule_one_podgroup.go, which has schedulePod for each pod.
 """
 
 import heapq
@@ -15,6 +17,7 @@ from collections.abc import Callable, Generator, Iterable, Sequence
 from typing import Any, Final, NamedTuple, TypeVar
 
 import numpy as np
+from msgspec.structs import replace
 
 from shared.columns.schema import Int64s, Rows
 from shared.engine.class_scores import ClassScores
@@ -31,11 +34,21 @@ from shared.framework.runtime.plans import PreScoreError
 from shared.framework.runtime.what_if import WhatIf
 from shared.framework.status import SUCCESS, Code, Status
 from shared.messages.from_scorer import AskForPods, Failure, FromScorer, Placements, Proposals
-from shared.messages.to_scorer import ExtendedTask, PodOnNode, PodsOnNodes, PodTask
+from shared.messages.to_scorer import (
+    ExtendedTask,
+    PodOnNode,
+    PodsOnNodes,
+    PodTask,
+    SchedulePods,
+    TaskRun,
+)
 from shared.plugin_names import DEFAULT_PREEMPTION
 from shared.plugins.preemption.victim_selector import fits_without
-from workers.scorer.cycle import NO_NODES, Cycle
-from workers.scorer.evaluator import Refusals, RoomSearch, pick
+from workers.scorer.cycle import NO_NODES, ClassFailure, Cycle
+from workers.scorer.evaluator import Refusals, RoomMaker, RoomSearch, SearchLimits, pick
+from workers.scorer.group_cycle import NO_SEARCHES, found_count, is_error
+from workers.scorer.group_hearing import NO_HEARING, GroupHearing, Heard
+from workers.scorer.replica import ReplicaClass
 
 PODS_AT_A_TIME: Final = 8
 """kube-scheduler asks about one pod after the other. With 8, an extender that takes 10 ms is no
@@ -47,6 +60,9 @@ NO_BATCH: Final = 0
 """Of pods that are answered one by one."""
 
 T = TypeVar("T")
+_Became = int | Failure | None
+"""The row that a pod takes, or why there is none; None: it is tried again at once."""
+TRY_AGAIN: Final[tuple[_Became, int]] = (None, 0)
 
 
 class FilterQuestion(NamedTuple):
@@ -88,12 +104,22 @@ Steps = Generator[Question | AskForPods, Any, T]
 """What is done about one pod. Yields what is asked, and is sent the answer."""
 
 
+class Unasked(BaseException):
+    """A group cannot be tried any further before extenders have been asked this. No exception that a
+    boundary around one pod would take for the pod's (`shared/faults.py`)."""
+
+    def __init__(self, question: FilterQuestion, heard: Heard) -> None:
+        """`heard`: where the answer belongs."""
+        super().__init__(question, heard)
+        self.question, self.heard = question, heard
+
+
 class _Life(NamedTuple):
-    """One pod that is being asked about."""
+    """One pod, or one group of pods, that is being asked about."""
 
     number: int
     """Of its questions: it has one open at a time."""
-    task: ExtendedTask
+    task: ExtendedTask | SchedulePods
     steps: Steps[Proposals]
 
 
@@ -115,22 +141,31 @@ class ExtendedCycle(Cycle):
         self._extenders = extenders
         self._ask = ask
         self._send = send
-        self._waiting: list[tuple[int, int, ExtendedTask]] = []
+        self._waiting: list[tuple[int, int, ExtendedTask | SchedulePods]] = []
         """A heap: priority turned round, ticket."""
+        self._hearing = NO_HEARING
+        """Of the batch that is being placed."""
         self._open: dict[int, _Life] = {}
         self._last_number = 0
         self._settled: list[Proposals] = []
 
     def __len__(self) -> int:
-        """Pods that wait, and that are being asked about."""
+        """Pods and groups that wait, and that are being asked about."""
         return len(self._waiting) + len(self._open)
 
     def add(self, tasks: Sequence[ExtendedTask]) -> None:
         """More pods; the copy knows their classes."""
         for task in tasks:
-            pod_class = self._replica.classes.get(task.class_id)
-            priority = 0 if pod_class is None else pod_class.info.priority
-            heapq.heappush(self._waiting, (-priority, task.ticket, task))
+            heapq.heappush(self._waiting, (-self._priority(task.class_id), task.ticket, task))
+
+    def add_group(self, batch: SchedulePods) -> None:
+        """The same of pods that are placed together, the most important first."""
+        priority = self._priority(batch.runs[0].class_id)
+        heapq.heappush(self._waiting, (-priority, batch.first_ticket, batch))
+
+    def _priority(self, class_id: int) -> int:
+        pod_class = self._replica.classes.get(class_id)
+        return 0 if pod_class is None else pod_class.info.priority
 
     def clear(self) -> None:
         """The owner has taken all pods back; answers that are still to come are to nobody."""
@@ -146,8 +181,12 @@ class ExtendedCycle(Cycle):
         while self._waiting and len(self._open) < PODS_AT_A_TIME:
             task = heapq.heappop(self._waiting)[2]
             self._last_number += 1
-            life = _Life(self._last_number, task, self._steps(self._last_number, task))
-            self._go_on(life, None)
+            number = self._last_number
+            if isinstance(task, SchedulePods):
+                steps = self._of_group(number, task)
+            else:
+                steps = self._of_pod(number, task)
+            self._go_on(_Life(number, task, steps), None)
         settled, self._settled = self._settled, []
         return settled
 
@@ -160,15 +199,16 @@ class ExtendedCycle(Cycle):
         if life is None:
             return
         task = life.task
-        self.began(task.ticket)
-        try:
-            with reading("ticket", task.ticket):
-                if task.class_id not in self._replica.classes:
-                    found: Question | AskForPods | Proposals = self._end(task)
-                else:
-                    found = _next(life.steps, answer)
-        except ObjectError as error:
-            found = self._end(task, self.left_out(task.ticket, error))
+        if isinstance(task, SchedulePods):
+            found = _next(life.steps, answer)
+        else:
+            self.began(task.ticket)
+            try:
+                with reading("ticket", task.ticket):
+                    is_known = task.class_id in self._replica.classes
+                    found = _next(life.steps, answer) if is_known else self._end(task)
+            except ObjectError as error:
+                found = self._end(task, self.left_out(task.ticket, error))
         if isinstance(found, Proposals):
             self._settled.append(found)
             return
@@ -178,50 +218,153 @@ class ExtendedCycle(Cycle):
         else:
             self._ask(found)
 
-    def _steps(self, number: int, task: ExtendedTask) -> Steps[Proposals]:
+    def _of_pod(self, number: int, task: ExtendedTask) -> Steps[Proposals]:
         """Returns what the owner is told."""
+        became, generation = yield from self._steps(number, task, self._room_maker())
+        return self._end(task, became, generation)
+
+    def _steps(
+        self, number: int, task: ExtendedTask, room_maker: RoomMaker
+    ) -> Steps[tuple[_Became, int]]:
+        """What becomes of a pod, and the generation of the copy on which room was searched for it (0: it
+        was not)."""
         node = self._nominated_node(task)
         if node:
-            answer = yield from self._filtered(number, task, [node])
+            answer = yield from self._filtered(number, task, [node], is_nominated=True)
             # Whatever is wrong with the nominated node, there may be others (evaluateNominatedNode).
             is_left = answer.verdicts is not None and answer.verdicts.passing == [node]
             if is_left and self._nominated_node(task) == node:
-                return self._end(task, self._replica.nodes.row_of(node))
+                return self._replica.nodes.row_of(node), 0
         names, verdicts = self._feasible_nodes(task), None
         if names:
             answer = yield from self._filtered(number, task, names)
             if answer.error:
-                return self._end(task, _error(task, answer.error))
+                return _error(task, answer.error), 0
             verdicts = answer.verdicts
             assert verdicts is not None, "a filter question has a filter answer"
             if verdicts.passing:
-                return self._end(task, self._best_among(task, verdicts))
-        return (yield from self._with_room(number, task, verdicts))
+                return self._best_among(task, verdicts), 0
+        return (yield from self._with_room(number, task, verdicts, room_maker))
 
-    def _filtered(self, number: int, task: ExtendedTask, names: list[str]) -> Steps[ExtenderAnswer]:
-        """What extenders say of these nodes."""
+    def _filtered(
+        self, number: int, task: ExtendedTask, names: list[str], *, is_nominated: bool = False
+    ) -> Steps[ExtenderAnswer]:
+        """What extenders say of these nodes. `is_nominated`: of the one that the pod is nominated to."""
         extenders = self._interested(
             task, lambda each: bool(each.filter_verb or each.prioritize_verb)
         )
         if not extenders:
             return ExtenderAnswer(number, verdicts=ExtenderVerdicts(names))
-        answer: ExtenderAnswer = yield FilterQuestion(number, _pod_name(task), extenders, names)
+        question = FilterQuestion(number, _pod_name(task), extenders, names)
+        if task.ticket in self._hearing.tasks:
+            heard = self._hearing.of(task, is_nominated=is_nominated)
+            unasked = heard.unasked(names)
+            if unasked:
+                raise Unasked(question._replace(node_names=unasked), heard)
+            return ExtenderAnswer(number, heard.error, heard.verdicts)
+        answer: ExtenderAnswer = yield question
         return answer
+
+    # Groups --------------------------------------------------------------------------------------
+
+    def _of_group(self, number: int, batch: SchedulePods) -> Steps[Proposals]:
+        """The same of a group."""
+        hearing = GroupHearing(batch.asked)
+        while True:
+            self._hearing = hearing
+            try:
+                return hearing.dated(self.run(batch))
+            except Unasked as unasked:
+                question, heard = unasked.question._replace(number=number), unasked.heard
+            finally:
+                self._hearing = NO_HEARING
+            answer: ExtenderAnswer = yield question
+            heard.take(question.node_names, answer.verdicts, answer.error)
+
+    def _place_group(
+        self, batch: SchedulePods, rows: Rows | None, limits: SearchLimits
+    ) -> Proposals:
+        if not batch.asked:
+            return super()._place_group(batch, rows, limits)
+        assert batch.group is not None, "a group"
+        known = self._hearing.try_on(rows, only_looks=limits is NO_SEARCHES)
+        if known is not None:
+            return replace(known, proposal_sequence=self._replica.proposal_sequence)
+        answers = super()._place_group(batch, rows, limits)
+        is_open = is_error(answers) or (limits is not NO_SEARCHES and answers.skipped)
+        if rows is not None and not is_open and found_count(answers) < batch.group.needed:
+            self._hearing.give_up(answers)
+        return answers
+
+    def _place_run(self, run: TaskRun, ticket: int, placements: Placements) -> int:
+        if ticket in self._hearing.tasks:
+            return ticket  # Each is asked about.
+        return super()._place_run(run, ticket, placements)
+
+    def _answer(
+        self,
+        task: PodTask,
+        pod_class: ReplicaClass,
+        room_maker: RoomMaker,
+        answers: Proposals,
+        known: ClassFailure | None,
+        open_classes: set[int],
+    ) -> Failure | None:
+        asked = self._hearing.tasks.get(task.ticket)
+        if asked is None:
+            return super()._answer(task, pod_class, room_maker, answers, known, open_classes)
+        # After an error nobody looks at those that follow.
+        became = None if is_error(answers) else self._became(asked, room_maker)
+        if isinstance(became, Failure):
+            answers.failures.append(became)
+            return became
+        if became is None:
+            answers.skipped.append(task.ticket)
+            return None
+        self._put(task, became)
+        answers.placements.tickets.append(task.ticket)
+        answers.placements.node_rows.append(became)
+        return None
+
+    def _became(self, task: ExtendedTask, room_maker: RoomMaker) -> _Became:
+        """What becomes of a pod of a group; the same as in the last run, if that can be."""
+        heard, nodes = self._hearing.of(task), self._replica.nodes
+        row = nodes.row_of(heard.node)
+        if row >= 0 and self._evaluation(task).feasible[row]:
+            return row
+        if heard.failure is not None:
+            return heard.failure
+        found = _next(self._steps(NO_BATCH, task, room_maker), None)
+        assert not isinstance(found, FilterQuestion | PreemptQuestion | AskForPods), (
+            "extenders choose no victims for a pod of a group"
+        )
+        became, _ = found
+        if isinstance(became, int):
+            heard.node = nodes.name_of(became)
+        elif became is not None and became.preemption is None:
+            heard.failure, heard.generation = became, self._replica.generation
+        return became
 
     # Preempt -------------------------------------------------------------------------------------
 
     def _with_room(
-        self, number: int, task: ExtendedTask, verdicts: ExtenderVerdicts | None
-    ) -> Steps[Proposals]:
+        self,
+        number: int,
+        task: ExtendedTask,
+        verdicts: ExtenderVerdicts | None,
+        room_maker: RoomMaker,
+    ) -> Steps[tuple[_Became, int]]:
         """Where nothing was left."""
-        search = self.search_room(task, verdicts)
+        if room_maker.has_searched_enough and not self._evaluation(task).is_error:
+            return TRY_AGAIN
+        search = self.search_room(task, verdicts, room_maker)
         if search.is_open:
-            return self._end(task)
+            return TRY_AGAIN
         result, generation = search.result, self._replica.generation
         preemption = None if result is None else result.preemption
         extenders = self._interested(task, lambda each: bool(each.preempt_verb))
         if result is None or preemption is None or preemption.best is None or not extenders:
-            return self._end(task, self.failure(task, search), generation)
+            return self.failure(task, search, room_maker), generation
         view, found = self._replica.view, preemption.candidates
         changes = Follower(view)
         changes.note()
@@ -231,7 +374,7 @@ class ExtendedCycle(Cycle):
         # Of another copy the rows may be those of other nodes and pods.
         victims = self._victims(found, message) if self._replica.view is view else {}
         if not victims:
-            return self._end(task)  # They have all changed since.
+            return TRY_AGAIN  # They have all changed since.
         pods = {
             (self._replica.nodes.name_of(pod.node_row), pod.uid): PodName(
                 pod.namespace, pod.name, pod.uid
@@ -245,7 +388,7 @@ class ExtendedCycle(Cycle):
         if not answer.error and self._replica.view is view:
             candidates = self._candidates(task, answer.victims or {}, message, changes)
         if candidates is None:
-            return self._end(task)
+            return TRY_AGAIN
         status, best = SUCCESS, None
         if isinstance(candidates, str):
             status = Status(Code.ERROR, (candidates,))
@@ -261,7 +404,7 @@ class ExtendedCycle(Cycle):
         preemption = preemption._replace(status=status, best=best)
         result = result._replace(status=status, preemption=preemption)
         search = search._replace(result=result)
-        return self._end(task, self.failure(task, search), generation)
+        return self.failure(task, search, room_maker), generation
 
     def _victims(self, found: Candidates, message: PodsOnNodes) -> dict[str, MetaVictims]:
         """The candidates of which all victims are still there, by node."""
@@ -350,17 +493,19 @@ class ExtendedCycle(Cycle):
             row = int(ties[0]) if len(ties) == 1 else self._among(ties, task.ticket)
         return row
 
-    def search_room(self, task: ExtendedTask, verdicts: ExtenderVerdicts | None) -> RoomSearch:
+    def search_room(
+        self, task: ExtendedTask, verdicts: ExtenderVerdicts | None, room_maker: RoomMaker
+    ) -> RoomSearch:
         """What could be done for a pod that nothing was left for; nothing is taken yet."""
         evaluation = self._evaluation(task)
         refusals = None if verdicts is None else self._refusals(verdicts)
-        return self._room_maker().attempt(_plain(task), evaluation, refusals)
+        return room_maker.attempt(_plain(task), evaluation, refusals)
 
-    def failure(self, task: ExtendedTask, search: RoomSearch) -> Failure:
+    def failure(self, task: ExtendedTask, search: RoomSearch, room_maker: RoomMaker) -> Failure:
         """What the owner is told of it."""
         if not len(self._replica.nodes.order):
             return Failure([task.ticket], NO_NODES, ends_nomination=True)
-        return self._room_maker().conclude(_plain(task), self._evaluation(task), search)
+        return room_maker.conclude(_plain(task), self._evaluation(task), search)
 
     def _makes_room(self, task: ExtendedTask, row: int, victims: Rows) -> bool:
         """Whether the pod fits without these pods, all of them less important and still there."""
@@ -397,11 +542,8 @@ class ExtendedCycle(Cycle):
 
     # Ends ----------------------------------------------------------------------------------------
 
-    def _end(
-        self, task: ExtendedTask, became: int | Failure | None = None, generation: int = 0
-    ) -> Proposals:
-        """Takes this row, or says why there is none; None: the pod is tried again at once.
-        `generation`: of the copy on which room was searched."""
+    def _end(self, task: ExtendedTask, became: _Became = None, generation: int = 0) -> Proposals:
+        """Takes this row, or says why there is none. `generation`: as in `_steps`."""
         replica = self._replica
         if isinstance(became, int):
             self._put(_plain(task), became)
@@ -430,14 +572,14 @@ def _plain(task: ExtendedTask) -> PodTask:
 
 
 def _next(
-    steps: Steps[Proposals], answer: ExtenderAnswer | PodsOnNodes | None
-) -> Question | AskForPods | Proposals:
+    steps: Steps[T], answer: ExtenderAnswer | PodsOnNodes | None
+) -> Question | AskForPods | T:
     """What is asked next, or the end."""
     try:
         return steps.send(answer)
     except StopIteration as end:
-        proposals: Proposals = end.value
-        return proposals
+        came_to: T = end.value
+        return came_to
 
 
 def _error(task: ExtendedTask, text: str) -> Failure:

@@ -7,7 +7,8 @@ A placement is what upstream calls so: the nodes that share a value of the group
 pods go to one of them. Filters see the whole cluster all the same (`ClusterView.placement`). Upstream
 tries all placements. Here the room of each node is counted in one pass over the columns and added up by
 placement, and both scores follow from the sums, so that only the winner is tried. Where pods differ, or
-more than room on the node decides, the sums still say which placements need not be tried.
+more than room on the node decides, the sums still say which placements need not be tried, and where
+extenders have a say, which are tried first.
 
 Rules: pkg/scheduler/schedule_one_podgroup.go `podGroupSchedulingPlacementAlgorithm`,
 framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
@@ -38,7 +39,7 @@ from shared.kube.quantity import (
     canonical,
 )
 from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposals
-from shared.messages.to_scorer import PlacementTask, SchedulePods, TopologyLevel
+from shared.messages.to_scorer import SchedulePods, TopologyLevel
 from shared.plugins.gates import UNSCHEDULABLE
 from workers.scorer.engine import Engine
 from workers.scorer.evaluator import WIDE_SEARCH_WEIGHT, SearchLimits, unconfirmed_below
@@ -166,11 +167,15 @@ class GroupCycle:
         mark = self._replica.mark()
         searches_max = WIDE_SEARCH_WEIGHT * self._batch.pod_count
         limits = SearchLimits(searches_max, self._group.forbidden, takes_room=True)
-        answers = self._place(self._batch, rows, NO_SEARCHES if self._only_looks else limits)
-        is_going = len(answers.placements.tickets) >= self._group.needed
-        is_going &= found_count(answers) == len(answers.placements.tickets)
-        if not stays or self._only_looks or not is_going or is_error(answers):
-            self._replica.roll_back(mark)
+        stays &= not self._only_looks
+        is_going = False
+        try:
+            answers = self._place(self._batch, rows, NO_SEARCHES if self._only_looks else limits)
+            count = len(answers.placements.tickets)
+            is_going = self._group.needed <= count == found_count(answers) and not is_error(answers)
+        finally:
+            if not (stays and is_going):
+                self._replica.roll_back(mark)
         return answers
 
     def _where_enough_fit(self) -> Placements | Failure | None:
@@ -208,24 +213,39 @@ class GroupCycle:
 
     def _best(self, topology: Topology, domains: Rows) -> tuple[int | None, bool]:
         """The domain to go to, and True; where the group fits into none, the one that it is told of."""
-        task = self._group.placements
-        assert task is not None, "there are placements"
         if len(domains) < 2:
             return (int(domains[0]) if len(domains) else None), True
         needed = self._group.needed
         rooms, is_exact = self._rooms(topology)
         bounds = sum(rooms.values(), start=topology.by_domain())
+        roomy = domains[bounds[domains] >= needed]
+        if self._batch.asked and len(roomy):
+            return self._first_that_takes(topology, rooms, roomy)
         if not is_exact:
-            rooms, failing = self._counted(topology, domains[bounds[domains] >= needed])
+            rooms, failing = self._counted(topology, roomy)
             if failing is not None:
                 return failing, True
             bounds = sum(rooms.values(), start=topology.by_domain())
         successful = domains[bounds[domains] >= needed]
         if not len(successful):
             return int(domains[bounds[domains].argmax()]), False
-        scores = self._scores(task, topology, rooms, successful)[successful]
+        scores = self._scores(topology, rooms, successful)[successful]
         equal = successful[scores == scores.max()]
         return int(equal[self._chosen % len(equal)]), True
+
+    def _first_that_takes(
+        self, topology: Topology, rooms: dict[int, Int64s], domains: Rows
+    ) -> tuple[int, bool]:
+        """The same where extenders have a say: not all of these are to be asked about, which have room;
+        but by that the best first, until they let the group have one."""
+        counts: dict[int, int] = {}
+        scores = self._scores(topology, rooms, domains)[domains]
+        for domain in domains[np.argsort(-scores, kind="stable")].tolist():
+            answers = self._tried(topology.rows_of(domain))
+            counts[domain] = found_count(answers)
+            if is_error(answers) or counts[domain] >= self._group.needed:
+                return domain, True
+        return max(counts, key=counts.__getitem__), False
 
     def _rooms(self, topology: Topology) -> tuple[dict[int, Int64s], bool]:
         """Class -> how many of its pods each domain takes, at most; and whether it takes as many."""
@@ -260,11 +280,10 @@ class GroupCycle:
                     counts[self._class_of[ticket]][domain] += 1
         return counts, None
 
-    def _scores(
-        self, task: PlacementTask, topology: Topology, counts: dict[int, Int64s], successful: Rows
-    ) -> Int64s:
+    def _scores(self, topology: Topology, counts: dict[int, Int64s], successful: Rows) -> Int64s:
         """Of each domain, by so many pods of each class."""
-        classes, view = self._replica.classes, self._replica.view
+        classes, view, task = self._replica.classes, self._replica.view, self._group.placements
+        assert task is not None, "there are placements"
         class_id = next(iter(counts))
         info, profile, _ = classes[class_id]
         framework = self._engine.evaluate(class_id, info, profile).pod.framework

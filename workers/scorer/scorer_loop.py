@@ -266,6 +266,9 @@ class ScorerLoop:
             if self._extended is not None:  # As in every scorer of an owner that has extenders.
                 self._extended.add(batch.tasks)
             return
+        if batch.asked and self._extended is not None:
+            self._extended.add_group(batch)
+            return
         self._plugin_times.begin_round()
         begun_s = self._clock.monotonic_s()
         answers = self._cycle.run(batch)

@@ -16,7 +16,6 @@ from daemon.core.events import Event
 from daemon.core.owner_counts import Count
 from daemon.core.pod_groups import GroupSettings, Unit
 from daemon.core.queue.queued_pod import Place, QueuedPod
-from shared.extenders.extender_config import ExtenderConfig
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import PermitResult
 from shared.framework.pod_info import PodInfo
@@ -575,15 +574,6 @@ def test_a_group_waits_out_its_back_off_though_there_is_nothing_else_to_try() ->
     assert [pod.attempts for pod in berth.state.queue] == tried
     berth.wait()
     assert [pod.attempts for pod in berth.state.queue] == [2] * 5
-
-
-def test_pods_of_a_group_are_not_placed_without_the_extender_that_has_a_say() -> None:
-    extender = ExtenderConfig(url_prefix="http://127.0.0.1:1", filter_verb="filter")
-    berth = Gangs(extenders=(extender,))
-    berth.add_group("pg1", 2)
-    berth.add(*gang("p1", "p2"))
-    assert not berth.bound
-    assert berth.told("p1") == "extenders cannot be asked about the pods of a group"
 
 
 class Refuses:

@@ -11,6 +11,7 @@ from shared.columns.pod_table import name_hash
 from shared.columns.schema import CPU
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_wire import ExtenderVerdicts, MetaPod, MetaVictims
+from shared.framework.post_filter import PostFilterResult
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import AskForPods, FromScorer, Proposals
@@ -116,6 +117,11 @@ class World:
         verdicts = ExtenderVerdicts(list(passing), refused, {}, Counter(scores))
         return self.cycle.work([ExtenderAnswer(question.number, verdicts=verdicts)])
 
+    def search_room(
+        self, task: ExtendedTask, verdicts: ExtenderVerdicts
+    ) -> PostFilterResult | None:
+        return self.cycle.search_room(task, verdicts, self.cycle._room_maker()).result
+
     def row(self, name: str) -> int:
         return self.replica.nodes.row_of(name)
 
@@ -217,7 +223,7 @@ def test_a_node_that_filters_refused_for_good_may_be_won_if_an_extender_says_so(
     queued = world.state.queue.get(big.uid)
     assert queued is not None
     task = ExtendedTask(1, queued.class_id, False, "default", "p", big.uid)
-    found = world.cycle.search_room(task, ExtenderVerdicts([], {"a": "no"}, {})).result
+    found = world.search_room(task, ExtenderVerdicts([], {"a": "no"}, {}))
     assert found is not None
     assert found.preemption is not None
     assert found.preemption.potential.tolist() == [world.row("a")]
@@ -240,7 +246,7 @@ def test_whoever_an_extender_keeps_from_its_nominated_node_for_good_need_not_wai
     task = ExtendedTask(1, queued.class_id, True, "default", "p", pod.uid)
     said = {"a": "no"}
     verdicts = ExtenderVerdicts([], *(({}, said) if is_for_good else (said, {})))
-    found = world.cycle.search_room(task, verdicts).result
+    found = world.search_room(task, verdicts)
     assert found is not None
     assert found.preemption is not None
     waits = "not eligible due to a terminating pod on the nominated node."
