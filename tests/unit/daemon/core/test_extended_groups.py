@@ -9,15 +9,20 @@ import msgspec
 import pytest
 
 from daemon.core.scorer_links import CHOOSES_VICTIMS
+from shared.columns.schema import Rows
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
 from shared.extenders.extender_wire import ExtenderVerdicts
 from shared.kube.pod_record import PodRecord
-from shared.messages.admin import StopRequest
-from tests.support.builders import make_node
+from shared.messages.from_scorer import Proposals
+from shared.messages.to_scorer import PodTask, SchedulePods
+from tests.support.builders import make_node, make_pod
 from tests.unit.daemon.core.test_pod_groups import NO_QUORUM, Gangs, gang, lone
+from workers.scorer.cycle import Cycle
+from workers.scorer.evaluator import RoomMaker, RoomSearch
 from workers.scorer.extended_pods import ExtenderAnswer, FilterQuestion, Question
 
 LICENCE = "example.com/licence"
+NAME_LABEL = "kubernetes.io/hostname"
 FILTERS = ExtenderConfig(
     url_prefix="http://h",
     filter_verb="f",
@@ -44,7 +49,8 @@ class Asked(Gangs):
         self.failing: set[str] = set()
         """Pods for which the extender fails."""
         made = [
-            make_node(name, cpu="2", labels={"rack": (racks or {}).get(name, "")}) for name in nodes
+            make_node(name, cpu="2", labels={NAME_LABEL: name, "rack": (racks or {}).get(name, "")})
+            for name in nodes
         ]
         more = {"extenders": (extender,), "says": self._say, **more}
         super().__init__(made, has_placements=racks is not None, **more)
@@ -101,9 +107,11 @@ def test_where_too_few_may_go_none_does() -> None:
     berth.add(*licensed("p1", "p2"))
     assert not berth.bound
     assert berth.told("p1") == NO_QUORUM
-    assert berth.told("p2").startswith("0/4 nodes are available: 1 Insufficient cpu, 3 no licence. ")
+    assert berth.told("p2").startswith(
+        "0/4 nodes are available: 1 Insufficient cpu, 3 no licence. "
+    )
     assert berth.condition("pg1") == (False, "Unschedulable", "pod group is unschedulable")
-    assert berth.lack("pg1") == "1 of 2 members fit"
+    assert berth.lack("pg1") == "1 of 2 members fit; 1 need 2 cpu each"
     # Any event may change an extender's mind.
     refused = berth.state.queue.get("uid-p2")
     assert refused is not None
@@ -119,13 +127,15 @@ def test_a_basic_group_is_placed_as_far_as_extenders_let_it() -> None:
     berth.add_group("pg1")
     berth.add(*licensed("p1", "p2", "p3"))
     assert berth.bound_names() == {"p1", "p3"}
-    assert berth.told("p2").startswith("0/4 nodes are available: 1 Insufficient cpu, 3 no licence. ")
+    assert berth.told("p2").startswith(
+        "0/4 nodes are available: 1 Insufficient cpu, 3 no licence. "
+    )
 
 
 def test_an_extender_that_fails_ends_the_attempt_of_all() -> None:
     berth = Asked()
     berth.failing.add("p2")
-    berth.add_group("pg1", 2)
+    berth.add_group("pg1", 3)
     berth.add(*licensed("p1", "p2", "p3"))
     assert not berth.bound
     assert berth.told("p2") == "out of order"
@@ -154,10 +164,11 @@ def test_others_are_placed_meanwhile_and_nothing_of_the_group_is_in_their_way() 
     assert not requested.any()
     berth.add_pod(lone("other", "2"))
     while "uid-other" not in berth.bound:
-        assert berth.step_owner() or berth._next_batch() or berth.step_binder()
+        assert berth.step_owner() or berth.step_binder() or berth.step_scorer(0)
+    assert berth.scorers[0].questions
     berth.settle()
     assert berth.bound_names() == {"other"}
-    assert berth.told("p1") == NO_QUORUM
+    assert berth.condition("pg1")[1] == "Unschedulable"
 
 
 def test_whose_node_was_taken_meanwhile_goes_elsewhere_without_being_asked_about_again() -> None:
@@ -176,16 +187,16 @@ def test_whose_node_was_taken_meanwhile_goes_elsewhere_without_being_asked_about
 def test_whose_nodes_were_all_taken_meanwhile_is_asked_about_those_that_are_new() -> None:
     berth = Asked("ab")
     berth.refuse("b")
-    berth.add_group("pg1", 1)
+    berth.add_group("pg1", 2)
     for pod in licensed("p1", "p2"):
         berth.add_pod(pod)
     berth.to_question(1)
     berth.add_pod(msgspec.structs.replace(lone("other", "2"), node_name="a"))
-    berth.add_node(make_node("c", cpu="2"))
+    for name in "cd":
+        berth.add_node(make_node(name, cpu="2"))
     berth.settle()
-    assert berth.bound_names() == {"p1"}
-    assert berth.node_of("p1") == "c"
-    assert ("p1", "c") in berth.questions
+    assert berth.nodes_of("p1", "p2") == "cd"
+    assert berth.questions[:3] == [("p1", "ab"), ("p2", "b"), ("p1", "cd")]
 
 
 @pytest.mark.parametrize("is_silent", [False, True])
@@ -231,6 +242,44 @@ def test_a_group_that_waits_for_extenders_takes_nobodys_place_and_holds_up_no_st
     assert berth.state.scorers.awaited_count() == 0
 
 
+def test_what_only_a_refused_placement_kept_away_is_tried_again_at_once() -> None:
+    """Though the group was asked about for so long that the copy has it right by the end."""
+    berth = Asked("ab", {"a": "r1"})
+    berth.refuse("b", pod="p1")
+    berth.add_group("pg1", 2)
+    other = make_pod("other", cpu="2", memory=None, spec={"nodeSelector": {"rack": "r1"}})
+    berth.add_pod(other)
+    while not berth.to_owner:
+        assert berth.step_scorer(0)
+    for pod in licensed("p1", "p2"):
+        berth.add_pod(pod)
+    while len(berth.questions) < 1 or not berth.scorers[0].questions:
+        assert berth.step_scorer(0)
+    assert berth.questions == [("p1", "b")]
+    berth.delete_pod(other)
+    berth.settle()
+    assert [berth.node_of(name) for name in ("p1", "p2")] == ["a", "b"]
+
+
+def test_what_is_known_of_a_pod_is_not_worked_out_anew_with_each_answer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searched = Counter[int]()
+    attempt = RoomMaker.attempt
+
+    def counted(self: RoomMaker, task: PodTask, *rest: Any) -> RoomSearch:
+        searched[task.ticket] += 1
+        return attempt(self, task, *rest)
+
+    monkeypatch.setattr(RoomMaker, "attempt", counted)
+    berth = Asked()
+    berth.refuse("abcd")
+    berth.add_group("pg1", 8)
+    berth.add(*licensed(*(f"p{number}" for number in range(8))))
+    assert len(berth.questions) == 8
+    assert list(searched.values()) == [1] * 8
+
+
 # Placements --------------------------------------------------------------------------------------
 
 RACKS = {"a": "r1", "b": "r1", "c": "r1", "d": "r2", "e": "r2", "f": "r3", "g": "r3"}
@@ -243,26 +292,44 @@ def constrain(berth: Asked, min_count: int) -> None:
 
 def test_racks_are_asked_about_from_the_best_on_until_one_takes_the_group() -> None:
     berth = Asked("abcdefg", RACKS)
-    berth.refuse("ab")
+    berth.refuse("d")
+    berth.scores["f"] = 1000
     constrain(berth, 2)
     berth.add(*licensed("p1", "p2"))
-    rack, *_ = {RACKS[berth.node_of(name)] for name in ("p1", "p2")}
-    nodes = "de" if rack == "r2" else "fg"
-    assert berth.nodes_of("p1", "p2") == nodes
-    # Of the first rack one pod fits; of the second it is asked once, and not of the third.
-    assert [asked for _, asked in berth.questions] == ["abc", "ab", nodes, nodes.strip(berth.node_of("p1"))]
+    assert berth.nodes_of("p1", "p2") == "fg"
+    # They would leave a part of the first rack free, which nobody is asked about.
+    assert berth.questions == [("p1", "de"), ("p2", "d"), ("p1", "fg"), ("p2", "g")]
 
 
 def test_a_group_that_no_rack_takes_is_told_of_the_one_that_takes_most_of_it() -> None:
     berth = Asked("abcdefg", RACKS)
-    berth.refuse("bdefg")
+    berth.refuse("bcdefg")
     constrain(berth, 2)
     berth.add(*licensed("p1", "p2"))
     assert not berth.bound
     told = "0/3 placements are available, first placement status: pod group is unschedulable"
     assert berth.condition("pg1") == (False, "Unschedulable", told)
-    assert berth.told("p2").startswith("0/7 nodes are available: ") or "no licence" in berth.told("p2")
+    assert berth.lack("pg1") == "1 of 2 members fit in rack r1; 1 need 2 cpu each"
     assert Counter(berth.questions).most_common(1)[0][1] == 1
+
+
+def test_a_rack_that_does_not_take_the_group_is_tried_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    tried = Counter[bytes]()
+    place = Cycle._place_group
+
+    def counted(self: Cycle, batch: SchedulePods, rows: Rows, *rest: Any) -> Proposals:
+        answers = place(self, batch, rows, *rest)
+        tried[rows.tobytes()] += 1  # To the end: nobody is left to ask.
+        return answers
+
+    monkeypatch.setattr(Cycle, "_place_group", counted)
+    berth = Asked("abcdefg", RACKS)
+    berth.refuse("abcdefg")
+    constrain(berth, 2)
+    berth.add(*licensed("p1", "p2"))
+    assert sorted(tried.values()) == [1, 1, 1]
 
 
 def test_where_no_rack_has_room_one_is_asked_about_all_the_same() -> None:
@@ -307,7 +374,8 @@ def test_room_for_a_whole_group_is_where_extenders_let_it_be() -> None:
     berth.questions.clear()
     berth.add(*licensed("p1", "p2"))
     # With all of them gone each was asked about once, and not again for each look.
-    assert berth.questions[:2] == [("p1", "abcd"), ("p2", "abc") if berth.questions[1][1] == "abc" else ("p2", "acd")]
+    assert [pod for pod, _ in berth.questions] == ["p1", "p2"]
+    assert berth.questions[0] == ("p1", "abcd")
     berth.wait()
     assert berth.nodes_of("p1", "p2") == "bd"
     assert len(berth.evicted) == 2
@@ -333,10 +401,49 @@ def test_an_extender_that_fails_where_all_are_gone_ends_the_attempt() -> None:
     assert berth.condition("pg1")[1] == "SchedulerError"
 
 
-def test_a_stop_does_not_wait_for_it() -> None:
-    berth = Asked()
-    berth.add_group("pg1", 2)
-    for pod in licensed("p1", "p2"):
-        berth.add_pod(pod)
-    berth.to_question(1)
-    assert StopRequest
+@pytest.mark.parametrize(("preempting", "others"), [(None, (5, 5)), (WHOLE, (-3, 3))])
+def test_what_an_extender_refuses_is_as_what_an_affinity_does(
+    preempting: frozenset[str] | None, others: tuple[int, int]
+) -> None:
+    """The same groups in the same clusters, once with each. Where others have to go for all of a group,
+    its pods keep their places from one look to the next as long as they can, so that fewer may go."""
+    placed_count = evicted_count = 0
+    for seed in range(60):
+        rng = random.Random(seed)
+        nodes = "abcdef"[: rng.randint(2, 6)]
+        refused = "".join(rng.sample(nodes, rng.randint(0, len(nodes) - 1)))
+        running = [
+            lone(f"low-{number}", rng.choice(["500m", "1", "2"]), priority=rng.randint(*others))
+            for number in range(rng.randint(0, 6))
+        ]
+        names = [f"p{number}" for number in range(rng.randint(2, 5))]
+        cpus = {name: rng.choice(["500m", "1", "2"]) for name in names}
+        min_count, priority = rng.randint(2, len(names)), rng.randint(0, 4)
+        rule = {"key": NAME_LABEL, "operator": "NotIn", "values": [*refused] or ["none"]}
+        told = {"nodeSelectorTerms": [{"matchExpressions": [rule]}]}
+        affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": told}}
+        came_to = []
+        for is_asked in (True, False):
+            berth = Asked(nodes, preempting=preempting)
+            berth.add(*running)
+            berth.refuse(refused if is_asked else "", pod="*")
+            for name, cpu in cpus.items():
+                (pod,) = licensed(name, cpu=cpu, priority=priority)
+                if not is_asked:
+                    (pod,) = gang(name, cpu=cpu, priority=priority, spec={"affinity": affinity})
+                berth.add_pod(pod)
+            berth.add_group("pg1", min_count, priority=priority)
+            for _ in range(3):
+                berth.wait()
+            where = {uid: berth.bound[uid][-1] for uid in sorted(berth.bound)}
+            came_to.append((where, berth.evicted))
+        (asked, asked_evicted), (plain, plain_evicted) = came_to
+        if len(asked_evicted) == len(plain_evicted):
+            assert (asked, asked_evicted) == (plain, plain_evicted), seed
+        assert len(asked_evicted) <= len(plain_evicted), seed
+        placed = {uid for uid in asked if uid.startswith("uid-p")}
+        assert placed == {uid for uid in plain if uid.startswith("uid-p")}, seed
+        placed_count += bool(placed)
+        evicted_count += bool(asked_evicted)
+    assert placed_count > 30
+    assert evicted_count > 5 or preempting is None
