@@ -2,6 +2,8 @@
 
 import asyncio
 import json
+import os
+import signal
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -12,6 +14,7 @@ import pytest
 import yaml
 
 from bench.watched.watched_processes import WatchedProcess, start_api_server, start_berth
+from daemon.supervisor.process_list import read_list
 from shared.kube.api_client import ApiClient
 from shared.kube.cluster_access import access_at
 from tests.support.fake_extender import FakeExtender, keeping, names_in, preferring
@@ -20,6 +23,7 @@ from tests.support.waiting import HANG_S
 pytestmark = pytest.mark.integration
 
 PODS = "/api/v1/namespaces/default/pods"
+GROUPS = "/apis/scheduling.k8s.io/v1alpha2/namespaces/default/podgroups"
 RESOURCE = "example.com/foo"
 
 
@@ -50,8 +54,9 @@ class Stage:
             "/apis/scheduling.k8s.io/v1/priorityclasses",
             json.dumps({"metadata": {"name": "high"}, "value": 10}).encode(),
         )
+        gates = "--feature-gates=GenericWorkload=true,GangScheduling=true"
         self.berth = await start_berth(
-            self.folder, ["--server", self.address, "--config", str(self.config)]
+            self.folder, ["--server", self.address, "--config", str(self.config), gates]
         )
 
     async def __aexit__(self, *_: object) -> None:
@@ -64,6 +69,15 @@ class Stage:
         body = await self.client.post(PODS, json.dumps(pod(name, cpu, **fields)).encode())
         made: dict[str, Any] = orjson.loads(body)
         return made
+
+    async def add_gang(self, name: str, *pods: str, min_count: int) -> None:
+        """Each pod asks for one of the extender's."""
+        policy = {"gang": {"minCount": min_count}}
+        body = {"metadata": {"name": name}, "spec": {"schedulingPolicy": policy}}
+        await self.client.post(GROUPS, json.dumps(body).encode())
+        member = {"schedulingGroup": {"podGroupName": name}}
+        for each in pods:
+            await self.add_pod(each, limits={RESOURCE: "1"}, more=member)
 
     async def pod(self, name: str, is_so: Callable[[dict[str, Any]], Any]) -> dict[str, Any]:
         """The pod once it is as awaited; the test's timeout is the limit."""
@@ -100,7 +114,13 @@ def node(name: str, cpu: str = "4") -> dict[str, Any]:
     }
 
 
-def pod(name: str, cpu: str, priority_class: str = "", limits: Any = None) -> dict[str, Any]:
+def pod(
+    name: str,
+    cpu: str,
+    priority_class: str = "",
+    limits: Any = None,
+    more: dict[str, Any] | None = None,
+) -> dict[str, Any]:
     resources: dict[str, Any] = {"requests": {"cpu": cpu, **(limits or {})}}
     if limits:
         resources["limits"] = limits
@@ -111,6 +131,7 @@ def pod(name: str, cpu: str, priority_class: str = "", limits: Any = None) -> di
         "spec": {
             "schedulerName": "default-scheduler",
             "terminationGracePeriodSeconds": 0,
+            **(more or {}),
             **({"priorityClassName": priority_class} if priority_class else {}),
             "containers": [{"name": "c", "image": "i", "resources": resources}],
         },
@@ -309,3 +330,106 @@ def test_whole_victims_are_sent_to_an_extender_without_a_cache(tmp_path: Path) -
     victim = extender.asked("preempt")[0]["NodeNameToVictims"]["a"]["Pods"][0]
     assert victim["metadata"]["name"] == "low"
     assert victim["spec"]["containers"][0]["image"] == "i"
+
+
+class Devices:
+    """An extender as those for shares of GPUs: it knows how many each node has, chooses the node in
+    Filter, and counts what it gave."""
+
+    def __init__(self, **counts: int) -> None:
+        self.free = counts
+        self.given: dict[str, str] = {}
+        """Pod -> node."""
+
+    def filter(self, arguments: dict[str, Any]) -> dict[str, Any]:
+        name = arguments["Pod"]["metadata"]["name"]
+        former = self.given.pop(name, None)
+        if former is not None:
+            self.free[former] += 1
+        fitting = [node for node in arguments["NodeNames"] if self.free[node]]
+        if not fitting:
+            full = dict.fromkeys(arguments["NodeNames"], "no device")
+            return {"NodeNames": [], "FailedNodes": full}
+        chosen = min(fitting)
+        self.given[name] = chosen
+        self.free[chosen] -= 1
+        return {"NodeNames": [chosen]}
+
+
+MANAGED = {
+    "filterVerb": "filter",
+    "nodeCacheCapable": True,
+    "managedResources": [{"name": RESOURCE, "ignoredByScheduler": True}],
+}
+
+
+def test_a_gang_is_placed_where_the_extender_has_devices_for_all_of_it(tmp_path: Path) -> None:
+    devices = Devices(a=1, b=2, c=0)
+    with FakeExtender(filter=devices.filter) as extender:
+
+        async def body(stage: Stage) -> None:
+            await stage.start(node("a"), node("b"), node("c"))
+            await stage.add_gang("train", "p1", "p2", "p3", min_count=3)
+            found = {name: await stage.node_of(name) for name in ("p1", "p2", "p3")}
+            assert found == devices.given
+            assert sorted(found.values()) == ["a", "b", "b"]
+
+        run(tmp_path, [{"urlPrefix": extender.url, **MANAGED}], body)
+    asked = [each["Pod"]["metadata"]["name"] for each in extender.asked("filter")]
+    assert asked == ["p1", "p2", "p3"]
+
+
+def test_a_gang_that_the_extender_has_too_few_devices_for_is_not_placed_before_it_has(
+    tmp_path: Path,
+) -> None:
+    devices = Devices(a=1, b=0, c=2)
+    with FakeExtender(filter=devices.filter) as extender:
+
+        async def body(stage: Stage) -> None:
+            await stage.start(node("a"), node("b"))
+            await stage.add_gang("train", "p1", "p2", "p3", min_count=3)
+            told = await stage.refusal_of("p3")
+            assert told["reason"] == "Unschedulable"
+            assert told["message"].startswith("0/2 nodes are available: 2 no device. ")
+            await stage.add_pod("plain")
+            assert await stage.node_of("plain")
+            await stage.client.post("/api/v1/nodes", json.dumps(node("c")).encode())
+            found = [await stage.node_of(name) for name in ("p1", "p2", "p3")]
+            assert sorted(found) == ["a", "c", "c"]
+
+        run(tmp_path, [{"urlPrefix": extender.url, **MANAGED}], body)
+
+
+def test_a_gang_outlives_an_extender_that_fails_and_the_scorer_that_asks_it(
+    tmp_path: Path,
+) -> None:
+    devices, let_go = Devices(a=9), threading.Event()
+    kinds = iter(["fails", "is silent"])
+
+    def answer(arguments: dict[str, Any]) -> Any:
+        match next(kinds, ""):
+            case "fails":
+                return 500
+            case "is silent":
+                let_go.wait(HANG_S)
+        return devices.filter(arguments)
+
+    with FakeExtender(filter=answer) as extender:
+
+        async def body(stage: Stage) -> None:
+            await stage.start(node("a"))
+            await stage.add_gang("train", "p1", "p2", min_count=2)
+            told = await stage.refusal_of("p1")
+            assert told["reason"] == "SchedulerError"
+            await stage.pod("p1", lambda _: len(extender.calls) > 1)
+            await stage.add_pod("plain")
+            assert await stage.node_of("plain") == "a"
+            processes = read_list(stage.folder / "run").processes
+            os.kill(next(one.pid for one in processes if one.name == "scorer-0"), signal.SIGKILL)
+            assert [await stage.node_of(name) for name in ("p1", "p2")] == ["a", "a"]
+
+        try:
+            silent = {"httpTimeout": f"{HANG_S:.0f}s"}
+            run(tmp_path, [{"urlPrefix": extender.url, **MANAGED, **silent}], body)
+        finally:
+            let_go.set()

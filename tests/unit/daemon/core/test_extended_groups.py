@@ -408,7 +408,7 @@ def test_what_an_extender_refuses_is_as_what_an_affinity_does(
     """The same groups in the same clusters, once with each. Where others have to go for all of a group,
     its pods keep their places from one look to the next as long as they can, so that fewer may go."""
     placed_count = evicted_count = 0
-    for seed in range(60):
+    for seed in range(20):
         rng = random.Random(seed)
         nodes = "abcdef"[: rng.randint(2, 6)]
         refused = "".join(rng.sample(nodes, rng.randint(0, len(nodes) - 1)))
@@ -445,5 +445,5 @@ def test_what_an_extender_refuses_is_as_what_an_affinity_does(
         assert placed == {uid for uid in plain if uid.startswith("uid-p")}, seed
         placed_count += bool(placed)
         evicted_count += bool(asked_evicted)
-    assert placed_count > 30
-    assert evicted_count > 5 or preempting is None
+    assert placed_count > 10
+    assert evicted_count > 3 or preempting is None
