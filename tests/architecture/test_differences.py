@@ -13,6 +13,7 @@ SAMPLE: Final = "unit/workers/scorer/test_node_sample.py"
 KUBECONFIG: Final = "unit/shared/kube/test_kubeconfig.py"
 GROUPS: Final = "unit/daemon/core/test_pod_groups.py"
 GROUP_CLAIMS: Final = "unit/daemon/core/test_workload_claims.py"
+EXTENDED: Final = "unit/daemon/core/test_extended_groups.py"
 THEIRS: Final = "it is about what kube-scheduler does; here there is nothing of the kind"
 LINES: Final[dict[str, str]] = {
     "`percentageOfNodesToScore` not set, or 0": (
@@ -84,8 +85,14 @@ LINES: Final[dict[str, str]] = {
         "unit/daemon/core/test_group_reservations.py"
         "::test_a_gang_is_starved_by_small_pods_unless_room_is_held_for_it"
     ),
-    "pod groups: pods of which an extender has a say": (
-        f"{GROUPS}::test_pods_of_a_group_are_not_placed_without_the_extender_that_has_a_say"
+    "pod groups: extenders, where placements by topology are tried": (
+        f"{EXTENDED}::test_racks_are_asked_about_from_the_best_on_until_one_takes_the_group"
+    ),
+    "pod groups: extenders, while it is looked for who has to go": (
+        f"{EXTENDED}::test_room_for_a_whole_group_is_where_extenders_let_it_be"
+    ),
+    "pod groups: a pod whose own room would have to be made, where an extender": (
+        f"{EXTENDED}::test_nobody_goes_for_a_pod_of_a_group_whose_extender_chooses_victims"
     ),
     "pod groups: Permit plugins of others": (
         f"{GROUPS}::test_a_pod_that_a_permit_plugin_refuses_goes_back_alone"

@@ -407,11 +407,11 @@ def test_a_gang_outlives_an_extender_that_fails_and_the_scorer_that_asks_it(
     kinds = iter(["fails", "is silent"])
 
     def answer(arguments: dict[str, Any]) -> Any:
-        match next(kinds, ""):
-            case "fails":
-                return 500
-            case "is silent":
-                let_go.wait(HANG_S)
+        kind = next(kinds, "")
+        if kind == "fails":
+            return 500
+        if kind == "is silent":
+            let_go.wait(HANG_S)
         return devices.filter(arguments)
 
     with FakeExtender(filter=answer) as extender:

@@ -65,7 +65,7 @@ from shared.messages.to_owner import (
     SyncFinished,
     SyncStarted,
 )
-from shared.messages.to_scorer import ScheduleExtended, SchedulePods, SnapshotDelta, SnapshotFull
+from shared.messages.to_scorer import SchedulePods, SnapshotDelta, SnapshotFull
 from shared.plugins.in_tree import InTreeRegistry
 from shared.runtime_options import RuntimeOptions
 from shared.transport.channels import Channel
@@ -94,7 +94,7 @@ class FakeScorer:
     replica: Replica
     cycle: Cycle
     inbox: deque[Tell | Publish] = field(default_factory=deque)
-    work: deque[SchedulePods | ScheduleExtended] = field(default_factory=deque)
+    work: deque[SchedulePods] = field(default_factory=deque)
     questions: deque[Question] = field(default_factory=deque)
     """To extenders."""
     proposal_sequence: int = 0
@@ -122,7 +122,7 @@ class Pipeline:
         more_gates: Mapping[str, bool] | None = None,
         says: Callable[[Question], ExtenderAnswer] | None = None,
     ) -> None:
-        """`says`: what extenders do, where scorers ask them."""
+        """`says`: what extenders do where they are asked about a group; pods of none are not placed."""
         self.now_s = 1000.0
         gates = PLACEMENT_GATES if groups.is_on else ""
         built = self.profile = default_profile(gates, **(plugins or {}))
@@ -301,20 +301,17 @@ class Pipeline:
             scorer.cycle.start_over()
         elif isinstance(message, SnapshotDelta):
             scorer.replica.apply_delta(message, list(effect.buffers))
-        elif isinstance(message, SchedulePods | ScheduleExtended):
+        elif isinstance(message, SchedulePods):
             scorer.work.append(message)
 
     @staticmethod
-    def _is_ready(scorer: FakeScorer, work: SchedulePods | ScheduleExtended) -> bool:
+    def _is_ready(scorer: FakeScorer, work: SchedulePods) -> bool:
         return scorer.replica.is_whole and scorer.replica.sequence >= work.min_sequence
 
-    def _place(self, index: int, scorer: FakeScorer, work: SchedulePods | ScheduleExtended) -> None:
-        if isinstance(work, ScheduleExtended) or work.asked:
+    def _place(self, index: int, scorer: FakeScorer, work: SchedulePods) -> None:
+        if work.asked:
             assert isinstance(scorer.cycle, ExtendedCycle)
-            if isinstance(work, ScheduleExtended):
-                scorer.cycle.add(work.tasks)
-            else:
-                scorer.cycle.add_group(work)
+            scorer.cycle.add_group(work)
             self._hear(scorer, [])
             return
         proposals = scorer.cycle.run(work)
