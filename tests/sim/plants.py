@@ -140,6 +140,12 @@ PLANTS = {
         "            self._settled += [] if found.skipped else [found]\n",
         found_by=99,
     ),
+    "of a group that extenders have a say in nobody is asked": Plant(
+        "workers.scorer.group_hearing",
+        "        if self.error or not set(",
+        "        self.verdicts.passing = names\n        if self.error or not set(",
+        found_by=501,
+    ),
     "an extender that denies a binding has bound the pod": Plant(
         "shared.extenders.extender_wire",
         '"the answer to bind")\n    if result.error:\n',
