@@ -4,13 +4,13 @@ A group is placed in one go, and an extender takes its time. So the group is beg
 its pods are placed as those of any group, by what was said of them; at the first that has to be asked
 about, all is taken back, and it is asked. The run in which nobody is left to ask is the one that counts:
 what it proposes was found in one piece, on the newest copy, and is checked and assumed as that of any
-group, as a whole or not at all (`daemon/core/group_commits.py`). In between nothing of the group lies on
-the copy: others go on as if it were not there, and nobody is kept away by a group that then comes to
-nothing. Where they took its room, its pods go elsewhere among the nodes that extenders let them have, or
-are asked about anew.
+group (`daemon/core/group_commits.py`): without those that are refused there if enough are left, else all
+of it is tried again. In between nothing of the group lies on the copy. So others go on as if it were not
+there, and nobody is kept away by a group that then comes to nothing; where they took its room, its pods
+go elsewhere among the nodes that extenders let them have, or are asked about again.
 
-About each node an extender is asked once for each pod: and once more for each placement by topology, and
-where it is looked for who has to go, which kube-scheduler asks anew for each look.
+About each node an extender is asked once for each pod; once more for each placement by topology, and
+where it is looked for who has to go, which kube-scheduler asks about anew for each look.
 """
 
 from typing import Final
