@@ -51,9 +51,9 @@ def calm(worker_count: int = 1, *, is_ahead: bool = True, count: int = 1) -> Pip
     return pipeline
 
 
-def place(pipeline: Pipeline, name: str, *, is_ahead: bool = True) -> str:
+def place(pipeline: Pipeline, name: str, *, is_ahead: bool = True, cpu: str = "100m") -> str:
     """The node that a pod came to, alone."""
-    pod = make_pod(name)
+    pod = make_pod(name, cpu=cpu)
     pipeline.add_pod(pod)
     pipeline.run_until_quiet()
     if is_ahead:

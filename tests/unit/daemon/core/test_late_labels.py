@@ -53,20 +53,17 @@ def test_what_is_foreseen_stays_and_the_labels_are_known_within_a_second() -> No
     pipeline.check()
 
 
-def test_who_is_asked_about_another_pod_knows_the_labels() -> None:
-    """So that no decision of a scorer is about pods as they were."""
-    pipeline = bound_in_zones(1)
-    apart = [
-        {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {ZONE: "a"}}}
-    ]
-    affinity = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": apart}}
-    follower = make_pod("follower", spec={"affinity": affinity})
-    first_ticket = pipeline.state.scorers.next_ticket
-    pipeline.add_pod(follower)
-    pipeline.run_until_quiet()
-    assert pipeline.bound[follower.uid] == pipeline.bound[make_pod("p0").uid]
-    assert pipeline.state.scorers.next_ticket == first_ticket + 1, "the first attempt"
-    pipeline.check()
+def test_with_work_for_a_scorer_they_are_told() -> None:
+    """It has to hear what changed anyway."""
+    pipeline = calm(is_ahead=False)
+    place(pipeline, "big0", is_ahead=False, cpu="2")
+    place(pipeline, "first0", is_ahead=False)
+    foresee(pipeline, 3)
+    place(pipeline, "p", is_ahead=False)
+    pipeline.tell(PodChanged(confirmed(pipeline, "p")))
+    assert labels(pipeline, "p") == {}
+    pipeline.tell(PodChanged(make_pod("big1", cpu="2")))
+    assert labels(pipeline, "p") == {ZONE: "a"}
 
 
 def test_where_nothing_is_foreseen_they_are_known_at_once() -> None:
