@@ -94,10 +94,10 @@ class AdapterLinks(Part):
         return min(lists_at_s, self._changes.late_at_s)
 
     def tell_late(self, now_s: float) -> None:
-        """What pods became by their binding (`ClusterChanges.late`)."""
+        """What became of pods meanwhile (`ClusterChanges.late`)."""
         for record in self._changes.take_late():
             try:
-                self._changes.pod_changed(record, now_s)
+                self._changes.pod_changed(record, now_s, is_late=True)
             except ObjectError as error:
                 self._reject_message(to_owner.PodChanged(record), error)
 

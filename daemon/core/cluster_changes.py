@@ -52,8 +52,8 @@ _RESOURCES: Final = {
 """Kinds whose changes may wake pods, beside those that plugins name."""
 
 _NEW_POD: Final = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.ADD)
-LATE_S: Final = 1.0
-"""The longest that what a pod is labelled as it is bound goes untold."""
+LATE_S: Final = 0.5
+"""The longest that what became of a pod on a node goes untold."""
 
 
 def _resource_of(kind: str) -> EventResource | None:
@@ -62,7 +62,8 @@ def _resource_of(kind: str) -> EventResource | None:
 
 
 class ClusterChanges:
-    def __init__(self, facts: ClusterFacts) -> None:
+    def __init__(self, facts: ClusterFacts, *, may_be_late: bool = True) -> None:
+        """Without `may_be_late` each word is taken when it comes."""
         self._facts = facts
         self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
         self._profiles = facts.frameworks.keys()
@@ -70,10 +71,12 @@ class ClusterChanges:
         """A new pod may be whom others wait for."""
         self.events: dict[ClusterEvent | str, int] = defaultdict(int)
         """What was taken in since this was last cleared: events of the cluster, labels of others."""
+        self._may_be_late = may_be_late
         self.late: dict[str, PodRecord] = {}
-        """By uid: pods as they are since their binding, in the order in which it was confirmed. They are
-        held as they were placed: the API server labels each with zone and region of its node, and with
-        each pod all would be void that is foreseen. Told together, as by a watch that is late."""
+        """By uid: pods on nodes as they are now, with the spec that they had. They are held as they
+        were: the API server labels a pod with zone and region of its node as it binds it, the kubelet
+        says when it began and what its containers have, and each time all would be void that is foreseen
+        of others. Told together, as by a watch that is late."""
         self.late_at_s = math.inf
         """When these are told at the latest."""
 
@@ -104,7 +107,8 @@ class ClusterChanges:
         self.events[ASSIGNED_POD_DELETE] += 1
         self._queue.move_all_to_active_or_backoff(ASSIGNED_POD_DELETE, gone, None, now_s, but=but)
 
-    def pod_changed(self, record: PodRecord, now_s: float) -> None:
+    def pod_changed(self, record: PodRecord, now_s: float, *, is_late: bool = False) -> None:
+        """`is_late`: of those in `late`."""
         if record.group and not self._facts.settings.groups.is_on:
             record = msgspec.structs.replace(record, group="")
         held = self._cache.get_pod(record.uid)
@@ -114,7 +118,7 @@ class ClusterChanges:
             return  # As in `object_changed`.
         self.late.pop(record.uid, None)
         if record.node_name:
-            self._assigned_pod_changed(record, held, now_s)
+            self._assigned_pod_changed(record, held, now_s, is_late=is_late)
         elif held is None:
             if queued is None:
                 new = self._enqueue(record, None, now_s)
@@ -158,21 +162,32 @@ class ClusterChanges:
             self.wake_as_removed(held.view, held.node_name, now_s)
 
     def _assigned_pod_changed(
-        self, record: PodRecord, held: CachedPod | None, now_s: float
+        self, record: PodRecord, held: CachedPod | None, now_s: float, *, is_late: bool
     ) -> None:
         was_assumed = was_pending = self._cache.is_assumed_pod(record.uid)
-        if (
-            was_assumed
-            and held is not None
-            and (record.node_name, record.group) == (held.node_name, held.record.group)
-            and bytes(record.template) != held.pod_class.template
-        ):
-            self.late[record.uid] = record
-            self.late_at_s = min(self.late_at_s, now_s + LATE_S)
-            record = msgspec.structs.replace(record, template=held.pod_class.raw_template)
-        old, node_name = (None, "") if held is None else (held.view, held.node_name)
+        old, before, node_name = None, None, ""
+        if held is not None:
+            old, before, node_name = held.view, held.record, held.node_name
+            if (
+                not is_late
+                and self._may_be_late
+                # Neither binding nor status makes a pod another generation, as a new spec does.
+                and record.generation == before.generation
+                and (was_assumed or record.generation > 0)
+                and (record.node_name, record.group) == (node_name, before.group)
+                and (record.deleted, record.is_preempted) == (before.deleted, before.is_preempted)
+                and (
+                    record.started != before.started
+                    or bytes(record.template) != held.pod_class.template
+                )
+            ):
+                self.late[record.uid] = record
+                self.late_at_s = min(self.late_at_s, now_s + LATE_S)
+                if not was_assumed:
+                    return
+                as_held = {"template": held.pod_class.raw_template, "started": before.started}
+                record = msgspec.structs.replace(record, **as_held)
         new = self._cache.add_pod(record).view
-        before = None if old is None else old.record
         if record.group or (before is not None and before.group):
             self._join_group(before, record, ASSIGNED_POD_ADD.label, now_s)
         if old is not None and node_name != record.node_name:

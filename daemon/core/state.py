@@ -68,7 +68,7 @@ class SchedulerState(Holdings):
         """`in_hand`: objects are taken one by one, and said. `stopwatch`: as in `Counters`."""
         ClusterFacts.__init__(self, settings, frameworks, plugins, now_s, stopwatch)
         OutgoingWork.__init__(self, epoch, self)
-        self._changes = changes = ClusterChanges(self)
+        self._changes = changes = ClusterChanges(self, may_be_late=in_hand is None)
         self._ends = ends = AttemptEnds(self)
         self._permit = permit = PermitStage(self, changes, ends)
         self.preemptions = preemptions = Preemptions(self)

@@ -56,6 +56,7 @@ def make_pod(
     nominated_node_name: str = "",
     resource_version: str = "1",
     conditions: Sequence[Mapping[str, str]] = (),
+    status: Mapping[str, Any] | None = None,
 ) -> PodRecord:
     """A pod as the adapter hands it over. `owner`: kind, apiVersion and name of its controller."""
     requests = {k: v for k, v in (("cpu", cpu), ("memory", memory)) if v is not None}
@@ -85,6 +86,7 @@ def make_pod(
             "phase": phase,
             "nominatedNodeName": nominated_node_name,
             "conditions": list(conditions),
+            **(status or {}),
         },
     }
     return split_pod(msgspec.convert(body, Pod))

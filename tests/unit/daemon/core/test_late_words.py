@@ -1,9 +1,10 @@
-"""Labels that the API server gives a pod as it binds it, of its node's zone: they void nothing that is
-foreseen of others, and are known soon."""
+"""What becomes of a pod by its binding and on its node (labels of the node's zone, when it began, what
+its containers have): it voids nothing that is foreseen of others, and is known soon."""
 
 import math
 
 import pytest
+from msgspec.structs import replace
 
 from daemon.core.cluster_changes import LATE_S
 from daemon.core.owner_counts import Count
@@ -88,6 +89,50 @@ def test_whoever_waits_for_them_is_woken() -> None:
         pipeline.advance(10.0)
         pipeline.run_until_quiet()
     assert pipeline.bound[waiting.uid] == pipeline.bound[make_pod("p").uid]
+
+
+RUNNING = {
+    "containerStatuses": [
+        {
+            "name": "c",
+            "allocatedResources": {"cpu": "100m"},
+            "resources": {"requests": {"cpu": "100m"}},
+        }
+    ]
+}
+
+
+@pytest.mark.parametrize("generation", [1, 2])
+def test_what_the_kubelet_says_waits_unless_the_spec_has_changed(generation: int) -> None:
+    pipeline = calm(is_ahead=False)
+    (node,) = pipeline.bound[make_pod("first").uid]
+    told = replace(make_pod("first", node_name=node, resource_version="2"), generation=1)
+    pipeline.tell(PodChanged(told))
+    place(pipeline, "before", is_ahead=False)
+    foresee(pipeline, 3)
+    began = "2026-01-01T00:00:00Z"
+    running = make_pod("first", node_name=node, status=RUNNING, resource_version="3")
+    pipeline.tell(PodChanged(replace(running, generation=generation, started=began)))
+    place(pipeline, "p", is_ahead=False)
+    assert used(pipeline) == (1 if generation == 1 else 0)
+    pipeline.advance(LATE_S)
+    pipeline.run_until_quiet()
+    held = pipeline.state.cache.get_pod(running.uid)
+    assert held is not None
+    assert held.record.started == began
+    assert held.pod_class.info.template.status is not None
+    assert pipeline.state.cache.pod_table.start_s[held.row] > 0
+    pipeline.check()
+
+
+def test_a_pod_that_is_going_is_known_to_be_at_once() -> None:
+    pipeline = bound_in_zones(1)
+    (node,) = pipeline.bound[make_pod("p0").uid]
+    going = make_pod("p0", node_name=node, deleted="2026-01-01T00:00:00Z", resource_version="3")
+    pipeline.tell(PodChanged(replace(going, started="2026-01-01T00:00:00Z")))
+    held = pipeline.state.cache.get_pod(going.uid)
+    assert held is not None
+    assert pipeline.state.cache.pod_table.is_terminating[held.row]
 
 
 @pytest.mark.parametrize("is_newer", [False, True])
