@@ -130,8 +130,8 @@ class SchedulerState(Holdings):
         self.counters.plugin_times.begin_round()
         self._foresight.check_next()
         is_work = self.queue.poppable_count > 0
-        if self._changes.late and (
-            is_work or now_s >= self._changes.late_at_s or not self._foresight.covering()
+        if now_s >= self._changes.late_at_s or (
+            self._changes.late and (is_work or not self._foresight.covering())
         ):
             self._adapter_links.tell_late(now_s)
             is_work = self.queue.poppable_count > 0

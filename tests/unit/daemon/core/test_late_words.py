@@ -147,6 +147,7 @@ def test_what_the_watch_says_later_is_what_counts(*, is_newer: bool) -> None:
     pipeline.advance(LATE_S)
     pipeline.run_until_quiet()
     assert (pipeline.state.cache.get_pod(make_pod("p0").uid) is not None) is is_newer
+    assert pipeline.state.wakes_at_s == math.inf
     if is_newer:
         assert labels(pipeline, "p0") == {"app": "b"}
     pipeline.check()
