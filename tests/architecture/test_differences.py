@@ -130,6 +130,9 @@ LINES: Final[dict[str, str]] = {
     "DRA: a device class whose `extendedResourceName` another class has": (
         "unit/shared/dra/test_extended.py::test_the_youngest_class_stands_for_a_resource"
     ),
+    "new labels, or a new status, of a pod on a node": (
+        "unit/daemon/core/test_late_words.py::test_whoever_waits_for_them_is_woken"
+    ),
     "a nominated pod that its claims kept out of the queue at first": (
         "unit/daemon/core/queue/test_scheduling_queue.py"
         "::test_a_nominated_pod_that_an_event_lets_in_takes_its_room"
