@@ -74,10 +74,8 @@ def written_claim(work: ClaimWork, held: ResourceClaim | None, record: PodRecord
     if held is None:
         assert work.generated is not None, f"an order for claim {work.name}, which is not there"
         held = _made_claim(work, work.generated.spec, record)
-    users, consumer = (
-        list(held.status.reserved_for or ()),
-        consumer_of(work, record.name, record.uid),
-    )
+    users = list(held.status.reserved_for or ())
+    consumer = consumer_of(work, record.name, record.uid)
     if not is_reserved_for(held, consumer.uid):
         users.append(consumer)
     version = held.metadata.resource_version + WRITTEN

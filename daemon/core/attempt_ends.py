@@ -17,6 +17,7 @@ from daemon.core.queue.queued_pod import PAST_MAX, QueuedPod
 from daemon.core.status_patches import verdict_of
 from shared.dra.device_index import CLAIMS, device_index
 from shared.dra.extended import pod_uid_of
+from shared.dra.pod_claims import is_used_by_none_but
 from shared.extenders.extender_config import binders_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
@@ -185,10 +186,10 @@ def claim_releases(
         is_special = pod_uid_of(claim) == record.uid
         if claim.status.allocation is None and not is_special:
             continue
-        users = {user.uid for user in claim.status.reserved_for or ()}
-        if users <= {record.uid} or users == {group_uid}:
+        of_pod = is_used_by_none_but(claim, record.uid)
+        if of_pod or is_used_by_none_but(claim, group_uid):
             meta, uid = claim.metadata, record.uid
             what = meta.namespace, meta.name, meta.uid
-            of_group = group_uid if group_uid in users else ""
+            of_group = "" if of_pod else group_uid
             releases.append(ReleaseClaim(*what, uid, is_special, ticket, of_group))
     return releases

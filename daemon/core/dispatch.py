@@ -206,10 +206,10 @@ class ScorerFleet(Peers[Scorer]):
         """Gives all pods of a group, however many, to one scorer. `asked`: those of them that extenders
         are asked about; the others wait with them."""
         scorer = self._by_class.get(pods[0].class_id)
-        if scorer is None or self._credit(scorer) <= 0:
-            scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.index))
         if asked:
             scorer = min(self.ready(), key=lambda s: (len(s.extended), s.index))
+        elif scorer is None or self._credit(scorer) <= 0:
+            scorer = max(self.ready(), key=lambda s: (self._credit(s), -s.index))
         work = self._work(scorer, pods, group)
         tickets = range(work.first_ticket, self.next_ticket)
         if asked:
