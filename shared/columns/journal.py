@@ -113,17 +113,18 @@ class PodLog(Log):
         codes = sign * _code(class_ids, node_rows, is_terminating)
         self.extend(array("q", codes.tobytes()))
 
-    def since(self, position: int, entries_max: int) -> list[PodChange] | None:
-        """The difference since `position`, in no order that means anything. None where that is longer
-        ago than the log reaches, or more than `entries_max` entries."""
+    def since(
+        self, position: int, entries_max: int, class_ids: set[int] | None = None
+    ) -> list[PodChange] | None:
+        """The difference since `position`, in no order that means anything; of these classes, or of all.
+        None where that is longer ago than the log reaches, or more than `entries_max` entries of any."""
         entries = self._entries_since(position, entries_max)
         if entries is None:
             return None
-        if len(entries) == 1:
-            entry = entries[0]
-            return [_change(entry, 1) if entry > 0 else _change(-entry, -1)]
         counts: dict[int, int] = {}
         for entry in entries:
+            if class_ids is not None and _class_of(entry) not in class_ids:
+                continue
             if entry > 0:
                 counts[entry] = counts.get(entry, 0) + 1
             else:
@@ -136,7 +137,7 @@ class PodLog(Log):
         if entries is None:
             return None
         if len(entries) <= FEW_ENTRIES:
-            return {(abs(entry) - 1) >> _CLASS_SHIFT for entry in entries}
+            return {_class_of(entry) for entry in entries}
         codes = np.abs(np.frombuffer(entries, np.int64)) - 1
         return set((codes >> _CLASS_SHIFT).tolist())
 
@@ -148,6 +149,10 @@ def _code(class_id: Any, node_row: Any, is_terminating: Any) -> Any:
     """Of one pod, or of many in arrays."""
     # Plus 1, so that no pod is 0, which has no sign.
     return (class_id << _CLASS_SHIFT | node_row << 1 | is_terminating) + 1
+
+
+def _class_of(entry: int) -> int:
+    return (abs(entry) - 1) >> _CLASS_SHIFT
 
 
 def _change(code: int, count: int) -> PodChange:

@@ -259,21 +259,23 @@ class Evaluation:
             self.filters.updatable if scores is None else self.filters.updatable + scores.followers
         )
 
-    def heeds_any(self, class_ids: set[int]) -> bool:
-        """Whether it matters to some plugin that pods of these classes come or go elsewhere."""
+    def heeded_of(self, class_ids: set[int]) -> set[int]:
+        """Those of the classes of which it matters to some plugin that pods come or go elsewhere."""
         if len(self._unheeded) > REMEMBERED_MAX:
             # So that plugins are told something, and begin anew if they remember too many as well.
             self._unheeded.clear()
-            return True
+            return class_ids
         new = class_ids - self._unheeded
-        followers = self._followers if new else ()
-        for class_id in new:
-            for plugin, state in followers:
-                # One that is no ClassDiscerning is told of every pod.
-                depends = getattr(plugin, "depends_on_class", None)
-                if depends is None or depends(state, class_id, self._cluster):
-                    return True
-            self._unheeded.add(class_id)
+        heeded = {class_id for class_id in new if self._heeds(class_id)} if new else new
+        self._unheeded |= new - heeded
+        return heeded
+
+    def _heeds(self, class_id: int) -> bool:
+        for plugin, state in self._followers:
+            # One that is no ClassDiscerning is told of every pod.
+            depends = getattr(plugin, "depends_on_class", None)
+            if depends is None or depends(state, class_id, self._cluster):
+                return True
         return False
 
     def crowded_domains(self, class_id: int) -> list[Crowding] | None:
@@ -391,7 +393,7 @@ class Evaluation:
         if (self.stale_by | scores.stale_by) & MOVING_BITS:
             return None
         class_ids = follower.classes()
-        if class_ids is None or self.heeds_any(class_ids):
+        if class_ids is None or self.heeded_of(class_ids):
             return None
         return self.answers(scores)
 
@@ -400,9 +402,8 @@ class Evaluation:
         if not self._followers:
             return ()
         class_ids = self._follower.classes()
-        if class_ids is not None and not self.heeds_any(class_ids):
-            return ()
-        return self._follower.pods()
+        heeded = None if class_ids is None else self.heeded_of(class_ids)
+        return () if heeded == set() else self._follower.pods(heeded)
 
 
 def _rows_within(outdated: list[Rows], rows: Rows) -> Rows:

@@ -189,9 +189,11 @@ class Follower:
         counts as before: it has started since, or is another, or was this scorer's own placement."""
         return self._pod_row_log.since(self._pod_rows)
 
-    def pods(self, changes_max: int = POD_CHANGES_MAX) -> list[PodChange] | None:
-        """Pods that came and went; None as well where there are more of them."""
-        return self._pod_log.since(self._pods, changes_max)
+    def pods(
+        self, class_ids: set[int] | None = None, changes_max: int = POD_CHANGES_MAX
+    ) -> list[PodChange] | None:
+        """Pods of these classes that came and went (None: of all); None where more did, of any."""
+        return self._pod_log.since(self._pods, changes_max, class_ids)
 
     def classes(self, changes_max: int = POD_CHANGES_MAX) -> set[int] | None:
         """The classes of these."""

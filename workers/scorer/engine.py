@@ -365,7 +365,7 @@ class Engine:
                 evaluation.placed()
                 self.states.placed()
 
-        is_heeded = evaluation.heeds_any({class_id})
+        is_heeded = bool(evaluation.heeded_of({class_id}))
         return ClassRun(class_id, usage, answers, tie_break, put_and_note, is_heeded=is_heeded)
 
 

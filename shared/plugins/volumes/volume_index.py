@@ -160,7 +160,7 @@ class VolumeIndex:
         topology_version = self._cluster.nodes.topology_version
         if self._follower.saw_all and self._topology_version == topology_version:
             return
-        pods, changed = self._follower.pods(CATCH_UP_MAX), self._follower.objects()
+        pods, changed = self._follower.pods(changes_max=CATCH_UP_MAX), self._follower.objects()
         if pods is None or changed is None:
             self._start_over()
             self._count_all()

@@ -212,6 +212,6 @@ def test_plugins_are_told_again_when_too_many_classes_mattered_to_none(
     watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
     watched.check()
     kept = watched.engine.evaluate(watched.kind.class_id, watched.kind.info, PROFILE)
-    assert [kept.heeds_any({class_id}) for class_id in range(100, 109)] == [
+    assert [bool(kept.heeded_of({class_id})) for class_id in range(100, 109)] == [
         False, False, False, False, True, False, False, False, False,
     ]  # fmt: skip
