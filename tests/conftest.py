@@ -7,6 +7,8 @@ from collections.abc import Iterator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from daemon.core import pod_classes
+
 # A busy machine may take any time over an example; a hang ends by the limit in pyproject.toml.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 # The same examples each time: what nobody has named yet is found by a search, not by a gate.
@@ -21,6 +23,12 @@ def level_of_the_log() -> Iterator[None]:
     level = logger.level
     yield
     logger.setLevel(level)
+
+
+@pytest.fixture
+def classes_go_with_their_pods(monkeypatch: pytest.MonkeyPatch) -> None:
+    """No class of pods stays known without any."""
+    monkeypatch.setattr(pod_classes, "UNUSED_MAX", 0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

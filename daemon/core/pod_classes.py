@@ -2,10 +2,13 @@
 
 A template is decoded, its requests are added up, and its class gets a number once, when its first
 pod appears; the ten thousandth pod of a Deployment costs a dictionary look-up. A class lives as long
-as one of its pods does.
+as one of its pods does, and somewhat longer: as it is bound, a pod is labelled with zone and region of
+its node, which makes it one of another class, and the next pod of its Deployment comes later.
 """
 
+from collections import OrderedDict
 from collections.abc import Iterator
+from typing import Final
 
 import msgspec
 
@@ -17,11 +20,15 @@ from shared.faults import reading
 from shared.framework.pod_info import PodInfo, PodInfos
 from shared.kube.pod_record import PodRecord
 
+UNUSED_MAX: Final = 512
+"""So many classes of pods to be placed stay known without any, and with them what scorers know of
+such pods."""
+
 
 class PodClass:
-    __slots__ = ("claim_keys", "class_id", "info", "is_bound_plainly", "is_reserved", "key",
-                 "last_message", "may_be_gated", "pod_count", "priority", "profile",
-                 "raw_template", "template", "usage")  # fmt: skip
+    __slots__ = ("claim_keys", "class_id", "info", "is_bound_plainly", "is_of_pending",
+                 "is_reserved", "is_suspect", "key", "last_message", "may_be_gated", "pod_count",
+                 "priority", "profile", "raw_template", "template", "usage")  # fmt: skip
 
     def __init__(
         self, class_id: int, key: tuple[str, bytes], info: PodInfo, table: NodeTable
@@ -39,6 +46,10 @@ class PodClass:
         self.profile = self.info.spec.scheduler_name
         self.priority = self.info.priority
         self.pod_count = 0
+        self.is_of_pending = False
+        """Some of its pods came without a node."""
+        self.is_suspect = False
+        """Scorers were lost with its pods in hand: that is forgotten with the last of these."""
         self.last_message = ""
         """Of the last attempt of a pod of the class that failed: all of them are told the like."""
         self.may_be_gated: bool | None = None
@@ -53,6 +64,12 @@ class PodClass:
         self.usage: PodUsage = usage_of(table, self.info.requests, self.info.host_ports)
 
     @property
+    def may_come_again(self) -> bool:
+        """A pod that is to be placed may be of it though none is left."""
+        is_unlike_others = self.info.template.own is not None
+        return self.is_of_pending and not (self.is_suspect or is_unlike_others)
+
+    @property
     def namespace(self) -> str:
         return self.key[0]
 
@@ -62,11 +79,13 @@ class PodClass:
 
 
 class PodClasses:
-    """All classes that some pod of cache or queue belongs to."""
+    """All classes that some pod of cache or queue belongs to, or did lately."""
 
     def __init__(self, table: NodeTable) -> None:
         self._table = table
         self._by_key: dict[tuple[str, bytes], PodClass] = {}
+        self._unused: OrderedDict[int, PodClass] = OrderedDict()
+        """By id: without pods. The first has been so for longest."""
         self._read = PodInfos()
         self._next_id = 1
         self.infos: dict[int, PodInfo] = {}
@@ -92,7 +111,10 @@ class PodClasses:
             self._by_key[key] = found
             self.infos[found.class_id] = found.info
             self.born.append(found)
+        elif not found.pod_count:
+            self._unused.pop(found.class_id)
         found.pod_count += 1
+        found.is_of_pending = found.is_of_pending or not record.node_name
         msgspec.structs.force_setattr(record, "template", found.raw_template)
         return found
 
@@ -104,10 +126,16 @@ class PodClasses:
     def release(self, pod_class: PodClass) -> None:
         assert pod_class.pod_count > 0, "released more often than acquired"
         pod_class.pod_count -= 1
-        if pod_class.pod_count == 0:
-            del self._by_key[pod_class.key]
-            del self.infos[pod_class.class_id]
-            self.retired.append(pod_class.class_id)
+        if pod_class.pod_count:
+            return
+        if pod_class.may_come_again:
+            self._unused[pod_class.class_id] = pod_class
+            if len(self._unused) <= UNUSED_MAX:
+                return
+            _, pod_class = self._unused.popitem(last=False)
+        del self._by_key[pod_class.key]
+        del self.infos[pod_class.class_id]
+        self.retired.append(pod_class.class_id)
 
     def __iter__(self) -> Iterator[PodClass]:
         return iter(self._by_key.values())

@@ -53,7 +53,7 @@ class SnapshotLog:
             self._marks,
             image_sizes=cache.new_image_sizes,
             # A class may be born and die between two deltas; its pods were never seen.
-            classes=[born.definition for born in classes.born if born.pod_count],
+            classes=[born.definition for born in classes.born if born.class_id in classes.infos],
             retired_classes=classes.retired,
             # After the objects: what is assumed lies on top of them.
             objects=cache.object_news + take_news(cache.objects),

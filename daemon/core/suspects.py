@@ -61,6 +61,8 @@ class Suspects:
         one of which no more is known than that the way to it is lost (`has_lived`)."""
         losses_max = LOSSES_MAX if len(pods) == 1 else LOSSES_IN_COMPANY_MAX
         guilty: set[int] = set()
+        for pod in pods:
+            pod.tried_as.is_suspect = True
         for class_id in {pod.tried_as.class_id for pod in pods}:
             before = self._suspected.get(class_id)
             losses = 1 if before is None else before.losses + 1

@@ -1,6 +1,7 @@
 """The worker's copy: gaps, epochs, and own placements that are not settled yet."""
 
 import numpy as np
+import pytest
 
 from daemon.core.cache import Cache
 from daemon.core.events import Publish
@@ -168,6 +169,7 @@ def priorities_of_own(replica: Replica) -> list[int]:
     return [int(priority) for priority in found]
 
 
+@pytest.mark.usefixtures("classes_go_with_their_pods")
 def test_a_class_lives_as_long_as_a_placement_of_it_is_not_settled() -> None:
     owner = Owner()
     replica, class_id = with_a_pod_that_is_deleted(owner)
@@ -183,6 +185,7 @@ def test_a_class_lives_as_long_as_a_placement_of_it_is_not_settled() -> None:
     assert class_id not in replica.view.classes
 
 
+@pytest.mark.usefixtures("classes_go_with_their_pods")
 def test_a_class_of_an_unsettled_placement_outlives_a_full_snapshot() -> None:
     owner = Owner()
     replica, class_id = with_a_pod_that_is_deleted(owner)
@@ -195,6 +198,7 @@ def test_a_class_of_an_unsettled_placement_outlives_a_full_snapshot() -> None:
     assert class_id not in replica.view.classes
 
 
+@pytest.mark.usefixtures("classes_go_with_their_pods")
 def test_a_class_lives_as_long_as_a_nomination_of_it_is_not_settled() -> None:
     owner = Owner()
     owner.cache.add_node(make_node("n0"))

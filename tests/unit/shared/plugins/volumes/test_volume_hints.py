@@ -94,6 +94,7 @@ def test_a_pod_with_a_disk_of_its_own_may_concern_all() -> None:
     assert waiting.concerned(line, Change(DELETED, gone, None)) == set(waiting.pods)
 
 
+@pytest.mark.usefixtures("classes_go_with_their_pods")
 def test_a_class_that_is_gone_is_not_named() -> None:
     waiting = Waiting()
     index = waiting.cache.view.class_index
