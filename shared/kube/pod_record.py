@@ -5,6 +5,7 @@ owner then knows a template by its bytes and computes requests, classes and so o
 distinct template, not once for each pod.
 """
 
+from collections.abc import Sequence
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -14,15 +15,24 @@ from msgspec.structs import replace
 
 from shared.errors import UNDECODABLE
 from shared.kube.api.core_v1 import (
+    Container,
     ContainerStatus,
     Pod,
     PodExtendedResourceClaimStatus,
     PodResourceClaimStatus,
     PodSpec,
     PodStatus,
+    ResourceRequirements,
     Volume,
 )
-from shared.kube.api.meta_v1 import ApiStruct, OwnerReference, PodMeta, condition_of
+from shared.kube.api.meta_v1 import (
+    ApiStruct,
+    Condition,
+    OwnerReference,
+    PodMeta,
+    ResourceList,
+    condition_of,
+)
 from shared.kube.well_known import DISRUPTION_TARGET, POD_SCHEDULED, PREEMPTION_BY_SCHEDULER
 from shared.limits import SHARED_TEMPLATES_MAX
 
@@ -110,7 +120,7 @@ def split_pod(pod: Pod) -> PodRecord:
         spec=spec,
         labels=meta.labels,
         controller=controller_of(meta.owner_references),
-        status=_resource_status(status),
+        status=_resource_status(spec, status),
         own=_own_facts(meta, spec, status, group_name),
     )
     disrupted = condition_of(status.conditions, DISRUPTION_TARGET)
@@ -240,26 +250,49 @@ def _own_facts(meta: PodMeta, spec: PodSpec, status: PodStatus, group: str) -> O
     )
 
 
-def _resource_status(status: PodStatus) -> PodStatus | None:
-    """The parts of status that count as resources; None for the usual pod without any."""
-    containers = status.container_statuses and _with_resources(status.container_statuses)
-    inits = status.init_container_statuses and _with_resources(status.init_container_statuses)
+def _resource_status(spec: PodSpec, status: PodStatus) -> PodStatus | None:
+    """The parts of status that count as resources; None where they change nothing (`pod_requests`), as
+    of nearly every pod: what a kubelet says of one that it runs as it was asked to is not of its own."""
     resizing = [c for c in status.conditions or () if c.type in _RESIZE_CONDITIONS]
-    of_pod = status.resources or status.allocated_resources or status.resize
-    if not (containers or inits or resizing or of_pod):
-        return None
-    return PodStatus(
+    inits = spec.init_containers or ()
+    kept = PodStatus(
         conditions=resizing or None,
-        container_statuses=containers,
-        init_container_statuses=inits,
-        resources=status.resources,
-        allocated_resources=status.allocated_resources,
-        resize=status.resize,
+        container_statuses=_with_more(status.container_statuses, spec.containers, resizing),
+        init_container_statuses=_with_more(status.init_container_statuses, inits, resizing),
     )
+    of_pod = spec.resources.requests if spec.resources else None
+    if resizing or not _is_as_asked(status.resources, status.allocated_resources, of_pod):
+        kept.resources, kept.allocated_resources = status.resources, status.allocated_resources
+    return kept if kept != _NO_STATUS else None
 
 
-def _with_resources(statuses: list[ContainerStatus]) -> list[ContainerStatus] | None:
-    return [s for s in statuses if s.resources or s.allocated_resources] or None
+def _with_more(
+    statuses: list[ContainerStatus] | None,
+    containers: Sequence[Container],
+    resizing: list[Condition],
+) -> list[ContainerStatus] | None:
+    """Of those that state resources, the ones that may count: all while the pod is resized, as its spec
+    may be left out then."""
+    asked = {c.name: c.resources.requests for c in containers if c.resources}
+    return [
+        each
+        for each in statuses or ()
+        if (resizing and (each.resources or each.allocated_resources))
+        or not _is_as_asked(each.resources, each.allocated_resources, asked.get(each.name))
+    ] or None
 
 
+def _is_as_asked(
+    in_force: ResourceRequirements | None,
+    allocated: ResourceList | None,
+    asked: ResourceList | None,
+) -> bool:
+    """The spec says all that these do. What is allocated counts beside what is in force alone."""
+    if in_force is None:
+        return True
+    stated = (asked or {}).items()
+    return (in_force.requests or {}).items() <= stated and (allocated or {}).items() <= stated
+
+
+_NO_STATUS: Final = PodStatus()
 _RESIZE_CONDITIONS: Final = frozenset({"PodResizePending", "PodResizeInProgress"})

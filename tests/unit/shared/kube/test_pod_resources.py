@@ -8,13 +8,16 @@ from typing import Any
 
 import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.framework.pod_info import PodInfo
-from shared.kube.api.core_v1 import Node, Pod
+from shared.kube.api.core_v1 import Node, Pod, PodStatus
 from shared.kube.pod_record import PodTemplate, decode_template, split_pod
 from shared.kube.pod_resources import (
     DEFAULT_MEMORY_BYTES,
     PodRequests,
+    exact_present_requests,
     fit_filter_requests,
     fit_score_requests,
     host_ports,
@@ -222,6 +225,82 @@ def test_the_status_of_ordinary_init_containers_does_not_count() -> None:
             {"name": "c"}, initContainers=[init], status={"initContainerStatuses": [status]}
         )
         assert pod_requests(template).amounts["cpu"] == expected
+
+
+def status_of(state: dict[str, Any], *, is_init: bool = False, **pod: Any) -> PodStatus | None:
+    """What a template keeps of what a kubelet says of a container that asks for 1 cpu."""
+    container = {**asking(cpu="1", memory="1Gi"), "restartPolicy": "Always" if is_init else None}
+    kind = "initContainer" if is_init else "container"
+    containers = {"initContainers": [container]} if is_init else {}
+    status = {f"{kind}Statuses": [{"name": "c", **state}], **pod.pop("status", {})}
+    return pod_of(*([] if is_init else [container]), **containers, **pod, status=status).status
+
+
+@pytest.mark.parametrize("is_init", [False, True])
+@pytest.mark.parametrize(
+    ("in_force", "allocated", "is_kept"),
+    [
+        ({"cpu": "1", "memory": "1Gi"}, {"cpu": "1", "memory": "1Gi"}, False),
+        ({"cpu": "1"}, {}, False),
+        (None, {"cpu": "9"}, False),  # Allocated resources alone do not count.
+        ({"cpu": "2"}, {"cpu": "1"}, True),
+        ({"cpu": "1"}, {"cpu": "2"}, True),
+        ({"cpu": "1", "example.com/gpu": "0"}, {}, True),  # A request of 0 is one.
+    ],
+)
+def test_a_template_keeps_of_a_status_what_its_spec_does_not_say(
+    in_force: dict[str, str] | None, allocated: dict[str, str], *, is_init: bool, is_kept: bool
+) -> None:
+    resources = {} if in_force is None else {"resources": {"requests": in_force}}
+    state = {**resources, "allocatedResources": allocated}
+    assert (status_of(state, is_init=is_init) is not None) is is_kept
+    resizing = {"conditions": [{"type": "PodResizePending", "reason": "Infeasible"}]}
+    assert status_of(state, is_init=is_init, status=resizing) is not None
+
+
+@pytest.mark.parametrize(
+    ("in_force", "is_kept"), [({"cpu": "3"}, False), ({"cpu": "4"}, True), ({"memory": "1"}, True)]
+)
+def test_and_so_of_the_pod_as_a_whole(in_force: dict[str, str], *, is_kept: bool) -> None:
+    asked = {"requests": {"cpu": "3"}}
+    status = {"resources": {"requests": in_force}, "allocatedResources": {"cpu": "3"}}
+    assert (status_of({}, resources=asked, status=status) is not None) is is_kept
+
+
+AMOUNTS = st.dictionaries(
+    st.sampled_from(["cpu", "memory", "example.com/gpu"]), st.sampled_from(["0", "1", "2"])
+)
+REQUESTS = st.none() | st.builds(lambda requests: {"requests": requests}, AMOUNTS)
+STATES = st.fixed_dictionaries({}, optional={"resources": REQUESTS, "allocatedResources": AMOUNTS})
+
+
+@given(
+    spec=st.tuples(REQUESTS, REQUESTS, REQUESTS),
+    states=st.tuples(STATES, STATES, STATES),
+    reason=st.sampled_from(["", "Deferred", "Infeasible"]),
+    policy=st.sampled_from([None, "Always"]),
+)
+def test_what_is_left_out_of_a_status_changes_no_amount(
+    spec: tuple[Any, Any, Any], states: tuple[Any, Any, Any], reason: str, policy: str | None
+) -> None:
+    container, init, of_pod = spec
+    pod = {
+        "spec": {
+            "containers": [{"name": "c", "resources": container}],
+            "initContainers": [{"name": "i", "resources": init, "restartPolicy": policy}],
+            "resources": of_pod,
+        },
+        "status": {
+            "conditions": [{"type": "PodResizePending", "reason": reason}] if reason else [],
+            "containerStatuses": [{"name": "c", **states[0]}],
+            "initContainerStatuses": [{"name": "i", **states[1]}],
+            **states[2],
+        },
+    }
+    template = template_of(pod)
+    whole = msgspec.structs.replace(template, status=msgspec.convert(pod, Pod).status)
+    assert pod_requests(template) == pod_requests(whole)
+    assert exact_present_requests(template) == exact_present_requests(whole)
 
 
 def test_scalars_are_extended_resources_and_huge_pages_only() -> None:
