@@ -53,7 +53,7 @@ _RESOURCES: Final = {
 
 _NEW_POD: Final = ClusterEvent(Resource.UNSCHEDULABLE_POD, Action.ADD)
 LATE_S: Final = 0.5
-"""The longest that what became of a pod on a node goes untold."""
+"""The longest that what nobody waits for goes untold."""
 
 
 def _resource_of(kind: str) -> EventResource | None:

@@ -59,6 +59,15 @@ class Foresight(Part):
     """What is void leaves with the next snapshot at the latest."""
     _followed: Foreseen | None = None
     """A pod was placed as it was foreseen here, and what follows is not checked yet."""
+    is_worth_it: bool = False
+    """The last two pods that came were of one class, so that the next may be too: one class is foreseen
+    at a time, and for a pod of any other it was in vain."""
+    _last_class_id: int = 0
+
+    def came(self, pod: QueuedPod) -> None:
+        """It is placed now, or a scorer is asked about it."""
+        class_id = pod.pod_class.class_id
+        self.is_worth_it, self._last_class_id = class_id == self._last_class_id, class_id
 
     def note(self, scorer: Scorer, forecast: Forecast) -> None:
         """Keeps what a scorer says, if it passes every check and nothing else has changed since."""
@@ -114,6 +123,7 @@ class Foresight(Part):
         if not self._is_still_so(foreseen):
             return False
         owner.queue.pop_batch(1, now_s)
+        self.came(pod)
         pod.ticket = owner.scorers.take_ticket()
         row = foreseen.forecast.node_rows[foreseen.used_count]
         is_placed = self._committer.commit_checked(pod, row, now_s)

@@ -1,6 +1,8 @@
 """The scorers: who is there, what each is told of the cluster, and what work each is given."""
 
+import math
 from collections import deque
+from collections.abc import Collection
 from functools import partial
 from typing import Final, assert_never
 
@@ -8,11 +10,11 @@ import msgspec
 
 from daemon.core import suspects
 from daemon.core.attempt_ends import AttemptEnds
-from daemon.core.cluster_changes import ClusterChanges
+from daemon.core.cluster_changes import LATE_S, ClusterChanges
 from daemon.core.committer import Committer, is_wanted
 from daemon.core.dispatch import Found
 from daemon.core.events import Tell
-from daemon.core.foresight import Foresight
+from daemon.core.foresight import Foreseen, Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
 from daemon.core.holdings import Part
@@ -52,6 +54,7 @@ class ScorerLinks(Part):
     """Who needs everything, and why."""
     _sent_away: deque[bytes] = msgspec.field(default_factory=partial(deque, maxlen=SENT_AWAY_MAX))
     """Connections of other hosts that are not listened to any more."""
+    _publish_at_s: float = math.inf
 
     def hear(self, peer: bytes, message: FromScorer, key_name: str, now_s: float) -> None:
         """`key_name`: as `Said` has it."""
@@ -192,21 +195,26 @@ class ScorerLinks(Part):
         self._owner.snapshots.start_over(self._owner.scorers.settled)
         self._resyncs |= {scorer.peer: reason for scorer in self._owner.scorers.ready()}
 
-    def publish(self, *, is_synced: bool, is_work: bool) -> None:
+    def next_wakeup_s(self) -> float:
+        """When what waits is published at the latest; infinite if nothing does."""
+        return self._publish_at_s
+
+    def publish(self, now_s: float, *, is_synced: bool, is_due: bool) -> None:
         """The delta of this turn, unless that can wait; then whole snapshots for those that asked.
-        `is_work`: pods wait that somebody may be given."""
+        `is_due`: pods wait that somebody may be given, or something has waited as long as it may."""
         scorers = self._owner.scorers
+        settled = scorers.settled
+        covering = self._foresight.covering()
+        is_needed = is_due or self._resyncs or any(scorer.attempts for scorer in scorers)
+        if not is_needed and self._may_wait(covering, now_s):
+            return
+        self._publish_at_s = math.inf
         retired = self._owner.cache.classes.retired
         if retired:
             scorers.retire_classes(retired)
             self._owner.suspects.retire(retired)
             for class_id in retired:
                 self._owner.checker.evaluations.forget(class_id)
-        settled = scorers.settled
-        covering = self._foresight.covering()
-        is_needed = is_work or self._resyncs
-        if not is_needed and any(each.may_wait for each in covering):
-            return
         if scorers.ready():
             snapshot = self._owner.snapshots.delta(settled, scorers.next_ticket)
             if snapshot is not None:
@@ -218,6 +226,19 @@ class ScorerLinks(Part):
             self._owner.snapshots.skip(settled)
         if self._resyncs and is_synced:
             self._send_everything(settled)
+
+    def _may_wait(self, covering: Collection[Foreseen], now_s: float) -> bool:
+        """Nobody has to know yet what changed: it is as it was foreseen, or nothing is foreseen
+        from it."""
+        if any(each.may_wait for each in covering):
+            return True
+        if self._foresight.is_worth_it:
+            return False
+        snapshots = self._owner.snapshots
+        is_current = snapshots.is_current(self._owner.scorers.settled, snapshots.generation)
+        if self._publish_at_s == math.inf and not is_current:
+            self._publish_at_s = now_s + LATE_S
+        return now_s < self._publish_at_s
 
     def _send_everything(self, settled: dict[int, int]) -> None:
         full, buffers = self._owner.snapshots.full(settled, self._owner.scorers.next_ticket)
@@ -242,6 +263,8 @@ class ScorerLinks(Part):
         groups = self._owner.groups
         while popped := self._owner.queue.pop_batch(credit - len(pods), now_s):
             pods += [pod for pod in popped if self._is_tried(pod, now_s)]
+        for pod in pods[-2:]:
+            self._foresight.came(pod)
         for unit in groups.units(pods) if groups.is_used else [Unit(pods)]:
             if unit.key:
                 self._hand_out_group(unit, now_s)

@@ -81,7 +81,8 @@ class SchedulerState(Holdings):
         self._scorer_links = ScorerLinks(self, changes, ends, committer, groups, held, foresight)
         self._binder_links = BinderLinks(self, changes, ends)
         links = self._adapter_links
-        self._timed = (links, held, self.queue, self.waiting, self.binders, self.cache)
+        scorers = self._scorer_links
+        self._timed = (links, scorers, held, self.queue, self.waiting, self.binders, self.cache)
         self.wakes_at_s = self._looks_at_s = self._tidies_at_s = now_s
         """When there is something to do even if nothing comes, by the last turn; infinite if never. When
         to look what time brings about. When to tidy."""
@@ -129,13 +130,12 @@ class SchedulerState(Holdings):
         self.cache.disagreements.clear()
         self.counters.plugin_times.begin_round()
         self._foresight.check_next()
-        is_work = self.queue.poppable_count > 0
-        if now_s >= self._changes.late_at_s or (
-            self._changes.late and (is_work or not self._foresight.covering())
-        ):
+        is_work, is_late = self.queue.poppable_count > 0, now_s >= self._changes.late_at_s
+        if is_late or (is_work and self._changes.late):
             self._adapter_links.tell_late(now_s)
             is_work = self.queue.poppable_count > 0
-        self._scorer_links.publish(is_synced=self.syncs.is_synced, is_work=is_work)
+        is_due = is_work or is_late
+        self._scorer_links.publish(now_s, is_synced=self.syncs.is_synced, is_due=is_due)
         if is_work and self._gives_out_work:
             self._scorer_links.hand_out(now_s)
         if self.binders.victims or self.binders.releases:

@@ -151,7 +151,7 @@ class ScorerLoop:
     def _poll_timeout_ms(self) -> int:
         if self._work and self.replica.is_ready_for(self._work[0]):
             return 0
-        if self._has_news:
+        if self._has_news and self.replica.is_settled:
             return CALM_MS
         wait_s = self._next_heartbeat_s - self._clock.monotonic_s()
         # Rounded up: waking a moment too early would be one more turn for nothing.

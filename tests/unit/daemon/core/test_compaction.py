@@ -5,6 +5,7 @@ import pytest
 
 from daemon.core import cached_nodes
 from daemon.core.cache import Cache
+from daemon.core.cluster_changes import LATE_S
 from daemon.core.state import TIDY_S
 from shared.columns.table import NodeTable
 from shared.feature_gates import DEFAULT_GATES
@@ -129,5 +130,6 @@ def test_a_copy_that_missed_the_whole_snapshot_notices() -> None:
     for whole in wholes:
         scorer.inbox.remove(whole)
     pipeline.add_node(make_node("later"))
+    pipeline.advance(LATE_S)
     pipeline.run_until_quiet()
     assert not replica.is_whole

@@ -11,6 +11,7 @@ import pytest
 
 from daemon.core import bindings
 from daemon.core.cache import Cache
+from daemon.core.cluster_changes import LATE_S
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord
@@ -94,6 +95,7 @@ def with_pods(*pods: PodRecord, **parts: Any) -> Pipeline:
     pipeline.tell(*(PodChanged(pod) for pod in pods))
     while pipeline.step_owner() or pipeline.step_scorer(0):
         pass
+    pipeline.advance(LATE_S)  # What nobody waited for is told.
     return pipeline
 
 

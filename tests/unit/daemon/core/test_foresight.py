@@ -7,6 +7,7 @@ import msgspec
 import pytest
 
 from daemon.core.checker import Checker
+from daemon.core.cluster_changes import LATE_S
 from daemon.core.events import Tell
 from daemon.core.owner_counts import Count
 from shared.framework.cluster_view import ClusterView
@@ -62,7 +63,14 @@ def place(pipeline: Pipeline, name: str, *, is_ahead: bool = True, cpu: str = "1
     return node
 
 
+def quiet(pipeline: Pipeline) -> None:
+    """Nothing happens for a while, and whatever could wait is told."""
+    pipeline.advance(LATE_S)
+    pipeline.run_until_quiet()
+
+
 def foresee(pipeline: Pipeline, count: int = 1) -> None:
+    quiet(pipeline)
     for index in pipeline.scorers:
         pipeline.foresee(index, count)
     while pipeline.step_owner():
@@ -75,6 +83,7 @@ def used(pipeline: Pipeline) -> int:
 
 def last_forecast(pipeline: Pipeline) -> Forecast:
     """What the worker says now; the owner does not hear it."""
+    quiet(pipeline)
     assert pipeline.foresee(0)
     said = pipeline.to_owner.pop()
     assert isinstance(said, Said)
@@ -264,7 +273,7 @@ def test_a_worker_that_comes_gets_all_that_was_foreseen_and_done() -> None:
 def test_each_is_checked_when_its_turn_is_next() -> None:
     pipeline = calm(is_ahead=False)
     pipeline.add_node(make_node("small", cpu="150m"))
-    pipeline.run_until_quiet()
+    quiet(pipeline)
     assert pipeline.foresee(0, 4)
     said = pipeline.to_owner.pop()
     assert isinstance(said, Said)

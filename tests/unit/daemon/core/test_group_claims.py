@@ -11,6 +11,7 @@ import msgspec
 import pytest
 
 from bench.conformance.claims import written_claim
+from daemon.core.cluster_changes import LATE_S
 from daemon.core.events import Effect
 from shared.dra.device_index import CLAIMS, CLASSES, SLICES
 from shared.kube.api.core_v1 import Node
@@ -120,6 +121,7 @@ def test_what_one_was_given_is_allocated_once_and_held_for_all() -> None:
     assert len({order.node_name for order in berth.orders}) == 1, "where the device is"
     assert berth.holders == ("uid-p0", "uid-p1", "uid-p2")
     worker = berth.scorers[0].replica.objects.assumed(CLAIMS)
+    berth.advance(LATE_S)
     while berth.scorers[0].inbox:
         berth.step_scorer(0)
     assert worker[CLAIM].pod_uids == berth.holders

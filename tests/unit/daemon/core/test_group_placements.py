@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import pytest
 
+from daemon.core.cluster_changes import LATE_S
 from daemon.core.pod_groups import NOT_ELIGIBLE
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged
@@ -557,6 +558,7 @@ def test_of_many_racks_only_the_winner_is_tried(
     assert len(berth.bound_names()) == (0 if (keys, count) == ("rack", 3) else count)
 
 
+@pytest.mark.usefixtures("classes_go_with_their_pods")
 def test_a_class_that_is_gone_is_forgotten_for_all_nodes_though_a_group_looks_at_some() -> None:
     berth = Racks({"r1": 1, "r2": 1})
     (pod,) = plain("lone", group="")
@@ -564,6 +566,7 @@ def test_a_class_that_is_gone_is_forgotten_for_all_nodes_though_a_group_looks_at
     scorer = berth.scorers[0]
     (class_id,) = scorer.replica.classes
     berth.delete_pod(pod)
+    berth.advance(LATE_S)
     berth.settle()
     assert scorer.replica.newly_retired == [class_id]
     berth.constrain("pg1", 2)

@@ -12,7 +12,7 @@ from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
-from tests.unit.daemon.core.test_foresight import calm, foresee, place, used
+from tests.unit.daemon.core.test_foresight import calm, foresee, place, quiet, used
 
 ZONE = "topology.kubernetes.io/zone"
 
@@ -46,8 +46,7 @@ def test_what_is_foreseen_stays_and_the_labels_are_known_within_a_second() -> No
     for i in range(3):
         assert not pipeline.state.cache.is_assumed_pod(make_pod(f"p{i}").uid)
     assert pipeline.state.wakes_at_s <= pipeline.now_s + LATE_S
-    pipeline.advance(LATE_S)
-    pipeline.run_until_quiet()
+    quiet(pipeline)
     assert [labels(pipeline, f"p{i}") for i in range(3)] == [{ZONE: "a"}] * 3
     assert labels(pipeline, "q") == {}
     assert pipeline.state.wakes_at_s == math.inf
@@ -67,10 +66,18 @@ def test_with_work_for_a_scorer_they_are_told() -> None:
     assert labels(pipeline, "p") == {ZONE: "a"}
 
 
-def test_where_nothing_is_foreseen_they_are_known_at_once() -> None:
+def test_where_nothing_is_foreseen_they_wait_for_one_another() -> None:
     pipeline = calm(is_ahead=False)
     pipeline.tell(PodChanged(confirmed(pipeline, "first")))
-    assert labels(pipeline, "first") == {ZONE: "a"}
+    assert labels(pipeline, "first") == {}
+    began = replace(
+        confirmed(pipeline, "first"), resource_version="3", started="2026-01-01T00:00:00Z"
+    )
+    pipeline.tell(PodChanged(began))
+    quiet(pipeline)
+    held = pipeline.state.cache.get_pod(began.uid)
+    assert held is not None
+    assert (labels(pipeline, "first"), held.record.started) == ({ZONE: "a"}, began.started)
 
 
 def test_whoever_waits_for_them_is_woken() -> None:
@@ -95,7 +102,7 @@ RUNNING = {
     "containerStatuses": [
         {
             "name": "c",
-            "allocatedResources": {"cpu": "100m"},
+            "allocatedResources": {"cpu": "200m"},
             "resources": {"requests": {"cpu": "100m"}},
         }
     ]
@@ -144,8 +151,7 @@ def test_what_the_watch_says_later_is_what_counts(*, is_newer: bool) -> None:
         pipeline.tell(PodChanged(newer))
     else:
         pipeline.delete_pod(make_pod("p0", node_name=node))
-    pipeline.advance(LATE_S)
-    pipeline.run_until_quiet()
+    quiet(pipeline)
     assert (pipeline.state.cache.get_pod(make_pod("p0").uid) is not None) is is_newer
     assert pipeline.state.wakes_at_s == math.inf
     if is_newer:

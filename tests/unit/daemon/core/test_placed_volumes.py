@@ -5,6 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from daemon.core.cluster_changes import LATE_S
 from daemon.core.owner_counts import Count
 from shared.kube.binding_work import MakeVolume, TakeVolume, VolumeWork
 from shared.kube.pod_record import PodRecord
@@ -135,6 +136,13 @@ def one_volume_one_pod() -> tuple[Pipeline, PodRecord]:
     return pipeline, pod
 
 
+def told(pipeline: Pipeline) -> None:
+    """Workers know all that the owner knows."""
+    pipeline.run_until_quiet()
+    pipeline.advance(LATE_S)
+    pipeline.run_until_quiet()
+
+
 def test_a_failed_binding_gives_the_volume_back_everywhere() -> None:
     pipeline, pod = one_volume_one_pod()
     while not pipeline.orders:
@@ -146,11 +154,14 @@ def test_a_failed_binding_gives_the_volume_back_everywhere() -> None:
     while pipeline.step_owner() or pipeline.step_scorer(0) or pipeline.step_scorer(1):
         pass
     late = pipeline.scorers[1].replica
+    pipeline.advance(LATE_S)
+    while pipeline.step_scorer(0) or pipeline.step_scorer(1):
+        pass
     for each in (replica, late):
         assert each.objects.assumed(VOLUMES) == pipeline.state.cache.objects.assumed(VOLUMES)
     pipeline.delete_pod(pod)
     pipeline.step_binder(fails=True)
-    pipeline.run_until_quiet()
+    told(pipeline)
     assert given(pipeline) == {}
     assert not replica.objects.assumed(VOLUMES)
     assert not late.objects.assumed(VOLUMES)
@@ -165,7 +176,7 @@ def test_what_a_worker_assumed_in_vain_is_forgotten() -> None:
     pipeline.run_until_quiet()
     # Its verdict comes with the next delta.
     pipeline.add_node(make_node("n1"))
-    pipeline.run_until_quiet()
+    told(pipeline)
     assert not replica.objects.assumed(VOLUMES)
 
 
@@ -203,7 +214,7 @@ def test_what_a_worker_assumes_goes_with_its_proposal() -> None:
         assert pipeline.step_scorer(0) or pipeline.step_owner()
     (own,) = replica.objects.assumed(VOLUMES).values()
     assert own.pod_uids[0].startswith("ticket")
-    pipeline.run_until_quiet()
+    told(pipeline)
     assert replica.objects.assumed(VOLUMES) == pipeline.state.cache.objects.assumed(VOLUMES)
     assert pipeline.state.counters[Count.PROPOSALS_REJECTED] == 0
 

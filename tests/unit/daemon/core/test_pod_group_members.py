@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from daemon.core.cluster_changes import LATE_S
 from shared.columns.pod_table import group_id
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import AdapterMessage, ObjectDeleted, PodChanged, PodDeleted
@@ -50,6 +51,7 @@ class Members(Gangs):
 
     def on_the_copy(self, key: str = KEY) -> int:
         """Pods of the group that a worker knows on nodes, once it has read everything."""
+        self.advance(LATE_S)
         scorer = self.scorers[0]
         while scorer.inbox:
             self.step_scorer(0)

@@ -1,6 +1,9 @@
 """What a worker computes before it is asked: in calm moments only, and without a say in any decision."""
 
+import pytest
+
 from bench.manual_clock import ManualClock
+from daemon.core.cluster_changes import LATE_S
 from daemon.core.events import Tell
 from shared.limits import QUIET_S
 from shared.messages.from_scorer import Forecast, FromScorer, ScorerHeartbeat
@@ -98,6 +101,7 @@ def test_after_a_new_snapshot_nothing_is_foreseen_until_pods_come() -> None:
     assert scorer.cycle.foresee() is None
 
 
+@pytest.mark.usefixtures("classes_go_with_their_pods")
 def test_in_calm_a_worker_without_work_forgets_classes_that_are_gone() -> None:
     """Others may get all the work, and pods like no other come and go."""
     pipeline = Pipeline()
@@ -108,6 +112,7 @@ def test_in_calm_a_worker_without_work_forgets_classes_that_are_gone() -> None:
     scorer = pipeline.scorers[0]
     (class_id,) = scorer.replica.classes
     pipeline.delete_pod(make_pod("p", node_name="n0"))
+    pipeline.advance(LATE_S)
     pipeline.run_until_quiet()
     assert scorer.replica.newly_retired == [class_id]
     scorer.cycle.foresee()
@@ -202,6 +207,9 @@ def test_it_says_what_it_foresees_after_each_change_twice_as_much_as_was_used() 
     assert not line.forecasts(), "no pod was placed yet"
     pipeline.add_pod(make_pod("asked"))
     run_until_calm()
+    assert not line.forecasts(), "the owner has not said yet what became of it"
+    pipeline.advance(LATE_S)
+    run_until_calm()
     assert len(line.forecasts()) == 1
     for name in "ab":
         pipeline.add_pod(make_pod(name))
@@ -212,5 +220,6 @@ def test_it_says_what_it_foresees_after_each_change_twice_as_much_as_was_used() 
     assert second.ticket == first.ticket + 2
     assert [len(each.node_rows) for each in (first, second)] == [2, 4]
     pipeline.add_node(make_node("new"))
+    pipeline.advance(LATE_S)
     run_until_calm()
     assert len(line.forecasts()[-1].node_rows) == 1, "something else happens before pods come"
