@@ -195,8 +195,8 @@ BATCH_BYTES_MAX: Final = 1024 * 1024
 them hold it up for 3 ms."""
 BACKLOG_BYTES_MAX: Final = 16 * BATCH_BYTES_MAX
 """From here on sources are made to wait; a few batches keep the owner busy meanwhile."""
-TOLD_NODES_MAX: Final = 131_072
-"""Of which the adapter knows whether they say something new. At some 250 bytes: 33 MB."""
+TOLD_OBJECTS_MAX: Final = 131_072
+"""Of a kind, of which the adapter knows whether they say something new. At some 250 bytes: 33 MB."""
 SHARED_TEMPLATES_MAX: Final = 4096
 """Templates of pods, which those that are alike share. At some 400 bytes: 2 MB."""
 RECENT_EVENTS_MAX: Final = 4096

@@ -17,12 +17,12 @@ from typing import Final, assert_never
 
 import msgspec
 
-from daemon.adapter.recent_events import RecentEvents, ToldNodes
+from daemon.adapter.recent_events import RecentEvents, ToldObjects
 from shared.errors import ObjectError
 from shared.faults import reading
 from shared.in_hand import WHY, InHand
 from shared.kube.api.core_v1 import FINISHED_PHASES, ApiObject, Node, Pod
-from shared.kube.api.meta_v1 import ObjectIdentity
+from shared.kube.api.meta_v1 import NamedObject, ObjectIdentity
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject
 from shared.kube.pod_record import split_pod
@@ -69,7 +69,7 @@ class KindFeed:
         self._listed_version = ""
         self._is_listing = False
         self._recent = RecentEvents()
-        self._told_nodes = ToldNodes()
+        self._told = ToldObjects()
         self._told_pods: dict[str, PodChanged] = {}
         """By uid."""
         self._awaited: dict[str, str] = {}
@@ -129,7 +129,7 @@ class KindFeed:
         self.resource_version = ""
         self._listed_version = ""
         self._is_listing = True
-        self._recent, self._told_nodes = RecentEvents(), ToldNodes()
+        self._recent, self._told = RecentEvents(), ToldObjects()
         self._told_pods, self._awaited, self._has_left_out = {}, {}, False
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
@@ -228,10 +228,11 @@ class KindFeed:
         except ObjectError as error:
             self._reject(error.where, error.problem, item.metadata)
             return
-        if isinstance(message, NodeChanged) and self._told_nodes.is_known(message.node):
-            return
-        if isinstance(message, NodeDeleted):
-            self._told_nodes.has_gone(message.name)
+        if self._kind.is_told_by_content and isinstance(item, NamedObject):
+            if is_deletion:
+                self._told.has_gone(item.metadata.key)
+            elif self._told.is_known(item):
+                return
         self._emit(message, size_bytes)
         if isinstance(message, PodChanged | PodDeleted):
             self._keep(message)
@@ -249,6 +250,7 @@ class KindFeed:
 
     def _reject(self, where: str, problem: str, meta: ObjectIdentity = _NAMELESS) -> None:
         self._has_left_out = True
+        self._told.has_gone(meta.key)  # As it can be read again it is news.
         key = meta.uid if self._kind.struct_type is Pod else meta.key
         message = ObjectRejected(self._kind.plural, where, problem, key)
         self._emit(message, _SMALL_BYTES + len(problem))

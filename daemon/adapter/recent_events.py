@@ -6,7 +6,9 @@ opaque, so nothing is compared but equality: an event is a repetition if its uid
 version before, or if its uid has been deleted.
 
 A kubelet reports at least every five minutes, and 5,000 of them make 17 events a second in which nothing
-is new but times that nobody reads. So of a node a digest of what is read of it is kept, too.
+is new but times that nobody reads; a ReplicaSet's status is written several times for each of its pods.
+Each would make void what is known of all pods whose placement depends on such objects. So a digest of
+what is read of these is kept, too (`ResourceKind.is_told_by_content`).
 
 What is remembered is bounded; a new list begins anew.
 """
@@ -17,8 +19,8 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.api.core_v1 import Node
-from shared.limits import RECENT_DELETIONS_MAX, RECENT_EVENTS_MAX, TOLD_NODES_MAX
+from shared.kube.api.meta_v1 import NamedObject
+from shared.limits import RECENT_DELETIONS_MAX, RECENT_EVENTS_MAX, TOLD_OBJECTS_MAX
 
 _DIGEST_BYTES: Final = 8
 
@@ -49,28 +51,30 @@ class RecentEvents:
             self._deleted.popitem(last=False)
 
 
-class ToldNodes:
-    """The nodes since the last list; of any beyond the bound everything is told."""
+class ToldObjects:
+    """Those of one kind since the last list; of any beyond the bound everything is told."""
 
     def __init__(self) -> None:
         self._digests: dict[str, int] = {}
 
-    def is_known(self, node: Node) -> bool:
+    def is_known(self, item: NamedObject) -> bool:
         """Whether it was told just so, but for the version; remembers it otherwise."""
-        name, digest = node.metadata.name, _digest_of(node)
-        if self._digests.get(name) == digest:
+        key, digest = item.metadata.key, _digest_of(item)
+        if self._digests.get(key) == digest:
             return True
-        if name in self._digests or len(self._digests) < TOLD_NODES_MAX:
-            self._digests[name] = digest
+        if key in self._digests or len(self._digests) < TOLD_OBJECTS_MAX:
+            self._digests[key] = digest
         return False
 
-    def has_gone(self, name: str) -> None:
-        """What comes by that name is another node."""
-        self._digests.pop(name, None)
+    def has_gone(self, key: str) -> None:
+        """What comes by that key is another object."""
+        self._digests.pop(key, None)
 
 
-def _digest_of(node: Node) -> int:
-    version, node.metadata.resource_version = node.metadata.resource_version, ""
-    content = _encoder.encode(node)
-    node.metadata.resource_version = version
+def _digest_of(item: NamedObject) -> int:
+    meta = item.metadata
+    version, generation = meta.resource_version, meta.generation
+    meta.resource_version, meta.generation = "", 0  # What a new spec has for us is decoded.
+    content = _encoder.encode(item)
+    meta.resource_version, meta.generation = version, generation
     return int.from_bytes(blake2b(content, digest_size=_DIGEST_BYTES).digest())

@@ -59,6 +59,9 @@ class ResourceKind(msgspec.Struct, frozen=True):
     """Group and version that older servers serve in its place, where what berth reads is the same."""
     feature_gate: str = ""
     """Watched only where this is on."""
+    is_told_by_content: bool = False
+    """An update is told only where something changed that is decoded: no write states the version of
+    such an object, and what it counts (a ReplicaSet its pods, a node its last report) is not read."""
 
     @property
     def path_name(self) -> str:
@@ -91,7 +94,7 @@ _NO_ATTACHMENTS: Final = "volumes on a node count against its limit only where a
 _NO_DEVICES: Final = "pods with resource claims wait"
 
 PODS: Final = ResourceKind("pods", _CORE, Pod, True, field_selector=_UNFINISHED)
-NODES: Final = ResourceKind("nodes", _CORE, Node, False)
+NODES: Final = ResourceKind("nodes", _CORE, Node, False, is_told_by_content=True)
 POD_GROUPS: Final = ResourceKind(
     "podgroups",
     f"/apis/{POD_GROUPS_VERSION}",
@@ -106,10 +109,12 @@ ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
     NODES,
     PODS,
     ResourceKind("namespaces", _CORE, Namespace, False),
-    ResourceKind("services", _CORE, Service, True),
-    ResourceKind("replicationcontrollers", _CORE, ReplicationController, True),
-    ResourceKind("replicasets", _APPS, ReplicaSet, True),
-    ResourceKind("statefulsets", _APPS, StatefulSet, True),
+    ResourceKind("services", _CORE, Service, True, is_told_by_content=True),
+    ResourceKind(
+        "replicationcontrollers", _CORE, ReplicationController, True, is_told_by_content=True
+    ),
+    ResourceKind("replicasets", _APPS, ReplicaSet, True, is_told_by_content=True),
+    ResourceKind("statefulsets", _APPS, StatefulSet, True, is_told_by_content=True),
     ResourceKind("persistentvolumes", _CORE, PersistentVolume, False),
     ResourceKind("persistentvolumeclaims", _CORE, PersistentVolumeClaim, True),
     ResourceKind("storageclasses", _STORAGE, StorageClass, False),
@@ -134,6 +139,7 @@ ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
         # Up to Kubernetes 1.20. An empty selector has another meaning to the disruption controller
         # there; to preemption it matches nothing in either (defaultpreemption, v1.20 and v1.36).
         older_api_path="/apis/policy/v1beta1",
+        is_told_by_content=True,
     ),
     ResourceKind("resourceclaims", _DRA, ResourceClaim, True, without_it=_NO_DEVICES),
     ResourceKind("deviceclasses", _DRA, DeviceClass, False, without_it=_NO_DEVICES),

@@ -375,7 +375,7 @@ def test_numbers_that_no_message_can_carry_leave_their_object_out(
     bad = {**bad, **body, "metadata": meta}
     feed.page(page(bad, good))
     feed.line(line("ADDED", bad))
-    feed.line(line("ADDED", good))
+    feed.line(line("ADDED", item("better")))
     rejected = [message for message in told if isinstance(message, ObjectRejected)]
     assert [one.where for one in rejected] == ["ns/bad", "ns/bad"]
     assert len(told) == 4
@@ -495,6 +495,56 @@ def test_a_node_is_told_again_when_it_says_something_else_and_when_it_takes_that
     assert len(told) == 3
 
 
+@pytest.mark.parametrize(
+    "kind", ["services", "replicationcontrollers", "replicasets", "statefulsets"]
+)
+def test_what_selects_pods_is_told_when_it_selects_others(kind: str) -> None:
+    """And not with each of its pods, which its status counts, nor when there are to be more of them."""
+    feed, told = listed(kind)
+
+    def selecting(version: str, app: str, count: int) -> dict[str, Any]:
+        by_labels: dict[str, Any] = {"app": app}
+        plain = kind in ("services", "replicationcontrollers")
+        labels = by_labels if plain else {"matchLabels": by_labels}
+        spec, status = {"selector": labels, "replicas": count}, {"readyReplicas": count}
+        selects = item("a", "team", version, spec=spec, status=status)
+        selects["metadata"]["generation"] = count
+        return selects
+
+    feed.line(line("ADDED", selecting("5", "a", 1)))
+    feed.line(line("MODIFIED", selecting("6", "a", 2)))
+    feed.line(line("MODIFIED", selecting("7", "b", 2)))
+    feed.line(line("MODIFIED", selecting("8", "b", 3)))
+    assert [type(message) for message in told] == [ObjectChanged, ObjectChanged]
+    assert feed.resource_version == "8"
+
+
+def test_a_budget_is_told_when_it_allows_more() -> None:
+    feed, told = listed("poddisruptionbudgets")
+    for version, healthy, allowed in (("5", 1, 0), ("6", 2, 0), ("7", 3, 1)):
+        status = {"currentHealthy": healthy, "disruptionsAllowed": allowed}
+        feed.line(line("MODIFIED", item("b", "team", version, status=status)))
+    assert len(told) == 2
+
+
+def test_what_was_left_out_is_told_when_it_is_as_it_was() -> None:
+    feed, told = listed("poddisruptionbudgets")
+    for version, allowed in (("5", 1), ("6", BEYOND_64_BITS), ("7", 1)):
+        status = {"disruptionsAllowed": allowed}
+        feed.line(line("MODIFIED", item("b", "team", version, status=status)))
+    assert [type(message) for message in told] == [ObjectChanged, ObjectRejected, ObjectChanged]
+
+
+@pytest.mark.parametrize("kind", ["persistentvolumes", "persistentvolumeclaims", "resourceclaims"])
+def test_what_is_written_by_its_version_is_told_with_each(kind: str) -> None:
+    feed, told = listed(kind)
+    for version in ("5", "6"):
+        feed.line(
+            line("MODIFIED", item("a", "" if kind == "persistentvolumes" else "team", version))
+        )
+    assert len(told) == 2
+
+
 def test_a_node_that_was_deleted_is_told_when_it_comes_again() -> None:
     feed, told = listed("nodes")
     again = node("8", "t1")
@@ -531,7 +581,7 @@ def test_after_a_new_list_events_count_anew() -> None:
 def test_a_node_that_was_deleted_takes_no_place_among_those_remembered(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recent_events, "TOLD_NODES_MAX", 1)
+    monkeypatch.setattr(recent_events, "TOLD_OBJECTS_MAX", 1)
     feed, told = listed("nodes")
     feed.line(line("ADDED", node("5", "t1")))
     feed.line(line("DELETED", node("6", "t1")))

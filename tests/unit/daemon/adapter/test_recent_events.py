@@ -3,7 +3,7 @@
 import pytest
 
 from daemon.adapter import recent_events
-from daemon.adapter.recent_events import RecentEvents, ToldNodes
+from daemon.adapter.recent_events import RecentEvents, ToldObjects
 from tests.support.builders import make_node
 
 
@@ -47,8 +47,8 @@ def test_the_oldest_are_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_beyond_the_bound_nodes_are_told_always_and_those_within_go_on(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(recent_events, "TOLD_NODES_MAX", 1)
-    told = ToldNodes()
+    monkeypatch.setattr(recent_events, "TOLD_OBJECTS_MAX", 1)
+    told = ToldObjects()
     for name in ("a", "b"):
         assert not told.is_known(make_node(name))
     assert told.is_known(make_node("a"))
@@ -59,7 +59,7 @@ def test_beyond_the_bound_nodes_are_told_always_and_those_within_go_on(
 
 
 def test_the_order_of_labels_says_nothing() -> None:
-    told = ToldNodes()
+    told = ToldObjects()
     assert not told.is_known(make_node("a", labels={"x": "1", "y": "2"}))
     assert told.is_known(make_node("a", labels={"y": "2", "x": "1"}))
     assert not told.is_known(make_node("a", labels={"y": "2", "x": "2"}))
@@ -68,5 +68,5 @@ def test_the_order_of_labels_says_nothing() -> None:
 def test_the_version_stays_as_it_was() -> None:
     node = make_node("a")
     node.metadata.resource_version = "7"
-    ToldNodes().is_known(node)
+    ToldObjects().is_known(node)
     assert node.metadata.resource_version == "7"
