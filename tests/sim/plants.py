@@ -28,7 +28,7 @@ PLANTS = {
         "workers.scorer.replica",
         "message.epoch != self.epoch or message.sequence != self.sequence + 1",
         "message.epoch != self.epoch",
-        found_by=2,
+        found_by=3,
     ),
     "a binding is posted again after a timeout": Plant(
         "workers.binder.bind_call",
@@ -58,13 +58,13 @@ PLANTS = {
         "shared.dra.allocator",
         "        is_enough = all(left.get(where, 0) >= 0 for where, _ in counters)\n",
         "        is_enough = True\n",
-        found_by=30,
+        found_by=113,
     ),
     "a node that took another's row is taken for it": Plant(
         "daemon.core.committer",
         "        if nodes.incarnation.item(row) > generation:\n",
         "        if False:\n",
-        found_by=627,
+        found_by=276,
     ),
     "a pod that was marked is confirmed as it was": Plant(
         "daemon.core.cache",
