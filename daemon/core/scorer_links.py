@@ -230,6 +230,8 @@ class ScorerLinks(Part):
     def _may_wait(self, covering: Collection[Foreseen], now_s: float) -> bool:
         """Nobody has to know yet what changed: it is as it was foreseen, or nothing is foreseen
         from it."""
+        if now_s >= self._publish_at_s:
+            return False
         if any(each.may_wait for each in covering):
             return True
         if self._foresight.is_worth_it:
@@ -238,7 +240,7 @@ class ScorerLinks(Part):
         is_current = snapshots.is_current(self._owner.scorers.settled, snapshots.generation)
         if self._publish_at_s == math.inf and not is_current:
             self._publish_at_s = now_s + LATE_S
-        return now_s < self._publish_at_s
+        return True
 
     def _send_everything(self, settled: dict[int, int]) -> None:
         full, buffers = self._owner.snapshots.full(settled, self._owner.scorers.next_ticket)

@@ -258,6 +258,14 @@ def test_a_template_keeps_of_a_status_what_its_spec_does_not_say(
     assert status_of(state, is_init=is_init, status=resizing) is not None
 
 
+def test_what_is_in_force_counts_alone_while_the_wish_cannot_be_met() -> None:
+    state = {"resources": {"requests": {"cpu": "1"}}}
+    pending = [{"type": "PodResizePending", "reason": "Infeasible"}]
+    status = {"containerStatuses": [{"name": "c", **state}], "conditions": pending}
+    requests = pod_requests(pod_of(asking(cpu="1", memory="1Gi"), status=status))
+    assert (requests.of("cpu"), requests.of("memory")) == (1000, 0)
+
+
 @pytest.mark.parametrize(
     ("in_force", "is_kept"), [({"cpu": "3"}, False), ({"cpu": "4"}, True), ({"memory": "1"}, True)]
 )

@@ -130,9 +130,10 @@ class Line:
         self._inbox = pipeline.scorers[0].inbox
         self.told: list[FromScorer] = []
         self.calm_count = 0
+        self.timeouts_ms: list[int] = []
 
     def poll(self, timeout_ms: int) -> list[FromOwner]:
-        del timeout_ms
+        self.timeouts_ms.append(timeout_ms)
         if not self._inbox:
             self.calm_count += 1
             return []
@@ -206,8 +207,10 @@ def test_it_says_what_it_foresees_after_each_change_twice_as_much_as_was_used() 
     run_until_calm()
     assert not line.forecasts(), "no pod was placed yet"
     pipeline.add_pod(make_pod("asked"))
+    line.timeouts_ms.clear()
     run_until_calm()
     assert not line.forecasts(), "the owner has not said yet what became of it"
+    assert CALM_MS not in line.timeouts_ms[-3:], "nor is there anything to wake for"
     pipeline.advance(LATE_S)
     run_until_calm()
     assert len(line.forecasts()) == 1
