@@ -12,6 +12,7 @@ import pytest
 ROOT = Path(__file__).parents[2]
 PACKAGES = ("daemon", "workers", "shared", "bench")
 SKIPPED_FOLDERS = ("__pycache__", "out", "dist", "build")
+BUILT_SUFFIXES = {".whl", ".egg", ".so", ".a", ".o", ".exe", ".jar", ".zip", ".tar", ".tgz", ".deb"}
 TEXT_SUFFIXES = {".py", ".md", ".toml", ".txt", ".yaml", ".yml", ".sh", ".cfg", ".lock", ""}
 FUNCTION_LINES_MAX = 70
 LINE_BYTES_MAX = 1 << 20
@@ -52,15 +53,15 @@ BANNED_EVERYWHERE = (
 THIS_FILE = "tests/architecture/test_tidy.py"
 
 
-def files() -> Iterator[Path]:
-    """Every text file of the repository."""
+def files(suffixes: set[str] = TEXT_SUFFIXES) -> Iterator[Path]:
+    """Every file of the repository with such a name; every text file unless told otherwise."""
     stack = [ROOT]
     while stack:
         for path in sorted(stack.pop().iterdir()):
             if path.is_dir():
                 if path.name == ".ci" or not path.name.startswith((".", *SKIPPED_FOLDERS)):
                     stack.append(path)
-            elif path.suffix in TEXT_SUFFIXES and not path.name.startswith((".coverage", ".git")):
+            elif path.suffix in suffixes and not path.name.startswith((".coverage", ".git")):
                 yield path  # `.git` is a file in a further work tree.
 
 
@@ -105,6 +106,11 @@ def test_code_is_free_of(banned: Banned) -> None:
 @pytest.mark.parametrize("banned", BANNED_EVERYWHERE, ids=lambda banned: banned.pattern)
 def test_the_repository_is_free_of(banned: Banned) -> None:
     assert found(banned, list(files())) == []
+
+
+def test_nothing_that_was_built_is_part_of_it() -> None:
+    """Packages that pip fetched, and the like: they have an index of their own."""
+    assert [name_of(path) for path in files(BUILT_SUFFIXES)] == []
 
 
 def test_the_rules_find_what_they_are_there_for(tmp_path: Path) -> None:
