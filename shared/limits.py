@@ -197,6 +197,9 @@ BACKLOG_BYTES_MAX: Final = 16 * BATCH_BYTES_MAX
 """From here on sources are made to wait; a few batches keep the owner busy meanwhile."""
 TOLD_OBJECTS_MAX: Final = 131_072
 """Of a kind, of which the adapter knows whether they say something new. At some 250 bytes: 33 MB."""
+UNUSED_CLASSES_MAX: Final = 512
+"""Classes of pods to be placed that stay known without any, and with them what scorers know of such
+pods. At some 10 kB in each process: 5 MB; what is known of them is bounded there."""
 SHARED_TEMPLATES_MAX: Final = 4096
 """Templates of pods, which those that are alike share. At some 400 bytes: 2 MB."""
 RECENT_EVENTS_MAX: Final = 4096

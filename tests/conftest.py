@@ -28,7 +28,7 @@ def level_of_the_log() -> Iterator[None]:
 @pytest.fixture
 def classes_go_with_their_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     """No class of pods stays known without any."""
-    monkeypatch.setattr(pod_classes, "UNUSED_MAX", 0)
+    monkeypatch.setattr(pod_classes, "UNUSED_CLASSES_MAX", 0)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -57,7 +57,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     ),
     "For more nodes, or larger pods, than the simulation has": (
         "daemon/core/state.py:SchedulerState._tidy:*forget_all()",
-        "shared/engine/evaluation.py:Evaluation._heeds:return True",
+        "shared/engine/evaluation.py:Evaluation.heeded_of:return class_ids",
         "shared/engine/evaluation.py:Evaluation.catch_up:return False",
         "shared/framework/post_filter.py:Candidates.only:return Candidates*",
         "shared/framework/runtime/framework.py:Framework.run_pre_filters:*refusal, {refusal.plugin*",

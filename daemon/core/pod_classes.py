@@ -8,7 +8,6 @@ its node, which makes it one of another class, and the next pod of its Deploymen
 
 from collections import OrderedDict
 from collections.abc import Iterator
-from typing import Final
 
 import msgspec
 
@@ -19,10 +18,7 @@ from shared.columns.usage import PodUsage, usage_of
 from shared.faults import reading
 from shared.framework.pod_info import PodInfo, PodInfos
 from shared.kube.pod_record import PodRecord
-
-UNUSED_MAX: Final = 512
-"""So many classes of pods to be placed stay known without any, and with them what scorers know of
-such pods."""
+from shared.limits import UNUSED_CLASSES_MAX
 
 
 class PodClass:
@@ -130,7 +126,7 @@ class PodClasses:
             return
         if pod_class.may_come_again:
             self._unused[pod_class.class_id] = pod_class
-            if len(self._unused) <= UNUSED_MAX:
+            if len(self._unused) <= UNUSED_CLASSES_MAX:
                 return
             _, pod_class = self._unused.popitem(last=False)
         del self._by_key[pod_class.key]

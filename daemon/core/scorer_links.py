@@ -236,10 +236,10 @@ class ScorerLinks(Part):
             return True
         if self._foresight.is_worth_it:
             return False
-        snapshots = self._owner.snapshots
-        is_current = snapshots.is_current(self._owner.scorers.settled, snapshots.generation)
-        if self._publish_at_s == math.inf and not is_current:
-            self._publish_at_s = now_s + LATE_S
+        if self._publish_at_s == math.inf:
+            owner, snapshots = self._owner, self._owner.snapshots
+            if not snapshots.is_current(owner.scorers.settled, snapshots.generation):
+                self._publish_at_s = now_s + LATE_S
         return True
 
     def _send_everything(self, settled: dict[int, int]) -> None:

@@ -265,18 +265,19 @@ class Evaluation:
             # So that plugins are told something, and begin anew if they remember too many as well.
             self._unheeded.clear()
             return class_ids
+        heeded: set[int] = set()
         new = class_ids - self._unheeded
-        heeded = {class_id for class_id in new if self._heeds(class_id)} if new else new
-        self._unheeded |= new - heeded
+        followers = self._followers if new else ()
+        for class_id in new:
+            for plugin, state in followers:
+                # One that is no ClassDiscerning is told of every pod.
+                depends = getattr(plugin, "depends_on_class", None)
+                if depends is None or depends(state, class_id, self._cluster):
+                    heeded.add(class_id)
+                    break
+            else:
+                self._unheeded.add(class_id)
         return heeded
-
-    def _heeds(self, class_id: int) -> bool:
-        for plugin, state in self._followers:
-            # One that is no ClassDiscerning is told of every pod.
-            depends = getattr(plugin, "depends_on_class", None)
-            if depends is None or depends(state, class_id, self._cluster):
-                return True
-        return False
 
     def crowded_domains(self, class_id: int) -> list[Crowding] | None:
         """As of `CrowdingFilter`, of all filters, for pods that come to distinct rows: none where pods

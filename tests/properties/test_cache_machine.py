@@ -18,7 +18,7 @@ from daemon.core.snapshot_log import SnapshotLog
 from shared.columns.delta import apply_delta, decode_delta
 from shared.columns.pod_table import PodTable
 from shared.columns.schema import NodeColumns, UsageColumns, names_of
-from shared.columns.table import NodeTable
+from shared.columns.table import NodeTable, rows_in_turn
 from shared.feature_gates import DEFAULT_GATES
 from shared.kube.pod_record import PodRecord
 from tests.support.builders import make_node, make_pod
@@ -235,8 +235,11 @@ class CacheMachine(RuleBasedStateMachine):
             for row in present:
                 assert copy.row_of(self.cache.nodes.name_of(row)) == row
             assert sorted(copy.order.tolist()) == present
+        nodes, rows = self.cache.nodes, self.cache.nodes.present_rows()
+        assert self.copy.order.tolist() == nodes.order.tolist()
         # One that is made anew does not know where nodes stood before their zones changed.
-        assert self.copy.order.tolist() == self.cache.nodes.order.tolist()
+        in_turn = rows_in_turn(rows, nodes.zone_number[rows], nodes.zone_place[rows])
+        assert fresh.order.tolist() == in_turn.tolist()
 
 
 def _pods_of(pods: PodTable) -> list[tuple[int, int, int, bool]]:

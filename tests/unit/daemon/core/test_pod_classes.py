@@ -33,7 +33,7 @@ def test_the_next_pod_of_a_deployment_finds_its_class() -> None:
 
 
 def test_the_one_without_pods_for_longest_goes_first(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(pod_classes, "UNUSED_MAX", 2)
+    monkeypatch.setattr(pod_classes, "UNUSED_CLASSES_MAX", 2)
     known = classes()
     ids = [come_and_go(known, make_pod("p", cpu=f"{i + 1}")) for i in range(2)]
     assert come_and_go(known, make_pod("p", cpu="1")) == ids[0]
