@@ -200,6 +200,9 @@ TOLD_OBJECTS_MAX: Final = 131_072
 UNUSED_CLASSES_MAX: Final = 512
 """Classes of pods to be placed that stay known without any, and with them what scorers know of such
 pods. At some 10 kB in each process: 5 MB; what is known of them is bounded there."""
+SELECTED_KEYS_MAX: Final = 512
+"""Labels by which somebody selects pods; clusters have some tens. For each new one all pods are looked
+at (100,000 in 0.15 s), so with more all labels count as if they were such."""
 SHARED_TEMPLATES_MAX: Final = 4096
 """Templates of pods, which those that are alike share. At some 400 bytes: 2 MB."""
 RECENT_EVENTS_MAX: Final = 4096

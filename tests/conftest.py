@@ -8,6 +8,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from daemon.core import pod_classes
+from shared.framework.runtime.registry import BuiltProfile
 
 # A busy machine may take any time over an example; a hang ends by the limit in pyproject.toml.
 settings.register_profile("search", deadline=None, suppress_health_check=[HealthCheck.too_slow])
@@ -29,6 +30,12 @@ def level_of_the_log() -> Iterator[None]:
 def classes_go_with_their_pods(monkeypatch: pytest.MonkeyPatch) -> None:
     """No class of pods stays known without any."""
     monkeypatch.setattr(pod_classes, "UNUSED_CLASSES_MAX", 0)
+
+
+@pytest.fixture
+def all_labels_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """As with a plugin that may look at any label of a pod."""
+    monkeypatch.setattr(BuiltProfile, "labels_read", None)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

@@ -23,6 +23,7 @@ import numpy as np
 
 from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, CachedPod, NodeInfo, take_rows
 from daemon.core.pod_classes import PodClass, PodClasses
+from daemon.core.selected_labels import SelectedLabels, keys_of_object
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
 from shared.columns.pod_table import PodTable, group_id_of, name_hash, start_time_s
@@ -41,11 +42,17 @@ RUN_LENGTH_MIN: Final = 4
 class Cache(CachedNodes):
     """Nodes and pods as the scheduler must see them at this moment. One writer, no locks."""
 
-    def __init__(self, gates: FeatureGates, assumed_pod_ttl_s: float = 0.0) -> None:
+    def __init__(
+        self,
+        gates: FeatureGates,
+        assumed_pod_ttl_s: float = 0.0,
+        labels_read: frozenset[str] | None = None,
+    ) -> None:
+        """`labels_read`: as `OwnerPlugins` has it."""
         super().__init__()
         self.objects = ObjectStore()
         self.pod_table = PodTable()
-        self.classes = PodClasses(self.nodes)
+        self.classes = PodClasses(self.nodes, SelectedLabels(labels_read))
         self.view = ClusterView(
             self.nodes, self.objects, self.pod_table, self.classes.infos, self.journal, gates
         )
@@ -160,13 +167,12 @@ class Cache(CachedNodes):
             pod is not None
             and record.node_name == pod.node_name
             and record.group == pod.record.group
-            and (record.namespace, bytes(record.template)) == pod.pod_class.key
+            and self.is_same_class(record, pod)
         ):  # No sum changes: so it is of nearly every binding.
             before = pod.record
             if record.started != before.started:
                 start_time_s(record.started)  # Raises, if at all, before anything is changed.
             self._assumed.pop(record.uid, None)
-            msgspec.structs.force_setattr(record, "template", before.template)
             pod.record = record
             if (
                 record.deleted != before.deleted
@@ -186,11 +192,33 @@ class Cache(CachedNodes):
             self._disagree("assumed elsewhere", pod, f"assumed on {there}, bound to {now}")
         elif there != now:
             self._disagree("moved", pod, f"was on {there}, is on {now}")
+        self._replace(pod, record, pod_class, now)
+        return pod
+
+    def _replace(
+        self, pod: CachedPod, record: PodRecord, pod_class: PodClass, node_name: str
+    ) -> None:
+        """Takes over the caller's share of the class."""
         self._detach(pod)
         self.classes.release(pod.pod_class)
-        pod.record, pod.pod_class, pod.node_name = record, pod_class, now
+        pod.record, pod.pod_class, pod.node_name = record, pod_class, node_name
         self._attach(pod)
-        return pod
+
+    def reclass(self, may_differ: Callable[[PodRecord], bool]) -> None:
+        """Pods that were of one class may be told apart by now."""
+        for pod in self.pods():
+            record = pod.record
+            pod_class = self.classes.changed(record, pod.pod_class) if may_differ(record) else None
+            if pod_class is not None:
+                self._replace(pod, record, pod_class, pod.node_name)
+
+    def is_same_class(self, record: PodRecord, pod: CachedPod) -> bool:
+        """Whether the pod, as it is now, is of the class that it was of."""
+        before = pod.record
+        if record.template == before.template and record.namespace == before.namespace:
+            msgspec.structs.force_setattr(record, "template", before.template)
+            return True
+        return self.classes.key_of(record) == pod.pod_class.key
 
     def remove_pod(self, uid: str) -> CachedPod | None:
         """A pod is gone or finished; None if it was not here."""
@@ -275,6 +303,7 @@ class Cache(CachedNodes):
     def put_object(self, kind: str, key: str, body: msgspec.Raw, value: object) -> None:
         """Keeps an object, decoded for our plugins and as msgpack for the scorers'."""
         self.objects.put(kind, key, value)
+        self.classes.select_by(keys_of_object(value))
         self._object_bodies[kind, key] = body
         self.object_news.append((kind, key, bytes(body)))
 

@@ -72,6 +72,8 @@ class ClusterChanges:
         self.events: dict[ClusterEvent | str, int] = defaultdict(int)
         """What was taken in since this was last cleared: events of the cluster, labels of others."""
         self._may_be_late = may_be_late
+        self._reclassed_count = 0
+        """So many pods were on nodes when their classes were looked at last."""
         self.late: dict[str, PodRecord] = {}
         """By uid: pods on nodes as they are now, with the spec that they had. They are held as they
         were: the API server labels a pod with zone and region of its node as it binds it, the kubelet
@@ -79,6 +81,19 @@ class ClusterChanges:
         of others. Told together, as by a watch that is late."""
         self.late_at_s = math.inf
         """When these are told at the latest."""
+
+    def reclass(self, *, is_synced: bool) -> None:
+        """Brings pods to their classes once somebody selects by labels that nobody selected by before.
+        To be called before anything is decided with what was taken in. While lists come in, now and
+        then: who comes later is of the right class at once, and pods are looked at twice at most."""
+        count = self._cache.pod_count()
+        if not is_synced and count < 2 * self._reclassed_count:
+            return
+        may_differ = self._cache.classes.labels.take_news()
+        if may_differ is not None:
+            self._reclassed_count = count
+            self._cache.reclass(may_differ)
+            self._queue.reclass(may_differ, self._cache.classes.changed)
 
     def take_late(self) -> list[PodRecord]:
         """To be told now, each as any other change of a pod."""
@@ -177,15 +192,14 @@ class ClusterChanges:
                 and (record.node_name, record.group) == (node_name, before.group)
                 and (record.deleted, record.is_preempted) == (before.deleted, before.is_preempted)
                 and (
-                    record.started != before.started
-                    or bytes(record.template) != held.pod_class.template
+                    record.started != before.started or not self._cache.is_same_class(record, held)
                 )
             ):
                 self.late[record.uid] = record
                 self.late_at_s = min(self.late_at_s, now_s + LATE_S)
                 if not was_assumed:
                     return
-                as_held = {"template": held.pod_class.raw_template, "started": before.started}
+                as_held = {"template": before.template, "started": before.started}
                 record = msgspec.structs.replace(record, **as_held)
         new = self._cache.add_pod(record).view
         if record.group or (before is not None and before.group):

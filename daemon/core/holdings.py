@@ -73,7 +73,7 @@ class ClusterFacts:
         begin_at_zero(self.counters, frameworks)
         self.patches = StatusPatches()
         """Of pending pods' statuses, until a binder is told."""
-        self.cache = cache = Cache(gates, options.assume_ttl_s)
+        self.cache = cache = Cache(gates, options.assume_ttl_s, plugins.labels_read)
         self.checker = Checker(cache.view, plugins.checked(frameworks))
         self.suspects = Suspects()
         self.groups = PodGroups(cache, settings.groups)

@@ -32,6 +32,8 @@ class OwnerPlugins(NamedTuple):
     """Run by `waiting_pods.py`."""
     registrations: Mapping[str, Registrations] = {}
     """The events that help, of all plugins that may reject a pod."""
+    labels_read: frozenset[str] | None = None
+    """By all plugins, those included that run elsewhere, as of `BuiltProfile`."""
 
     def everyone(self) -> Iterator[object]:
         """Every plugin; one that takes part in several ways comes several times."""

@@ -1,16 +1,17 @@
-"""Pod classes: pods that no plugin can tell apart, known by the bytes of their template.
+"""Pod classes: pods that no plugin can tell apart, known by what matters of their template's bytes.
 
 A template is decoded, its requests are added up, and its class gets a number once, when its first
-pod appears; the ten thousandth pod of a Deployment costs a dictionary look-up. A class lives as long
-as one of its pods does, and somewhat longer: as it is bound, a pod is labelled with zone and region of
-its node, which makes it one of another class, and the next pod of its Deployment comes later.
+pod appears; the ten thousandth pod of a Deployment costs a dictionary look-up. Labels that nobody
+selects by do not matter (`selected_labels.py`). A class lives as long as one of its pods does, and
+somewhat longer: the next pod of its Deployment comes later.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
+from daemon.core.selected_labels import SelectedLabels, keys_of_pod
 from shared.columns.delta import ClassDefinition
 from shared.columns.pod_table import start_time_s
 from shared.columns.table import NodeTable
@@ -18,13 +19,13 @@ from shared.columns.usage import PodUsage, usage_of
 from shared.faults import reading
 from shared.framework.pod_info import PodInfo, PodInfos
 from shared.kube.pod_record import PodRecord
-from shared.limits import UNUSED_CLASSES_MAX
+from shared.limits import SHARED_TEMPLATES_MAX, UNUSED_CLASSES_MAX
 
 
 class PodClass:
     __slots__ = ("claim_keys", "class_id", "info", "is_bound_plainly", "is_of_pending",
                  "is_reserved", "is_suspect", "key", "last_message", "may_be_gated", "pod_count",
-                 "priority", "profile", "raw_template", "template", "usage")  # fmt: skip
+                 "priority", "profile", "template", "usage")  # fmt: skip
 
     def __init__(
         self, class_id: int, key: tuple[str, bytes], info: PodInfo, table: NodeTable
@@ -32,9 +33,8 @@ class PodClass:
         """`key`: namespace and template, of which `info` was read."""
         self.class_id = class_id
         self.key = key
-        self.template = template = key[1]
-        """A `PodTemplate` as msgpack, as the adapter sent it."""
-        self.raw_template = msgspec.Raw(template)
+        self.template = key[1]
+        """A `PodTemplate` as msgpack, without what does not matter."""
         self.info = info
         self.claim_keys = self.info.claim_keys
         self.info.read_for_others()
@@ -77,8 +77,12 @@ class PodClass:
 class PodClasses:
     """All classes that some pod of cache or queue belongs to, or did lately."""
 
-    def __init__(self, table: NodeTable) -> None:
+    def __init__(self, table: NodeTable, labels: SelectedLabels | None = None) -> None:
+        """`labels`: None: all matter."""
         self._table = table
+        self.labels = labels or SelectedLabels(None)
+        self._known: dict[bytes, tuple[msgspec.Raw, bytes]] = {}
+        """By template as it came: one for pods that are alike, and what of it matters."""
         self._by_key: dict[tuple[str, bytes], PodClass] = {}
         self._unused: OrderedDict[int, PodClass] = OrderedDict()
         """By id: without pods. The first has been so for longest."""
@@ -93,16 +97,15 @@ class PodClasses:
 
     def acquire(self, record: PodRecord) -> PodClass:
         """The class of a pod, counted as used once more. Raises ObjectError, and has changed nothing
-        then, for a pod of which anything that the cache needs cannot be read. The record's template
-        becomes the class's own: as it came, it is a window on the whole message that brought it, and
-        would keep that in memory as long as the pod lives."""
+        then, for a pod of which anything that the cache needs cannot be read."""
         if record.started:
             start_time_s(record.started)  # It is read again where writing it must not fail.
-        key = (record.namespace, bytes(record.template))
+        key = self.key_of(record)
         found = self._by_key.get(key)
         if found is None:
             with reading("pod", record):
                 found = PodClass(self._next_id, key, self._read.of(*key), self._table)
+            self.select_by(keys_of_pod(found.info.spec))
             self._next_id += 1
             self._by_key[key] = found
             self.infos[found.class_id] = found.info
@@ -111,8 +114,30 @@ class PodClasses:
             self._unused.pop(found.class_id)
         found.pod_count += 1
         found.is_of_pending = found.is_of_pending or not record.node_name
-        msgspec.structs.force_setattr(record, "template", found.raw_template)
         return found
+
+    def key_of(self, record: PodRecord) -> tuple[str, bytes]:
+        """What pods of a class have in common. The record's template becomes one that pods alike share:
+        as it came, it is a window on the whole message that brought it, and would keep that in memory as
+        long as the pod lives."""
+        came = bytes(record.template)
+        known = self._known.get(came)
+        if known is None:
+            if len(self._known) >= SHARED_TEMPLATES_MAX:
+                self._known.clear()
+            known = self._known[came] = msgspec.Raw(came), self.labels.without_others(came)
+        msgspec.structs.force_setattr(record, "template", known[0])
+        return record.namespace, known[1]
+
+    def select_by(self, keys: Iterable[str]) -> None:
+        """Somebody selects pods by these labels. Where one is new, pods may be of other classes than
+        they were (`changed`)."""
+        if self.labels.name(keys):
+            self._known.clear()
+
+    def changed(self, record: PodRecord, pod_class: PodClass) -> PodClass | None:
+        """The class that a pod of this one is of by now, as `acquire` gives it; None: the same."""
+        return None if self.key_of(record) == pod_class.key else self.acquire(record)
 
     def retain(self, pod_class: PodClass, count: int = 1) -> None:
         """Counts a class that is in hand as used once more, or `count` times."""

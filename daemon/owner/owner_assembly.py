@@ -45,6 +45,7 @@ def make_state(
         reserve={p.scheduler_name: p.plugins_at["reserve"] for p in built},
         permit={p.scheduler_name: with_method(p, "permit") for p in built},
         registrations={p.scheduler_name: p.registrations for p in built},
+        labels_read=_labels_read(built),
     )
     frameworks = {profile.scheduler_name: profile.framework for profile in built}
     state = SchedulerState(epoch, settings, frameworks, plugins, now_s, in_hand, stopwatch)
@@ -53,6 +54,12 @@ def make_state(
         watched = itertools.chain(*several)
         state.counters.plugin_times.watch(profile.scheduler_name, watched, IN_OWNER)
     return state
+
+
+def _labels_read(built: list[BuiltProfile]) -> frozenset[str] | None:
+    """None: any."""
+    read = [keys for profile in built if (keys := profile.labels_read) is not None]
+    return frozenset().union(*read) if len(read) == len(built) else None
 
 
 def with_method(profile: BuiltProfile, point: str) -> tuple[Any, ...]:

@@ -107,8 +107,8 @@ class HasName(Protocol):
 
 
 class Promises(Protocol):
-    """What a plugin may say of itself with a class attribute; what it does not state is False. Nobody is
-    asked whether it is one of these: each attribute is looked up by its name."""
+    """What a plugin may say of itself with a class attribute; what it does not state is False, or
+    anything. Nobody is asked whether it is one of these: each attribute is looked up by its name."""
 
     reads_resources_only: ClassVar[bool]
     """Of the cluster, its filter or score reads nothing but the columns of `cluster.nodes` about
@@ -119,6 +119,12 @@ class Promises(Protocol):
     """It reads nothing of what a pod asks for, in containers or as a whole, but extended resources: of
     two pods that differ in the rest alone it says the same. Neither do volumes and resource claims
     matter to it, unless it `reads_claims`."""
+    reads_labels: ClassVar[frozenset[str]]
+    """Keys of the labels of pods that it looks at, beside those that somebody selects by: pods, in their
+    affinity terms and topology spread constraints (matchLabelKeys included), Services,
+    ReplicationControllers, ReplicaSets, StatefulSets and PodDisruptionBudgets; nor does it look at who
+    runs a pod, unless that is one of these. Where all plugins of all profiles state it, pods that differ
+    in other labels are of one class, and `PodInfo.labels` has none of these."""
     reads_claims: ClassVar[bool]
     """It looks at a pod's volumes or resource claims, or at what devices provide to it. Of a pod that
     has none of these it says nothing."""

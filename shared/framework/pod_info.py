@@ -67,7 +67,13 @@ class PodInfo:
 
     @_OfKin
     def labels(self) -> dict[str, str]:
+        """Without those that nobody selects by, where no plugin looks at these."""
         return self.template.labels or {}
+
+    @property
+    def is_labelled(self) -> bool:
+        """It has labels, be it that none of them is in `labels`."""
+        return self.template.labels is not None
 
     @_OfKin
     def requests(self) -> PodRequests:

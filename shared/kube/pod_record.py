@@ -5,7 +5,8 @@ owner then knows a template by its bytes and computes requests, classes and so o
 distinct template, not once for each pod.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from collections.abc import Set as AbstractSet
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Final
@@ -62,9 +63,10 @@ class PodTemplate(ApiStruct):
     """
 
     spec: PodSpec
-    labels: dict[str, str] | None = None
-    controller: OwnerReference | None = None
     status: PodStatus | None = None
+    labels: dict[str, str] | None = None
+    """None: it has none. Empty: it has some, and none that matters (`with_fewer_labels`)."""
+    controller: OwnerReference | None = None
     own: OwnFacts | None = None
     """Comes last: before it in a record's bytes stands what the pod shares (`split_template`)."""
 
@@ -118,9 +120,9 @@ def split_pod(pod: Pod) -> PodRecord:
         spec.volumes = [v for v in spec.volumes if v != Volume(name=v.name)] or None
     template = PodTemplate(
         spec=spec,
-        labels=meta.labels,
-        controller=controller_of(meta.owner_references),
         status=_resource_status(spec, status),
+        labels=meta.labels or None,
+        controller=controller_of(meta.owner_references),
         own=_own_facts(meta, spec, status, group_name),
     )
     disrupted = condition_of(status.conditions, DISRUPTION_TARGET)
@@ -183,11 +185,15 @@ def with_own(shared: PodTemplate, own: OwnFacts) -> PodTemplate:
 
 
 class _Tail(ApiStruct):
+    labels: msgspec.Raw = msgspec.Raw()
+    controller: msgspec.Raw = msgspec.Raw()
     own: msgspec.Raw = msgspec.Raw()
 
 
-_OWN: Final = msgspec.msgpack.encode("own")
+_LABELS, _CONTROLLER, _OWN = map(msgspec.msgpack.encode, ("labels", "controller", "own"))
 _tail_decoder: Final = msgspec.msgpack.Decoder(_Tail)
+_labels_decoder: Final = msgspec.msgpack.Decoder(dict[str, str])
+_controller_decoder: Final = msgspec.msgpack.Decoder(OwnerReference)
 _own_decoder: Final = msgspec.msgpack.Decoder(OwnFacts)
 
 
@@ -197,6 +203,53 @@ def split_template(raw: bytes) -> tuple[bytes, OwnFacts | None]:
         return raw, None
     tail = _tail_decoder.decode(raw).own
     return (raw[: -len(tail)], _own_decoder.decode(tail)) if tail else (raw, None)
+
+
+def with_fewer_labels(
+    raw: bytes, kept_keys: AbstractSet[str], is_selecting: Callable[[OwnerReference], bool]
+) -> bytes:
+    """A template with those labels alone whose keys are kept, and without a controller unless that is
+    one that selects pods. Done in its bytes: pods that differ in labels alone come by thousands. Raises
+    UNDECODABLE for what is no template."""
+    tail = _tail_decoder.decode(raw)
+    size = sum(
+        len(name) + len(value)
+        for name, value in (
+            (_LABELS, tail.labels),
+            (_CONTROLLER, tail.controller),
+            (_OWN, tail.own),
+        )
+        if value
+    )
+    labels: bytes | msgspec.Raw = tail.labels
+    if labels:
+        all_labels = _labels_decoder.decode(labels)
+        kept = {key: value for key, value in all_labels.items() if key in kept_keys}
+        if len(kept) < len(all_labels):
+            labels = _encoder.encode(kept)
+    controller: bytes | msgspec.Raw = tail.controller
+    if controller and not is_selecting(_controller_decoder.decode(controller)):
+        controller = b""
+    if labels is tail.labels and controller is tail.controller:
+        return raw
+    count = raw[0] - (not controller and bool(tail.controller))
+    parts = [count.to_bytes(), raw[1 : len(raw) - size]]
+    for name, value in ((_LABELS, labels), (_CONTROLLER, controller), (_OWN, tail.own)):
+        if value:
+            parts += (name, value)
+    return b"".join(parts)
+
+
+def has_other_labels(old: msgspec.Raw, new: msgspec.Raw) -> bool:
+    """Whether the labels differ in two templates."""
+    if old == new:
+        return False
+    had, has = _tail_decoder.decode(old).labels, _tail_decoder.decode(new).labels
+    return had != has and _labels_of(had) != _labels_of(has)
+
+
+def _labels_of(raw: msgspec.Raw) -> dict[str, str]:
+    return _labels_decoder.decode(raw) if raw else {}
 
 
 class _SchedulerName(ApiStruct):

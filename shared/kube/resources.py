@@ -148,6 +148,12 @@ ALL_KINDS: Final[tuple[ResourceKind, ...]] = (
 )
 
 KINDS_BY_PLURAL: Final[Mapping[str, ResourceKind]] = {kind.plural: kind for kind in ALL_KINDS}
+CONTROLLER_KINDS: Final[Mapping[tuple[str, str], str]] = {
+    ("v1", "ReplicationController"): "replicationcontrollers",
+    ("apps/v1", "ReplicaSet"): "replicasets",
+    ("apps/v1", "StatefulSet"): "statefulsets",
+}
+"""(apiVersion, kind) of a pod's owner -> plural of the kinds by whose selectors pods are alike."""
 
 # What plugins name ---------------------------------------------------------------------------------
 

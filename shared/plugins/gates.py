@@ -40,6 +40,7 @@ class SchedulingGates:
     """Whoever set the gates takes them away; until then the pod stays out of the active queue."""
 
     NAME: ClassVar[str] = SCHEDULING_GATES
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def may_gate(self, pod: PodInfo) -> bool:
         return bool(pod.spec.scheduling_gates)
@@ -65,6 +66,7 @@ class PrioritySort:
     """Higher priority first, then whoever was queued first."""
 
     NAME: ClassVar[str] = PRIORITY_SORT
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def queue_key(self, priority: int, queued_at_s: float) -> tuple[int, float]:
         return (-priority, queued_at_s)
@@ -74,6 +76,7 @@ class GangScheduling:
     """Takes part in PreEnqueue and Permit by its name."""
 
     NAME: ClassVar[str] = GANG_SCHEDULING
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
         """Who knows the groups says which pod or group lets whom in (`SchedulingQueue.let_in`): no pod
@@ -96,12 +99,14 @@ class TopologyPlacementGenerator:
     """Takes part in PlacementGenerate by its name: one placement for each value of the group's label."""
 
     NAME: ClassVar[str] = TOPOLOGY_PLACEMENT_GENERATOR
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
 
 class PodGroupPodsCount:
     """The more pods of the group, the better."""
 
     NAME: ClassVar[str] = POD_GROUP_PODS_COUNT
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def score_placements(self, group: GroupFits, cluster: ClusterView) -> Int64s:
         """`ScorePlacement` and `NormalizePlacementScore`."""

@@ -133,6 +133,7 @@ class Pipeline:
             reserve=dict.fromkeys(schedulers, (*built.plugins_at["reserve"], *reserve)),
             permit=dict.fromkeys(schedulers, tuple(permit)),
             registrations=dict.fromkeys(schedulers, built.registrations),
+            labels_read=built.labels_read,
         )
         settings = Settings(
             gates=FeatureGates(

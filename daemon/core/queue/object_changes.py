@@ -11,7 +11,7 @@ from shared.framework.queueing_hints import PodView
 from shared.kube import quantity
 from shared.kube.api.core_v1 import Node, NodeCondition
 from shared.kube.api.meta_v1 import ResourceList
-from shared.kube.pod_record import OwnFacts, PodTemplate
+from shared.kube.pod_record import OwnFacts, PodTemplate, has_other_labels
 from shared.kube.pod_resources import exact_present_requests
 
 
@@ -39,6 +39,9 @@ def pod_update_events(old: PodView, new: PodView) -> list[ClusterEvent]:
     """The events that an update of a pod stands for: at least one, at worst a plain Update."""
     resource = Resource.ASSIGNED_POD if new.record.node_name else Resource.UNSCHEDULABLE_POD
     actions = [] if old.info is new.info else _template_changes(old, new)
+    # Classes differ in the labels alone that somebody selects by.
+    if has_other_labels(old.record.template, new.record.template):
+        actions.insert(0, Action.UPDATE_POD_LABEL)
     return [ClusterEvent(resource, action) for action in actions or [Action.UPDATE]]
 
 
@@ -57,8 +60,6 @@ def is_scaled_down(old: PodTemplate, new: PodTemplate) -> bool:
 
 def _template_changes(old: PodView, new: PodView) -> list[Action]:
     actions = []
-    if old.info.labels != new.info.labels:
-        actions.append(Action.UPDATE_POD_LABEL)
     if is_scaled_down(old.info.template, new.info.template):
         actions.append(Action.UPDATE_POD_SCALE_DOWN)
     if old.info.spec.scheduling_gates and not new.info.spec.scheduling_gates:

@@ -190,6 +190,24 @@ class SchedulingQueue:
                 raise AssertionError(f"pod {record.uid} is known but nowhere")
         return known
 
+    def reclass(
+        self,
+        may_differ: Callable[[PodRecord], bool],
+        changed: Callable[[PodRecord, PodClass], PodClass | None],
+    ) -> None:
+        """Pods that were of one class may be told apart by now; `changed` as `PodClasses` has it. No
+        update: it wakes nobody."""
+        for pod in list(self):
+            pod_class = changed(pod.record, pod.pod_class) if may_differ(pod.record) else None
+            if pod_class is None:
+                continue
+            is_parked = pod.place is Place.UNSCHEDULABLE
+            if is_parked:
+                self._parked.remove(pod)
+            self._take_over(pod, pod.record, pod_class)
+            if is_parked:
+                self._parked.add(pod)
+
     def delete(self, uid: str) -> QueuedPod | None:
         """Forgets a pod, wherever it is; the result of an attempt under way will find nothing."""
         pod = self._pods.pop(uid, None)

@@ -57,6 +57,17 @@ class BuiltProfile(NamedTuple):
     def queue_sort(self) -> Plugin:
         return self.plugins_at["queueSort"][0]
 
+    @property
+    def labels_read(self) -> frozenset[str] | None:
+        """By its plugins, as they state it (`Promises.reads_labels`); None: any."""
+        keys: set[str] = set()
+        for plugin in {plugin for each in self.plugins_at.values() for plugin in each}:
+            stated = getattr(plugin, "reads_labels", None)
+            if stated is None:
+                return None
+            keys |= stated
+        return frozenset(keys)
+
 
 def rejecting(plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[Plugin]:
     """The plugins that may keep a pod from being scheduled, each once, in the order in which they

@@ -13,6 +13,7 @@ class DefaultBinder:
     """Never skips: a profile without another binder uses it for every pod."""
 
     NAME: ClassVar[str] = DEFAULT_BINDER
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def binder_name(self) -> str:
         """Under which the binder processes know the way of binding."""

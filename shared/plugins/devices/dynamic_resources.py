@@ -124,6 +124,7 @@ class DynamicResources(DefaultNormalizeScore):
     """Costs nothing for pods without claims and extended resources."""
 
     NAME: ClassVar[str] = DYNAMIC_RESOURCES
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
     may_fail: ClassVar[bool] = True

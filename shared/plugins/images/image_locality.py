@@ -33,6 +33,7 @@ class ImageLocality:
     """Its score never skips, as upstream's: without a known image it is 0."""
 
     NAME: ClassVar[str] = IMAGE_LOCALITY
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.IMAGES, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.IMAGES, Scope.CLUSTER)

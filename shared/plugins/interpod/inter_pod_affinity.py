@@ -152,6 +152,7 @@ class InterPodAffinity:
     pods on nodes count for a pod that has none."""
 
     NAME: ClassVar[str] = INTER_POD_AFFINITY
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({NAMESPACES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(

@@ -69,6 +69,7 @@ class NodeAffinity(DefaultNormalizeScore):
     """`args.addedAffinity` holds for every pod of the profile."""
 
     NAME: ClassVar[str] = NODE_AFFINITY
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE

@@ -78,6 +78,7 @@ class NodeName(_OfNode):
     usually skips."""
 
     NAME: ClassVar[str] = NODE_NAME
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return PreFilterResult() if pod.spec.node_name else SKIP_FILTER
@@ -125,6 +126,7 @@ class NodeUnschedulable(_ByTolerations):
     """Cordoned nodes take only pods that tolerate their taint; those are skipped."""
 
     NAME: ClassVar[str] = NODE_UNSCHEDULABLE
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return SKIP_FILTER if self._tolerates(pod) else PreFilterResult()
@@ -149,6 +151,7 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
     """Taints keep pods off nodes, or make nodes less welcome, unless tolerated."""
 
     NAME: ClassVar[str] = TAINT_TOLERATION
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_NODE
     is_reversed: ClassVar[bool] = True
@@ -189,6 +192,7 @@ class NodePorts(_OfNode):
     """The host ports that a pod wants must be free on its node."""
 
     NAME: ClassVar[str] = NODE_PORTS
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     filter_depends: ClassVar[Dependence] = Dependence(Reads.USAGE, Scope.ROW)
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -236,6 +240,7 @@ class NodeDeclaredFeatures(_OfNode):
     """Nodes must declare the features that a pod cannot run without; most pods need nothing special."""
 
     NAME: ClassVar[str] = NODE_DECLARED_FEATURES
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         required = required_features(pod.spec)

@@ -42,6 +42,7 @@ class DefaultPreemption:
     """PostFilter."""
 
     NAME: ClassVar[str] = DEFAULT_PREEMPTION
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     answers_for_class: ClassVar[bool] = True
 
     def __init__(self, args: DefaultPreemptionArgs) -> None:

@@ -104,7 +104,7 @@ class Budgets:
                 i
                 for i, budget in enumerate(self._budgets)
                 if budget.namespace == info.namespace
-                and info.labels
+                and info.is_labelled
                 and budget.selector.matches(info.labels)
             ]
             self._by_class[class_id] = found

@@ -170,6 +170,7 @@ class NodeResourcesBalancedAllocation(ResourceScore):
     the same node."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_BALANCED_ALLOCATION
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     rates_change: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:

@@ -37,9 +37,9 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView
 from shared.framework.status import Code, Status, Verdicts
 from shared.kube.api.core_v1 import Node, TopologySpreadConstraint
+from shared.kube.resources import CONTROLLER_KINDS
 from shared.plugin_names import POD_TOPOLOGY_SPREAD
 from shared.plugins.spread.spread_constraints import (
-    CONTROLLER_KINDS,
     HARD,
     HOST_NAME,
     SERVICES,
@@ -140,6 +140,7 @@ class PodTopologySpread:
     """A pod without constraints of its own has those of the profile, or the system's."""
 
     NAME: ClassVar[str] = POD_TOPOLOGY_SPREAD
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({SERVICES, *CONTROLLER_KINDS.values()})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(

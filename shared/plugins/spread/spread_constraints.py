@@ -19,6 +19,7 @@ from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
 from shared.kube.api.core_v1 import ReplicationController, Service, TopologySpreadConstraint
 from shared.kube.api.meta_v1 import Int32
 from shared.kube.resource_names import QUALIFIED_NAME
+from shared.kube.resources import CONTROLLER_KINDS
 from shared.selectors.label_selector import Labels, Selector, SelectorError, parse_label_selector
 from shared.selectors.requirement import equal_to
 
@@ -38,13 +39,6 @@ SYSTEM_DEFAULTS: Final = (
 SERVICES: Final = "services"
 
 Controller = ReplicationController | ReplicaSet | StatefulSet
-
-CONTROLLER_KINDS: Final = {
-    ("v1", "ReplicationController"): "replicationcontrollers",
-    ("apps/v1", "ReplicaSet"): "replicasets",
-    ("apps/v1", "StatefulSet"): "statefulsets",
-}
-"""(apiVersion, kind) of an owner -> plural of the kinds whose selectors count."""
 
 
 class SpreadConstraint(NamedTuple):

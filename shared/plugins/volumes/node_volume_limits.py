@@ -52,6 +52,7 @@ class NodeVolumeLimits:
     """What pods attach is counted per node as they come and go (`VolumeIndex`)."""
 
     NAME: ClassVar[str] = NODE_VOLUME_LIMITS
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
     may_fail: ClassVar[bool] = True

@@ -86,6 +86,7 @@ class VolumeBinding:
     """Scores only with the gate StorageCapacityScoring, which is off by default."""
 
     NAME: ClassVar[str] = VOLUME_BINDING
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
     may_fail: ClassVar[bool] = True

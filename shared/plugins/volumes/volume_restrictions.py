@@ -53,6 +53,7 @@ class VolumeRestrictions:
     """A claim in use anywhere counts everywhere, hence the scope."""
 
     NAME: ClassVar[str] = VOLUME_RESTRICTIONS
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})

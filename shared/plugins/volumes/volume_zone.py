@@ -43,6 +43,7 @@ class VolumeZone:
     """Only claims that the pod names outright are looked at."""
 
     NAME: ClassVar[str] = VOLUME_ZONE
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     reads_claims: ClassVar[bool] = True
     object_kinds: ClassVar[frozenset[str]] = frozenset(

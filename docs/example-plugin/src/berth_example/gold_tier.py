@@ -40,6 +40,7 @@ class GoldTier(DefaultNormalizeScore):
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._args = parse_args(self.NAME, GoldTierArgs, given)
+        self.reads_labels = frozenset({self._args.label_key})  # Of pods.
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         """The state is the pod's tier, handed to `filter`."""

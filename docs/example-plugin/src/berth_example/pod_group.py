@@ -36,6 +36,7 @@ class PodGroup:
     """Reserve and Permit."""
 
     NAME: ClassVar[str] = "PodGroup"
+    reads_labels: ClassVar[frozenset[str]] = frozenset({GROUP, SIZE})
     _handle: Handle
 
     def __init__(self, given: dict[str, Any]) -> None:

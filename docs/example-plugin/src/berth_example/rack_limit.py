@@ -27,6 +27,7 @@ class RackLimit(FilterPerNode, ScorePerNode):
     """Filter and Score."""
 
     NAME: ClassVar[str] = "RackLimit"
+    reads_labels: ClassVar[frozenset[str]] = frozenset({"app"})
 
     def __init__(self, given: dict[str, Any]) -> None:
         self._max = parse_args(self.NAME, RackLimitArgs, given).max_per_node

@@ -190,6 +190,7 @@ def test_a_placement_of_a_pod_that_is_being_deleted_is_not_taken() -> None:
     assert place_of(pipeline, pod) is None
 
 
+@pytest.mark.usefixtures("all_labels_matter")
 def test_a_change_of_an_assumed_pod_counts_when_its_binding_fails() -> None:
     pipeline = started()
     pod = ordered(pipeline)

@@ -150,5 +150,9 @@ def test_a_binding_that_is_otherwise_changes_what_it_says(
 
 def test_what_is_not_read_of_a_template_does_not_keep_the_message_alive() -> None:
     cache = assumed(make_pod("p"))
-    confirmed = cache.add_pod(make_pod("p", node_name="n0"))
-    assert confirmed.record.template is confirmed.pod_class.raw_template
+    template = bytes(make_pod("p").template)
+    came = msgspec.structs.replace(make_pod("p", node_name="n0"), template=msgspec.Raw(template))
+    confirmed = cache.add_pod(came)
+    held, before = confirmed.record.template, make_pod("q")
+    cache.classes.key_of(before)
+    assert held is before.template

@@ -50,6 +50,7 @@ def schedule(bad: list[PodRecord], good: list[PodRecord]) -> Pipeline:
     return pipeline
 
 
+@pytest.mark.usefixtures("all_labels_matter")
 @pytest.mark.parametrize(
     ("owner", "method"),
     [

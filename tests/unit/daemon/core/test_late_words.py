@@ -14,6 +14,8 @@ from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 from tests.unit.daemon.core.test_foresight import calm, foresee, place, quiet, used
 
+pytestmark = pytest.mark.usefixtures("all_labels_matter")
+
 ZONE = "topology.kubernetes.io/zone"
 
 

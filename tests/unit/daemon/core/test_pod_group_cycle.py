@@ -84,6 +84,7 @@ def tried(case: Case, *, has_placements: bool) -> Gangs:
     return berth
 
 
+@pytest.mark.usefixtures("all_labels_matter")
 @pytest.mark.parametrize("has_placements", [False, True])
 @pytest.mark.parametrize("name", CASES)
 def test_pod_group_scheduling_algorithm(

@@ -468,6 +468,7 @@ def test_pods_are_told_of_the_group_those_that_found_a_place_are_nominated_to_it
         )
 
 
+@pytest.mark.usefixtures("all_labels_matter")
 @pytest.mark.parametrize("order", ["good bad", "bad good"])
 @pytest.mark.parametrize("needed", [1, 2])
 def test_nobody_goes_where_a_member_fails_once_they_are_gone(

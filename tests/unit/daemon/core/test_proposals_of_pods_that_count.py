@@ -88,6 +88,7 @@ def test_pods_stay_spread_at_every_moment(worker_count: int) -> None:
     pipeline.check()
 
 
+@pytest.mark.usefixtures("all_labels_matter")
 def test_two_workers_do_get_in_one_anothers_way() -> None:
     """Else the tests above would show nothing."""
     pipeline = pipeline_with(2, apart(ZONE), 6)

@@ -100,6 +100,7 @@ def test_a_failed_binding_gives_the_room_back_and_the_pod_is_tried_again() -> No
     assert pipeline.state.counters[Count.BINDS_FAILED] == 1
 
 
+@pytest.mark.usefixtures("all_labels_matter")
 def test_two_scorers_never_overcommit_a_node_between_them() -> None:
     pipeline = Pipeline(worker_count=2)
     while pipeline.step_owner():

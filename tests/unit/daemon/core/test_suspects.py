@@ -12,6 +12,8 @@ from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
 from tests.support.tasks import tasks_of
 
+pytestmark = pytest.mark.usefixtures("all_labels_matter")
+
 BAD = {"is": "bad"}
 
 

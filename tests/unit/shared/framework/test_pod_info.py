@@ -4,10 +4,19 @@ import gc
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
 from shared.framework.pod_info import PodInfo, PodInfos
-from shared.kube.pod_record import decode_shared, decode_template, split_template, with_own
+from shared.kube.pod_record import (
+    decode_shared,
+    decode_template,
+    split_template,
+    with_fewer_labels,
+    with_own,
+)
 from tests.support.builders import make_pod
 from tests.support.volumes import claim_volumes
 
@@ -69,6 +78,35 @@ def test_a_pod_without_claims_has_nothing_to_itself() -> None:
     template = raw("a")
     assert split_template(template) == (template, None)
     assert PodInfos().of("default", template).kin is None
+
+
+LABELS = st.dictionaries(st.sampled_from("abc"), st.text(max_size=40), max_size=3)
+OWNERS = st.sampled_from(
+    [
+        None,
+        {"kind": "Job", "apiVersion": "batch/v1", "name": "it"},
+        {"kind": "ReplicaSet", "apiVersion": "apps/v1", "name": "it"},
+    ]
+)
+
+
+@given(LABELS, OWNERS, st.booleans(), st.sets(st.sampled_from("abcd")), st.booleans())
+def test_a_template_without_some_labels_is_what_it_was_in_all_else(
+    labels: dict[str, str], owner: dict[str, str] | None, has_own: bool, kept: set[str], keeps: bool
+) -> None:
+    """In its bytes, as if it had been written anew."""
+    whole = raw("a", labels=labels, owner=owner, spec=named("a") if has_own else None)
+    fewer = with_fewer_labels(whole, kept, lambda who: keeps and who.kind == "ReplicaSet")
+    template = decode_template(whole)
+    controller = template.controller
+    expected = msgspec.structs.replace(
+        template,
+        labels={key: value for key, value in labels.items() if key in kept} if labels else None,
+        controller=controller if controller and keeps and controller.kind != "Job" else None,
+    )
+    assert decode_template(fewer) == expected
+    assert split_template(fewer)[1] == split_template(whole)[1]
+    assert (fewer is whole) == (expected == template)
 
 
 def test_names_of_claims_are_where_they_were() -> None:

@@ -61,8 +61,9 @@ def test_the_default_profile_runs_upstreams_plugins_in_upstreams_order() -> None
 def test_every_default_plugin_is_built() -> None:
     gates = ("GenericWorkload", *{one.gate for one in IN_TREE.values() if one.gate})
     with_all = parse_feature_gates(",".join(f"{gate}=true" for gate in gates))
-    plugins_at = InTreeRegistry(with_all, ()).build(ProfileConfig()).plugins_at
-    assert {plugin.NAME for plugin in chain(*plugins_at.values())} == set(IN_TREE)
+    built = InTreeRegistry(with_all, ()).build(ProfileConfig())
+    assert {plugin.NAME for plugin in chain(*built.plugins_at.values())} == set(IN_TREE)
+    assert built.labels_read == frozenset(), "beside those that somebody selects by"
 
 
 def test_gang_scheduling_is_a_default_plugin_with_its_gate() -> None:
