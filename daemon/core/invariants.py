@@ -17,6 +17,7 @@ def problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
         if holder is None or pod.record.uid not in holder.pods:
             found.append(f"pod {pod.record.key} is not among the pods of node {pod.node_name}")
     found.extend(_group_problems(cache))
+    found.extend(_class_problems(cache, queue))
     for queued in queue:
         # A pod in flight may be assumed, or already seen bound while its binder's report is out.
         is_cached = cache.get_pod(queued.record.uid) is not None
@@ -42,6 +43,16 @@ def _group_problems(cache: Cache) -> list[str]:
     keys = sorted(by_key.keys() | told.keys())
     wrong = [key for key in keys if sorted(told.get(key, ())) != sorted(by_key.get(key, ()))]
     return found + [f"group {key}: not the pods that are on nodes" for key in wrong]
+
+
+def _class_problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
+    """Which class pods are of, against their templates."""
+    if cache.classes.labels.has_news:
+        return []  # Lists are coming in.
+    key_of = cache.classes.key_of
+    pods = [*cache.pods(), *queue]
+    wrong = [pod.record.key for pod in pods if key_of(pod.record) != pod.pod_class.key]
+    return [f"pod {key}: is of another class than its template says" for key in wrong]
 
 
 def _node_problems(cache: Cache) -> list[str]:

@@ -46,10 +46,15 @@ class SelectedLabels:
         except UNDECODABLE:
             return template  # Whoever reads it says what is wrong.
 
+    @property
+    def has_news(self) -> bool:
+        """Pods may be of other classes than they were."""
+        return bool(self._news)
+
     def take_news(self) -> Callable[[PodRecord], bool] | None:
         """Says of a pod whether it may be of another class by the keys that were named since this was
         last asked. Of all pods, so without reading them. None: no key was."""
-        if not self._news:
+        if not self.has_news:
             return None
         news = [b"" if self._are_all else key.encode() for key in self._news]
         self._news = set()
