@@ -82,18 +82,21 @@ class ClusterChanges:
         self.late_at_s = math.inf
         """When these are told at the latest."""
 
-    def reclass(self, *, is_synced: bool) -> None:
+    def reclass(self, *, is_synced: bool) -> bool:
         """Brings pods to their classes once somebody selects by labels that nobody selected by before.
         To be called before anything is decided with what was taken in. While lists come in, now and
-        then: who comes later is of the right class at once, and pods are looked at twice at most."""
-        count = self._cache.pod_count()
+        then: who comes later is of the right class at once, and pods are looked at twice at most. Says
+        whether all labels count from now on, as there are too many of those."""
+        count, classes = self._cache.pod_count(), self._cache.classes
         if not is_synced and count < 2 * self._reclassed_count:
-            return
-        may_differ = self._cache.classes.labels.take_news()
-        if may_differ is not None:
-            self._reclassed_count = count
-            self._cache.reclass(may_differ)
-            self._queue.reclass(may_differ, self._cache.classes.changed)
+            return False
+        may_differ = classes.labels.take_news()
+        if may_differ is None:
+            return False
+        self._reclassed_count = count
+        self._cache.reclass(may_differ)
+        self._queue.reclass(may_differ, classes.changed)
+        return classes.labels.are_all
 
     def take_late(self) -> list[PodRecord]:
         """To be told now, each as any other change of a pod."""

@@ -24,22 +24,23 @@ class SelectedLabels:
 
     def __init__(self, labels_read: frozenset[str] | None) -> None:
         """`labels_read`: plugins look at these besides; None: at any."""
-        self._are_all = labels_read is None
+        self.are_all = labels_read is None
+        """All labels matter."""
         self._named = set(labels_read or ())
         self._news: set[str] = set()
         """Keys that were named since somebody last took them."""
 
     def name(self, keys: Iterable[str]) -> bool:
         """Some selector names these; says whether any is new."""
-        new = set() if self._are_all else set(keys) - self._named
+        new = set() if self.are_all else set(keys) - self._named
         self._named |= new
         self._news |= new
-        self._are_all = self._are_all or len(self._named) > SELECTED_KEYS_MAX
+        self.are_all = self.are_all or len(self._named) > SELECTED_KEYS_MAX
         return bool(new)
 
     def without_others(self, template: bytes) -> bytes:
         """What matters of a pod's template."""
-        if self._are_all:
+        if self.are_all:
             return template
         try:
             return with_fewer_labels(template, self._named, _is_selecting)
@@ -56,7 +57,7 @@ class SelectedLabels:
         last asked. Of all pods, so without reading them. None: no key was."""
         if not self.has_news:
             return None
-        news = [b"" if self._are_all else key.encode() for key in self._news]
+        news = [b"" if self.are_all else key.encode() for key in self._news]
         self._news = set()
 
         def may_differ(record: PodRecord) -> bool:

@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.core import selected_labels
+from daemon.core import selected_labels, state
 from daemon.core.queue.queued_pod import Place
 from shared.kube.pod_record import decode_template
 from shared.kube.resources import KINDS_BY_PLURAL
@@ -196,7 +196,8 @@ def test_a_budget_for_pods_without_a_label_is_one_for_pods_with_others(
 
 
 def test_with_too_many_keys_all_labels_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(selected_labels, "SELECTED_KEYS_MAX", 2)
+    for module in (selected_labels, state):
+        monkeypatch.setattr(module, "SELECTED_KEYS_MAX", 2)
     pipeline = running()
     pods = [make_pod(f"p{i}", labels={INDEX: str(i)}, cpu="100") for i in range(3)]
     pipeline.tell(*map(PodChanged, pods))
@@ -204,6 +205,10 @@ def test_with_too_many_keys_all_labels_count(monkeypatch: pytest.MonkeyPatch) ->
     assert class_count(pipeline) == 1
     pipeline.tell(selecting("services", {"a": "", "c": ""}))
     assert class_count(pipeline) == 3
+    warnings = [
+        note.fields for note in pipeline.notes if note.event == "all_labels_tell_pods_apart"
+    ]
+    assert warnings == [{"problem": "selectors name more than 2 different keys"}]
     placed(pipeline, make_pod("q", labels={"x": "y"}))
     held = pipeline.state.cache.get_pod(make_pod("q").uid)
     assert held is not None
