@@ -82,7 +82,7 @@ class ClusterChanges:
         self.late_at_s = math.inf
         """When these are told at the latest."""
 
-    def reclass(self, *, is_synced: bool) -> bool:
+    def reclass(self, now_s: float, *, is_synced: bool) -> bool:
         """Brings pods to their classes once somebody selects by labels that nobody selected by before.
         To be called before anything is decided with what was taken in. While lists come in, now and
         then: who comes later is of the right class at once, and pods are looked at twice at most. Says
@@ -95,7 +95,8 @@ class ClusterChanges:
             return False
         self._reclassed_count = count
         self._cache.reclass(may_differ)
-        self._queue.reclass(may_differ, classes.changed)
+        for pod in self._queue.reclass(may_differ, classes.changed):
+            self._unpark(pod, now_s)
         return classes.labels.are_all
 
     def take_late(self) -> list[PodRecord]:
@@ -250,9 +251,14 @@ class ClusterChanges:
         old, old_class = known.record, known.pod_class
         pod = self._queue.update(record, pod_class, now_s, is_assumed=is_assumed)
         self._join_group(old, record, UNSCHEDULED_POD_UPDATE, now_s)
-        if pod.gated_by == PARKED and old_class is not pod_class:
-            self._queue.activate([record.uid], now_s)  # What it was parked for may be gone.
+        if old_class is not pod_class:
+            self._unpark(pod, now_s)
         return pod
+
+    def _unpark(self, pod: QueuedPod, now_s: float) -> None:
+        """It is of another class than before: what it was parked for may be gone."""
+        if pod.gated_by == PARKED:
+            self._queue.activate([pod.uid], now_s)
 
     def _join_group(
         self, old: PodRecord | None, record: PodRecord, label: str, now_s: float

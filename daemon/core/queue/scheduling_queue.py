@@ -194,19 +194,22 @@ class SchedulingQueue:
         self,
         may_differ: Callable[[PodRecord], bool],
         changed: Callable[[PodRecord, PodClass], PodClass | None],
-    ) -> None:
+    ) -> list[QueuedPod]:
         """Pods that were of one class may be told apart by now; `changed` as `PodClasses` has it. No
-        update: it wakes nobody."""
+        update: it wakes nobody. Those that are of another."""
+        moved: list[QueuedPod] = []
         for pod in list(self):
             pod_class = changed(pod.record, pod.pod_class) if may_differ(pod.record) else None
             if pod_class is None:
                 continue
+            moved.append(pod)
             is_parked = pod.place is Place.UNSCHEDULABLE
             if is_parked:
                 self._parked.remove(pod)
             self._take_over(pod, pod.record, pod_class)
             if is_parked:
                 self._parked.add(pod)
+        return moved
 
     def delete(self, uid: str) -> QueuedPod | None:
         """Forgets a pod, wherever it is; the result of an attempt under way will find nothing."""

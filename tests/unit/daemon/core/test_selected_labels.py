@@ -7,12 +7,14 @@ import pytest
 
 from daemon.core import selected_labels, state
 from daemon.core.queue.queued_pod import Place
+from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
 from shared.kube.resources import KINDS_BY_PLURAL
 from shared.messages.to_owner import ObjectChanged, PodChanged
 from shared.plugins.node.node_filters import NodeName
 from tests.support.builders import make_node, make_pod
 from tests.support.pipeline import Pipeline
+from tests.unit.daemon.core.test_suspects import Deadly
 
 INDEX = "batch.kubernetes.io/job-completion-index"
 ZONE = "topology.kubernetes.io/zone"
@@ -155,6 +157,31 @@ def test_an_attempt_under_way_does_not_count_when_its_pod_is_told_apart(is_read:
     pipeline.run_until_quiet()
     assert pipeline.bound[pod.uid] == ["n0"]
     pipeline.check()
+
+
+class DeadlyAmount(Deadly):
+    """Scorers die of a pod that asks for a certain amount."""
+
+    amount = "13m"
+
+    def is_deadly(self, pod: PodInfo) -> bool:
+        resources = pod.spec.containers[0].resources
+        return resources is not None and (resources.requests or {}).get("cpu") == self.amount
+
+
+def test_a_pod_that_no_scorer_survived_is_tried_again_as_one_of_another_class() -> None:
+    deadly = DeadlyAmount()
+    pod = make_pod("bad", cpu="13m", labels={INDEX: "0"})
+    deadly.pipeline.sync([make_node("n0")], [pod])
+    deadly.run()
+    assert deadly.is_parked(pod)
+    deadly.pipeline.tell(selecting("services", {INDEX: "1"}))
+    assert not deadly.is_parked(pod)
+    deadly.amount = ""
+    deadly.run()
+    assert deadly.pipeline.bound.keys() == {pod.uid}
+    assert not deadly.pipeline.state.suspects.parked
+    deadly.pipeline.check()
 
 
 def test_a_label_of_its_own_that_changes_wakes_a_pod_whoever_selects_by_it() -> None:

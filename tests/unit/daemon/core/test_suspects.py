@@ -5,6 +5,7 @@ import pytest
 from daemon.core.owner_counts import Count
 from daemon.core.queue.queued_pod import Place
 from daemon.core.suspects import LOSSES_IN_COMPANY_MAX, PARKED, PARKED_S, SUSPICION_S
+from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import PodRecord
 from shared.messages.to_owner import PodChanged, PodDeleted
 from shared.messages.to_scorer import SchedulePods
@@ -49,10 +50,13 @@ class Deadly:
             return False
         known = scorer.replica.classes
         return any(
-            known[task.class_id].info.labels == BAD
+            self.is_deadly(known[task.class_id].info)
             for task in tasks_of(scorer.work[0])
             if task.class_id in known
         )
+
+    def is_deadly(self, pod: PodInfo) -> bool:
+        return pod.labels == BAD
 
     def place_of(self, pod: PodRecord) -> Place | None:
         queued = self.pipeline.state.queue.get(pod.uid)
