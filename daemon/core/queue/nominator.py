@@ -38,10 +38,14 @@ class Nominator:
             self.changed[uid] = None
             self.priorities.pop(uid, None)
 
+    def touch(self, uid: str) -> None:
+        """The pod's class or priority may be another."""
+        if uid in self.node_by_uid:
+            self.changed[uid] = None
+
     def update(self, old: PodRecord, new: PodRecord) -> None:
         """Follows the API object, except where we nominated and the server does not know it yet."""
-        if new.uid in self.node_by_uid:
-            self.changed[new.uid] = None  # Its class or priority may be another.
+        self.touch(new.uid)
         if not old.nominated_node_name and not new.nominated_node_name:
             return
         self.nominate(new.uid, new.nominated_node_name)

@@ -203,6 +203,7 @@ class SchedulingQueue:
             if pod_class is None:
                 continue
             moved.append(pod)
+            self.nominator.touch(pod.uid)
             is_parked = pod.place is Place.UNSCHEDULABLE
             if is_parked:
                 self._parked.remove(pod)

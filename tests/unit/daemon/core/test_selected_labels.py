@@ -159,6 +159,27 @@ def test_an_attempt_under_way_does_not_count_when_its_pod_is_told_apart(is_read:
     pipeline.check()
 
 
+def test_a_nominated_pod_keeps_its_room_as_one_of_another_class() -> None:
+    pipeline = running(node_count=1)
+    pipeline.tell(PodChanged(make_pod("low", cpu="4", node_name="n0")))
+    high = make_pod("high", cpu="4", priority=10, labels={INDEX: "0"})
+    pipeline.tell(PodChanged(high))
+    while not pipeline.victims:
+        assert pipeline.step_scorer(0) or pipeline.step_owner()
+    pipeline.tell(selecting("services", {INDEX: "1"}))
+    queued = pipeline.state.queue.get(high.uid)
+    nomination = pipeline.state.cache.view.nominations.get(high.uid)
+    assert queued is not None
+    assert nomination is not None
+    assert nomination.class_id == queued.class_id
+    pipeline.tell(PodChanged(make_pod("other", cpu="4", priority=5)))
+    pipeline.run_until_quiet()
+    pipeline.advance(20.0)
+    pipeline.run_until_quiet()
+    assert pipeline.bound == {high.uid: ["n0"]}
+    pipeline.check()
+
+
 class DeadlyAmount(Deadly):
     """Scorers die of a pod that asks for a certain amount."""
 
