@@ -46,13 +46,16 @@ def _group_problems(cache: Cache) -> list[str]:
 
 
 def _class_problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
-    """Which class pods are of, against their templates."""
+    """Which class pods are of, against their templates, and nominations against classes."""
     if cache.classes.labels.has_news:
         return []  # Lists are coming in.
-    key_of = cache.classes.key_of
+    known, key_of = cache.classes.infos, cache.classes.key_of
     pods = [*cache.pods(), *queue]
     wrong = [pod.record.key for pod in pods if key_of(pod.record) != pod.pod_class.key]
-    return [f"pod {key}: is of another class than its template says" for key in wrong]
+    gone = [each.uid for each in cache.view.nominations.all() if each.class_id not in known]
+    return [f"pod {key}: is of another class than its template says" for key in wrong] + [
+        f"pod {uid}: is nominated as one of a class that is gone" for uid in gone
+    ]
 
 
 def _node_problems(cache: Cache) -> list[str]:
