@@ -108,9 +108,9 @@ class OwnerOpinion:
 
         def add_pod(record: PodRecord) -> CachedPod:
             held, generation = cache.get_pod(record.uid), cache.generation
-            before = None if held is None else shown_of(held.record)
+            before = None if held is None else shown_of(held)
             pod: CachedPod = add(record)
-            if cache.generation == generation and shown_of(record) != before:
+            if cache.generation == generation and shown_of(pod) != before:
                 raise SimulatedFailure("confirmed", f"{record.key} was confirmed, but has changed")
             return pod
 
@@ -294,6 +294,7 @@ def asks_for_devices(spec: Json) -> bool:
     )
 
 
-def shown_of(record: PodRecord) -> tuple[object, ...]:
+def shown_of(pod: CachedPod) -> tuple[object, ...]:
     """What the columns of pods show of one, beside its node."""
-    return bytes(record.template), record.deleted, record.started, record.is_preempted
+    record = pod.record
+    return pod.pod_class.class_id, record.deleted, record.started, record.is_preempted
