@@ -24,6 +24,7 @@ from shared.errors import ObjectError
 from shared.in_hand import WHY, InHand
 from shared.kube.pod_record import scheduler_name_of
 from shared.kube.resources import NODES, PODS
+from shared.limits import SELECTED_KEYS_MAX
 from shared.messages import to_owner
 from shared.transport.channels import Channel
 
@@ -69,6 +70,7 @@ class AdapterLinks(Part):
                 label = each if isinstance(each, str) else each.label
                 counters.observe("event_s", (label,), each_s, count)
             events.clear()
+        self._reclass(now_s)
 
     def lose(self, peer: bytes) -> None:
         """Its connection is closed."""
@@ -100,6 +102,12 @@ class AdapterLinks(Part):
                 self._changes.pod_changed(record, now_s, is_late=True)
             except ObjectError as error:
                 self._reject_message(to_owner.PodChanged(record), error)
+        self._reclass(now_s)
+
+    def _reclass(self, now_s: float) -> None:
+        if self._changes.reclass(now_s, is_synced=self._owner.syncs.is_synced):
+            problem = f"selectors name more than {SELECTED_KEYS_MAX} different keys"
+            self._owner.warn("all_labels_tell_pods_apart", problem=problem)
 
     def _take_carefully(self, hand: InHand, message: to_owner.AdapterMessage, now_s: float) -> None:
         brought = _brought(message)

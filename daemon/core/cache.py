@@ -22,7 +22,7 @@ import msgspec
 import numpy as np
 
 from daemon.core.cached_nodes import NO_CLAIMS, CachedNodes, CachedPod, NodeInfo, take_rows
-from daemon.core.pod_classes import PodClass, PodClasses
+from daemon.core.pod_classes import PodClass, PodClasses, Reclassed
 from daemon.core.selected_labels import SelectedLabels, keys_of_object
 from shared.columns.journal import Changes
 from shared.columns.nomination_columns import Nomination
@@ -204,13 +204,12 @@ class Cache(CachedNodes):
         pod.record, pod.pod_class, pod.node_name = record, pod_class, node_name
         self._attach(pod)
 
-    def reclass(self, may_differ: Callable[[PodRecord], bool]) -> None:
+    def reclass(self, reclassed: Reclassed) -> None:
         """Pods that were of one class may be told apart by now."""
         for pod in self.pods():
-            record = pod.record
-            pod_class = self.classes.changed(record, pod.pod_class) if may_differ(record) else None
+            pod_class = reclassed(pod.record, pod.pod_class)
             if pod_class is not None:
-                self._replace(pod, record, pod_class, pod.node_name)
+                self._replace(pod, pod.record, pod_class, pod.node_name)
 
     def is_same_class(self, record: PodRecord, pod: CachedPod) -> bool:
         """Whether the pod, as it is now, is of the class that it was of."""

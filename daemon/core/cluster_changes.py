@@ -76,9 +76,9 @@ class ClusterChanges:
         """So many pods were on nodes when their classes were looked at last."""
         self.late: dict[str, PodRecord] = {}
         """By uid: pods on nodes as they are now, with the spec that they had. They are held as they
-        were: the API server labels a pod with zone and region of its node as it binds it, the kubelet
-        says when it began and what its containers have, and each time all would be void that is foreseen
-        of others. Told together, as by a watch that is late."""
+        were: the kubelet says when it began and what its containers have, the API server labels a pod
+        with its zone as it binds it, which counts where somebody selects by that, and each time all
+        would be void that is foreseen of others. Told together, as by a watch that is late."""
         self.late_at_s = math.inf
         """When these are told at the latest."""
 
@@ -90,12 +90,12 @@ class ClusterChanges:
         count, classes = self._cache.pod_count(), self._cache.classes
         if not is_synced and count < 2 * self._reclassed_count:
             return False
-        may_differ = classes.labels.take_news()
-        if may_differ is None:
+        reclassed = classes.take_changes()
+        if reclassed is None:
             return False
         self._reclassed_count = count
-        self._cache.reclass(may_differ)
-        for pod in self._queue.reclass(may_differ, classes.changed):
+        self._cache.reclass(reclassed)
+        for pod in self._queue.reclass(reclassed):
             self._unpark(pod, now_s)
         return classes.labels.are_all
 

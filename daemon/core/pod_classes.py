@@ -7,7 +7,7 @@ somewhat longer: the next pod of its Deployment comes later.
 """
 
 from collections import OrderedDict
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 
 import msgspec
 
@@ -74,6 +74,10 @@ class PodClass:
         return ClassDefinition(self.class_id, self.namespace, self.profile, self.template)
 
 
+Reclassed = Callable[[PodRecord, PodClass], PodClass | None]
+"""The class that a pod of another is of by now, as `acquire` gives it; None: the same."""
+
+
 class PodClasses:
     """All classes that some pod of cache or queue belongs to, or did lately."""
 
@@ -105,7 +109,7 @@ class PodClasses:
         if found is None:
             with reading("pod", record):
                 found = PodClass(self._next_id, key, self._read.of(*key), self._table)
-            self.select_by(keys_of_pod(found.info.spec))
+            self.select_by(keys_of_pod(found.info))
             self._next_id += 1
             self._by_key[key] = found
             self.infos[found.class_id] = found.info
@@ -131,13 +135,23 @@ class PodClasses:
 
     def select_by(self, keys: Iterable[str]) -> None:
         """Somebody selects pods by these labels. Where one is new, pods may be of other classes than
-        they were (`changed`)."""
+        they were (`take_changes`)."""
         if self.labels.name(keys):
             self._known.clear()
 
-    def changed(self, record: PodRecord, pod_class: PodClass) -> PodClass | None:
-        """The class that a pod of this one is of by now, as `acquire` gives it; None: the same."""
-        return None if self.key_of(record) == pod_class.key else self.acquire(record)
+    def take_changes(self) -> Reclassed | None:
+        """What pods are of by now, once somebody selects by labels that nobody selected by when this
+        was last asked; None: nobody does."""
+        may_differ = self.labels.take_news()
+        if may_differ is None:
+            return None
+
+        def reclassed(record: PodRecord, pod_class: PodClass) -> PodClass | None:
+            if not may_differ(record) or self.key_of(record) == pod_class.key:
+                return None
+            return self.acquire(record)
+
+        return reclassed
 
     def retain(self, pod_class: PodClass, count: int = 1) -> None:
         """Counts a class that is in hand as used once more, or `count` times."""

@@ -10,8 +10,9 @@ their class, objects that select pods with their kind. A key stays named until t
 from collections.abc import Callable, Iterable, Iterator
 
 from shared.errors import UNDECODABLE
+from shared.framework.pod_info import PodInfo
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
-from shared.kube.api.core_v1 import PodSpec, ReplicationController, Service
+from shared.kube.api.core_v1 import ReplicationController, Service
 from shared.kube.api.meta_v1 import LabelSelector, OwnerReference
 from shared.kube.api.policy_v1 import PodDisruptionBudget
 from shared.kube.pod_record import PodRecord, with_fewer_labels
@@ -67,19 +68,13 @@ class SelectedLabels:
         return may_differ
 
 
-def keys_of_pod(spec: PodSpec) -> Iterator[str]:
+def keys_of_pod(pod: PodInfo) -> Iterator[str]:
     """The keys by which a pod selects others, or says by which of its own it is like them."""
-    for constraint in spec.topology_spread_constraints or ():
+    for constraint in pod.spec.topology_spread_constraints or ():
         yield from _keys_of(constraint.label_selector)
         yield from constraint.match_label_keys or ()
-    affinity = spec.affinity
-    for terms in (affinity.pod_affinity, affinity.pod_anti_affinity) if affinity else ():
-        if terms is None:
-            continue
-        for term in terms.required_during_scheduling_ignored_during_execution or ():
-            yield from _keys_of(term.label_selector)
-        for weighted in terms.preferred_during_scheduling_ignored_during_execution or ():
-            yield from _keys_of(weighted.pod_affinity_term.label_selector)
+    for term in pod.pod_terms.all:
+        yield from (requirement.key for requirement in term.selector.requirements)
 
 
 def keys_of_object(value: object) -> Iterator[str]:

@@ -40,7 +40,7 @@ from daemon.core.preemptions import Preemptions
 from daemon.core.scorer_links import ScorerLinks
 from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
-from shared.limits import BINDERS_AWAITED_S, SELECTED_KEYS_MAX
+from shared.limits import BINDERS_AWAITED_S
 from shared.messages.admin import AdminRequest, StopRequest, TextAnswer
 from shared.messages.from_binder import FromBinder
 from shared.messages.from_scorer import FromScorer
@@ -133,7 +133,6 @@ class SchedulerState(Holdings):
         is_work, is_late = self.queue.poppable_count > 0, now_s >= self._changes.late_at_s
         if is_late or (is_work and self._changes.late):
             self._adapter_links.tell_late(now_s)
-            self._reclass(now_s)
             is_work = self.queue.poppable_count > 0
         is_due = is_work or is_late
         self._scorer_links.publish(now_s, is_synced=self.syncs.is_synced, is_due=is_due)
@@ -155,7 +154,6 @@ class SchedulerState(Holdings):
             case Said(peer, message, key_name):
                 if isinstance(message, AdapterBatch):
                     self._adapter_links.hear(peer, message, now_s)
-                    self._reclass(now_s)
                 elif isinstance(message, FromBinder):
                     self._binder_links.hear(peer, message, now_s)
                 elif isinstance(message, FromScorer):
@@ -176,11 +174,6 @@ class SchedulerState(Holdings):
                 self.note("leading", term=term)
             case _:
                 assert_never(event)
-
-    def _reclass(self, now_s: float) -> None:
-        if self._changes.reclass(now_s, is_synced=self.syncs.is_synced):
-            problem = f"selectors name more than {SELECTED_KEYS_MAX} different keys"
-            self.warn("all_labels_tell_pods_apart", problem=problem)
 
     def _answer(self, peer: bytes, request: AdminRequest, now_s: float) -> None:
         if isinstance(request, StopRequest):

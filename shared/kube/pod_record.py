@@ -212,15 +212,6 @@ def with_fewer_labels(
     one that selects pods. Done in its bytes: pods that differ in labels alone come by thousands. Raises
     UNDECODABLE for what is no template."""
     tail = _tail_decoder.decode(raw)
-    size = sum(
-        len(name) + len(value)
-        for name, value in (
-            (_LABELS, tail.labels),
-            (_CONTROLLER, tail.controller),
-            (_OWN, tail.own),
-        )
-        if value
-    )
     labels: bytes | msgspec.Raw = tail.labels
     if labels:
         all_labels = _labels_decoder.decode(labels)
@@ -232,12 +223,16 @@ def with_fewer_labels(
         controller = b""
     if labels is tail.labels and controller is tail.controller:
         return raw
-    count = raw[0] - (not controller and bool(tail.controller))
-    parts = [count.to_bytes(), raw[1 : len(raw) - size]]
-    for name, value in ((_LABELS, labels), (_CONTROLLER, controller), (_OWN, tail.own)):
-        if value:
-            parts += (name, value)
-    return b"".join(parts)
+    was = _end_of_template(tail.labels, tail.controller, tail.own)
+    count = raw[0] - (controller is not tail.controller)
+    rest = raw[1 : len(raw) - len(was)]
+    return count.to_bytes() + rest + _end_of_template(labels, controller, tail.own)
+
+
+def _end_of_template(*values: bytes | msgspec.Raw) -> bytes:
+    """`_Tail` as a template's bytes have it: what is there."""
+    named = zip((_LABELS, _CONTROLLER, _OWN), values, strict=True)
+    return b"".join(part for name, value in named if value for part in (name, value))
 
 
 def has_other_labels(old: msgspec.Raw, new: msgspec.Raw) -> bool:

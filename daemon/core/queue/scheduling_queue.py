@@ -29,7 +29,7 @@ from typing import Final
 
 import msgspec
 
-from daemon.core.pod_classes import PodClass
+from daemon.core.pod_classes import PodClass, Reclassed
 from daemon.core.queue.in_flight import InFlight
 from daemon.core.queue.nominator import Nominator
 from daemon.core.queue.object_changes import pod_update_events
@@ -190,16 +190,12 @@ class SchedulingQueue:
                 raise AssertionError(f"pod {record.uid} is known but nowhere")
         return known
 
-    def reclass(
-        self,
-        may_differ: Callable[[PodRecord], bool],
-        changed: Callable[[PodRecord, PodClass], PodClass | None],
-    ) -> list[QueuedPod]:
-        """Pods that were of one class may be told apart by now; `changed` as `PodClasses` has it. No
-        update: it wakes nobody. Those that are of another."""
+    def reclass(self, reclassed: Reclassed) -> list[QueuedPod]:
+        """Pods that were of one class may be told apart by now. No update: it wakes nobody. Those that
+        are of another."""
         moved: list[QueuedPod] = []
         for pod in list(self):
-            pod_class = changed(pod.record, pod.pod_class) if may_differ(pod.record) else None
+            pod_class = reclassed(pod.record, pod.pod_class)
             if pod_class is None:
                 continue
             moved.append(pod)

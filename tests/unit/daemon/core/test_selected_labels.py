@@ -5,7 +5,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from daemon.core import selected_labels, state
+from daemon.core import adapter_links, selected_labels
 from daemon.core.queue.queued_pod import Place
 from shared.framework.pod_info import PodInfo
 from shared.kube.pod_record import decode_template
@@ -244,7 +244,7 @@ def test_a_budget_for_pods_without_a_label_is_one_for_pods_with_others(
 
 
 def test_with_too_many_keys_all_labels_count(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (selected_labels, state):
+    for module in (selected_labels, adapter_links):
         monkeypatch.setattr(module, "SELECTED_KEYS_MAX", 2)
     pipeline = running()
     pods = [make_pod(f"p{i}", labels={INDEX: str(i)}, cpu="100") for i in range(3)]
