@@ -88,10 +88,10 @@ class Checker:
             if has_room is None:
                 return None
         passes = has_room & family.shared.filters.passing(rows)
-        if family.claims is None:
+        if family.each is None:
             return passes
-        with_claims = passing_part(family.claims, info, self._cluster, rows)
-        return None if with_claims is None else passes & with_claims
+        by_itself = passing_part(family.each, info, self._cluster, rows)
+        return None if by_itself is None else passes & by_itself
 
     def _with_room(self, info: PodInfo, rows: Rows) -> Bools | None:
         """Whether the pod passes the filters that do not ignore requests, of a few rows; None where

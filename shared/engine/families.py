@@ -1,12 +1,14 @@
-"""Families: pods that differ in requests and claims alone, so that one of them speaks for all.
+"""Families: pods that differ in requests, claims and labels alone: one of them speaks for all.
 
-Where every pod asks for another amount, or has a volume or devices of its own, every pod is a class of
-its own, though nearly all else about them is equal. Plugins say whether they ignore requests
-(`ignores_requests`) and whether they read claims (`reads_claims`); what those say that look at neither
-is the same for a whole family, and is kept for it as it is for a class. Only the others are
-asked for each pod, and about claims only where it has some.
+Where every pod asks for another amount, or has a volume, devices or a Deployment of its own, every pod
+is a class of its own, though nearly all else about them is equal. Plugins say whether they ignore
+requests (`ignores_requests`), whether they read claims (`reads_claims`), and what else they look at.
+What those say that look at none of these is the same for a whole family, and is kept for it as it is for
+a class. Only the others are asked for each pod, and about claims only where it has some. Pods with the
+same labels are a family of their own, for which those speak, too, that look at labels.
 """
 
+import enum
 from collections.abc import Callable, Hashable, Sequence
 from functools import partial
 from typing import Final, NamedTuple
@@ -19,7 +21,14 @@ from shared.dra.device_index import takes_devices
 from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView, Follower
-from shared.framework.plugin_api import ClaimsLikener, RoomAsked, RoomFilter, Scope, ScoreKeeper
+from shared.framework.plugin_api import (
+    ClaimsLikener,
+    Reads,
+    RoomAsked,
+    RoomFilter,
+    Scope,
+    ScoreKeeper,
+)
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import PreFilterOutcome
@@ -33,27 +42,49 @@ FAMILIES_BYTES_MAX: Final = 16 << 20
 their own (a batch, a release) new families come for ever. 50 with scores at 5,000 nodes."""
 ALONE_MAX: Final = 4
 """So many pods of a class may each be looked at as if it were the only one; with more, keeping what is
-known of the class pays."""
+known of the class pays. Of a class with labels of its own, one."""
 
+_STEPS: Final = ("pre_filter", "filter", "pre_score", "score")
+_SELECTING: Final = Reads.PODS | Reads.OBJECTS
 _encoder: Final = msgspec.msgpack.Encoder()
 
-KeyOf = Callable[[PodInfo, str], bytes]
+KeyOf = Callable[[PodInfo, str], Hashable]
+
+
+class _Facts(enum.Enum):
+    """Of a pod."""
+
+    REQUESTS = enum.auto()
+    CLAIMS = enum.auto()
+    LABELS = enum.auto()
+    OTHERS = enum.auto()
+
+
+class Division(NamedTuple):
+    """Plugins that ignore requests, by how often they are asked."""
+
+    once: Framework
+    """For a whole family."""
+    each: Framework | None
+    """About each of its pods; None: nobody is."""
+    each_with_claims: Framework
+    """The same where the pods have claims."""
 
 
 class FrameworkParts(NamedTuple):
     """The plugins of a profile, by what they look at."""
 
-    shared: Framework
-    """Neither at requests nor at claims."""
     own: Framework
     """At requests."""
+    labels_alike: Division
+    """The others, for a family of pods with the same labels."""
+    labels_apart: Division
+    """The same, whatever labels the pods have."""
     room_filters: Sequence[RoomFilter] | None
-    """The filters of these, where they look at nothing but room; else None."""
-    claims: Framework
-    """At claims and not at requests."""
+    """The filters of those that look at requests, where they look at nothing but room; else None."""
     likeners: Sequence[ClaimsLikener] | None
-    """The latter, where they can tell which claims come to the same, and where what those that look at
-    requests say follows from the requests; else None."""
+    """Those that look at claims, where they can tell which come to the same, and where what those that
+    look at requests say follows from the requests; else None."""
     unfollowed_kinds: frozenset[str] | None
     """Of objects that some filter reads, and nobody follows (`ObjectFollower`); None: all."""
 
@@ -63,8 +94,8 @@ class Family(NamedTuple):
 
     shared: Evaluation
     own: Framework
-    claims: Framework | None
-    """None for a pod that has none."""
+    each: Framework | None
+    """Of those that ignore requests; None: what they all say is `shared`."""
 
 
 class Families:
@@ -86,8 +117,8 @@ class Families:
         }
         """By profile; without those of which pods have to be looked at one by one."""
         self.kept = Evaluations(cluster, row_bytes, FAMILIES_BYTES_MAX, states)
-        self._seen: set[bytes] = set()
-        self._keys: WeakKeyDictionary[PodInfo, dict[KeyOf, bytes]] = WeakKeyDictionary()
+        self._seen: set[Hashable] = set()
+        self._keys: WeakKeyDictionary[PodInfo, dict[KeyOf, Hashable]] = WeakKeyDictionary()
         """Of those who speak for others."""
         self._follower = Follower(cluster)
         self._epoch = 0
@@ -108,18 +139,28 @@ class Families:
         count = self._alone.get(counted, 0)
         if count >= ALONE_MAX:
             return alike
-        family = self._key(family_key, info, profile)
-        if family not in self._seen:
-            if len(self._seen) >= FAMILIES_MAX:
-                self._seen.clear()
-            self._seen.add(family)
+        parts = self.parts[profile]
+        family, division = self._key(family_key, info, profile), parts.labels_apart
+        labelled = family, self._key(labels_key, info, profile)
+        if self._was_seen(labelled):
+            family, division = labelled, parts.labels_alike
+        elif not self._was_seen(family):
             return None
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()
-        self._alone[counted] = count + 1
-        parts = self.parts[profile]
-        evaluation = self.kept.of(family, _without_claims(info), parts.shared)
-        return Family(evaluation, parts.own, parts.claims if _may_have_claims(info) else None)
+        self._alone[counted] = count + 1 if division.each is None else ALONE_MAX
+        evaluation = self.kept.of(family, _without_claims(info), division.once)
+        each = division.each_with_claims if _may_have_claims(info) else division.each
+        return Family(evaluation, parts.own, each)
+
+    def _was_seen(self, family: Hashable) -> bool:
+        """It is not the first of this family."""
+        if family in self._seen:
+            return True
+        if len(self._seen) >= FAMILIES_MAX:
+            self._seen.clear()
+        self._seen.add(family)
+        return False
 
     def alike(self, info: PodInfo, profile: str) -> Alike | None:
         """Which pods with claims this one is like; None for one that is like those of its class alone,
@@ -135,7 +176,7 @@ class Families:
             said.append(likeness)
         return Alike((self._key(likeness_key, info, profile), *said))
 
-    def _key(self, key_of: KeyOf, info: PodInfo, profile: str) -> bytes:
+    def _key(self, key_of: KeyOf, info: PodInfo, profile: str) -> Hashable:
         """What does not depend on a pod's own facts is found once for all that share the rest."""
         if info.kin is None:
             return key_of(info, profile)
@@ -193,7 +234,7 @@ def likeness_key(info: PodInfo, profile: str) -> bytes:
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
-    """Equal for pods of which plugins that ignore requests and claims say the same."""
+    """Equal for pods of which plugins that ignore requests, claims and labels say the same."""
     spec = info.spec
     bare = msgspec.structs.replace(
         spec,
@@ -204,9 +245,12 @@ def family_key(info: PodInfo, profile: str) -> bytes:
         volumes=_images(spec),
         resource_claims=None,
     )
-    # What a status tells here is amounts.
-    rest = msgspec.structs.replace(info.template, spec=bare, status=None, own=None)
-    return _encoder.encode((profile, info.namespace, info.requests.scalars, rest))
+    return _encoder.encode((profile, info.namespace, info.requests.scalars, bare))
+
+
+def labels_key(info: PodInfo, _: str) -> bytes:
+    """Equal for pods of a family that nobody can tell apart by their labels, nor by who runs them."""
+    return _encoder.encode((info.template.labels, info.template.controller))
 
 
 def _without_claims(info: PodInfo) -> PodInfo:
@@ -236,7 +280,7 @@ def _split(framework: Framework) -> FrameworkParts | None:
     """None where the plugins that look at requests are not as simple as the in-tree ones are."""
     if framework.sampling is not None:
         return None
-    own = _part(framework, ignores_requests=False)
+    own = _part(framework, _Facts.REQUESTS)
     for plugin in own.filters:
         if plugin.filter_depends.scope is not Scope.ROW or getattr(plugin, "may_fail", False):
             return None
@@ -245,8 +289,7 @@ def _split(framework: Framework) -> FrameworkParts | None:
             return None
         if hasattr(scorer, "normalize") or getattr(scorer, "pre_score_depends", None) is not None:
             return None
-    shared = _part(framework, ignores_requests=True)
-    claims = _part(framework, ignores_requests=True, reads_claims=True)
+    claims = _part(framework, _Facts.CLAIMS)
     scorers = [entry.plugin for entry in claims.scores]
     readers = dict.fromkeys([*claims.pre_filters, *claims.filters, *scorers])
     likeners = [plugin for plugin in readers if isinstance(plugin, ClaimsLikener)]
@@ -256,8 +299,33 @@ def _split(framework: Framework) -> FrameworkParts | None:
         and room_filters is not None
         and all(isinstance(plugin, ScoreKeeper) for plugin, *_ in own.scores)
     )
+    others, labels, with_claims = _Facts.OTHERS, _Facts.LABELS, _Facts.CLAIMS
+    labels_alike = Division(_part(framework, others, labels), None, claims)
+    labels_apart = Division(
+        _part(framework, others),
+        _part(framework, labels),
+        _part(framework, labels, with_claims),
+    )
     kinds = framework.plan(PreFilterOutcome()).unfollowed_kinds  # All have a say.
-    return FrameworkParts(shared, own, room_filters, claims, likeners if can_tell else None, kinds)
+    likening = likeners if can_tell else None
+    return FrameworkParts(own, labels_alike, labels_apart, room_filters, likening, kinds)
+
+
+def _part(framework: Framework, *facts: _Facts) -> Framework:
+    return framework.only(lambda plugin: _facts_of(plugin) in facts)
+
+
+def _facts_of(plugin: object) -> _Facts:
+    """What a plugin looks at of a pod, as far as it matters here."""
+    if not getattr(plugin, "ignores_requests", False):
+        return _Facts.REQUESTS
+    if getattr(plugin, "reads_claims", False):
+        return _Facts.CLAIMS
+    # Whoever compares a pod with others, or asks objects about it, may do so by its labels.
+    named = getattr(plugin, "reads_labels", None)
+    stated = [getattr(plugin, f"{step}_depends", None) for step in _STEPS]
+    is_selecting = any(depends and depends.reads & _SELECTING for depends in stated)
+    return _Facts.LABELS if named is None or named or is_selecting else _Facts.OTHERS
 
 
 def _room_filters(framework: Framework) -> list[RoomFilter] | None:
@@ -268,14 +336,3 @@ def _room_filters(framework: Framework) -> list[RoomFilter] | None:
         plugin.NAME not in names for plugin in framework.pre_filters
     )
     return None if has_more else filters
-
-
-def _part(framework: Framework, *, ignores_requests: bool, reads_claims: bool = False) -> Framework:
-    """The plugins that look at requests, or those of the others that look at claims or not."""
-
-    def belongs(plugin: object) -> bool:
-        if not getattr(plugin, "ignores_requests", False):
-            return not ignores_requests
-        return ignores_requests and bool(getattr(plugin, "reads_claims", False)) is reads_claims
-
-    return framework.only(belongs)

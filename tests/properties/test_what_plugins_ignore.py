@@ -1,7 +1,8 @@
 """A plugin says of a pod what it says of one that differs in what the plugin claims to ignore.
 
-The engine evaluates pods together that differ in requests, volumes and resource claims alone, going by
-`ignores_requests` and `reads_claims` of each plugin; one that claims too much would place pods wrongly.
+The engine evaluates pods together that differ in requests, volumes, resource claims and labels alone,
+going by what each plugin says that it ignores or reads; one that claims too much would place pods
+wrongly.
 Each plugin of the default profile is asked by itself, node by node, on clusters made up at random.
 """
 
@@ -16,6 +17,8 @@ from bench.conformance.generate import scenario
 from bench.conformance.one_by_one import SlowAttempt
 from bench.conformance.scenario import Scenario, read
 from daemon.core.cache import Cache
+from shared.engine.families import Families
+from shared.feature_gates import DEFAULT_GATES
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.prepared_pod import prepared
 from shared.framework.runtime.profiles import ProfileConfig
@@ -41,6 +44,10 @@ EVERY = {id(each): each for each in FRAMEWORK.filters} | {
     id(each.plugin): each.plugin for each in FRAMEWORK.scores
 }
 IGNORERS = {each.NAME: each for each in EVERY.values() if getattr(each, "ignores_requests", False)}
+FAMILIES = Families(Cache(DEFAULT_GATES).view, {"": FRAMEWORK}, row_bytes=1)
+ONCE = FAMILIES.parts[""].labels_apart.once
+LABEL_IGNORERS = {each.NAME: each for each in (*ONCE.filters, *(s.plugin for s in ONCE.scores))}
+"""Asked once for pods that differ in labels and in who runs them."""
 READERS = {name for name, each in IGNORERS.items() if getattr(each, "reads_claims", False)}
 
 
@@ -62,6 +69,15 @@ def without_claims(pod: dict[str, Any]) -> dict[str, Any]:
         for amounts in container.get("resources", {}).values():
             for name in [name for name in amounts if "/" in name]:
                 del amounts[name]
+    return twin
+
+
+def with_other_labels(pod: dict[str, Any]) -> dict[str, Any]:
+    """And of a controller that pods may be spread for."""
+    twin = copy.deepcopy(pod)
+    twin["metadata"]["labels"] = {"app": "other", "more": "labels"}
+    owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "other", "uid": "other"}
+    twin["metadata"]["ownerReferences"] = [{**owner, "controller": True}]
     return twin
 
 
@@ -95,6 +111,17 @@ def test_a_plugin_ignores_what_it_says_it_does(name: str) -> None:
             assert said(plugin, cache, with_other_requests(pod)) == of_pod, (number, pod)
             if name not in READERS:
                 assert said(plugin, cache, without_claims(pod)) == of_pod, (number, pod)
+
+
+@pytest.mark.parametrize("name", sorted(LABEL_IGNORERS))
+def test_who_speaks_for_pods_of_other_labels_ignores_them(name: str) -> None:
+    plugin = LABEL_IGNORERS[name]
+    for number in range(CLUSTERS):
+        document = scenario(11, number)
+        cache = filled_cache(read(document, Scenario).objects)
+        for pod in document["pending"]:
+            of_pod = said(plugin, cache, pod)
+            assert said(plugin, cache, with_other_labels(pod)) == of_pod, (number, pod)
 
 
 @pytest.mark.parametrize("name", sorted(READERS))

@@ -18,7 +18,7 @@ from shared.engine.families import Families, Family, FrameworkParts, passing_par
 from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import RoomAsked, RoomFilter, ScoreKeeper
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.framework import INVALID, Framework
+from shared.framework.runtime.framework import INVALID, Framework, weighted
 from shared.framework.runtime.plans import PreScoreError
 from shared.plugins.resources.kept_resources import AMOUNT_MAX, KeptRoom, KeptScores
 from shared.plugins.resources.resource_arrays import BLOCK, Floats
@@ -203,9 +203,9 @@ class LonePods:
             return None
         feasible = family.shared.feasible[: self._cluster.nodes.row_count]
         count = family.shared.feasible_count
-        if family.claims is not None:
+        if family.each is not None:
             rows = rows_where(feasible)
-            passes = passing_part(family.claims, info, self._cluster, rows)
+            passes = passing_part(family.each, info, self._cluster, rows)
             if passes is None:
                 return None
             feasible = np.zeros(len(feasible), np.bool_)
@@ -271,21 +271,23 @@ class LonePods:
 
     def _scores(self, family: Family, info: PodInfo, rows: Rows) -> Int64s | None:
         """What plugins that ignore requests say, by row, if these rows, of those that take the family,
-        are all that take the pod; of no meaning for others. None where a plugin cannot make sense of
-        the pod."""
+        are all that take the pod; of no meaning for others. INVALID or more where a score is out of
+        range. None where a plugin cannot make sense of the pod."""
         scores = family.shared.scored()
         if scores is None:
             return None
         is_all = len(rows) == family.shared.feasible_count
         total = scores.total if is_all else scores.among(rows)
-        if family.claims is None or total is None:
+        if family.each is None or total is None:
             return total
         try:
-            active = family.claims.prepare_scores(info, self._cluster, rows).active
+            active = family.each.prepare_scores(info, self._cluster, rows).active
         except PreScoreError:
             return None
         if not active:
             return total
         total = total.copy()
-        total[rows] += family.claims.run_scores(info, self._cluster, active, rows)[2]
+        _, normalized, _ = family.each.run_scores(info, self._cluster, active, rows)
+        for entry, score in zip(active, normalized, strict=True):
+            total[rows] += weighted(entry.plugin, score, entry.weight)
         return total

@@ -1,16 +1,21 @@
 """Lone pods go where an evaluation of their class would put them."""
 
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
+import numpy as np
 import pytest
 
 from daemon.core.cache import Cache
 from shared.columns.nomination_columns import Nomination
+from shared.columns.schema import Int64s, Rows
 from shared.engine import families, row_states
-from shared.engine.families import ALONE_MAX, Families, Family, family_key
+from shared.engine.families import ALONE_MAX, Families, Family, family_key, labels_key
 from shared.feature_gates import DEFAULT_GATES
+from shared.framework.cluster_view import ClusterView
+from shared.framework.plugin_api import ON_NODE, Dependence
 from shared.framework.pod_info import PodInfo
+from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import decode_template
@@ -118,10 +123,21 @@ def test_more_pods_of_a_class_are_left_to_it(world: World) -> None:
     assert choose() is None
 
 
-def test_a_family_is_alike_in_all_but_requests() -> None:
+def test_more_pods_of_a_class_with_labels_of_its_own_are_left_to_it_at_once(world: World) -> None:
+    world.alone(info_of(cpu="1"))
+    info = info_of(cpu="1", labels={"app": "own"})
+
+    def choose() -> Choice | None:
+        return world.lone_pods.choose(100, info, PROFILE, lambda ties: ties[0])
+
+    assert choose() is not None
+    assert choose() is None
+
+
+def test_a_family_is_alike_in_all_but_requests_and_labels() -> None:
     key = family_key(info_of(cpu="1"), PROFILE)
     assert family_key(info_of(cpu="2"), PROFILE) == key
-    assert family_key(info_of(cpu="1", labels={"a": "b"}), PROFILE) != key
+    assert family_key(info_of(cpu="1", labels={"a": "b"}), PROFILE) == key
     assert family_key(info_of(cpu="1", namespace="other"), PROFILE) != key
     assert family_key(info_of(cpu="1", spec={"nodeSelector": {"a": "b"}}), PROFILE) != key
     assert family_key(info_of(cpu="1"), "other") != key
@@ -200,14 +216,16 @@ def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_befo
     count = 4 * kept_max
 
     def family(number: int, cpu: str) -> PodInfo:
-        return info_of(cpu=cpu, labels={"batch": str(number)})
+        tolerations = [{"key": f"batch-{number}", "operator": "Exists"}]
+        return info_of(cpu=cpu, spec={"tolerations": tolerations})
 
     for number in range(count):
         assert world.alone(family(number, "1")) is None
         assert world.alone(family(number, "2")) == world.by_class(family(number, "2"))
         world.cache.add_pod(make_pod(f"p{number}", node_name=f"n{number % 4}", cpu="100m"))
     kept = world.lone_pods._families.kept
-    keys = [family_key(family(number, "1"), PROFILE) for number in range(count)]
+    infos = [family(number, "1") for number in range(count)]
+    keys = [(family_key(info, PROFILE), labels_key(info, PROFILE)) for info in infos]
     assert [key in kept for key in keys] == [False] * (count - kept_max) + [True] * kept_max
     for number in (0, count - 1, 1, count - kept_max, 0):
         assert world.alone(family(number, "3")) == world.by_class(family(number, "3"))
@@ -228,12 +246,94 @@ def test_pods_that_differ_in_claims_alone_are_a_family(world: World) -> None:
     assert found.of(1, info_of(), PROFILE) is None, "the first of its family"
     family = found.of(2, info_of(cpu="2"), PROFILE)
     assert isinstance(family, Family)
-    assert family.claims is None
+    assert family.each is None
     for number, claim in enumerate(("data", "logs"), 3):
         claiming = found.of(number, info_of(claim=claim), PROFILE)
         assert isinstance(claiming, Family)
         assert claiming.shared is family.shared
-        assert claiming.claims is not None
+        assert claiming.each is not None
+
+
+def test_pods_that_differ_in_labels_are_a_family_until_some_have_the_same(world: World) -> None:
+    found = Families(world.cache.view, FRAMEWORKS, row_bytes=2)
+    assert found.of(1, info_of(labels={"app": "a"}), PROFILE) is None, "the first of its family"
+    other = found.of(2, info_of(labels={"app": "b"}), PROFILE)
+    assert isinstance(other, Family)
+    assert other.each is not None
+    asked = {plugin.NAME for plugin in other.each.filters}
+    assert asked == {"PodTopologySpread", "InterPodAffinity"}
+    assert {plugin.NAME for plugin in other.shared.pod.framework.filters}.isdisjoint(asked)
+    same = found.of(3, info_of(cpu="1", labels={"app": "b"}), PROFILE)
+    assert isinstance(same, Family)
+    assert same.each is None
+    assert asked <= {plugin.NAME for plugin in same.shared.pod.framework.filters}
+
+
+LABELLED: dict[str, dict[str, Any]] = {
+    "nothing about others": {},
+    "spread over zones": {"topologySpreadConstraints": [
+        {"topologyKey": "zone", "maxSkew": 1, "whenUnsatisfiable": "ScheduleAnyway",
+         "labelSelector": {"matchLabels": {"app": "db"}}}
+    ]},
+    "never beside its like": {"affinity": {"podAntiAffinity": {
+        "requiredDuringSchedulingIgnoredDuringExecution": [
+            {"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchExpressions": [
+                {"key": "app", "operator": "In", "values": ["db", "web"]}]}}
+        ]
+    }}},
+    "rather near others": {"affinity": {"podAffinity": {
+        "preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 50, "podAffinityTerm": {
+                "topologyKey": "zone", "labelSelector": {"matchLabels": {"app": "db"}}}}
+        ]
+    }}},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("about", LABELLED)
+def test_pods_that_differ_in_labels_go_where_their_class_would_put_them(
+    world: World, about: str
+) -> None:
+    spec = LABELLED[about]
+    for name, app, node_name in (("b1", "db", "n1"), ("b2", "web", "n3")):
+        pod = make_pod(name, node_name=node_name, labels={"app": app}, spec=spec)
+        world.cache.add_pod(pod)
+    world.alone(info_of(cpu="1", labels={"app": "first"}, spec=spec))
+    for app in ("db", "web", "mail"):
+        info = info_of(cpu="1", labels={"app": app}, spec=spec)
+        wanted = world.by_class(info)
+        assert wanted is not None
+        assert world.alone(info) == wanted
+
+
+class ByOwnLabel:
+    """The pod's label says how all nodes are rated."""
+
+    NAME: ClassVar[str] = "ByOwnLabel"
+    reads_labels: ClassVar[frozenset[str]] = frozenset({"score"})
+    ignores_requests: ClassVar[bool] = True
+    score_depends: ClassVar[Dependence] = ON_NODE
+
+    def score(self, state: Any, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Int64s:
+        return np.full(len(rows), int(pod.labels["score"]), np.int64)
+
+
+@pytest.mark.parametrize("score", ["7", "100", "101", "-1"])
+def test_a_plugin_that_looks_at_a_label_is_asked_about_each_pod(world: World, score: str) -> None:
+    default = FRAMEWORKS[PROFILE]
+    scorers = [(ByOwnLabel(), 3), *((entry.plugin, entry.weight) for entry in default.scores)]
+    framework = Framework(default.pre_filters, default.filters, scorers)
+    engine = Engine(world.cache.view, {PROFILE: framework})
+    lone = LonePods(world.cache.view, {PROFILE: framework}, engine)
+    infos = [info_of(cpu="1", labels={"score": each}) for each in ("0", score)]
+    first, found = (
+        lone.choose(number, info, PROFILE, lambda ties: ties[0])
+        for number, info in enumerate(infos)
+    )
+    assert first is None, "the first of its family"
+    wanted = engine.choose(engine.evaluate(1, infos[1], PROFILE), lambda ties: ties[0])
+    assert found == wanted
+    assert (wanted is None) is (score in ("101", "-1")), "out of range: an error of the attempt"
 
 
 DRIVER = "csi.example.com"
