@@ -57,7 +57,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     ),
     "For more nodes, or larger pods, than the simulation has": (
         "daemon/core/state.py:SchedulerState._tidy:*forget_all()",
-        "shared/engine/evaluation.py:Evaluation.heeded_of:return class_ids",
         "shared/engine/evaluation.py:Evaluation.catch_up:return False",
         "shared/framework/post_filter.py:Candidates.only:return Candidates*",
         "shared/framework/runtime/framework.py:Framework.run_pre_filters:*refusal, {refusal.plugin*",
@@ -79,6 +78,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/status_patches.py:StatusPatches.add:del *",
         "shared/engine/evaluation.py:Evaluations.of:*popitem*",
         "shared/engine/families.py:Families.of:*.clear()",
+        "shared/engine/families.py:Families._was_seen:*.clear()",
         "shared/engine/evaluation.py:Evaluation.heeded_of:*.clear()",
         "shared/framework/object_store.py:ObjectStore._note:*",
         "shared/framework/runtime/framework.py:Framework.plan:*.clear()",

@@ -262,21 +262,15 @@ class Evaluation:
     def heeded_of(self, class_ids: set[int]) -> set[int]:
         """Those of the classes of which it matters to some plugin that pods come or go elsewhere."""
         if len(self._unheeded) > REMEMBERED_MAX:
-            # So that plugins are told something, and begin anew if they remember too many as well.
             self._unheeded.clear()
-            return class_ids
         heeded: set[int] = set()
         new = class_ids - self._unheeded
-        followers = self._followers if new else ()
-        for class_id in new:
-            for plugin, state in followers:
-                # One that is no ClassDiscerning is told of every pod.
-                depends = getattr(plugin, "depends_on_class", None)
-                if depends is None or depends(state, class_id, self._cluster):
-                    heeded.add(class_id)
-                    break
-            else:
-                self._unheeded.add(class_id)
+        for plugin, state in self._followers if new else ():
+            heeded_by = getattr(plugin, "heeded_classes", None)
+            if heeded_by is None:
+                return new  # One that is no ClassDiscerning is told of every pod.
+            heeded |= heeded_by(state, new - heeded, self._cluster)
+        self._unheeded |= new - heeded
         return heeded
 
     def crowded_domains(self, class_id: int) -> list[Crowding] | None:

@@ -125,11 +125,14 @@ class Families:
         self._alone: dict[Hashable, int] = {}
         """How many pods of a class, or alike, were looked at as if they had no like."""
 
-    def of(self, key: Hashable, info: PodInfo, profile: str) -> Family | Alike | None:
+    def of(
+        self, key: Hashable, info: PodInfo, profile: str, *, is_single: bool = True
+    ) -> Family | Alike | None:
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
         of the class, or it is the first of its family. Of more pods that are alike but for their claims,
-        how they are known. `key`: of its class, or as `alike` says."""
+        how they are known. `key`: of its class, or as `alike` says. `is_single`: no other of the class
+        is in sight; else what is found out of the first with its labels had better be kept."""
         if profile not in self.parts or len(self._cluster.nominations):
             return None
         if takes_devices(info, self._cluster):
@@ -144,7 +147,7 @@ class Families:
         labelled = family, self._key(labels_key, info, profile)
         if self._was_seen(labelled):
             family, division = labelled, parts.labels_alike
-        elif not self._was_seen(family):
+        elif not self._was_seen(family) or not is_single:
             return None
         if len(self._alone) >= FAMILIES_MAX:
             self._alone.clear()

@@ -311,9 +311,10 @@ class ClassDiscerning(Protocol):
     """An updatable filter or score that knows of which classes the pods matter to it. The others are
     told of every pod."""
 
-    def depends_on_class(self, state: Any, class_id: int, cluster: ClusterView) -> bool:
-        """Whether a pod of the class that comes or goes may change anything. `state` is of the filter
-        or of the score; the answer holds as long as it lives."""
+    def heeded_classes(self, state: Any, class_ids: set[int], cluster: ClusterView) -> set[int]:
+        """Those of the classes of which a pod that comes or goes may change anything. `state` is of the
+        filter or of the score; the answer holds as long as it lives. There may be thousands, and as many
+        others who ask about them: who can ask an index (`ClassIndex`) does not go through them."""
 
 
 class Crowding(NamedTuple):

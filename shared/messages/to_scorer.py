@@ -51,6 +51,8 @@ class PodTask(NamedTuple):
     class_id: int
     uid: str
     """As in `TaskRun`."""
+    is_single: bool = False
+    """Pods wait beside it, none of its class."""
 
 
 class TopologyLevel(msgspec.Struct, array_like=True, frozen=True):

@@ -257,7 +257,8 @@ class Cycle:
                 self.began(ticket)
                 ticket = self._place_run(run, ticket, placements)
             while ticket < end:
-                yield PodTask(ticket, run.class_id, run.uid)
+                is_single = run.count == 1 < len(batch.runs)
+                yield PodTask(ticket, run.class_id, run.uid, is_single)
                 ticket += 1
 
     def _place_run(self, run: TaskRun, ticket: int, placements: Placements) -> int:
@@ -340,7 +341,9 @@ class Cycle:
                 return Choice(row, 0, 1)
         elif is_anywhere and task.class_id not in self._engine.evaluations:
             info, profile = pod_class.info, pod_class.profile
-            choice = self._lone_pods.choose(task.class_id, info, profile, tie_break)
+            choice = self._lone_pods.choose(
+                task.class_id, info, profile, tie_break, is_single=task.is_single
+            )
             if choice is not None:
                 return choice
         evaluation = self._evaluated(task, pod_class)

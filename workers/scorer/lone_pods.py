@@ -189,11 +189,19 @@ class LonePods:
         }
 
     def choose(
-        self, class_id: int, info: PodInfo, profile: str, tie_break: TieBreak
+        self,
+        class_id: int,
+        info: PodInfo,
+        profile: str,
+        tie_break: TieBreak,
+        *,
+        is_single: bool = True,
     ) -> Choice | None:
-        """The best node for a pod that nobody nominated; None: evaluate its class to know."""
+        """The best node for a pod that nobody nominated; None: evaluate its class to know. `is_single`
+        as of `Families.of`."""
         alike = self._families.alike(info, profile)
-        family = self._families.of(class_id if alike is None else alike, info, profile)
+        key = class_id if alike is None else alike
+        family = self._families.of(key, info, profile, is_single=is_single)
         if isinstance(family, Alike):
             evaluation = self._engine.evaluate(family, info, profile)
             return self._engine.choose(evaluation, tie_break)

@@ -8,7 +8,7 @@ Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scorin
 """
 
 import operator
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -87,9 +87,19 @@ class TermState(MatchedTermCounts):
         """`parts_of` a pod of another class; `own`: terms of the incoming pod that are among them."""
         super().__init__(cluster.topology)
         self.shares = ClassValues[PodInfo, Shares](lambda each: summed(parts_of(each)), NO_SHARES)
-        found = self.shares.learn(_classes_concerned(cluster, pod, own))
+        self._namespace, self._labels, self._own = pod.namespace, pod.labels, own
+        found = self.shares.learn(dict(self.classes_concerned(cluster)).items())
         classes, node_rows = pods_of_classes(cluster.pod_tables, list(found), with_terminating=True)
         self.count(found, classes, node_rows.astype(np.intp))
+
+    def classes_concerned(self, cluster: ClusterView) -> Iterator[tuple[int, PodInfo]]:
+        """Those that terms of the incoming pod may mean, or whose terms may mean it, some of them
+        several times."""
+        index = cluster.class_index
+        yield from index.with_terms_about(self._namespace, self._labels)
+        for term in self._own:
+            namespaces = None if term.takes_all_namespaces else term.namespaces
+            yield from index.selected(namespaces, term.selector)
 
     def add_pods(self, cluster: ClusterView, delta: Delta) -> None:
         """Counts what came and went."""
@@ -280,8 +290,10 @@ class InterPodAffinity:
             return None
         return state.settle(operator.ne)
 
-    def depends_on_class(self, state: TermState, class_id: int, cluster: ClusterView) -> bool:
-        return state.shares.is_something(class_id, cluster.classes)
+    def heeded_classes(
+        self, state: TermState, class_ids: set[int], cluster: ClusterView
+    ) -> set[int]:
+        return state.shares.something_among(class_ids, state.classes_concerned(cluster))
 
     def _score_state(self, pod: PodInfo, cluster: ClusterView) -> TermState:
         (own,) = _resolved(cluster, pod.pod_terms.preferred)
@@ -343,18 +355,6 @@ def _resolved(cluster: ClusterView, *each: tuple[PodTerm, ...]) -> list[tuple[Po
     namespaces = cluster.objects.all(NAMESPACES) if is_asked else {}
     labels = {name: found.metadata.labels or {} for name, found in namespaces.items()}
     return [tuple(term.resolved(labels) for term in terms) for terms in each]
-
-
-def _classes_concerned(
-    cluster: ClusterView, pod: PodInfo, own: tuple[PodTerm, ...]
-) -> Iterable[tuple[int, PodInfo]]:
-    """Classes that terms of the incoming pod may mean, or whose terms may mean it."""
-    index = cluster.class_index
-    found = dict(index.with_terms_about(pod.namespace, pod.labels))
-    for term in own:
-        namespaces = None if term.takes_all_namespaces else term.namespaces
-        found.update(index.selected(namespaces, term.selector))
-    return found.items()
 
 
 def _after_pod_change(pod: PodView, change: Change, cluster: ClusterView) -> bool:

@@ -6,7 +6,7 @@ Rules: pkg/scheduler/framework/plugins/podtopologyspread/{plugin,common,filterin
 v1.36.2.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -105,16 +105,18 @@ class SpreadState(Generic[Counts]):
 
         self.matches = ClassValues(matching, 0)
         """Class -> bit i: pods of it count for constraint i."""
-        concerned: dict[int, PodInfo] = {}
-        for selector in selectors:
-            if selector is not None:
-                concerned.update(cluster.class_index.selected((pod.namespace,), selector))
-        found = self.matches.learn(concerned.items())
+        self._selectors = [selector for selector in selectors if selector is not None]
+        found = self.matches.learn(dict(self.classes_concerned(cluster)).items())
         self.counts: list[Counts] = []
         for i in range(len(constraints)):
             ids = [class_id for class_id, bits in found.items() if bits >> i & 1]
             _, node_rows = pods_of_classes(cluster.pod_tables, ids, with_terminating=False)
             self.counts.append(counts_of(i, node_rows.astype(np.intp)))
+
+    def classes_concerned(self, cluster: ClusterView) -> Iterator[tuple[int, PodInfo]]:
+        """Those that some selector may select, some of them several times."""
+        for selector in self._selectors:
+            yield from cluster.class_index.selected((self._namespace,), selector)
 
     def add_pods(self, cluster: ClusterView, delta: Delta) -> bool:
         """Counts what came and went; says whether any of it matters."""
@@ -302,10 +304,12 @@ class PodTopologySpread:
             return cluster.nodes.present_rows()
         return changed[0] if len(changed) == 1 else np.concatenate(changed)
 
-    def depends_on_class(
-        self, state: HardState | SoftState | None, class_id: int, cluster: ClusterView
-    ) -> bool:
-        return state is not None and state.matches.is_something(class_id, cluster.classes)
+    def heeded_classes(
+        self, state: HardState | SoftState | None, class_ids: set[int], cluster: ClusterView
+    ) -> set[int]:
+        if state is None:
+            return set()
+        return state.matches.something_among(class_ids, state.classes_concerned(cluster))
 
     def _soft_state(
         self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView, feasible: Rows

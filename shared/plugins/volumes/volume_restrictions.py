@@ -117,9 +117,16 @@ class VolumeRestrictions:
             return None
         return NO_ROWS
 
-    def depends_on_class(self, state: Restrictions, class_id: int, cluster: ClusterView) -> bool:
-        info = cluster.classes.get(class_id)
-        return info is None or not _names(state.exclusive).isdisjoint(_names(info.claim_keys))
+    def heeded_classes(
+        self, state: Restrictions, class_ids: set[int], cluster: ClusterView
+    ) -> set[int]:
+        names = _names(state.exclusive)
+
+        def may_matter(class_id: int) -> bool:
+            info = cluster.classes.get(class_id)
+            return info is None or not names.isdisjoint(_names(info.claim_keys))
+
+        return set(filter(may_matter, class_ids)) if names else set()
 
 
 def _names(claim_keys: Iterable[str]) -> set[str]:

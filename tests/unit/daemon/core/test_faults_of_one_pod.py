@@ -69,7 +69,9 @@ def test_a_pod_that_nobody_can_evaluate_is_an_error_and_others_are_placed(
 ) -> None:
     monkeypatch.setattr(owner, method, failing(getattr(owner, method)))
     count = 6
-    bad = [make_pod(f"bad{i}", labels=BAD) for i in range(count)]
+    # By their labels alone they would be of the family of the others, who are asked in their place.
+    spec = {"tolerations": [{"key": "bad", "operator": "Exists"}]}
+    bad = [make_pod(f"bad{i}", labels=BAD, spec=spec) for i in range(count)]
     good = [make_pod(f"good{i}", cpu="100m" if is_crowd else f"{100 + i}m") for i in range(count)]
     pipeline = schedule(bad, good)
     pipeline.check()

@@ -25,6 +25,21 @@ def test_a_class_that_is_gone_and_was_never_asked_for_is_nothing() -> None:
     assert values.of(1, {1: "abc"}) == 3, "it was not remembered as nothing"
 
 
+def test_of_many_classes_only_those_are_worked_out_that_may_be_something() -> None:
+    asked: list[str] = []
+
+    def length(text: str) -> int:
+        asked.append(text)
+        return len(text)
+
+    values = ClassValues(length, 0)
+    values.learn([(1, "ab"), (2, "")])
+    may_be = [(1, "ab"), (3, "abc"), (4, ""), (3, "abc"), (9, "of no matter now")]
+    assert values.something_among({1, 2, 3, 4, 5}, may_be) == {1, 3}
+    assert values.something_among({1, 3}, []) == {1, 3}, "as they were counted, though gone"
+    assert asked == ["ab", "", "abc", ""]
+
+
 def test_too_many_classes_are_noticed() -> None:
     values = ClassValues(len, 0)
     values.learn((i, "x") for i in range(10))

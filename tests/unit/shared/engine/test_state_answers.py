@@ -1,5 +1,6 @@
 """Classes whose pods come in turn follow one another's placements."""
 
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
@@ -10,6 +11,8 @@ from shared.columns.nomination_columns import Nomination
 from shared.engine import evaluation, row_states
 from shared.engine.class_filters import ClassFilters
 from shared.feature_gates import DEFAULT_GATES
+from shared.framework.pod_info import PodInfo
+from shared.plugins.interpod import inter_pod_affinity, matched_term_counts
 from tests.support.builders import make_node, make_pod
 from tests.unit.workers.scorer.test_lone_pods import FRAMEWORKS, PROFILE
 from workers.scorer.engine import Engine
@@ -205,13 +208,36 @@ def test_a_class_that_looks_at_nobody_is_not_told_who_came(monkeypatch: pytest.M
     assert engine.evaluate(kind.class_id, kind.info, PROFILE).feasible_count == 1
 
 
-def test_plugins_are_told_again_when_too_many_classes_mattered_to_none(
+def test_what_is_remembered_of_classes_that_matter_to_none_is_bounded(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(evaluation, "REMEMBERED_MAX", 3)
     watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
-    watched.check()
     kept = watched.engine.evaluate(watched.kind.class_id, watched.kind.info, PROFILE)
-    assert [bool(kept.heeded_of({class_id})) for class_id in range(100, 109)] == [
-        False, False, False, False, True, False, False, False, False,
-    ]  # fmt: skip
+    for class_id in range(100, 109):
+        assert not kept.heeded_of({class_id})
+        assert len(kept._unheeded) <= 4
+
+
+def test_nobody_goes_through_classes_that_cannot_matter(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With thousands of classes that come in turn, each would look at all others."""
+    watched = Watched(cpu="1", spec=AWAY_FROM_WEB)
+    watched.check()
+    web = watched.cache.classes.acquire(make_pod("w", labels={"app": "web"}))
+    others = [
+        watched.cache.classes.acquire(make_pod(f"o{i}", labels={"app": f"other-{i}"}))
+        for i in range(30)
+    ]
+    looked_at: list[PodInfo] = []
+    real = matched_term_counts.summed
+
+    def summed(parts: Iterator[Any]) -> Any:
+        looked_at.append(parts.gi_frame.f_locals["other"])  # type: ignore[attr-defined] # A generator.
+        return real(parts)
+
+    monkeypatch.setattr(inter_pod_affinity, "summed", summed)
+    kept = watched.engine.evaluate(watched.kind.class_id, watched.kind.info, PROFILE)
+    ids = {each.class_id for each in (web, *others)}
+    assert kept.heeded_of(ids) == {web.class_id}
+    assert looked_at
+    assert {id(info) for info in looked_at} == {id(web.info)}
