@@ -105,7 +105,7 @@ class SpreadState(Generic[Counts]):
 
         self.matches = ClassValues(matching, 0)
         """Class -> bit i: pods of it count for constraint i."""
-        self._selectors = [selector for selector in selectors if selector is not None]
+        self._selectors = dict.fromkeys(filter(None, selectors))
         found = self.matches.learn(dict(self.classes_concerned(cluster)).items())
         self.counts: list[Counts] = []
         for i in range(len(constraints)):

@@ -139,7 +139,7 @@ def test_an_error_that_names_its_place_is_told_with_it(monkeypatch: pytest.Monke
 
     monkeypatch.setattr(Engine, "evaluate", evaluate)
     pipeline = schedule([], [])
-    monkeypatch.setattr("workers.scorer.lone_pods.LonePods.choose", lambda *_: None)
+    monkeypatch.setattr("workers.scorer.lone_pods.LonePods.choose", lambda *_, **__: None)
     pipeline.add_pod(make_pod("p", host_port=80))
     pipeline.run_until_quiet()
     told = verdicts_of(pipeline)
