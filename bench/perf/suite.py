@@ -89,6 +89,7 @@ SUITE: Final = (
     Row("Openb/Full", "http"),
     Row("Heterogeneous/5000Nodes_2000Pods", "decisions"),
     Row("ManyJobs/5000Nodes_10000Pods", "decisions"),
+    Row("ManyDeployments/5000Nodes_3000Pods", "decisions"),
     Row("SteadyArrival/5000Nodes_10PerSecond", "decisions"),
     Row("SteadyArrivalFast/5000Nodes_1000PerSecond", "decisions"),
     Row("ManyPods/5000Nodes_150000Pods", "decisions"),

@@ -56,6 +56,7 @@ def test_decisions_mode_with_several_runs_workers_and_binders(tmp_path: Path) ->
     [
         ("Heterogeneous/5Nodes", 10),
         ("ManyJobs/5Nodes", 10),
+        ("ManyDeployments/5Nodes", 10),
         ("ExtendedResourceScoring/fast", 10),
         ("SteadyArrival/5Nodes_10PerSecond", 5),
         ("GangsNear/Openb_1Gang", 8),
