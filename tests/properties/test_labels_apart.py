@@ -131,9 +131,7 @@ def _sharing(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.mark.usefixtures("_sharing")
-@settings(
-    max_examples=60, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+@settings(max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(STEP, min_size=4, max_size=24))
 def test_pods_that_differ_in_labels_go_where_each_would_alone(
     steps: Sequence[tuple[str, str, dict[str, Any], bool]],
