@@ -2,7 +2,8 @@
 
 Callers may rely on: an object that cannot be decoded is reported and skipped; pods that have finished
 are told as deleted, whatever the server selected; events that repeat what was told are dropped and
-counted, and a node that reports what it had reported is not told (`recent_events.py`);
+counted, and a node that reports what it had reported is not told (`recent_events.py`), nor a pod that
+stays as it was told on its node;
 `resource_version` is always one that a watch may resume from, or empty when only a new list helps.
 
 Pods are most of what a cluster has, and a new owner is to know them soon. What was told of them is
@@ -16,6 +17,7 @@ from functools import cache, partial
 from typing import Final, assert_never
 
 import msgspec
+from msgspec.structs import replace
 
 from daemon.adapter.recent_events import RecentEvents, ToldObjects
 from shared.errors import ObjectError
@@ -25,7 +27,7 @@ from shared.kube.api.core_v1 import FINISHED_PHASES, ApiObject, Node, Pod
 from shared.kube.api.meta_v1 import NamedObject, ObjectIdentity
 from shared.kube.api_errors import ApiError
 from shared.kube.decode import Bookmark, KindDecoder, ObjectEvent, RejectedObject
-from shared.kube.pod_record import split_pod
+from shared.kube.pod_record import PodRecord, split_pod
 from shared.kube.resources import ResourceKind
 from shared.messages.to_owner import (
     AdapterMessage,
@@ -121,6 +123,12 @@ class KindFeed:
                 return
         if self._awaited.pop(pod.uid, None) is not None and not self._awaited:
             self._finish(self.resource_version)
+
+    def _stays_as_told(self, pod: PodRecord) -> bool:
+        """On its node, and with nothing new that is read, as after most words of a kubelet. Of a pod
+        that waits its version is news: what is written of it is told anew with each."""
+        told = self._told_pods.get(pod.uid) if pod.node_name else None
+        return told is not None and pod == replace(told.pod, resource_version=pod.resource_version)
 
     # A list ---------------------------------------------------------------------------------------
 
@@ -233,7 +241,8 @@ class KindFeed:
                 self._told.has_gone(item.metadata.key)
             elif self._told.is_known(item):
                 return
-        self._emit(message, size_bytes)
+        if not (isinstance(message, PodChanged) and self._stays_as_told(message.pod)):
+            self._emit(message, size_bytes)
         if isinstance(message, PodChanged | PodDeleted):
             self._keep(message)
 

@@ -130,6 +130,30 @@ def test_a_new_owner_is_told_what_the_last_one_knew() -> None:
     assert names(told[4:]) == ["b"]
 
 
+@pytest.mark.parametrize(
+    ("was", "now", "is_told"),
+    [
+        (ON_A_NODE, {**ON_A_NODE, "status": {"podIP": "10.0.0.1", "phase": "Running"}}, False),
+        (ON_A_NODE, {**ON_A_NODE, "status": {"startTime": "2026-01-01T00:00:00Z"}}, True),
+        ({}, {"status": {"podIP": "10.0.0.1"}}, True),
+        ({}, ON_A_NODE, True),
+    ],
+    ids=["a kubelet's word", "it started", "it waits", "it is bound"],
+)
+def test_a_pod_that_stays_as_it_was_told_is_not_told(
+    was: dict[str, Any], now: dict[str, Any], *, is_told: bool
+) -> None:
+    feed, told = kept(item("a", **was))
+    told.clear()
+    feed.line(line("MODIFIED", item("a", version="12", **now)))
+    assert names(told) == ["a"] * is_told
+    assert feed.resource_version == "12"
+    told.clear()
+    tell_again(feed, **({} if "spec" in now else {"a": "12"}))
+    (again,) = (message.pod for message in told if isinstance(message, PodChanged))
+    assert again.resource_version == "12"
+
+
 def test_pods_that_are_alike_share_what_is_kept_of_them() -> None:
     feed, told = feed_of("pods")
     labels = {"app": "x"}
@@ -164,7 +188,7 @@ def test_pods_are_told_as_a_whole_when_the_watch_has_brought_what_a_list_showed(
     assert feed.is_behind
     feed.line(line(*news))
     assert not feed.is_behind
-    assert names(told)[3:] == ["a", "b", news[1]["metadata"]["name"], "SyncFinished"]
+    assert names(told)[3:] == ["b", news[1]["metadata"]["name"], "SyncFinished"]
 
 
 def test_what_is_not_all_is_not_told_again() -> None:
