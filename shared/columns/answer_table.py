@@ -66,11 +66,13 @@ class ClassValues(Generic[T, V]):
             value = self._known[class_id] = self._work_out(description)
         return value
 
-    def something_among(self, class_ids: set[int], may_be: Iterable[tuple[int, T]]) -> set[int]:
+    def something_among(
+        self, class_ids: set[int], may_be: Callable[[], Iterable[tuple[int, T]]]
+    ) -> set[int]:
         """Those of the classes of which the value is something. `may_be`: all that there are now of
         which it may be, perhaps several times; nothing is worked out for others."""
         known = self._known
-        for class_id, description in may_be:
+        for class_id, description in () if class_ids <= known.keys() else may_be():
             if class_id in class_ids and class_id not in known:
                 known[class_id] = self._work_out(description)
         return {each for each in known.keys() & class_ids if known[each] != self._nothing}

@@ -9,6 +9,7 @@ Rules: pkg/scheduler/framework/plugins/interpodaffinity/{plugin,filtering,scorin
 
 import operator
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -293,7 +294,7 @@ class InterPodAffinity:
     def heeded_classes(
         self, state: TermState, class_ids: set[int], cluster: ClusterView
     ) -> set[int]:
-        return state.shares.something_among(class_ids, state.classes_concerned(cluster))
+        return state.shares.something_among(class_ids, partial(state.classes_concerned, cluster))
 
     def _score_state(self, pod: PodInfo, cluster: ClusterView) -> TermState:
         (own,) = _resolved(cluster, pod.pod_terms.preferred)

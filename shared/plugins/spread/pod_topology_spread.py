@@ -7,6 +7,7 @@ v1.36.2.
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import ClassVar, Final, Generic, TypeVar
 
 import numpy as np
@@ -309,7 +310,7 @@ class PodTopologySpread:
     ) -> set[int]:
         if state is None:
             return set()
-        return state.matches.something_among(class_ids, state.classes_concerned(cluster))
+        return state.matches.something_among(class_ids, partial(state.classes_concerned, cluster))
 
     def _soft_state(
         self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView, feasible: Rows
