@@ -22,6 +22,7 @@ from shared.engine.evaluation import Alike, Evaluation, Evaluations
 from shared.engine.row_states import RowStates
 from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import (
+    DEPENDENCE_OF,
     ClaimsLikener,
     Reads,
     RoomAsked,
@@ -44,7 +45,6 @@ ALONE_MAX: Final = 4
 """So many pods of a class may each be looked at as if it were the only one; with more, keeping what is
 known of the class pays. Of a class with labels of its own, one."""
 
-_STEPS: Final = ("pre_filter", "filter", "pre_score", "score")
 _SELECTING: Final = Reads.PODS | Reads.OBJECTS
 _encoder: Final = msgspec.msgpack.Encoder()
 
@@ -302,12 +302,11 @@ def _split(framework: Framework) -> FrameworkParts | None:
         and room_filters is not None
         and all(isinstance(plugin, ScoreKeeper) for plugin, *_ in own.scores)
     )
-    others, labels, with_claims = _Facts.OTHERS, _Facts.LABELS, _Facts.CLAIMS
-    labels_alike = Division(_part(framework, others, labels), None, claims)
+    labels_alike = Division(_part(framework, _Facts.OTHERS, _Facts.LABELS), None, claims)
     labels_apart = Division(
-        _part(framework, others),
-        _part(framework, labels),
-        _part(framework, labels, with_claims),
+        _part(framework, _Facts.OTHERS),
+        _part(framework, _Facts.LABELS),
+        _part(framework, _Facts.LABELS, _Facts.CLAIMS),
     )
     kinds = framework.plan(PreFilterOutcome()).unfollowed_kinds  # All have a say.
     likening = likeners if can_tell else None
@@ -326,7 +325,7 @@ def _facts_of(plugin: object) -> _Facts:
         return _Facts.CLAIMS
     # Whoever compares a pod with others, or asks objects about it, may do so by its labels.
     named = getattr(plugin, "reads_labels", None)
-    stated = [getattr(plugin, f"{step}_depends", None) for step in _STEPS]
+    stated = [getattr(plugin, attribute, None) for attribute in DEPENDENCE_OF.values()]
     is_selecting = any(depends and depends.reads & _SELECTING for depends in stated)
     return _Facts.LABELS if named is None or named or is_selecting else _Facts.OTHERS
 

@@ -17,7 +17,7 @@ date (`UpdatableFilter`, `UpdatableScore`).
 
 import enum
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Protocol, runtime_checkable
+from typing import TYPE_CHECKING, Any, ClassVar, Final, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -69,6 +69,11 @@ class Dependence(NamedTuple):
     reads: Reads
     scope: Scope
 
+
+DEPENDENCE_OF: Final = {
+    method: f"{method}_depends" for method in ("pre_filter", "filter", "pre_score", "score")
+}
+"""The attribute in which a plugin states what the result of a method depends on."""
 
 ON_NODE = Dependence(Reads.NODE, Scope.ROW)
 ON_USAGE = Dependence(Reads.NODE | Reads.USAGE, Scope.ROW)

@@ -7,6 +7,7 @@ Each plugin of the default profile is asked by itself, node by node, on clusters
 """
 
 import copy
+from collections.abc import Iterator
 from typing import Any
 
 import msgspec
@@ -81,6 +82,15 @@ def with_other_labels(pod: dict[str, Any]) -> dict[str, Any]:
     return twin
 
 
+def pending_pods() -> Iterator[tuple[int, Cache, dict[str, Any]]]:
+    """Of clusters made up at random, with the number and the cache of each."""
+    for number in range(CLUSTERS):
+        document = scenario(11, number)
+        cache = filled_cache(read(document, Scenario).objects)
+        for pod in document["pending"]:
+            yield number, cache, pod
+
+
 def said(plugin: Any, cache: Cache, pod: dict[str, Any]) -> tuple[Any, ...]:
     """All that comes of a plugin for a pod."""
     pod_class = cache.classes.acquire(split_pod(msgspec.convert(pod, Pod)))
@@ -103,34 +113,25 @@ def said(plugin: Any, cache: Cache, pod: dict[str, Any]) -> tuple[Any, ...]:
 @pytest.mark.parametrize("name", sorted(IGNORERS))
 def test_a_plugin_ignores_what_it_says_it_does(name: str) -> None:
     plugin = IGNORERS[name]
-    for number in range(CLUSTERS):
-        document = scenario(11, number)
-        cache = filled_cache(read(document, Scenario).objects)
-        for pod in document["pending"]:
-            of_pod = said(plugin, cache, pod)
-            assert said(plugin, cache, with_other_requests(pod)) == of_pod, (number, pod)
-            if name not in READERS:
-                assert said(plugin, cache, without_claims(pod)) == of_pod, (number, pod)
+    for number, cache, pod in pending_pods():
+        of_pod = said(plugin, cache, pod)
+        assert said(plugin, cache, with_other_requests(pod)) == of_pod, (number, pod)
+        if name not in READERS:
+            assert said(plugin, cache, without_claims(pod)) == of_pod, (number, pod)
 
 
 @pytest.mark.parametrize("name", sorted(LABEL_IGNORERS))
 def test_who_speaks_for_pods_of_other_labels_ignores_them(name: str) -> None:
     plugin = LABEL_IGNORERS[name]
-    for number in range(CLUSTERS):
-        document = scenario(11, number)
-        cache = filled_cache(read(document, Scenario).objects)
-        for pod in document["pending"]:
-            of_pod = said(plugin, cache, pod)
-            assert said(plugin, cache, with_other_labels(pod)) == of_pod, (number, pod)
+    for number, cache, pod in pending_pods():
+        of_pod = said(plugin, cache, pod)
+        assert said(plugin, cache, with_other_labels(pod)) == of_pod, (number, pod)
 
 
 @pytest.mark.parametrize("name", sorted(READERS))
 def test_a_plugin_that_reads_claims_says_nothing_of_a_pod_without(name: str) -> None:
     plugin = IGNORERS[name]
-    for number in range(CLUSTERS):
-        document = scenario(11, number)
-        cache = filled_cache(read(document, Scenario).objects)
-        for pod in document["pending"]:
-            failed, raws, *_ = said(plugin, cache, without_claims(pod))
-            assert set(failed) <= {-1}
-            assert all(len(set(raw)) == 1 for raw in raws), "each node is rated alike"
+    for _, cache, pod in pending_pods():
+        failed, raws, *_ = said(plugin, cache, without_claims(pod))
+        assert set(failed) <= {-1}
+        assert all(len(set(raw)) == 1 for raw in raws), "each node is rated alike"

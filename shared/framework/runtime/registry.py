@@ -22,6 +22,7 @@ from shared.framework.out_of_tree import (
     plugin_entry_points,
     source_of,
 )
+from shared.framework.plugin_api import DEPENDENCE_OF
 from shared.framework.queueing_hints import Registrations, registrations_of
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.profiles import (
@@ -223,8 +224,7 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
         problems.append(f"has none of the methods {', '.join(methods)}")
     if hasattr(plugin, "reserve") != hasattr(plugin, "unreserve"):
         problems.append("reserve and unreserve go together")
-    for method in ("pre_filter", "filter", "pre_score", "score"):
-        declaration = f"{method}_depends"
+    for method, declaration in DEPENDENCE_OF.items():
         if hasattr(plugin, method) and not hasattr(plugin, declaration):
             problems.append(f"has {method} but no {declaration}: say what the result depends on")
     if hasattr(plugin, "normalize") != hasattr(plugin, "normalization"):
