@@ -1,11 +1,14 @@
 """What endpoints speak: Go's names for it, in OpenSSL's."""
 
+import errno
 import ssl
 from pathlib import Path
 
+import psutil
 import pytest
 
-from daemon.endpoints.tls import CIPHER_SUITES, is_spoken, server_context
+from daemon.endpoints.tls import CIPHER_SUITES, is_spoken, pair_files, server_context
+from shared.certificates import Authority
 from shared.runtime_options import EndpointOptions
 
 _FOLDER = Path(__file__).parents[2] / "shared" / "kube" / "tls"
@@ -53,3 +56,38 @@ def test_older_versions_may_be_asked_for_and_are_not_spoken() -> None:
     for version in ("VersionTLS10", "VersionTLS11"):
         context = server_context(EndpointOptions(tls_min_version=version), PAIR)
         assert context.minimum_version is ssl.TLSVersion.TLSv1_2
+
+
+def test_a_certificate_is_made_by_a_process_that_ends_with_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made_here: list[object] = []
+    make = Authority.server_pair
+    monkeypatch.setattr(
+        Authority, "server_pair", lambda *given: made_here.append(given) or make(*given)
+    )
+    before = psutil.Process().children()
+    pair = pair_files(EndpointOptions(bind_address="127.0.0.1"), tmp_path)
+    server_context(EndpointOptions(), pair)
+    assert not made_here
+    assert Path(pair[1]).stat().st_mode & 0o777 == 0o600
+    assert psutil.Process().children() == before
+
+
+def test_what_keeps_a_certificate_from_being_made_is_told(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("a file where a folder is to be")
+    options = EndpointOptions(cert_dir=str(tmp_path / "taken" / "folder"))
+    with pytest.raises(OSError, match="no certificate was made: Not a directory") as refused:
+        pair_files(options, tmp_path)
+    assert refused.value.errno == errno.ENOTDIR
+
+
+def test_a_fault_of_ours_in_its_making_is_told_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(*_: object) -> None:
+        raise ValueError("a name that is none")
+
+    monkeypatch.setattr(Authority, "server_pair", fails)
+    with pytest.raises(OSError, match="no certificate was made: Input/output error"):
+        pair_files(EndpointOptions(), tmp_path)
