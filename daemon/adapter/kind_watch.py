@@ -442,6 +442,7 @@ class KindWatch:
                             self._is_doubtful = False
                             self._vain_count = 0
                             self._backoff.reset()
+                chunks.clear()  # Or a cluster's first events stayed until the next one comes.
                 if has_brought and self._feed.resource_version:
                     self._patience_s = self._settings.idle_s_max
                 self.heard_s = loop.time()

@@ -15,7 +15,7 @@ from daemon.adapter.kind_feed import KindFeed
 from daemon.adapter.kind_watch import KindWatch, WatchSettings
 from daemon.adapter.process import Adapter
 from shared.kube.cluster_access import access_at
-from shared.kube.http_stream import StreamClient
+from shared.kube.http_stream import HttpStream, StreamClient
 from shared.kube.resources import ALL_KINDS, KINDS_BY_PLURAL, custom_kind, is_custom
 from shared.messages.to_owner import (
     AdapterMeasured,
@@ -251,6 +251,31 @@ def test_list_then_watch_then_resume_where_it_ended() -> None:
             query = w.server.requests[1].query
             assert 300 <= int(query["timeoutSeconds"]) <= 600
             assert query["fieldSelector"] == "status.phase!=Succeeded,status.phase!=Failed"
+
+    run(main)
+
+
+def test_what_was_read_is_not_held_until_more_comes(monkeypatch: pytest.MonkeyPatch) -> None:
+    handed: list[list[bytes]] = []
+    read_chunks = HttpStream.chunks
+
+    async def main() -> None:
+        asks_again = asyncio.Event()
+
+        async def chunks(stream: HttpStream) -> list[bytes]:
+            if handed:
+                asks_again.set()
+            handed.append(await read_chunks(stream))
+            return handed[-1]
+
+        monkeypatch.setattr(HttpStream, "chunks", chunks)
+        steps = script(
+            lists("a", version="10"), watches(event("ADDED", "b", "11"), since="10", then="hang")
+        )
+        async with watching(steps) as w:
+            await w.told("sync", "+a", "synced 10", "+b")
+            await asks_again.wait()
+            assert handed == [[]]
 
     run(main)
 
