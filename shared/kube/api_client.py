@@ -25,6 +25,7 @@ from shared.kube.api_errors import (
     ConnectFailed,
     ConnectionLost,
     NotSent,
+    RequestTimeout,
     Unauthorized,
     error_from_answer,
 )
@@ -223,7 +224,10 @@ class ApiClient:
                 raise NotSent("not sent: another berth may hold the lease by now")
             if urgency is Urgency.NONE:
                 self._row = connection
-            sent = self._sent(method, connection, request, deadline_s, urgency)
+            is_held = urgency is not Urgency.WHOLE and self._may_hold(connection)
+            self._busy[connection] = None
+            self._look_at(deadline_s)
+            sent = connection.send(method, request, deadline_s, is_held=is_held)
             try:
                 answer = await sent
             except asyncio.CancelledError:
@@ -277,20 +281,6 @@ class ApiClient:
             return b"".join((start, credentials, b"\r\n"))
         length = f"Content-Type: {content_type}\r\nContent-Length: {len(body)}\r\n\r\n".encode()
         return b"".join((start, credentials, length, body))
-
-    def _sent(
-        self,
-        method: str,
-        connection: HttpConnection,
-        message: bytes,
-        deadline_s: float,
-        urgency: Urgency,
-    ) -> asyncio.Future[Answer]:
-        """Sends it, and sees to it that it ends in time. As `HttpConnection.send`."""
-        is_held = urgency is not Urgency.WHOLE and self._may_hold(connection)
-        self._busy[connection] = None
-        self._look_at(deadline_s)
-        return connection.send(method, message, deadline_s, is_held=is_held)
 
     def _on_over(self, connection: HttpConnection, sent: Sent, answer: Answer | None) -> None:
         """What was sent is answered, or (None) will not be."""
@@ -350,7 +340,14 @@ class ApiClient:
                 connection.abort()
             count = len(self._pooled) + self._connecting_count
             if count < self._connections_max and self._connecting_count < CONNECTING_MAX:
-                return await self._connect_pooled(deadline_s)
+                self._connecting_count += 1
+                try:
+                    connection = await self._connect(deadline_s)
+                    self._pooled.add(connection)
+                    return connection
+                finally:
+                    self._connecting_count -= 1
+                    self._wake_waiter()  # There is room for another that connects.
             await self._wait_for_release(deadline_s)
 
     async def _wait_for_release(self, deadline_s: float) -> None:
@@ -385,16 +382,6 @@ class ApiClient:
             if not waiter.done():
                 waiter.set_result(None)
                 return
-
-    async def _connect_pooled(self, deadline_s: float) -> HttpConnection:
-        self._connecting_count += 1
-        try:
-            connection = await self._connect(deadline_s)
-            self._pooled.add(connection)
-        finally:
-            self._connecting_count -= 1
-            self._wake_waiter()  # There is room for another that connects.
-        return connection
 
     async def _connect(self, deadline_s: float) -> HttpConnection:
         loop = asyncio.get_running_loop()
@@ -468,6 +455,6 @@ class ApiClient:
     def _time_out_overdue(self) -> None:
         now_s = asyncio.get_running_loop().time()
         for connection in [c for c in self._busy if c.sent[0].deadline_s <= now_s]:
-            connection.time_out(f"{self.server}: no answer in time")
+            connection.fail(RequestTimeout(f"{self.server}: no answer in time"))
         if self._busy and not self._is_closed:
             self._look_at(min(connection.sent[0].deadline_s for connection in self._busy))

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple, cast
 import httptools
 import msgspec
 
-from shared.kube.api_errors import ConnectionLost, ProtocolViolation, RequestTimeout, TransportError
+from shared.kube.api_errors import ConnectionLost, ProtocolViolation, TransportError
 from shared.limits import ANSWER_HEAD_BYTES_MAX, OBJECT_BYTES_MAX
 
 if TYPE_CHECKING:
@@ -160,9 +160,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         info = self._socket.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, _LAST_RECEIVED_MS.size)
         return float(_LAST_RECEIVED_MS.unpack(info)[0]) / 1000
 
-    def time_out(self, problem: str) -> None:
-        self._fail(RequestTimeout(problem))
-
     def abort(self) -> None:
         """Close at once; a running request is lost."""
         if self._transport is not None:
@@ -199,11 +196,11 @@ class HttpConnection(asyncio.BufferedProtocol):
         try:
             self._parser.feed_data(data)
             if not self._is_head_complete and len(self._head) > ANSWER_HEAD_BYTES_MAX:
-                self._fail(ProtocolViolation(f"a head of more than {ANSWER_HEAD_BYTES_MAX} bytes"))
+                self.fail(ProtocolViolation(f"a head of more than {ANSWER_HEAD_BYTES_MAX} bytes"))
         except httptools.HttpParserUpgrade:
-            self._fail(ProtocolViolation("the server switched to another protocol"))
+            self.fail(ProtocolViolation("the server switched to another protocol"))
         except httptools.HttpParserError as error:
-            self._fail(ProtocolViolation(f"not HTTP/1.1: {error}"))
+            self.fail(ProtocolViolation(f"not HTTP/1.1: {error}"))
 
     def connection_lost(self, exc: Exception | None) -> None:
         # Under TLS it holds 256 KiB; this object and its parser hold one another, so both would wait
@@ -218,7 +215,7 @@ class HttpConnection(asyncio.BufferedProtocol):
                 # None was announced: the end of the connection is the end of the body.
                 self._complete()
             else:
-                self._fail(ConnectionLost(f"connection closed before the answer ended ({exc})"))
+                self.fail(ConnectionLost(f"connection closed before the answer ended ({exc})"))
         del self._parser
         self._on_closed(self)
 
@@ -247,7 +244,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._body_bytes += len(body)
         if self._body_bytes > self._body_bytes_max:
             self._body_parts = []
-            self._fail(ProtocolViolation(f"an answer of more than {self._body_bytes_max} bytes"))
+            self.fail(ProtocolViolation(f"an answer of more than {self._body_bytes_max} bytes"))
 
     def on_message_complete(self) -> None:
         if not self._is_busy:
@@ -299,7 +296,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             if not sent.answer.done():
                 sent.answer.set_result(answer)
 
-    def _fail(self, error: TransportError) -> None:
+    def fail(self, error: TransportError) -> None:
         """Ends the connection, and the requests that it has under way, if there are any."""
         self._is_busy = False
         stream, self.taker = self.taker, None

@@ -220,7 +220,7 @@ def test_the_end_of_the_connection_is_no_end_of_an_answer_in_a_row() -> None:
 def test_a_timeout_ends_the_request_and_the_connection() -> None:
     async def scenario(connection: HttpConnection, transport: FakeTransport) -> None:
         answer = connection.send("GET", b"request", 0)
-        connection.time_out("too late")
+        connection.fail(RequestTimeout("too late"))
         with pytest.raises(RequestTimeout, match="too late"):
             await answer
         assert transport.is_closing()
