@@ -137,7 +137,7 @@ async def _run(options: SoakOptions, folder: Path, tell: Callable[[str], None]) 
         *(("--faults", options.faults) if options.faults else ()),
     ]
     server, _ = await start_api_server(folder, HISTORY, options.seed, more)
-    client = StreamClient(load_kubeconfig([kubeconfig], "", os.environ), timeout_s=60.0)
+    client = StreamClient(load_kubeconfig([kubeconfig], os.environ), timeout_s=60.0)
     try:
         names = await _create_cluster(client, options)
         tell("starting berth")

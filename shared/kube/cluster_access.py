@@ -92,9 +92,7 @@ class ClusterAccess:
 
 
 def access_at(
-    url: str,
-    source: str = "server address",
-    tls: Callable[[], ServerTls] = ServerTls,
+    url: str, source: str = "server address", tls: Callable[[], ServerTls] = ServerTls
 ) -> ClusterAccess:
     """A server that is stated by its address, which asks for no credentials unless it is told some;
     `ConfigurationError` names `source`."""

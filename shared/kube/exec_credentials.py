@@ -29,10 +29,7 @@ from shared.telemetry.log import EventLog
 
 log: Final = EventLog("kube")
 
-API_VERSIONS: Final = (
-    "client.authentication.k8s.io/v1",
-    "client.authentication.k8s.io/v1beta1",
-)
+API_VERSIONS: Final = ("client.authentication.k8s.io/v1", "client.authentication.k8s.io/v1beta1")
 TIMEOUT_S: Final = 60.0
 """client-go waits for ever; a daemon that does nothing for a minute has to say why."""
 FAILURE_HOLD_S: Final = 1.0

@@ -21,14 +21,13 @@ def find_access(
     server: str = "",
     kubeconfig: str = "",
     environment: Mapping[str, str] = os.environ,
-    service_account_folder: Path = SERVICE_ACCOUNT_FOLDER,
 ) -> ClusterAccess:
     """The API server to talk to: the first that is stated of `kubeconfig`, the pod's service account,
     $KUBECONFIG and ~/.kube/config. `server` is another address for that of `kubeconfig`; alone it needs
     no credentials. Raises `ConfigurationError`.
     """
     if not server and not kubeconfig and is_in_cluster(environment):
-        return in_cluster_access(environment, service_account_folder)
+        return in_cluster_access(environment, SERVICE_ACCOUNT_FOLDER)
     # In a pod nobody needs what reads kubeconfig files, nor what runs commands for credentials.
     from shared.kube.kubeconfig import stated_access
 
@@ -40,9 +39,7 @@ def is_in_cluster(environment: Mapping[str, str] = os.environ) -> bool:
     return bool(environment.get("KUBERNETES_SERVICE_HOST")) and not environment.get("KUBECONFIG")
 
 
-def in_cluster_access(
-    environment: Mapping[str, str], folder: Path = SERVICE_ACCOUNT_FOLDER
-) -> ClusterAccess:
+def in_cluster_access(environment: Mapping[str, str], folder: Path) -> ClusterAccess:
     """The API server as the service account of the pod that this process runs in."""
     host = environment.get("KUBERNETES_SERVICE_HOST", "")
     port = environment.get("KUBERNETES_SERVICE_PORT", "")

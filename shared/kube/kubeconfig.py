@@ -29,12 +29,6 @@ from shared.yaml_fields import decoded_base64, read_text
 
 T = TypeVar("T", str, bool, list[Any], dict[str, Any])
 
-_AUTH_PROVIDER_PROBLEM: Final = (
-    "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26); use exec, a"
-    " token, tokenFile or certificate"
-)
-
-
 _CALLED: Final = {
     str: "a text, in quotes where it looks like a number",
     bool: "true or false",
@@ -69,12 +63,9 @@ def _paths(environment: Mapping[str, str]) -> list[Path]:
 
 
 def load_kubeconfig(
-    paths: list[Path],
-    context: str = "",
-    environment: Mapping[str, str] = MappingProxyType({}),
-    server: str = "",
+    paths: list[Path], environment: Mapping[str, str] = MappingProxyType({}), server: str = ""
 ) -> ClusterAccess:
-    """The server of a context (by default the current one) of kubeconfig files.
+    """The server of the current context of kubeconfig files.
 
     Of several files the first that defines a name wins, as with $KUBECONFIG. Relative paths are
     relative to the file that states them. `server` is another address for it, which has no other name
@@ -85,7 +76,7 @@ def load_kubeconfig(
     if not files:
         raise ConfigurationError(source, ["none of these files exists"])
     tops = [_Entry(path, "", content) for path, content in files.items()]
-    name = context or next(filter(None, (top.text("current-context") for top in tops)), "")
+    name = next(filter(None, (top.text("current-context") for top in tops)), "")
     if not name:
         raise ConfigurationError(
             source, ["no current-context; set it with kubectl config use-context"]
@@ -197,7 +188,10 @@ def _access(cluster: _Entry, user: _Entry) -> ClusterAccess:
     if user.text("username") and (user.text("token") or user.text("tokenFile")):
         problems.append("user: a token and a password exclude each other")
     if user.body.get("auth-provider"):
-        problems.append(_AUTH_PROVIDER_PROBLEM)
+        problems.append(
+            "user.auth-provider: auth providers are not supported (nor by Kubernetes since v1.26);"
+            " use exec, a token, tokenFile or certificate"
+        )
     command = None
     if user.body.get("exec") is not None:
         try:

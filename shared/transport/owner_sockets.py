@@ -106,11 +106,7 @@ class OwnerSockets(Closing):
         return received
 
     def send(
-        self,
-        channel: Channel,
-        peer: bytes,
-        message: FromOwner,
-        buffers: Sequence[Buffer] = (),
+        self, channel: Channel, peer: bytes, message: FromOwner, buffers: Sequence[Buffer] = ()
     ) -> bool:
         """False: not sent, because the peer is gone or its queue is full; the caller keeps it. The
         buffers are not copied: they may not change any more."""

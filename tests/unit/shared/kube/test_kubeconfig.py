@@ -86,7 +86,8 @@ def test_another_context_may_be_named(write: Write) -> None:
     contexts = [{"name": "b", "context": {"cluster": "c2"}}]
     clusters = [{"name": "c2", "cluster": {"server": "http://other/prefix/"}}]
     path = write(contexts=contexts, clusters=clusters)
-    access = load_kubeconfig([path], "b")
+    other = write(contexts=contexts, clusters=clusters, name="other", **{"current-context": "b"})
+    access = load_kubeconfig([other])
     assert (access.host, access.port, access.base_path, access.tls) == (
         "other",
         80,
@@ -158,7 +159,7 @@ def test_of_several_files_the_first_that_names_a_thing_wins(write: Write, tmp_pa
 
 
 def test_a_proxy_comes_from_the_file_or_from_the_environment(write: Write) -> None:
-    stated = load_kubeconfig([write({"proxy-url": "http://me:pw@proxy:3128"})], "", {})
+    stated = load_kubeconfig([write({"proxy-url": "http://me:pw@proxy:3128"})])
     assert stated.proxy == Proxy("proxy", 3128, "Basic bWU6cHc=")
     path = write()
     environment = {"https_proxy": "http://other:8080", "HTTP_PROXY": "http://not-this-one"}
@@ -364,7 +365,9 @@ def test_the_environment_and_the_home_folder_name_files(write: Write, tmp_path: 
         find_access(environment={"HOME": str(tmp_path / "nobody")})
 
 
-def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
+def test_in_a_pod_the_service_account_is_used(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     environment = {"KUBERNETES_SERVICE_HOST": "fd00::1", "KUBERNETES_SERVICE_PORT": "443"}
     with pytest.raises(ConfigurationError, match="token is missing"):
         in_cluster_access(environment, tmp_path)
@@ -373,7 +376,8 @@ def test_in_a_pod_the_service_account_is_used(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match="no usable certificate"):
         in_cluster_access(environment, tmp_path)
     (tmp_path / "ca.crt").write_bytes(CERT.read_bytes())
-    access = find_access(environment=environment, service_account_folder=tmp_path)
+    monkeypatch.setattr("shared.kube.find_access.SERVICE_ACCOUNT_FOLDER", tmp_path)
+    access = find_access(environment=environment)
     assert access.host_header == "[fd00::1]:443"
     assert access.credentials.header_line(0.0) == b"Authorization: Bearer t\r\n"
     with pytest.raises(ConfigurationError, match="must both be set"):
