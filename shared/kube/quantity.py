@@ -61,18 +61,9 @@ class ExactQuantity(msgspec.Struct, frozen=True, gc=False):
     towards zero and up by one, in wrapping arithmetic; see `_big_negative_value`."""
 
 
-_DECIMAL_EXPONENTS: Final = {
-    "n": -9,
-    "u": -6,
-    "m": -3,
-    "": 0,
-    "k": 3,
-    "M": 6,
-    "G": 9,
-    "T": 12,
-    "P": 15,
-    "E": 18,
-}
+_DECIMAL_EXPONENTS: Final = dict(
+    zip(("n", "u", "m", "", "k", "M", "G", "T", "P", "E"), range(-9, 19, 3), strict=True)
+)
 _DECIMAL_SUFFIXES: Final = {exponent: suffix for suffix, exponent in _DECIMAL_EXPONENTS.items()}
 _BINARY_EXPONENTS: Final = {"Ki": 10, "Mi": 20, "Gi": 30, "Ti": 40, "Pi": 50, "Ei": 60}
 _BINARY_SUFFIXES: Final = ("", *_BINARY_EXPONENTS)
@@ -157,9 +148,7 @@ def _decimal_suffix(text: str, suffix: str) -> tuple[int, QuantityFormat]:
 def _nanos(digits: int, exponent: int) -> int:
     """digits * 10^exponent in 1e-9 units; anything below one unit is rounded up to it."""
     shift = exponent + 9
-    if shift >= 0:
-        return digits * int(10**shift)
-    return _divide_up(digits, int(10**-shift))
+    return digits * int(10**shift) if shift >= 0 else -(-digits // int(10**-shift))
 
 
 def _binary(shifted: int, fraction_length: int) -> ExactQuantity:
@@ -169,13 +158,10 @@ def _binary(shifted: int, fraction_length: int) -> ExactQuantity:
     return ExactQuantity(nanos, QuantityFormat.BINARY_SI)
 
 
-def _divide_up(dividend: int, divisor: int) -> int:
-    """Division rounded away from zero."""
-    return -(-dividend // divisor) if dividend > 0 else dividend // divisor
-
-
-def _clamp(value: int) -> int:
-    return max(-INT64_MAX - 1, min(value, INT64_MAX))
+def _in_units(amount: int, unit_nanos: int) -> int:
+    """Rounded up away from zero, cut to 64 bits."""
+    rounded = -(-amount // unit_nanos) if amount > 0 else amount // unit_nanos
+    return max(-INT64_MAX - 1, min(rounded, INT64_MAX))
 
 
 def parse(quantity: Quantity) -> ExactQuantity:
@@ -190,12 +176,12 @@ def nanos(quantity: Quantity) -> int:
 
 def value_of_nanos(amount: int) -> int:
     """Whole units, rounded up away from zero, cut to 64 bits."""
-    return _clamp(_divide_up(amount, NANOS_PER_UNIT))
+    return _in_units(amount, NANOS_PER_UNIT)
 
 
 def milli_value_of_nanos(amount: int) -> int:
     """Thousandths, rounded up away from zero, cut to 64 bits."""
-    return _clamp(_divide_up(amount, NANOS_PER_MILLI))
+    return _in_units(amount, NANOS_PER_MILLI)
 
 
 def value(quantity: Quantity) -> int:
@@ -211,7 +197,7 @@ def milli_value(quantity: Quantity) -> int:
 def _value_in(unit_nanos: int, parsed: ExactQuantity) -> int:
     if parsed.is_big_negative:
         return _big_negative_value(parsed.nanos, unit_nanos)
-    return _clamp(_divide_up(parsed.nanos, unit_nanos))
+    return _in_units(parsed.nanos, unit_nanos)
 
 
 def _big_negative_value(amount: int, divisor: int) -> int:
@@ -237,10 +223,6 @@ def canonical(quantity: ExactQuantity) -> str:
             units //= 1024
             power += 1
         return f"{units}{_BINARY_SUFFIXES[power]}"
-    return _canonical_decimal(quantity)
-
-
-def _canonical_decimal(quantity: ExactQuantity) -> str:
     mantissa, exponent = quantity.nanos, -9
     while mantissa % 1000 == 0:
         mantissa //= 1000
