@@ -13,7 +13,6 @@ from msgspec.structs import replace
 
 from shared.kube.api.core_v1 import Volume
 from shared.kube.api.core_v1_parts import (
-    AzureDisk,
     NodeSelector,
     NodeSelectorRequirement,
     NodeSelectorTerm,
@@ -64,7 +63,11 @@ def _plain_handle(source: Volume | PersistentVolumeSpec) -> str | Untranslatable
     if source.aws_elastic_block_store is not None:
         return _ebs_handle(source.aws_elastic_block_store.volume_id)
     if source.azure_disk is not None:
-        return _azure_handle(source.azure_disk)
+        kind = source.azure_disk.kind
+        # Blobs, which the API takes a disk for that does not say what it is, have no driver.
+        if kind is not None and kind.lower() != "managed":
+            return Untranslatable(f"kind({kind}) is not supported in csi migration")
+        return source.azure_disk.disk_uri
     by_id = source.cinder or source.portworx_volume
     assert by_id is not None, "asked for the handle of a volume that is not migrated"
     return by_id.volume_id
@@ -108,13 +111,6 @@ def _ebs_handle(volume_id: str) -> str | Untranslatable:
     return handle
 
 
-def _azure_handle(disk: AzureDisk) -> str | Untranslatable:
-    """Blobs, which the API takes a disk for that does not say what it is, have no driver."""
-    if disk.kind is not None and disk.kind.lower() != "managed":
-        return Untranslatable(f"kind({disk.kind}) is not supported in csi migration")
-    return disk.disk_uri
-
-
 # Node affinity --------------------------------------------------------------------------------------
 
 
@@ -135,31 +131,33 @@ def translated_affinity(volume: PersistentVolume) -> NodeSelector | None | Untra
     if not plugin.topology_key:
         return required
     terms = (required.node_selector_terms or []) if required is not None else []
-    zone, region = _topology_labels(volume, terms)
+    zone = _zone_label(volume, terms)
     if _has_values(terms, zone):
         terms = _with_key(terms, zone, plugin.topology_key)
     else:
         stated = (volume.metadata.labels or {}).get(zone, "").split(ZONE_SEPARATOR)
         zones = sorted({part.strip() for part in stated} - {""})
         if zones:
-            terms = _with_requirement(terms, plugin.topology_key, zones)
-    if region == BETA_REGION and _has_values(terms, region):
-        terms = _with_key(terms, region, REGION)
+            more = NodeSelectorRequirement(key=plugin.topology_key, operator="In", values=zones)
+            terms = [
+                replace(term, match_expressions=[*(term.match_expressions or ()), more])
+                for term in terms or [NodeSelectorTerm()]
+            ]
+    if zone == BETA_ZONE and _has_values(terms, BETA_REGION):
+        terms = _with_key(terms, BETA_REGION, REGION)
     if required is None and not terms:
         return None
     return NodeSelector(node_selector_terms=terms)
 
 
-def _topology_labels(volume: PersistentVolume, terms: list[NodeSelectorTerm]) -> tuple[str, str]:
-    """The zone and region labels that the volume speaks of: the GA ones, or the beta ones."""
+def _zone_label(volume: PersistentVolume, terms: list[NodeSelectorTerm]) -> str:
+    """The label that the volume speaks of: the GA one, or the beta one, with its own for regions."""
     keys = {r.key for term in terms for r in term.match_expressions or ()}
-    labels = volume.metadata.labels or {}
-    for stated in (keys, labels):
-        if ZONE in stated:
-            return ZONE, REGION
-        if BETA_ZONE in stated:
-            return BETA_ZONE, BETA_REGION
-    return ZONE, REGION
+    for stated in (keys, volume.metadata.labels or {}):
+        for label in (ZONE, BETA_ZONE):
+            if label in stated:
+                return label
+    return ZONE
 
 
 def _has_values(terms: list[NodeSelectorTerm], key: str) -> bool:
@@ -175,16 +173,6 @@ def _with_key(terms: list[NodeSelectorTerm], old: str, new: str) -> list[NodeSel
             ],
         )
         for term in terms
-    ]
-
-
-def _with_requirement(
-    terms: list[NodeSelectorTerm], key: str, values: list[str]
-) -> list[NodeSelectorTerm]:
-    more = NodeSelectorRequirement(key=key, operator="In", values=values)
-    return [
-        replace(term, match_expressions=[*(term.match_expressions or ()), more])
-        for term in terms or [NodeSelectorTerm()]
     ]
 
 
