@@ -10,7 +10,7 @@ Rules: staging/src/k8s.io/client-go/tools/clientcmd and rest/config.go, v1.36.
 import base64
 import os
 import ssl
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
@@ -282,64 +282,49 @@ def _exec_command(user: _Entry, cluster: _Entry) -> ExecCommand:
     stated = user.read("exec", dict)
     named = [each for each in cluster.read("extensions", list) if isinstance(each, dict)]
     configs = [each.get("extension") for each in named if each.get("name") == EXEC_EXTENSION]
-    version = stated.get("apiVersion")
-    command = stated.get("command")
-    problems = []
-    if version not in API_VERSIONS:
-        problems.append(
-            f"user.exec.apiVersion: {version!r} is not supported; use {' or '.join(API_VERSIONS)}"
-        )
-    if not isinstance(command, str) or not command:
-        problems.append("user.exec.command: missing")
-    problems += _mode_problems(stated, version)
-    args = stated.get("args") or []
-    if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
-        problems.append("user.exec.args: expected a list of texts")
-    env, env_problems = _read_env(stated.get("env"))
-    problems += env_problems
+    problems = [f"user.exec.{problem}" for problem in _exec_problems(stated)]
     if problems:
         raise ConfigurationError(str(user.file), problems)
-    assert isinstance(command, str), "checked above"
+    command = stated["command"]
     if os.sep in command:
         # A path is relative to the file that states it; a bare name is looked up in $PATH.
         command = str(user.file.parent / command)
     has_info = stated.get("provideClusterInfo") is True
     return ExecCommand(
-        api_version=str(version),
+        api_version=stated["apiVersion"],
         command=command,
-        args=tuple(args),
-        env=env,
+        args=tuple(stated.get("args") or ()),
+        env=tuple((each["name"], each.get("value", "")) for each in stated.get("env") or ()),
         install_hint=str(stated.get("installHint") or "").strip(),
         cluster=_cluster_info(cluster, configs[0] if configs else None) if has_info else None,
         source=f"{user.file}: user.exec",
     )
 
 
-def _mode_problems(stated: dict[str, Any], version: Any) -> list[str]:
-    mode = stated.get("interactiveMode")
+def _exec_problems(stated: dict[str, Any]) -> Iterator[str]:
+    version, command, mode = map(stated.get, ("apiVersion", "command", "interactiveMode"))
+    if version not in API_VERSIONS:
+        yield f"apiVersion: {version!r} is not supported; use {' or '.join(API_VERSIONS)}"
+    if not isinstance(command, str) or not command:
+        yield "command: missing"
+    modes = ", ".join(_INTERACTIVE_MODES)
     if mode is None and version == API_VERSIONS[0]:
-        return [
-            f"user.exec.interactiveMode: must be one of {', '.join(_INTERACTIVE_MODES)} with"
-            f" {API_VERSIONS[0]}"
-        ]
-    if mode is not None and mode not in _INTERACTIVE_MODES:
-        return [f"user.exec.interactiveMode: {mode!r} is none of {', '.join(_INTERACTIVE_MODES)}"]
-    if mode == "Always":
-        return ["user.exec.interactiveMode: Always cannot be had; berth has no terminal to ask at"]
-    return []
-
-
-def _read_env(stated: Any) -> tuple[tuple[tuple[str, str], ...], list[str]]:
-    if stated is not None and not isinstance(stated, list):
-        return (), ["user.exec.env: expected a list"]
-    pairs = []
-    for index, entry in enumerate(stated or ()):
-        name = entry.get("name") if isinstance(entry, dict) else None
-        value = entry.get("value", "") if isinstance(entry, dict) else None
-        if not isinstance(name, str) or not name or not isinstance(value, str):
-            return (), [f"user.exec.env[{index}]: expected a mapping of name and value"]
-        pairs.append((name, value))
-    return tuple(pairs), []
+        yield f"interactiveMode: must be one of {modes} with {API_VERSIONS[0]}"
+    elif mode is not None and mode not in _INTERACTIVE_MODES:
+        yield f"interactiveMode: {mode!r} is none of {modes}"
+    elif mode == "Always":
+        yield "interactiveMode: Always cannot be had; berth has no terminal to ask at"
+    args, env = stated.get("args") or [], stated.get("env")
+    if not isinstance(args, list) or not all(isinstance(arg, str) for arg in args):
+        yield "args: expected a list of texts"
+    if env is not None and not isinstance(env, list):
+        yield "env: expected a list"
+        return
+    for index, entry in enumerate(env or ()):
+        pair = (entry.get("name"), entry.get("value", "")) if isinstance(entry, dict) else ()
+        if not pair or not pair[0] or not all(isinstance(part, str) for part in pair):
+            yield f"env[{index}]: expected a mapping of name and value"
+            return
 
 
 def _cluster_info(cluster: _Entry, config: Any) -> dict[str, Any]:
