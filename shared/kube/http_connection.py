@@ -90,7 +90,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.sent: deque[Sent] = deque()
         """Requests that wait for their answers, in order."""
         self.taker: HttpStream | None = None
-        self._is_busy = False
+        """Who has the body of the answer, until it ends."""
         self._is_row = False
         """Several were under way at a time, so that each answer has to say where it ends."""
         self._socket: socket.socket | None = None
@@ -118,7 +118,7 @@ class HttpConnection(asyncio.BufferedProtocol):
 
     @property
     def is_usable(self) -> bool:
-        return not self._is_busy and self.is_open
+        return not self.sent and self.taker is None and self.is_open
 
     def send(
         self, method: str, request: bytes, deadline_s: float, *, is_held: bool = False
@@ -126,8 +126,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         """Send a request; the future ends with the whole answer, or with the head of one of 2xx whose
         body is for `taker`. `is_held`: answers are left unread until `read`."""
         assert self._transport is not None, "send needs a connection that is open"
-        self._is_row = self._is_busy
-        self._is_busy = True
+        self._is_row = bool(self.sent)
         self.use_count += 1
         sent = Sent(self.loop.create_future(), method, self.loop.time(), deadline_s)
         self.sent.append(sent)
@@ -186,7 +185,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         self.data_received(self._buffer[:nbytes])
 
     def data_received(self, data: bytes | memoryview) -> None:
-        if not self._is_busy:
+        if not self.sent and self.taker is None:
             # Nobody asked: a server that is shutting down, or answers out of step.
             self.abort()
             return
@@ -209,7 +208,7 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._socket is not None:
             self._socket.detach()
             self._socket = None
-        if self._is_busy:
+        if self.sent or self.taker is not None:
             has_length = self._is_row or _HAS_LENGTH.search(self._head_lines()) is not None
             if exc is None and self._is_head_complete and not has_length:
                 # None was announced: the end of the connection is the end of the body.
@@ -222,7 +221,7 @@ class HttpConnection(asyncio.BufferedProtocol):
     # What the parser calls ------------------------------------------------------------------------
 
     def on_headers_complete(self) -> None:
-        if not self._is_busy:
+        if not self.sent and self.taker is None:
             # A second answer to one request: the two sides are out of step.
             self.abort()
             return
@@ -231,10 +230,10 @@ class HttpConnection(asyncio.BufferedProtocol):
             return
         self._is_head_complete = True
         if self.taker is not None:
-            if self._status < 300:
-                self._settle(Answer(self._status, b"", None))
-            else:
+            if self._status >= 300:
                 self.taker = None
+            elif self.sent:
+                self._settle(self.sent.popleft(), Answer(self._status, b"", None))
 
     def on_body(self, body: bytes) -> None:
         if self.taker is not None:
@@ -247,7 +246,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.fail(ProtocolViolation(f"an answer of more than {self._body_bytes_max} bytes"))
 
     def on_message_complete(self) -> None:
-        if not self._is_busy:
+        if not self.sent and self.taker is None:
             return
         if self._status < 200:
             # 1xx announces an answer; only that one counts.
@@ -260,12 +259,11 @@ class HttpConnection(asyncio.BufferedProtocol):
     def _complete(self) -> None:
         stream = self.taker
         if stream is not None:
-            self._is_busy = False
             self.taker = None
             self._close()
             stream.end(None)
             return
-        self._is_busy = len(self.sent) > 1
+        sent = self.sent.popleft()
         parts = self._body_parts
         body = parts[0] if len(parts) == 1 else b"".join(parts)
         # Of answers that came together the first wish counts for all.
@@ -276,9 +274,9 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._head, self._body_parts, self._body_bytes = b"", [], 0
         # The parser answers this only between the end of a message and the next bytes.
         if not self._parser.should_keep_alive():
-            self.ends_rows = self._is_busy
+            self.ends_rows = bool(self.sent)
             self._close()
-        self._settle(Answer(self._status, body, wished_s, self._unread_s()))
+        self._settle(sent, Answer(self._status, body, wished_s, self._unread_s()))
 
     def _head_lines(self) -> bytes:
         """Without what came with the head; each line ends."""
@@ -288,17 +286,14 @@ class HttpConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.close()
 
-    def _settle(self, answer: Answer) -> None:
-        if self.sent:
-            sent = self.sent.popleft()
-            # Whoever has given up closes the connection: nobody else may have it until then.
-            self._on_over(self, sent, None if sent.answer.cancelled() else answer)
-            if not sent.answer.done():
-                sent.answer.set_result(answer)
+    def _settle(self, sent: Sent, answer: Answer) -> None:
+        # Whoever has given up closes the connection: nobody else may have it until then.
+        self._on_over(self, sent, None if sent.answer.cancelled() else answer)
+        if not sent.answer.done():
+            sent.answer.set_result(answer)
 
     def fail(self, error: TransportError) -> None:
         """Ends the connection, and the requests that it has under way, if there are any."""
-        self._is_busy = False
         stream, self.taker = self.taker, None
         if stream is not None and not self.sent:
             stream.end(error)
