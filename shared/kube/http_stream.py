@@ -105,41 +105,29 @@ class StreamClient(ApiClient):
 
 
 class LineSplitter:
-    """Chunks of a watch to its lines, without copying twice: keeps the beginning of one that is not
-    complete yet, as the pieces in which it came. A line has a bound, or a server that never ends one
-    would fill our memory."""
+    """Chunks of a watch to its lines, each put together once. A line has a bound, or a server that never
+    ends one would fill our memory."""
 
     def __init__(self) -> None:
-        self._pieces: list[bytes] = []
-        self._bytes = 0
-        """In these."""
+        self._rest = bytearray()
+        """The beginning of a line that is not complete yet."""
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """The lines that are complete now, without their line ends and without empty ones. Raises
         `ProtocolViolation` where one is too long."""
         head, *rest = chunk.split(b"\n")
-        self._bytes += len(head)
-        if self._bytes > OBJECT_BYTES_MAX:
-            self._pieces = []
+        if len(self._rest) + len(head) > OBJECT_BYTES_MAX:
+            self._rest.clear()
             raise ProtocolViolation(f"a line of a watch of more than {OBJECT_BYTES_MAX} bytes")
         if not rest:
-            if head:
-                self._pieces.append(head)
+            self._rest += head  # In place: a line of n pieces costs n, not n squared.
             return []
-        if self._pieces:
-            # Joined once, when the line ends: a line of n pieces costs n, not n squared.
-            self._pieces.append(head)
-            head = b"".join(self._pieces)
-            self._pieces = []
-        tail = rest.pop()
-        self._bytes = len(tail)
-        if tail:
-            self._pieces.append(tail)
-        lines = [head, *rest]
-        return [line for line in lines if line.strip()]
+        if self._rest:
+            head = b"".join((self._rest, head))
+        self._rest = bytearray(rest.pop())
+        return [line for line in (head, *rest) if line.strip()]
 
     def take_rest(self) -> bytes:
         """What came after the last line end, when nothing more will come."""
-        rest = b"".join(self._pieces)
-        self._pieces, self._bytes = [], 0
+        rest, self._rest = bytes(self._rest), bytearray()
         return rest.strip()
