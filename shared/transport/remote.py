@@ -23,7 +23,7 @@ from shared.errors import ConfigurationError
 from shared.limits import PORT_MAX, SUBSCRIPTION_BYTES_MAX, WORD_BYTES_MAX
 from shared.telemetry.log import EventLog
 from shared.transport.channels import REMOTE_SNAPSHOTS_HIGH_WATER, Channel
-from shared.transport.sockets import RawSocket
+from shared.transport.sockets import RawSocket, messages_now
 
 KEY_BYTES: Final = 32
 SECRET_WORD: Final = "berth-secret-key"  # noqa: S105 # It stands before the secret.
@@ -193,12 +193,8 @@ class Gatekeeper:
         self.socket.bind(ZAP_ADDRESS)
 
     def answer(self) -> None:
-        for _ in range(ANSWERED_PER_POLL):
-            try:
-                question = self.socket.recv_multipart(zmq.NOBLOCK)
-            except zmq.Again:
-                return
-            self.socket.send_multipart(self._verdict(question))
+        for question in messages_now(self.socket, ANSWERED_PER_POLL):
+            self.socket.send_multipart(self._verdict([frame.bytes for frame in question]))
 
     def _verdict(self, question: list[bytes]) -> list[bytes]:
         request_id = question[1] if len(question) > 1 else b""
@@ -237,12 +233,9 @@ class RemoteOwner:
         host, port = split_address(address)
         if host == "*":
             raise ConfigurationError(address, ["name the host of the owner"])
-        self._addresses = _addresses(host, port)
+        self.addresses = _addresses(host, port)
         self._server_key = read_public_key(Path(server_key_file))
         self._keys = read_key_pair(Path(key_file))
-
-    def address(self, channel: Channel) -> str:
-        return self._addresses[channel]
 
     def prepare(self, socket: RawSocket) -> None:
         _keep_alive(socket)

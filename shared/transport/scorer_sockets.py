@@ -170,4 +170,4 @@ class ScorerSockets(Closing):
 
 
 def _address(way: Path | RemoteOwner, channel: Channel) -> str:
-    return way.address(channel) if isinstance(way, RemoteOwner) else channel.address(way)
+    return way.addresses[channel] if isinstance(way, RemoteOwner) else channel.address(way)

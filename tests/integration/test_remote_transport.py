@@ -159,7 +159,7 @@ def test_a_slow_worker_costs_the_owner_a_bounded_number_of_deltas(stage: Stage) 
     slow.setsockopt(zmq.SUBSCRIBE, SUBSCRIBER_TOPIC + b"slow")
     slow.setsockopt(zmq.SUBSCRIBE, MAGIC)
     way.prepare(slow)
-    slow.connect(way.address(Channel.SNAPSHOTS))
+    slow.connect(way.addresses[Channel.SNAPSHOTS])
     sequence = 0
     while not slow.poll(0):  # Until its subscription is in force.
         stage.owner.poll(TURN_MS)
@@ -190,7 +190,7 @@ def test_a_worker_of_another_version_learns_it_and_the_owner_tells(
     context: zmq.Context[zmq.Socket[bytes]] = zmq.Context()
     old = context.socket(zmq.DEALER)
     way.prepare(old)
-    old.connect(way.address(Channel.SCORERS))
+    old.connect(way.addresses[Channel.SCORERS])
     frames = [bytes(part) for part in seal(msgspec.msgpack.encode(["wh", 99, 0, "old"]))]
     frames[0] = frames[0][:4] + struct.pack("<H", 99) + frames[0][6:]
     old.send_multipart(frames)

@@ -26,7 +26,7 @@ def test_work_and_snapshots_take_neighbouring_ports_and_nothing_else_is_reachabl
         Channel.SNAPSHOTS: "tcp://0.0.0.0:7401",
     }
     owner = RemoteOwner("tcp://scheduler.example:7400", str(public), str(secret))
-    assert owner.address(Channel.SNAPSHOTS) == "tcp://scheduler.example:7401"
+    assert owner.addresses[Channel.SNAPSHOTS] == "tcp://scheduler.example:7401"
 
 
 @pytest.mark.parametrize(
