@@ -107,6 +107,7 @@ class ApiClient:
         sent, `problems` of what keeps them from being answered."""
         assert connections_max > 0, "a client needs a connection"
         self._access = access
+        self.server = access.url
         self._connections_max = connections_max
         self._timeout_s = timeout_s
         self._connect_timeout_s = connect_timeout_s
@@ -134,10 +135,6 @@ class ApiClient:
         """One timer for all requests: it mostly finds that the first of them was answered long ago."""
         self._is_closed = False
         self._common_head = f" HTTP/1.1\r\nHost: {access.host_header}\r\nUser-Agent: berth\r\n"
-
-    @property
-    def server(self) -> str:
-        return self._access.url
 
     # Requests -------------------------------------------------------------------------------------
 

@@ -149,8 +149,8 @@ class KindDecoder:
                     return decoded
                 return ObjectEvent(event.type, decoded)
             case _:
-                problem = f"unknown watch event type {event.type!r}"
-                return _rejected(_identity(event.object), _UNNAMED, problem)
+                meta, problem = _identity(event.object), f"unknown watch event type {event.type!r}"
+                return RejectedObject(meta.key or _UNNAMED, problem, meta)
 
     def _one(
         self, raw: msgspec.Raw, unnamed: str, *, is_gone: bool = False
@@ -164,7 +164,7 @@ class KindDecoder:
                 gone = self._kind.struct_type()
                 gone.metadata = meta
                 return gone
-            return _rejected(meta, unnamed, str(error))
+            return RejectedObject(meta.key or unnamed, str(error), meta)
         if self._keeps_content and isinstance(item, NamedObject):
             return CustomObject(metadata=item.metadata, content=mended(bytes(raw)))
         return item
@@ -205,10 +205,6 @@ def _text(raw: bytes) -> str:
         return _text_decoder.decode(raw)
     except UNDECODABLE:
         return ""
-
-
-def _rejected(meta: ObjectMeta, unnamed: str, problem: str) -> RejectedObject:
-    return RejectedObject(meta.key or unnamed, problem, meta)
 
 
 # What travels between our processes --------------------------------------------------------------

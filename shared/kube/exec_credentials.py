@@ -184,11 +184,8 @@ class ExecCredentials(Credentials):
         except ConfigurationError as error:
             raise self._failed(str(error)) from error
         self._set_authorization(line)
-        expires = status.expiration_timestamp
-        if expires is None or expires == _NEVER:
-            self._good_until_wall_s = float("inf")
-        else:
-            self._good_until_wall_s = expires.timestamp()
+        expires = status.expiration_timestamp or _NEVER
+        self._good_until_wall_s = float("inf") if expires == _NEVER else expires.timestamp()
         self.serial += 1
 
     def _decoded(self, output: bytes) -> _ExecCredential:

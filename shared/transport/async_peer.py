@@ -42,9 +42,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
     ) -> None:
         """To be made inside a running event loop. `identity` names this life of this process."""
         self._loop = asyncio.get_running_loop()
-        self._runtime_dir = runtime_dir
-        self._channel = channel
-        self._identity = identity.encode()
+        self._way = runtime_dir, channel, identity.encode()
         self._outgoing = outgoing
         self._incoming = incoming
         self._received: deque[In | Connected | ProtocolVersionError] = deque()
@@ -91,7 +89,7 @@ class AsyncPeer(Closing, Generic[Out, In]):
             self._leave(self._stream, LINGER_S)
 
     def _connect(self, pause_s: float) -> None:
-        stream = connected_stream(self._runtime_dir, self._channel, self._identity)
+        stream = connected_stream(*self._way)
         if stream is None:
             longer_s = min(2 * pause_s, RECONNECT_MS_MAX / 1000)
             self._connecting = self._loop.call_later(pause_s, self._connect, longer_s)

@@ -9,13 +9,11 @@ from shared.messages.from_scorer import FromScorer
 from shared.messages.to_owner import AdapterBatch
 from shared.transport.channels import Channel
 
-ToOwner = AdapterBatch | FromScorer | FromBinder | AdminRequest
-
 
 class Said(msgspec.Struct, frozen=True):
     peer: bytes
     """Identity of the connection. A restarted process has another one."""
-    message: ToOwner
+    message: AdapterBatch | FromScorer | FromBinder | AdminRequest
     key_name: str = ""
     """Of the key by which a worker of another host was let in; empty for all of this host."""
 

@@ -54,7 +54,11 @@ class LocalEntrance:
                 stream.receive(count_max)
             received = stream.received
             if received and not stream.name:
-                self._let_in(stream, b"".join(received.popleft()))
+                name = stream.name = b"".join(received.popleft())
+                if (former := self._by_name.get(name)) is not None:
+                    # Its old connection is not noticed to be dead.
+                    former.is_over = self.has_more = True
+                self._by_name[name] = stream
             while received and len(taken) < count_max:
                 taken.append((stream.name, received.popleft()))
             self.has_more |= bool(received)
@@ -94,15 +98,6 @@ class LocalEntrance:
     def _rest(self, *, is_resting: bool) -> None:
         self._is_resting = is_resting
         self._poller.rest(self._listener.fileno(), is_resting=is_resting)
-
-    def _let_in(self, stream: LocalStream, name: bytes) -> None:
-        """Whose old connection is not noticed to be dead, too."""
-        former = self._by_name.get(name)
-        if former is not None:
-            former.is_over = True
-            self.has_more = True
-        stream.name = name
-        self._by_name[name] = stream
 
     def _drop(self, stream: LocalStream) -> None:
         if self._by_name.get(stream.name) is stream:
