@@ -101,8 +101,8 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._head = b""
         self._data: bytes | memoryview = b""
         """What is being parsed."""
-        self._is_head_complete = False
         self._status = 0
+        """Of the answer whose head is complete; below 200 there is none yet."""
         self._body_parts: list[bytes] = []
         self.certificate_serial = 0
         """Which client certificate it was made with, as the client counts them."""
@@ -190,11 +190,11 @@ class HttpConnection(asyncio.BufferedProtocol):
             self.abort()
             return
         self._data = data
-        if not self._is_head_complete:
+        if self._status < 200:
             self._head += data
         try:
             self._parser.feed_data(data)
-            if not self._is_head_complete and len(self._head) > ANSWER_HEAD_BYTES_MAX:
+            if self._status < 200 and len(self._head) > ANSWER_HEAD_BYTES_MAX:
                 self.fail(ProtocolViolation(f"a head of more than {ANSWER_HEAD_BYTES_MAX} bytes"))
         except httptools.HttpParserUpgrade:
             self.fail(ProtocolViolation("the server switched to another protocol"))
@@ -210,7 +210,7 @@ class HttpConnection(asyncio.BufferedProtocol):
             self._socket = None
         if self.sent or self.taker is not None:
             has_length = self._is_row or _HAS_LENGTH.search(self._head_lines()) is not None
-            if exc is None and self._is_head_complete and not has_length:
+            if exc is None and self._status >= 200 and not has_length:
                 # None was announced: the end of the connection is the end of the body.
                 self._complete()
             else:
@@ -228,7 +228,6 @@ class HttpConnection(asyncio.BufferedProtocol):
         self._status = self._parser.get_status_code()
         if self._status < 200:
             return
-        self._is_head_complete = True
         if self.taker is not None:
             if self._status >= 300:
                 self.taker = None
@@ -270,13 +269,13 @@ class HttpConnection(asyncio.BufferedProtocol):
         head = self._data if self._is_row else self._head_lines()
         wish = None if self._status < 300 else _RETRY_AFTER.search(head)
         wished_s = float(wish[1]) if wish is not None else None
-        self._is_head_complete = False
-        self._head, self._body_parts, self._body_bytes = b"", [], 0
+        answer = Answer(self._status, body, wished_s, self._unread_s())
+        self._status, self._head, self._body_parts, self._body_bytes = 0, b"", [], 0
         # The parser answers this only between the end of a message and the next bytes.
         if not self._parser.should_keep_alive():
             self.ends_rows = bool(self.sent)
             self._close()
-        self._settle(sent, Answer(self._status, body, wished_s, self._unread_s()))
+        self._settle(sent, answer)
 
     def _head_lines(self) -> bytes:
         """Without what came with the head; each line ends."""
