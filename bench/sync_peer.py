@@ -118,7 +118,8 @@ class SyncPeer(Generic[Out, In]):
         had_unsent = stream.has_unsent
         stream.flush()
         if had_unsent:
-            self._poller.await_room(stream.fd, is_full=stream.has_unsent)
+            events = select.EPOLLIN | (select.EPOLLOUT if stream.has_unsent else 0)
+            self._poller.watch_for(stream.fd, events)
 
     def _next(self, stream: LocalStream) -> In | None:
         while stream.received:

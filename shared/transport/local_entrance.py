@@ -49,7 +49,8 @@ class LocalEntrance:
             events = ready.get(fd, 0)
             if events & select.EPOLLOUT:
                 stream.flush()
-                self._poller.await_room(fd, is_full=stream.has_unsent)
+                if not stream.has_unsent:
+                    self._poller.watch_for(fd, select.EPOLLIN)
             if events or not stream.name:
                 stream.receive(count_max)
             received = stream.received
@@ -72,7 +73,7 @@ class LocalEntrance:
         if stream is None or not stream.send(parts):
             return False
         if stream.has_unsent:
-            self._poller.await_room(stream.fd, is_full=True)
+            self._poller.watch_for(stream.fd, select.EPOLLIN | select.EPOLLOUT)
         return True
 
     def close(self, linger_s: float) -> None:
@@ -97,7 +98,7 @@ class LocalEntrance:
 
     def _rest(self, *, is_resting: bool) -> None:
         self._is_resting = is_resting
-        self._poller.rest(self._listener.fileno(), is_resting=is_resting)
+        self._poller.watch_for(self._listener.fileno(), 0 if is_resting else select.EPOLLIN)
 
     def _drop(self, stream: LocalStream) -> None:
         if self._by_name.get(stream.name) is stream:

@@ -22,6 +22,7 @@ COPY_BYTES_MAX: Final = 65_536
 
 _AT_ONCE: Final = int(zmq.NOBLOCK)
 _AT_ONCE_AND_MORE: Final = int(zmq.NOBLOCK | zmq.SNDMORE)
+_POLLIN: Final = int(zmq.POLLIN)
 """As plain numbers: operations on the enumeration cost more than the call that takes them."""
 
 
@@ -66,7 +67,7 @@ def send_now(socket: RawSocket, parts: Sequence[Buffer]) -> bool:
 def messages_now(socket: RawSocket, limit: int) -> Iterator[list[zmq.Frame]]:
     """What has come, up to `limit` messages, as ZeroMQ received them. Asks whether there is more before
     it tries: to find nothing costs several times as much."""
-    while limit and can_now(socket, zmq.POLLIN):
+    while limit and is_readable(socket):
         frames = [socket.recv(_AT_ONCE, copy=False)]
         while frames[-1].more:
             frames.append(socket.recv(_AT_ONCE, copy=False))
@@ -74,11 +75,11 @@ def messages_now(socket: RawSocket, limit: int) -> Iterator[list[zmq.Frame]]:
         limit -= 1
 
 
-def can_now(socket: RawSocket, flag: int) -> bool:
-    """Whether the socket is readable (POLLIN) or writable (POLLOUT)."""
+def is_readable(socket: RawSocket) -> bool:
+    """Whether something has come."""
     events = socket.getsockopt(zmq.EVENTS)
     assert isinstance(events, int)
-    return bool(events & int(flag))  # Of an enumeration, & is a call.
+    return bool(events & _POLLIN)
 
 
 class Poller:
@@ -106,13 +107,9 @@ class Poller:
         self._epoll.register(fd, select.EPOLLIN)
         return lambda: fd in self._ready
 
-    def await_room(self, fd: int, *, is_full: bool) -> None:
-        """Whether one that is watched is also waited for to be writable."""
-        self._epoll.modify(fd, select.EPOLLIN | (select.EPOLLOUT if is_full else 0))
-
-    def rest(self, fd: int, *, is_resting: bool) -> None:
-        """Whether one that is watched ends no wait for now."""
-        self._epoll.modify(fd, 0 if is_resting else select.EPOLLIN)
+    def watch_for(self, fd: int, events: int) -> None:
+        """By which events one that is watched ends a wait: EPOLLIN, EPOLLOUT, both, or (0) none."""
+        self._epoll.modify(fd, events)
 
     def wait(self, timeout_ms: int) -> dict[object, int]:
         """The sockets that can be read and the descriptors that are ready, with what for (EPOLLIN, ...);
@@ -120,7 +117,7 @@ class Poller:
         ready = self._ready = dict[object, int]()
         used, self.used = self.used, set()
         for socket in used:
-            if can_now(socket, zmq.POLLIN):
+            if is_readable(socket):
                 ready[socket] = select.EPOLLIN
                 self.used.add(socket)
         timeout_s = 0 if ready else timeout_ms / 1000 if timeout_ms >= 0 else None
@@ -128,7 +125,7 @@ class Poller:
             changed = self._sockets.get(fd)
             if changed is None:
                 ready[fd] = events
-            elif can_now(changed, zmq.POLLIN):
+            elif is_readable(changed):
                 ready[changed] = events
                 self.used.add(changed)
         return ready
