@@ -36,7 +36,7 @@ from shared.dra.resource_slices import (
     DeviceId,
     DeviceView,
     NodeMatch,
-    SliceView,
+    PoolId,
     shown,
 )
 from shared.dra.search_work import (
@@ -48,10 +48,9 @@ from shared.dra.search_work import (
     WorkError,
 )
 from shared.feature_gates import FeatureGates
-from shared.kube.api.core_v1 import Taint
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass
-from shared.selectors.tolerations import tolerates
+from shared.selectors.tolerations import is_repelled
 
 RESULTS_MAX: Final = 32
 """Devices of one claim (AllocationResultsMaxSize)."""
@@ -78,14 +77,6 @@ class _TooManyResultsError(Exception):
 
 class _HopelessError(Exception):
     """Internal to the search: no way leads anywhere."""
-
-
-class _Located(NamedTuple):
-    """A device and where it is."""
-
-    device: DeviceView
-    slice: SliceView
-    pool: Pool
 
 
 def understand(
@@ -145,7 +136,7 @@ class _Search:
         self._work = work
         self._claims = claims
         self._pools = pools
-        self._slices = [(each, pool) for pool in pools for each in pool.slices]
+        self._slices = [each for pool in pools for each in pool.slices]
         self._state = state
         self._reaches = reaches
         self.step_count = 0
@@ -157,7 +148,7 @@ class _Search:
         self._selected: dict[tuple[int, int], bool] = {}
         """Whether its selectors take a device, by the identities of an alternative and of what is said
         of the device, which has not room for all that claims may ask."""
-        self._all: dict[Key, list[_Located]] = {}
+        self._all: dict[Key, list[DeviceView]] = {}
         self._chosen: dict[tuple[int, int], int] = {}
         self._has_counters = any(pool.counters for pool in pools)
         self._taken: dict[DeviceId, set[int]] = {}
@@ -204,7 +195,7 @@ class _Search:
             return asked.device_count
         if asked.mode != ALL:
             raise AllocationError(f"{asked.text}: unsupported count mode {asked.mode}")
-        found: list[_Located] = []
+        found: list[DeviceView] = []
         for pool in self._pools:
             if pool.is_incomplete or pool.is_invalid:
                 what = "invalid" if pool.is_invalid else "being updated"
@@ -215,8 +206,7 @@ class _Search:
             for each in pool.slices:
                 each.need_readable()
                 self._work.add_free(STEP_WORK * len(each.devices))
-                located = (_Located(device, each, pool) for device in each.devices)
-                found += [at for at in located if self._is_eligible(asked, at)]
+                found += [device for device in each.devices if self._is_eligible(asked, device)]
         self._all[key] = found
         return len(found)
 
@@ -283,10 +273,10 @@ class _Search:
         return is_found
 
     def _first_fitting(self, key: Key, asked: Alternative, index: int, start: Place) -> Calls:
-        for following, at in self._devices_from(start):
+        for following, device in self._devices_from(start):
             self._count_step()
-            is_one = self._is_candidate(key[0], asked, at)
-            if not is_one or not self._allocate(key[0], asked, at, is_needed=False):
+            is_one = self._is_candidate(key[0], asked, device)
+            if not is_one or not self._allocate(key[0], asked, device, is_needed=False):
                 continue
             if (yield self._go_on(key, index, following)):
                 return True
@@ -303,14 +293,14 @@ class _Search:
         if self.step_count == FREE_STEPS + 1 and self._is_hopeless():
             raise _HopelessError
 
-    def _devices_from(self, start: Place) -> Iterator[tuple[Place, _Located]]:
+    def _devices_from(self, start: Place) -> Iterator[tuple[Place, DeviceView]]:
         """Each device and where the next one is."""
         first_slice, first = start
         for s in range(first_slice, len(self._slices)):
-            each, pool = self._slices[s]
+            each = self._slices[s]
             each.need_readable()
             for d in range(first, len(each.devices)):
-                yield (s, d + 1), _Located(each.devices[d], each, pool)
+                yield (s, d + 1), each.devices[d]
             first = 0
 
     def _are_too_few(self, claim: int, asked: Alternative, wanted: int, start: Place) -> bool:
@@ -319,10 +309,10 @@ class _Search:
         if self._constraints[claim] or self._has_counters:
             return False
         count = 0
-        for _, at in self._devices_from(start):
+        for _, device in self._devices_from(start):
             self._work.add_free(STEP_WORK)
-            is_one = self._is_candidate(claim, asked, at)
-            count += is_one and _are_tolerated(at.device.facts.taints, asked)
+            is_one = self._is_candidate(claim, asked, device)
+            count += is_one and not _repels(device, asked)
             if count == wanted:
                 return False
         self._work.skip(count)
@@ -374,27 +364,27 @@ class _Search:
         found: list[tuple[int, dict[DeviceId, bool]]] = []
         for number, asked in enumerate(self._claims[claim].requests[request]):
             key = (claim, request, number)
-            located = self._all[key] if asked.mode == ALL else self._possible(asked)
+            devices = self._all[key] if asked.mode == ALL else self._possible(asked)
             is_admins = asked.admin_access
-            devices = {d.identity: d.facts.is_shared or is_admins for d, _, _ in located}
-            found.append((self._count_of(key), devices))
+            are_shared = {d.identity: d.facts.is_shared or is_admins for d in devices}
+            found.append((self._count_of(key), are_shared))
         return found
 
-    def _possible(self, asked: Alternative) -> Iterator[_Located]:
+    def _possible(self, asked: Alternative) -> Iterator[DeviceView]:
         state = self._state
-        for _, at in self._devices_from(FIRST_PLACE):
+        for _, device in self._devices_from(FIRST_PLACE):
             self._work.add_free(STEP_WORK)
-            device, facts = at.device, at.device.facts
+            facts = device.facts
             if (
                 (asked.admin_access or not state.is_taken(device.identity))
-                and self._is_selectable(asked, at)
+                and self._is_selectable(asked, device)
                 and capacity.fits(asked.capacity, facts.measured, state.used(device.identity), {})
-                and _are_tolerated(facts.taints, asked)
+                and not _repels(device, asked)
             ):
-                yield at
+                yield device
 
-    def _is_candidate(self, claim: int, asked: Alternative, at: _Located) -> bool:
-        return not self._is_in_use(claim, asked, at.device) and self._is_eligible(asked, at)
+    def _is_candidate(self, claim: int, asked: Alternative, device: DeviceView) -> bool:
+        return not self._is_in_use(claim, asked, device) and self._is_eligible(asked, device)
 
     def _is_in_use(self, claim: int, asked: Alternative, device: DeviceView) -> bool:
         taken_by = self._taken.get(device.identity)
@@ -404,23 +394,23 @@ class _Search:
 
     # One device ----------------------------------------------------------------------------------
 
-    def _is_eligible(self, asked: Alternative, at: _Located) -> bool:
-        return self._is_selectable(asked, at) and self._has_capacity(asked, at.device)
+    def _is_eligible(self, asked: Alternative, device: DeviceView) -> bool:
+        return self._is_selectable(asked, device) and self._has_capacity(asked, device)
 
-    def _is_selectable(self, asked: Alternative, at: _Located) -> bool:
+    def _is_selectable(self, asked: Alternative, device: DeviceView) -> bool:
         """Whether class and request select the device, and the node can reach it."""
-        facts = at.device.facts
+        facts = device.facts
         if not facts.is_selectable:
             return False
         key = id(asked), id(facts)
         is_selected = self._selected.get(key)
         if is_selected is None:
-            is_selected = selected(asked.selectors, at.device, self._work)
+            is_selected = selected(asked.selectors, device, self._work)
             self._selected[key] = is_selected
         if not is_selected:
             return False
-        if not at.slice.is_per_device:
-            return True
+        if device.where is not facts.device:
+            return True  # As all of the slice, which the node sees.
         if facts.match not in self._reached:
             self._reached[facts.match] = self._reaches(facts.match)
         return self._reached[facts.match]
@@ -435,11 +425,13 @@ class _Search:
             self._taking.get(device.identity, {}),
         )
 
-    def _allocate(self, claim: int, asked: Alternative, at: _Located, *, is_needed: bool) -> bool:
+    def _allocate(
+        self, claim: int, asked: Alternative, device: DeviceView, *, is_needed: bool
+    ) -> bool:
         """Gives a device to the request that is a candidate at this moment, or, where it `is_needed`,
         was one when the search began. False where it cannot be had. Counters that were consumed for a
         device which is then refused for a taint or a constraint stay consumed, as upstream."""
-        device, facts = at.device, at.device.facts
+        facts = device.facts
         is_admins = facts.is_shared and asked.admin_access
         if not facts.can_be_had:
             return False
@@ -448,9 +440,9 @@ class _Search:
         is_share_of_used = facts.is_shared and (
             self._state.is_capacity_used(device.identity) or device.identity in self._taking
         )
-        if facts.counters and not is_share_of_used and not self._consume_counters(at):
+        if facts.counters and not is_share_of_used and not self._consume_counters(device):
             return False
-        if not _are_tolerated(facts.taints, asked):
+        if _repels(device, asked):
             return False
         if not self._join_constraints(claim, asked, device, is_needed=is_needed):
             return False
@@ -466,12 +458,12 @@ class _Search:
                 for name, each in facts.measured.items()
             }
             _take(self._taking.setdefault(device.identity, {}), consumed, 1)
-        self._given[claim].append(Given(asked, device, at.slice, consumed))
+        self._given[claim].append(Given(asked, device, consumed))
         return True
 
     def _take_back(self, claim: int) -> None:
         """What the claim was given last."""
-        asked, device, _, consumed = self._given[claim].pop()
+        asked, device, consumed = self._given[claim].pop()
         for constraint in self._constraints[claim]:
             constraint.remove(asked)
         self._taken[device.identity].discard(claim)
@@ -482,7 +474,7 @@ class _Search:
             if consumed and not any(taking.values()):
                 self._taking.pop(device.identity, None)
         elif device.facts.counters:
-            _use(self._counters[device.pool_name], device.facts.counters, -1)
+            _use(self._counters[device.identity[1]], device.facts.counters, -1)
 
     def _join_constraints(
         self, claim: int, asked: Alternative, device: DeviceView, *, is_needed: bool
@@ -503,19 +495,20 @@ class _Search:
 
     # Counters ------------------------------------------------------------------------------------
 
-    def _consume_counters(self, at: _Located) -> bool:
+    def _consume_counters(self, device: DeviceView) -> bool:
         """Takes the device's share of its pool's counters, if there is enough of each."""
-        name, counters = at.device.pool_name, at.device.facts.counters
+        (driver, name, _), counters = device.identity, device.facts.counters
         left = self._counters.get(name)
         if left is None:
-            left = self._counters[name] = self._counters_left(at.pool)
+            left = self._counters[name] = self._counters_left((driver, name))
         _use(left, counters, 1)
         is_enough = all(left.get(where, 0) >= 0 for where, _ in counters)
         if not is_enough:
             _use(left, counters, -1)
         return bool(left) and is_enough
 
-    def _counters_left(self, pool: Pool) -> Counters:
+    def _counters_left(self, pool_id: PoolId) -> Counters:
+        pool = next(each for each in self._pools if each.pool_id == pool_id)
         left = dict(pool.counters)
         for each in (*pool.slices, *pool.other_slices):
             for device in each.devices:
@@ -563,10 +556,9 @@ def _ways_to_try(device_count: int, wanted: int) -> int:
     return comb(device_count, wanted) if device_count >= wanted else 1 << max(device_count, 0)
 
 
-def _are_tolerated(taints: Sequence[Taint], asked: Alternative) -> bool:
-    return not taints or all(
-        tolerates(asked.tolerations, (t.key, t.value, t.effect)) for t in taints
-    )
+def _repels(device: DeviceView, asked: Alternative) -> bool:
+    taints = device.facts.taints
+    return bool(taints) and is_repelled(taints, asked.tolerations)
 
 
 def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> None:

@@ -104,7 +104,7 @@ def _pools(by_pool: dict[PoolId, list[SliceView]], siblings: Siblings) -> Iterat
 def _told_count(found: Sequence[SliceView]) -> int:
     """How many slices the pool has by those that are there. Of several numbers that of the node's own
     counts, which upstream reads before those of counters and of several nodes."""
-    own = (each for each in found if each.node_name and not each.counter_sets)
+    own = (each for each in found if each.match.node_name and not each.counter_sets)
     return next(own, found[0]).slice_count
 
 
@@ -115,7 +115,7 @@ def _checked(pool_id: PoolId, found: list[SliceView], others: tuple[SliceView, .
     for view in found:
         for _, amounts in view.counter_sets:
             counters |= amounts
-    devices = [device.name for view in slices for device in view.devices]
+    devices = [device.identity for view in slices for device in view.devices]
     are_known = all(
         counter in counters
         for view in (*found, *others)

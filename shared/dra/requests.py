@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from shared.cel.cel_selector import Expression, compile_selector
 from shared.cel.cel_values import CelCompileError
-from shared.dra.resource_slices import DeviceView, SliceView, knows_shares
+from shared.dra.resource_slices import DeviceView, knows_shares
 from shared.dra.search_work import AllocationError
 from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, FeatureGates
 from shared.kube.api.core_v1_parts import (
@@ -156,7 +156,6 @@ class Given(NamedTuple):
 
     alternative: Alternative
     device: DeviceView
-    slice: SliceView
     consumed: dict[str, ExactQuantity] | None
     """Of a shared device: what is taken of it."""
 
@@ -240,8 +239,7 @@ def terms_of(solution: Solution) -> list[NodeSelectorTerm] | None:
     AllocationError for a device whose terms are alternatives, which no single term can say."""
     found: list[NodeSelectorTerm] = []
     for each in solution.given:
-        device = each.device.facts.device
-        where = device if each.slice.is_per_device else each.slice
+        where = each.device.where
         if where.node_name is not None or each.device.facts.binds_to_node:
             return None
         terms = (where.node_selector and where.node_selector.node_selector_terms) or []

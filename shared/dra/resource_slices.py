@@ -104,7 +104,7 @@ class DeviceFacts:
         """Whoever has it can be used on that node alone."""
         self.match = _node_match(device)
         taints = (device.taints or ()) if gates[DRA_DEVICE_TAINTS] else ()
-        self.taints = [t for t in taints if t.effect in ("NoSchedule", "NoExecute")]
+        self.taints = [(t.key, t.value, t.effect) for t in taints]
         has_parts = gates[DRA_PARTITIONABLE_DEVICES]
         self.counters = _consumed(device.consumes_counters or []) if has_parts else ()
         self.is_selectable = gates[DRA_DEVICE_BINDING_CONDITIONS] or not device.binding_conditions
@@ -172,14 +172,8 @@ class DeviceView(NamedTuple):
 
     identity: DeviceId
     facts: DeviceFacts
-
-    @property
-    def name(self) -> str:
-        return self.identity[2]
-
-    @property
-    def pool_name(self) -> str:
-        return self.identity[1]
+    where: Device | ResourceSliceSpec
+    """Of its slice and itself the one that says which nodes it is for."""
 
 
 class SliceFacts:
@@ -222,8 +216,6 @@ class SliceView:
         is_known = gates[DRA_PARTITIONABLE_DEVICES] or not spec.shared_counters
         # Without partitions no node sees what they share, but it counts as its pool's.
         self.match = _node_match(spec) if is_known else NodeMatch("", False, None)
-        self.node_selector = spec.node_selector
-        self.node_name = spec.node_name
         self.has_binding_conditions = any(d.binding_conditions for d in spec.devices or ())
         self.content = _content(resource_slice)
         """Equal for slices that differ only in where they are."""
@@ -236,7 +228,9 @@ class SliceView:
         self.problem = f"resource slice {self.name}: {facts.problem}" if facts.problem else ""
         """Why its devices cannot be used; empty if they can."""
         self.devices = [
-            DeviceView((*self.pool_id, device.name), each)
+            DeviceView(
+                (*self.pool_id, device.name), each, each.device if facts.is_per_device else spec
+            )
             for device, each in zip(spec.devices or (), facts.devices, strict=False)
         ]
         """None where not even these can be told apart."""

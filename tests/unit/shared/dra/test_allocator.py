@@ -68,7 +68,7 @@ def given(
     )
     if solutions is None:
         return None
-    return [[(g.alternative.full_name, g.device.name) for g in s.given] for s in solutions]
+    return [[(g.alternative.full_name, g.device.identity[2]) for g in s.given] for s in solutions]
 
 
 def gpus(*names: str, **fields: Any) -> ResourceSlice:
