@@ -12,7 +12,7 @@ from shared.kube.quantity import QuantityError, parse
 
 
 class AllocatedState:
-    """Kept up by adding and removing claims; reading is a look into a dict."""
+    """Kept up by counting claims; reading is a look into a dict."""
 
     def __init__(self, *, has_shares: bool = True) -> None:
         self._has_shares = has_shares
@@ -59,15 +59,8 @@ class AllocatedState:
             ]
         )
 
-    def add(self, claim: ResourceClaim) -> list[DeviceId]:
-        """Counts a claim's devices and returns them."""
-        return self._count(claim, 1)
-
-    def remove(self, claim: ResourceClaim) -> list[DeviceId]:
-        """Takes back an `add` of the same claim."""
-        return self._count(claim, -1)
-
-    def _count(self, claim: ResourceClaim, sign: int) -> list[DeviceId]:
+    def count(self, claim: ResourceClaim, sign: int) -> list[DeviceId]:
+        """Counts a claim's devices, which are returned; -1: takes that back."""
         touched: list[DeviceId] = []
         for result in results_of(claim):
             if result.admin_access:

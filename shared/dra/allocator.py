@@ -30,15 +30,7 @@ from shared.dra.requests import (
     alternatives_of,
     terms_of,
 )
-from shared.dra.resource_slices import (
-    CounterId,
-    Counters,
-    DeviceId,
-    DeviceView,
-    NodeMatch,
-    PoolId,
-    shown,
-)
+from shared.dra.resource_slices import CounterId, Counters, DeviceId, DeviceView, NodeMatch, PoolId
 from shared.dra.search_work import (
     FREE_STEPS,
     STEP_WORK,
@@ -201,7 +193,7 @@ class _Search:
                 what = "invalid" if pool.is_invalid else "being updated"
                 raise AllocationError(
                     f"{asked.text}: asks for all devices, but resource pool "
-                    f"{shown(pool.pool_id)} is currently {what}"
+                    f"{'/'.join(pool.pool_id)} is currently {what}"
                 )
             for each in pool.slices:
                 each.need_readable()
@@ -485,7 +477,7 @@ class _Search:
                 continue
             if is_needed:
                 raise AllocationError(
-                    f"{asked.text}: cannot add device {shown(device.identity)} because a claim "
+                    f"{asked.text}: cannot add device {'/'.join(device.identity)} because a claim "
                     f"constraint would not be satisfied"
                 )
             for joined in constraints[:number]:

@@ -166,13 +166,13 @@ class DeviceIndex:
             return
         touched: list[DeviceId] = []
         if counted is not None:
-            touched += self.state.remove(counted)
+            touched += self.state.count(counted, -1)
             if pod_uid_of(counted):
                 self.special_claims.drop(pod_uid_of(counted), key)
         # One that was made for extended resources and never allocated is left over as well.
         if claim is not None and (claim.status.allocation is not None or pod_uid_of(claim)):
             self._counted[key] = claim
-            touched += self.state.add(claim)
+            touched += self.state.count(claim, 1)
             if pod_uid_of(claim):
                 self.special_claims.put(pod_uid_of(claim), key, None)
         for driver, pool, _ in touched:

@@ -40,8 +40,6 @@ SPECIAL_CLAIM: Final = "<extended-resources>"
 NAME_LENGTH_MAX: Final = 63
 DIGEST_LENGTH: Final = 10
 
-_encoder: Final = msgspec.json.Encoder(order="sorted")
-
 
 class ExtendedRequests(NamedTuple):
     """What has to be allocated for the extended resources of a pod."""
@@ -131,7 +129,8 @@ def _whole_units(amount: str | float) -> int:
 
 def special_claim_name(pod_name: str, pod_uid: str, allocation: AllocationResult) -> str:
     """The same for the same pod and devices, and for no others."""
-    digest = hashlib.sha256(f"{pod_uid}/".encode() + _encoder.encode(allocation)).hexdigest()
+    told = msgspec.json.encode(allocation, order="sorted")
+    digest = hashlib.sha256(f"{pod_uid}/".encode() + told).hexdigest()
     base = f"{pod_name}-extended-resources"[: NAME_LENGTH_MAX - DIGEST_LENGTH - 1].rstrip("-.")
     return f"{base}-{digest[:DIGEST_LENGTH]}"
 

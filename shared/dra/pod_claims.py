@@ -18,12 +18,7 @@ from typing import NamedTuple
 from shared.errors import OperationalError
 from shared.kube.api.core_v1 import PodResourceClaim, PodResourceClaimStatus
 from shared.kube.api.meta_v1 import Condition
-from shared.kube.api.resource_v1 import (
-    RESERVED_FOR_MAX,
-    AllocatedDeviceStatus,
-    ResourceClaim,
-    ResourceClaimStatus,
-)
+from shared.kube.api.resource_v1 import AllocatedDeviceStatus, ResourceClaim, ResourceClaimStatus
 from shared.kube.pod_record import OwnFacts, PodTemplate, controller_of
 from shared.kube.resources import POD_GROUPS
 from shared.kube.well_known import SCHEDULING_GROUP
@@ -120,11 +115,6 @@ def is_used_by_none_but(claim: ResourceClaim, uid: str) -> bool:
     """Whether nobody uses the claim, but perhaps this pod or group."""
     users = claim.status.reserved_for or []
     return not users or (len(users) == 1 and users[0].uid == uid)
-
-
-def can_be_reserved(claim: ResourceClaim) -> bool:
-    """Whether one more pod may use the claim."""
-    return len(claim.status.reserved_for or ()) < RESERVED_FOR_MAX
 
 
 class Preparation(NamedTuple):

@@ -26,7 +26,6 @@ from shared.kube.api.resource_v1 import (
     AllocationResult,
     DeviceAllocationConfiguration,
     DeviceAllocationResult,
-    DeviceClaimConfiguration,
     DeviceRequest,
     DeviceSelector,
     DeviceSubRequest,
@@ -209,29 +208,19 @@ def _config(solution: Solution) -> list[DeviceAllocationConfiguration]:
     by_class: dict[str, list[Alternative]] = {}
     for alternative in solution.chosen:
         by_class.setdefault(alternative.device_class.metadata.name, []).append(alternative)
-    found = [
-        _configured("FromClass", config, [each.full_name for each in chosen])
+    stated = [
+        ("FromClass", config, [each.full_name for each in chosen])
         for chosen in by_class.values()
         for config in chosen[0].device_class.spec.config or ()
     ]
     for config in solution.claim.spec.devices.config or ():
         names = config.requests or []
-        if not names:
-            found.append(_configured("FromClaim", config, []))
-        found += [
-            _configured("FromClaim", config, list(names))
-            for alternative in solution.chosen
-            if alternative.is_among(names)
-        ]
-    return found
-
-
-def _configured(
-    source: str, config: DeviceClaimConfiguration, requests: list[str]
-) -> DeviceAllocationConfiguration:
-    return DeviceAllocationConfiguration(
-        source=source, requests=requests or None, opaque=config.opaque
-    )
+        times = sum(each.is_among(names) for each in solution.chosen) if names else 1
+        stated += [("FromClaim", config, names)] * times
+    return [
+        DeviceAllocationConfiguration(source=source, requests=names or None, opaque=config.opaque)
+        for source, config, names in stated
+    ]
 
 
 def terms_of(solution: Solution) -> list[NodeSelectorTerm] | None:

@@ -53,11 +53,6 @@ Counters = dict[CounterId, int]
 """Amounts in 1e-9."""
 
 
-def shown(identity: DeviceId | PoolId) -> str:
-    """As messages name a device or pool."""
-    return "/".join(identity)
-
-
 class Capacity(NamedTuple):
     """One capacity of a device, and how much of it a request may take where it is shared."""
 

@@ -98,13 +98,10 @@ class PodTerms(NamedTuple):
         return self.affinity + self.anti_affinity + self.preferred
 
 
-NO_TERMS: Final = PodTerms()
-
-
 def parse_pod_terms(namespace: str, affinity: Affinity | None) -> PodTerms:
     """The terms of a pod in `namespace`."""
     if affinity is None or (affinity.pod_affinity is None and affinity.pod_anti_affinity is None):
-        return NO_TERMS
+        return PodTerms()
     errors: dict[str, str] = {}
     near, apart = affinity.pod_affinity, affinity.pod_anti_affinity
     required: list[tuple[PodTerm, ...]] = []

@@ -104,14 +104,14 @@ def scalars_of(pod: PodInfo) -> dict[str, int]:
     return {n: a for n, a in pod.requests.scalars.items() if a and can_be_backed(n)}
 
 
-def provided_by_devices(state: DeviceClaims, cluster: ClusterView, rows: Rows) -> Provided:
+def provided_by_devices(scalars: dict[str, int], cluster: ClusterView, rows: Rows) -> Provided:
     """What the nodes themselves do not have is left to devices, where a class stands for it."""
     provided = Provided([()], np.zeros(len(rows), np.int64), np.zeros(len(rows), np.bool_))
-    if not state.scalars:
+    if not scalars:
         return provided
     sets, of_row, misfits = provided
     by_resource = device_index(cluster).by_resource
-    names = tuple(sorted(state.scalars))
+    names = tuple(sorted(scalars))
     _, allocatable = requested_and_allocatable(cluster.nodes, names, row_index(rows))
     for name, amounts in zip(names, allocatable, strict=True):
         lacks = np.broadcast_to(amounts == 0, len(rows))

@@ -26,7 +26,6 @@ from shared.dra.extended import SPECIAL_CLAIM, special_claim_name
 from shared.dra.pod_claims import (
     ClaimError,
     Preparation,
-    can_be_reserved,
     claims_of,
     is_reserved_for,
     is_used_by_none_but,
@@ -65,7 +64,12 @@ from shared.framework.status import (
     Verdicts,
     unresolvable,
 )
-from shared.kube.api.resource_v1 import DeviceRequest, ResourceClaim, ResourceClaimConsumer
+from shared.kube.api.resource_v1 import (
+    RESERVED_FOR_MAX,
+    DeviceRequest,
+    ResourceClaim,
+    ResourceClaimConsumer,
+)
 from shared.kube.binding_work import ClaimWork, GeneratedClaim
 from shared.kube.pod_group_rules import not_found
 from shared.kube.pod_record import OwnFacts, PodRecord
@@ -238,7 +242,7 @@ class DynamicResources(DefaultNormalizeScore):
     ) -> Verdicts:
         said = FirstReasons(len(rows))
         failed = np.zeros(len(rows), np.bool_)
-        provided = provided_by_devices(state, cluster, rows)
+        provided = provided_by_devices(state.scalars, cluster, rows)
         if state.scalars:
             said.refuse(provided.misfits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, CANNOT_FIT)
         for at, outcome in outcomes(state, pod, cluster, rows, provided):
@@ -326,7 +330,7 @@ class DynamicResources(DefaultNormalizeScore):
             for claim, _ in state.available
         )
         scores = np.full(len(rows), before, np.int64)
-        provided = provided_by_devices(state, cluster, rows)
+        provided = provided_by_devices(state.scalars, cluster, rows)
         for at, outcome in outcomes(state, pod, cluster, rows, provided):
             scores[at] = before + sum(
                 _score(each.claim, [given.alternative.full_name for given in each.given])
@@ -348,7 +352,7 @@ class DynamicResources(DefaultNormalizeScore):
         if not isinstance(state, DeviceClaims):
             return _not_any_more(result.status.message)
         rows = np.array([row], np.intp)
-        (names,), _, misfits = provided_by_devices(state, cluster, rows)
+        (names,), _, misfits = provided_by_devices(state.scalars, cluster, rows)
         if misfits.any():
             return _not_any_more(CANNOT_FIT)
         if state.available and _unavailable(state, cluster, rows).any():
@@ -406,8 +410,8 @@ class DynamicResources(DefaultNormalizeScore):
             generated = None
             # What the pod names is there; the scheduler's own claim is only assumed.
             if is_new and cluster.objects.get(CLAIMS, key) is None:
-                state = DeviceClaims([], scalars_of(pod))
-                (names,) = provided_by_devices(state, cluster, np.array([row], np.intp)).sets
+                rows = np.array([row], np.intp)
+                (names,) = provided_by_devices(scalars_of(pod), cluster, rows).sets
                 mappings = extended_requests_of(pod, cluster, names).mappings
                 generated = GeneratedClaim(claim.spec, mappings)
             work.append(
@@ -469,7 +473,8 @@ def _not_any_more(text: str) -> Status:
 def _refusal(claim: ResourceClaim, uid: str, group: str, cluster: ClusterView) -> Status | None:
     """Why the pod cannot have the claim anywhere, if so."""
     if claim.status.allocation is not None:
-        if can_be_reserved(claim) or is_reserved_for(claim, uid, group):
+        users = claim.status.reserved_for or ()
+        if len(users) < RESERVED_FOR_MAX or is_reserved_for(claim, uid, group):
             return None
         return unresolvable(IN_USE)
     key = claim.metadata.key

@@ -59,7 +59,7 @@ def given(
     """(request, device) of each claim; None where the claims cannot be allocated."""
     state = AllocatedState()
     for each in taken:
-        state.add(each)
+        state.count(each, 1)
     views = [SliceView(each, {}, DEFAULT_GATES) for each in slices]
     pools = gather(views, lambda pool: [v for v in views if v.pool_id == pool], reaches)
     by_name = {c.metadata.name: c for c in (make_class(), *classes)}
@@ -415,13 +415,13 @@ def test_a_share_of_nothing_is_forgotten_with_the_last_share_of_something() -> N
         )
         for amount in "10"
     )
-    state.add(some)
-    state.add(none)
+    state.count(some, 1)
+    state.count(none, 1)
     assert state.is_capacity_used(device_id)
-    state.remove(some)
+    state.count(some, -1)
     assert state.is_allocated(device_id)
     assert not state.is_capacity_used(device_id)
-    state.remove(none)
+    state.count(none, -1)
     assert not state.is_allocated(device_id)
     assert not state.is_capacity_used(device_id)
 
