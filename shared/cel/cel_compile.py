@@ -165,23 +165,16 @@ def _in_list(node: Call, names: Names) -> Evaluate | None:
         compiled(element, names)
         return lambda scope: False  # noqa: ARG005  # Every closure takes the scope.
     for each, is_optional in container.elements:
-        is_constant = isinstance(each, Literal) and isinstance(each.value, _HASHED)
+        is_constant = isinstance(each, Literal) and isinstance(each.value, str | int | float)
         if is_optional or not is_constant:
             return None
     return _applied("@in", contains_constant, [compiled(each, names) for each in node.args])
 
 
-_HASHED: Final = (str, bool, int, float)
-
-
 def _logic(node: Call, names: Names, *, decisive: bool) -> Evaluate:
     """&& and ||: where one side decides, an error of the other does not matter."""
     sides = [compiled(each, names) for each in _operands(node)]
-
-    def evaluate(scope: CelScope) -> bool:
-        return _decided(scope, sides, decisive=decisive)
-
-    return evaluate
+    return lambda scope: _decided(scope, sides, decisive=decisive)
 
 
 def _decided(scope: CelScope, sides: Iterable[Evaluate], *, decisive: bool) -> bool:
@@ -214,11 +207,7 @@ def _operands(node: Call) -> list[Node]:
 
 def _choice(node: Call, names: Names) -> Evaluate:
     condition, yes, no = (compiled(each, names) for each in node.args)
-
-    def evaluate(scope: CelScope) -> Any:
-        return yes(scope) if _is_true(condition(scope)) else no(scope)
-
-    return evaluate
+    return lambda scope: yes(scope) if _is_true(condition(scope)) else no(scope)
 
 
 def _has(node: Call, names: Names) -> Evaluate:
@@ -228,7 +217,6 @@ def _has(node: Call, names: Names) -> Evaluate:
     if argument.operand == Ident(DEVICE):
         compiled(argument, names)  # It has the field, or nothing has.
     operand, field = compiled(argument.operand, names), argument.field
-
     return lambda scope: optional_member(operand(scope), field).is_present
 
 

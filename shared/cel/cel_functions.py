@@ -103,8 +103,6 @@ _WHITE: Final = (
 )
 _LOWER: Final = {code: code + 32 for code in range(ord("A"), ord("Z") + 1)}
 _UPPER: Final = {code: code - 32 for code in range(ord("a"), ord("z") + 1)}
-
-
 _ESCAPED: Final = str.maketrans(GO_ESCAPES)
 
 
@@ -120,11 +118,7 @@ def _sum(values: list[Any]) -> Any:
 def _extreme(values: list[Any], sign: int, name: str) -> Any:
     if not values:
         raise CelError(f"{name} called on empty list")
-    best = values[0]
-    for value in values[1:]:
-        if compare(value, best) * sign > 0:
-            best = value
-    return best
+    return functools.reduce(lambda a, b: b if compare(b, a) * sign > 0 else a, values)
 
 
 def _place_in(target: Any, wanted: Any, *, is_last: bool) -> int:
@@ -234,14 +228,6 @@ def _unwrap(values: list[Any]) -> list[Any]:
     return [each.value for each in values if each.is_present]
 
 
-_HAVE_ZERO: Final = (type(None), bool, int, float, str, bytes, list, dict)
-
-
-def _of_non_zero(value: Any) -> Optional:
-    is_zero = not value and isinstance(value, _HAVE_ZERO)
-    return NONE if is_zero else Optional(True, value)
-
-
 _METHODS: Final[Mapping[tuple[str, int], Callable[..., Any]]] = {
     ("contains", 1): typed(lambda t, p: p in t, str, str),
     ("startsWith", 1): typed(str.startswith, str, str),
@@ -316,7 +302,7 @@ _GLOBALS: Final[Mapping[tuple[str, int], Callable[..., Any]]] = {
     ("optional.unwrap", 1): typed(_unwrap, list),
     ("optional.of", 1): lambda value: Optional(True, value),
     ("optional.none", 0): lambda: NONE,
-    ("optional.ofNonZeroValue", 1): _of_non_zero,
+    ("optional.ofNonZeroValue", 1): lambda value: Optional(True, value) if value else NONE,
 }
 
 

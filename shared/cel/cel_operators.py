@@ -3,6 +3,7 @@
 Rules: google/cel-go common/types, v0.26.
 """
 
+import contextlib
 import math
 import operator
 import re
@@ -176,8 +177,6 @@ _FLOAT: Final = re.compile(
     r"[+-]?([0-9]+(\.[0-9]*)?|\.[0-9]+)(e[+-]?[0-9]+)?|(?P<named>[+-]?inf(inity)?|nan)",
     re.ASCII | re.IGNORECASE,
 )
-
-
 _HEX_FLOAT: Final = re.compile(
     r"[+-]?0x([0-9a-f]+(\.[0-9a-f]*)?|\.[0-9a-f]+)p[+-]?[0-9]+", re.ASCII | re.IGNORECASE
 )
@@ -227,20 +226,13 @@ def _to_double(value: Any) -> float:
         raise NoOverloadError
     hexadecimal = _BETWEEN_HEX_DIGITS.sub("", value)
     if _HEX_FLOAT.fullmatch(hexadecimal):
-        return _from_hex(hexadecimal)
+        with contextlib.suppress(OverflowError):
+            return float.fromhex(hexadecimal)
     value = _BETWEEN_DIGITS.sub("", value)
     found = _FLOAT.fullmatch(value)
-    number = math.nan if found is None else float(value)
-    if found is None or (math.isinf(number) and not found["named"]):
-        raise CelError("type conversion error from 'string' to 'double'")
-    return number
-
-
-def _from_hex(text: str) -> float:
-    try:
-        return float.fromhex(text)
-    except OverflowError as error:
-        raise CelError("type conversion error from 'string' to 'double'") from error
+    if found is not None and (found["named"] or math.isfinite(float(value))):
+        return float(value)
+    raise CelError("type conversion error from 'string' to 'double'")
 
 
 def _to_string(value: Any) -> str:

@@ -130,21 +130,18 @@ TYPES: Final[Mapping[str, Type]] = {
 """By the names under which an expression may compare them."""
 _KEYS: Final = (str, int, float)
 """Types of what can be looked up in a map."""
-_MISSING: Final = object()
 
 
 def member(value: Any, key: Any) -> Any:
     """value.key or value[key]."""
     if isinstance(value, dict):
-        found = value.get(key, _MISSING) if isinstance(key, _KEYS) else _MISSING
-        if found is not _MISSING:
-            return found
+        if isinstance(key, _KEYS) and key in value:
+            return value[key]
         if isinstance(value, DefaultMap):
             return {}
-        raise CelError(f"no such key: {_shown(key)}")
-    if isinstance(value, list):
+    elif isinstance(value, list):
         return _element(value, key)
-    if isinstance(value, Optional):
+    elif isinstance(value, Optional):
         return optional_member(value, key)
     raise CelError(f"no such key: {_shown(key)}")
 
