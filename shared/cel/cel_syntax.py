@@ -64,12 +64,10 @@ _TOKEN: Final = re.compile(
     """,
     re.VERBOSE | re.DOTALL,
 )
-_RESERVED: Final = frozenset(
-    (
-        "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
-        "package", "namespace", "return", "var", "void", "while",
-    )
-)  # fmt: skip
+_RESERVED: Final = frozenset({
+    "as", "break", "const", "continue", "else", "for", "function", "if", "import", "let", "loop",
+    "package", "namespace", "return", "var", "void", "while",
+})  # fmt: skip
 _BINARY: Final[Sequence[Mapping[str, str]]] = (
     {"||": "_||_"},
     {"&&": "_&&_"},

@@ -14,7 +14,6 @@ from collections.abc import Generator, Iterator, Sequence
 from math import comb, log2
 from typing import Any, Final, NamedTuple
 
-from shared.cel.cel_values import CelCompileError, CelError
 from shared.dra import capacity
 from shared.dra.allocated import AllocatedState
 from shared.dra.constraints import Constraint
@@ -25,7 +24,6 @@ from shared.dra.requests import (
     EXACT_COUNT,
     Alternative,
     Given,
-    Selector,
     Solution,
     alternatives_of,
     terms_of,
@@ -397,7 +395,7 @@ class _Search:
         key = id(asked), id(facts)
         is_selected = self._selected.get(key)
         if is_selected is None:
-            is_selected = selected(asked.selectors, device, self._work)
+            is_selected = facts.is_selected(asked.selectors, self._work)
             self._selected[key] = is_selected
         if not is_selected:
             return False
@@ -556,18 +554,3 @@ def _repels(device: DeviceView, asked: Alternative) -> bool:
 def _take(taking: dict[str, int], consumed: capacity.Requested, sign: int) -> None:
     for name, amount in consumed.items():
         taking[name] = taking.get(name, 0) + sign * amount.nanos
-
-
-def selected(selectors: Sequence[Selector], device: DeviceView, work: Work) -> bool:
-    """Whether all of the selectors take the device; AllocationError for one that cannot tell."""
-    for text, selector in selectors:
-        if isinstance(selector, CelCompileError):
-            raise AllocationError(f"{text}: CEL compile error: {selector}")
-        try:
-            if not device.facts.is_selected_by(selector, work):
-                return False
-        except WorkError:
-            raise
-        except (CelError, AllocationError) as error:
-            raise AllocationError(f"{text}: CEL runtime error: {error}") from error
-    return True

@@ -19,7 +19,6 @@ from shared.columns.journal import RowLog
 from shared.columns.schema import Bools, Int64s, Rows
 from shared.columns.table import NodeTable
 from shared.dra.allocated import AllocatedState, results_of
-from shared.dra.allocator import selected
 from shared.dra.extended import can_be_backed, classes_by_resource, pod_uid_of
 from shared.dra.pools import Pool, belongs, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
@@ -299,7 +298,7 @@ class DeviceIndex:
                 for device in view.devices:
                     if view.is_per_device and not reaches(device.facts.match, self._nodes, row):
                         continue
-                    if selected(selectors, device, work):
+                    if device.facts.is_selected(selectors, work):
                         count += 1
                         allocated += self.state.is_allocated(device.identity)
         except AllocationError:

@@ -8,18 +8,15 @@ Rules: structured/internal/incubating/pools_incubating.go of
 staging/src/k8s.io/dynamic-resource-allocation, v1.36.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from typing import NamedTuple
 
-from shared.dra.resource_slices import Counters, NodeMatch, PoolId, SliceView
+from shared.dra.resource_slices import CounterId, Counters, NodeMatch, PoolId, SliceView
 
 Reaches = Callable[[NodeMatch], bool]
 """Whether the node in question is one of those that can reach something."""
 Siblings = Callable[[PoolId], Collection[SliceView]]
 """All slices of a pool, whomever they belong to."""
-
-NO_COUNTERS: Final[Counters] = {}
-"""Never written."""
 
 
 class Pool(NamedTuple):
@@ -34,7 +31,7 @@ class Pool(NamedTuple):
     """With devices for the node."""
     other_slices: tuple[SliceView, ...] = ()
     """With devices for other nodes, which draw on the same counters."""
-    counters: Counters = NO_COUNTERS
+    counters: Mapping[CounterId, int] = {}
 
 
 def gather(slices: Iterable[SliceView], siblings: Siblings, reaches: Reaches) -> list[Pool]:

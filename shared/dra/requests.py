@@ -10,9 +10,8 @@ staging/src/k8s.io/dynamic-resource-allocation, v1.36 (`requestAccessor`, the en
 from collections.abc import Callable, Collection
 from typing import Final, NamedTuple
 
-from shared.cel.cel_selector import Expression, compile_selector
-from shared.cel.cel_values import CelCompileError
-from shared.dra.resource_slices import DeviceView, knows_shares
+from shared.cel.cel_selector import compile_selector
+from shared.dra.resource_slices import DeviceView, Selector, knows_shares
 from shared.dra.search_work import AllocationError
 from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, FeatureGates
 from shared.kube.api.core_v1_parts import (
@@ -37,8 +36,6 @@ from shared.kube.quantity import ExactQuantity, canonical, parse
 
 ALL: Final = "All"
 EXACT_COUNT: Final = "ExactCount"
-Selector = tuple[str, Expression | CelCompileError]
-"""As messages name it, and what it says."""
 
 
 class Alternative(NamedTuple):
@@ -112,8 +109,7 @@ def _alternative(
             f"{where}: could not retrieve device class {asked.device_class_name}: "
             f'deviceclass.resource.k8s.io "{asked.device_class_name}" not found'
         )
-    is_measured = asked.capacity is not None and gates[DRA_CONSUMABLE_CAPACITY]
-    capacity = (asked.capacity.requests or {}) if asked.capacity and is_measured else {}
+    capacity = asked.capacity.requests if asked.capacity and gates[DRA_CONSUMABLE_CAPACITY] else {}
     return Alternative(
         text=where,
         request=request,
@@ -124,7 +120,7 @@ def _alternative(
         device_count=asked.count,
         admin_access=isinstance(asked, ExactDeviceRequest) and bool(asked.admin_access),
         tolerations=tuple(asked.tolerations or ()),
-        capacity={key: parse(amount) for key, amount in capacity.items()},
+        capacity={key: parse(amount) for key, amount in (capacity or {}).items()},
     )
 
 

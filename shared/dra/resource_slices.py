@@ -8,7 +8,7 @@ Rules: staging/src/k8s.io/dynamic-resource-allocation/cel/compile.go, `getAttrib
 `DeviceMatches`; structured/internal/incubating/allocator_incubating.go, `lookupAttribute`; v1.36.
 """
 
-from collections.abc import Mapping, MutableMapping
+from collections.abc import Mapping, MutableMapping, Sequence
 from functools import cached_property
 from typing import Any, Final, NamedTuple
 
@@ -16,8 +16,8 @@ import msgspec
 
 from shared.cel.cel_selector import Expression
 from shared.cel.cel_semver import parse_semver
-from shared.cel.cel_values import CelError, CelQuantity, DefaultMap
-from shared.dra.search_work import AllocationError, Work
+from shared.cel.cel_values import CelCompileError, CelError, CelQuantity, DefaultMap
+from shared.dra.search_work import AllocationError, Work, WorkError
 from shared.feature_gates import (
     DRA_CONSUMABLE_CAPACITY,
     DRA_DEVICE_BINDING_CONDITIONS,
@@ -51,6 +51,8 @@ CounterId = tuple[str, str]
 """(counter set, counter)"""
 Counters = dict[CounterId, int]
 """Amounts in 1e-9."""
+Selector = tuple[str, Expression | CelCompileError]
+"""As messages name it, and what it says."""
 
 
 class Capacity(NamedTuple):
@@ -151,15 +153,25 @@ class DeviceFacts:
             found.setdefault(domain, {})[identifier] = value
         return found
 
-    def is_selected_by(self, selector: Expression, work: Work) -> bool:
-        """Whether a CEL selector selects the device; CelError or AllocationError where it cannot be
-        told. Answers are remembered: neither device nor expression ever changes."""
-        answer = self._answers.get(selector.source)
-        if answer is None:
-            if len(self._answers) >= ANSWERS_MAX:
-                self._answers.clear()
-            answer = self._answers[selector.source] = selector.matches(self.cel, work)
-        return answer
+    def is_selected(self, selectors: Sequence[Selector], work: Work) -> bool:
+        """Whether all of the selectors take the device; AllocationError for one that cannot tell.
+        Answers are remembered: neither device nor expression ever changes."""
+        for text, selector in selectors:
+            if isinstance(selector, CelCompileError):
+                raise AllocationError(f"{text}: CEL compile error: {selector}")
+            answer = self._answers.get(selector.source)
+            if answer is None:
+                if len(self._answers) >= ANSWERS_MAX:
+                    self._answers.clear()
+                try:
+                    answer = self._answers[selector.source] = selector.matches(self.cel, work)
+                except WorkError:
+                    raise
+                except (CelError, AllocationError) as error:
+                    raise AllocationError(f"{text}: CEL runtime error: {error}") from error
+            if not answer:
+                return False
+        return True
 
 
 class DeviceView(NamedTuple):

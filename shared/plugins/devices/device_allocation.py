@@ -20,14 +20,7 @@ from shared.dra.allocator import ClaimToAllocate, allocate, understand
 from shared.dra.device_index import CLASSES, device_index, reaches
 from shared.dra.extended import SPECIAL_CLAIM, ExtendedRequests, can_be_backed, extended_requests
 from shared.dra.requests import Solution
-from shared.dra.search_work import (
-    DEFAULT_TIMEOUT_S,
-    AllocationError,
-    NodeAllocationError,
-    StepsTried,
-    Work,
-    WorkError,
-)
+from shared.dra.search_work import AllocationError, NodeAllocationError, StepsTried, Work, WorkError
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import ObjectMeta
@@ -73,8 +66,8 @@ class DeviceClaims:
     """Those that the pod names; without the special one for extended resources."""
     scalars: dict[str, int]
     """Extended resources that the pod asks for, if devices may provide some of them."""
-    timeout_s: float = DEFAULT_TIMEOUT_S
-    position: int = 0
+    timeout_s: float
+    position: int
     """Of the log of the index of devices, when nodes were last asked about."""
     available: list[tuple[ResourceClaim, Terms | None]] = field(default_factory=list)
     """Allocated ones, and where they can be used; None: everywhere."""
