@@ -392,8 +392,7 @@ look at the round's result and add to a list."""
 _QUANTIFIERS: Final = frozenset({"all", "exists", "exists_one", "existsOne"})
 """Those that may bind two variables (ext.TwoVarComprehensions)."""
 
-Macro = Callable[[Call, Names], Evaluate | None]
-MACROS: Final[Mapping[tuple[str, bool, int], Macro]] = {
+MACROS: Final[Mapping[tuple[str, bool, int], Callable[[Call, Names], Evaluate | None]]] = {
     ("@in", False, 2): _in_list,
     ("_&&_", False, 2): functools.partial(_logic, decisive=False),
     ("_||_", False, 2): functools.partial(_logic, decisive=True),

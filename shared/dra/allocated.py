@@ -76,9 +76,7 @@ class AllocatedState:
         return touched
 
     def _consume(self, device: DeviceId, result: AllocatedDevice, sign: int) -> None:
-        if result.consumed_capacity is None:
-            return
-        if sign < 0 and device not in self._capacity:
+        if result.consumed_capacity is None or (sign < 0 and device not in self._capacity):
             return
         amounts = self._capacity.setdefault(device, {})
         for name, quantity in result.consumed_capacity.items():

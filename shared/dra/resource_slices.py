@@ -285,9 +285,9 @@ def _kind_and_value(attribute: DeviceAttribute) -> tuple[str, Any]:
 
 
 def _cel_value(name: str, kind: str, value: Any) -> Any:
+    if not kind:
+        raise AllocationError(f"attribute {name}: unsupported attribute value")
     if kind != "version":
-        if not kind:
-            raise AllocationError(f"attribute {name}: unsupported attribute value")
         return value
     try:
         return parse_semver(value)

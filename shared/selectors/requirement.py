@@ -57,18 +57,17 @@ def read_requirement(stated: LabelSelectorRequirement) -> Requirement | list[str
     operator, values = stated.operator, stated.values or []
     if operator not in OPERATORS:
         return [unsupported(operator, OPERATORS)]
-    wrong = ""
-    if operator in ("Gt", "Lt"):
-        if len(values) != 1:
-            wrong = "for 'Gt', 'Lt' operators, exactly one value is required"
-    elif operator in ("In", "NotIn"):
-        if not values:
-            wrong = "for 'in', 'notin' operators, values set can't be empty"
-    elif values:
-        wrong = "values set must be empty for exists and does not exist"
     problems = key_problems(stated.key)
-    problems += [invalid("values", stated.values, wrong)] if wrong else []
-    if operator in ("Gt", "Lt"):
+    is_number = operator in ("Gt", "Lt")
+    if is_number:
+        is_wrong, told = len(values) != 1, "for 'Gt', 'Lt' operators, exactly one value is required"
+    elif operator in ("In", "NotIn"):
+        is_wrong, told = not values, "for 'in', 'notin' operators, values set can't be empty"
+    else:
+        is_wrong, told = bool(values), "values set must be empty for exists and does not exist"
+    if is_wrong:
+        problems.append(invalid("values", stated.values, told))
+    if is_number:
         told = "for 'Gt', 'Lt' operators, the value must be an integer"
         problems += (
             invalid(f"values[{i}]", value, told)
