@@ -38,13 +38,13 @@ def claims_of(
     own = template.own or OwnFacts()
     found: dict[str, ResourceClaim] = {}
     for reference in template.spec.resource_claims or ():
-        name, is_generated = claim_name_of_pod(namespace, own, reference)
+        name = claim_name_of_pod(namespace, own, reference)
         if name is None:
             continue  # Nothing had to be made for this reference.
         claim = claim_named(namespace, name, find)
         if claim.metadata.deletion_timestamp:
             raise ClaimError(f'resourceclaim "{name}" is being deleted')
-        if is_generated and not _is_made_for(claim, own.uid, group):
+        if reference.resource_claim_name is None and not _is_made_for(claim, own.uid, group):
             why = f"neither Pod nor PodGroup {group} is the owner" if group else "Pod is not owner"
             raise ClaimError(
                 f"ResourceClaim {namespace}/{name} was not created for Pod "
@@ -62,9 +62,7 @@ def claim_named(namespace: str, name: str, find: FindClaim) -> ResourceClaim:
     return claim
 
 
-def claim_name_of_pod(
-    namespace: str, own: OwnFacts, reference: PodResourceClaim
-) -> tuple[str | None, bool]:
+def claim_name_of_pod(namespace: str, own: OwnFacts, reference: PodResourceClaim) -> str | None:
     """As `claim_name`."""
     pod = f'pod "{namespace}/{own.name}"'
     unnamed = f'{pod}, spec.resourceClaim "{reference.name}"'
@@ -76,17 +74,17 @@ def claim_name(
     statuses: Iterable[PodResourceClaimStatus] | None,
     unnamed: str,
     whose: str,
-) -> tuple[str | None, bool]:
-    """The name of a claim, None where none had to be made, and whether it was generated; ClaimError
-    where there is none yet. `unnamed` and `whose`: what a reference that names nothing, and one whose
-    claim is still to be made, are called."""
+) -> str | None:
+    """The name of a claim, None where none had to be made; ClaimError where there is none yet.
+    `unnamed` and `whose`: what a reference that names nothing, and one whose claim is still to be made,
+    are called."""
     if reference.resource_claim_name is not None:
-        return reference.resource_claim_name, False
+        return reference.resource_claim_name
     if reference.resource_claim_template_name is None:
         raise ClaimError(f"{unnamed}: none of the supported fields are set")
     for status in statuses or ():
         if status.name == reference.name:
-            return status.resource_claim_name, True
+            return status.resource_claim_name
     raise ClaimError(f"{whose}: ResourceClaim not created yet")
 
 

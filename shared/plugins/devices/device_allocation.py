@@ -77,8 +77,7 @@ class DeviceClaims:
     has_failed: bool = False
     """Allocation came to an error on some node."""
     outcomes: dict[GroupKey, AllocationOutcome] = field(default_factory=dict)
-    """By the key of a group of nodes and the extended resources that devices provide there; at most
-    OUTCOMES_MAX."""
+    """At most OUTCOMES_MAX."""
     understood: dict[Names, list[ClaimToAllocate] | AllocationError] = field(default_factory=dict)
     """What is to be allocated, by the extended resources that devices provide."""
 

@@ -51,7 +51,7 @@ def consumer_group(
     meta, listed = group.metadata, group.spec.resource_claims or ()
     namespace, own = meta.namespace, template.own or OwnFacts()
     names = (
-        claim_name_of_pod(namespace, own, reference)[0]
+        claim_name_of_pod(namespace, own, reference)
         for reference in template.spec.resource_claims or ()
         if reference in listed
     )
@@ -67,12 +67,13 @@ def claims_of_group(group: PodGroup, find: FindClaim) -> list[ResourceClaim]:
     found = []
     for reference in group.spec.resource_claims or ():
         unnamed = f"PodGroup {meta.key}, spec.resourceClaim {reference.name}"
-        name, is_generated = claim_name(reference, statuses, unnamed, f"PodGroup {meta.key}")
+        name = claim_name(reference, statuses, unnamed, f"PodGroup {meta.key}")
         if name is None:
             continue
         claim = claim_named(meta.namespace, name, find)
         owner = controller_of(claim.metadata.owner_references)
-        if not is_generated or (owner is not None and owner.uid == meta.uid):
+        is_named = reference.resource_claim_name is not None
+        if is_named or (owner is not None and owner.uid == meta.uid):
             found.append(claim)
     return found
 
