@@ -93,13 +93,10 @@ def _parse_name(requirement: NodeSelectorRequirement) -> NameRequirement | str:
 
 def selects_node(terms: Terms, node: ObjectMeta) -> bool:
     """Whether one of the terms picks a node that is in no table, by its metadata."""
-    return any(_picks(term, node) for term in terms)
-
-
-def _picks(term: Term, node: ObjectMeta) -> bool:
-    if term.errors:
-        return False
     labels = node.labels or {}
-    return all(each.holds(labels.get(each.key)) for each in term.labels) and all(
-        (node.name == name.name) is name.is_equal for name in term.names
+    return any(
+        not term.errors
+        and all(each.holds(labels.get(each.key)) for each in term.labels)
+        and all((node.name == name.name) is name.is_equal for name in term.names)
+        for term in terms
     )
