@@ -32,11 +32,7 @@ from shared.kube import quantity as quantities
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity, QuantityError
 from shared.shown import GO_ESCAPES
 
-
-def _size(value: Any) -> int:
-    if not isinstance(value, str | bytes | list | dict):
-        raise NoOverloadError
-    return len(value)
+_size: Final = typed(len, (str, bytes, list, dict))
 
 
 # Strings --------------------------------------------------------------------------------------------

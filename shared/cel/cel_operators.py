@@ -277,14 +277,6 @@ def _to_bool(value: Any) -> bool:
     raise CelError("type conversion error from 'string' to 'bool'")
 
 
-def _to_bytes(value: Any) -> bytes:
-    if isinstance(value, str):
-        return value.encode()
-    if isinstance(value, bytes):
-        return value
-    raise NoOverloadError
-
-
 def contains_constant(element: Any, constants: Any) -> bool:
     """`in` with a list of plain constants, which cel-go looks up by hash; some types have none."""
     unhashable = {Semver: "cel.Semver", bytes: "types.Bytes"}.get(type(element))
@@ -313,6 +305,6 @@ OPERATORS: Final[Mapping[tuple[str, int], Function]] = {
     ("double", 1): _to_double,
     ("string", 1): _to_string,
     ("bool", 1): _to_bool,
-    ("bytes", 1): _to_bytes,
+    ("bytes", 1): typed(lambda v: v.encode() if isinstance(v, str) else v, (str, bytes)),
 }
 """By name and count of operands."""

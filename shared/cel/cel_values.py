@@ -8,7 +8,7 @@ Rules: google/cel-go common/types; staging/src/k8s.io/apiserver/pkg/cel/{quantit
 """
 
 from collections.abc import Mapping
-from typing import Any, Final, NamedTuple, TypeVar
+from typing import Any, Final, NamedTuple
 
 from shared.errors import OperationalError
 from shared.kube.quantity import NANOS_PER_UNIT, ExactQuantity
@@ -104,10 +104,7 @@ class NoOverloadError(CelError):
         super().__init__("no such overload")
 
 
-T = TypeVar("T")
-
-
-def key_of(value: T) -> T:
+def key_of(value: Any) -> Any:
     """A value as the key of a map; CelError for types that cannot be one."""
     if not isinstance(value, str | bool | int | float):
         raise CelError(f"unsupported key type: {type_name(value)}")
