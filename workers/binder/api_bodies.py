@@ -45,21 +45,13 @@ resource_claim_path: Final = "/apis/resource.k8s.io/v1/namespaces/{}/resourcecla
 """Each is called with the namespace, where there is one, and the name."""
 
 
-class Gone(NamedTuple):
-    """The pod is no more, though another may have its name."""
-
-    message: str
-
-
-async def seen_pod(api: ApiClient, path: str, uid: str) -> BriefPod | Gone:
-    """What is at the path, if it is this pod: to be asked where the outcome of a write about it is open.
-    Raises what a GET raises when nobody can tell."""
-    try:
-        pod = read_answer(_decoder, await api.get(path, timeout_s=REQUEST_TIMEOUT_S))
-    except NotFound as error:
-        return Gone(error.message)
+async def seen_pod(api: ApiClient, path: str, uid: str) -> BriefPod:
+    """What is at the path: to be asked where the outcome of a write about it is open. Raises what a GET
+    does; `NotFound`, too, where it is another pod of that name."""
+    pod = read_answer(_decoder, await api.get(path, timeout_s=REQUEST_TIMEOUT_S))
     if pod.metadata.uid != uid:
-        return Gone(f"the pod of that name is another one (uid {pod.metadata.uid})")
+        other = f"the pod of that name is another one (uid {pod.metadata.uid})"
+        raise NotFound(404, "NotFound", other)
     return pod
 
 

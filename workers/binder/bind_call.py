@@ -30,7 +30,7 @@ from shared.kube.api_errors import (
 )
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod, Decision
-from workers.binder.api_bodies import Gone, pod_path, seen_pod
+from workers.binder.api_bodies import pod_path, seen_pod
 from workers.binder.retries import Patience, Retries
 
 PATIENCE: Final = Patience(pause_s=0.05, pause_s_max=2.0, pauses_max=20, total_s=60.0)
@@ -222,13 +222,13 @@ class _Attempt:
         while True:
             try:
                 pod = await seen_pod(self._api, pod_path(order.namespace, order.name), order.uid)
+            except NotFound as error:
+                return NotBound(BindFailureReason.GONE, error.message)
             except (ApiError, TransportError) as error:
                 if isinstance(error, TRANSIENT) and await self._retries.pause(error):
                     continue
                 message = f"{problem}the pod could not be read: {error}"
                 return NotBound(BindFailureReason.UNREACHABLE, message)
-            if isinstance(pod, Gone):
-                return NotBound(BindFailureReason.GONE, pod.message)
             if pod.spec.node_name == order.node_name:
                 return BOUND
             if pod.spec.node_name:

@@ -40,7 +40,6 @@ from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
     REQUEST_TIMEOUT_S,
-    Gone,
     delete_options,
     pod_path,
     resource_claim_path,
@@ -154,12 +153,13 @@ class ClaimFreer:
         """What nobody knows is left as it is."""
         path = pod_path(order.namespace, order.name)
         try:
-            pod = await seen_pod(self._api, path, order.uid)
+            return not (await seen_pod(self._api, path, order.uid)).spec.node_name
+        except NotFound:
+            return True
         except (ApiError, TransportError) as error:
             whose = {"pod": order.pod, "ticket": order.ticket}
             self._log.warning("claims_not_freed", problem=str(error), **whose)
             return False
-        return isinstance(pod, Gone) or not pod.spec.node_name
 
     async def _left(self, order: BindPod, work: ClaimWork) -> str:
         """The key of a claim that is allocated for the pod, or its group; empty where that cannot be

@@ -15,7 +15,6 @@ from typing import Any, Final
 
 from shared.clock import Clock
 from shared.faults import fault_text
-from shared.kube.api.core_v1_parts import BriefPod
 from shared.kube.api_client import ApiClient
 from shared.kube.api_errors import TRANSIENT, ApiError, Conflict, NotFound, TransportError
 from shared.messages.from_binder import VictimDone
@@ -128,6 +127,9 @@ class Evictor:
     async def _is_there(self, path: str, uid: str) -> bool:
         """Whether this pod, and no other one of its name, is; yes, where nobody can tell."""
         try:
-            return isinstance(await seen_pod(self._api, path, uid), BriefPod)
+            await seen_pod(self._api, path, uid)
+        except NotFound:
+            return False
         except (ApiError, TransportError):
-            return True
+            pass
+        return True
