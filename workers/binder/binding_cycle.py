@@ -28,19 +28,14 @@ PLUGIN_TIMEOUT_S: Final = 600.0
 log = EventLog("binder")
 
 
-class Unknown(NamedTuple):
-    """Nobody knows what was done: the order has to be given again."""
-
-    message: str
-
-
 class PreBinder(Protocol):
-    """A PreBind plugin, somebody else's or one of ours."""
+    """A PreBind plugin, somebody else's or one of ours, which says `NotBound` where nobody knows what
+    was done: the order has to be given again."""
 
     @property
     def NAME(self) -> str: ...  # noqa: N802  # As all plugins call it.
 
-    async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown: ...
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused | NotBound: ...
 
 
 class PodBinder(Protocol):
@@ -161,9 +156,8 @@ class BindingCycle:
         return answer if isinstance(answer, Allowed) else _not_prepared(plugin, answer)
 
 
-def _not_prepared(plugin: PreBinder, answer: Refused | Unknown) -> NotBound:
-    is_known = isinstance(answer, Refused)
-    reason = BindFailureReason.REJECTED if is_known else BindFailureReason.UNREACHABLE
+def _not_prepared(plugin: PreBinder, answer: Refused | NotBound) -> NotBound:
+    reason = answer.reason if isinstance(answer, NotBound) else BindFailureReason.REJECTED
     return NotBound(reason, f'running PreBind plugin "{plugin.NAME}": {answer.message}')
 
 

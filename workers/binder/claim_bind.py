@@ -44,11 +44,12 @@ from shared.kube.binding_work import (
 )
 from shared.kube.timestamps import second_time
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM, IS_ONE
+from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.metrics import Tally
 from workers.binder.api_bodies import REQUEST_TIMEOUT_S, pod_patch, pod_path, resource_claim_path
-from workers.binder.binding_cycle import Unknown
+from workers.binder.bind_call import NotBound
 from workers.binder.claim_free import (
     FINALIZER,
     ClaimFreer,
@@ -92,7 +93,7 @@ class ClaimBinder(ClaimFreer):
     def pre_flight(self, order: BindPod) -> bool:
         return self.NAME in order.work
 
-    async def pre_bind(self, order: BindPod) -> Allowed | Refused | Unknown:
+    async def pre_bind(self, order: BindPod) -> Allowed | Refused | NotBound:
         """Allowed once all claims are allocated, reserved for the pod, and their devices ready."""
         retries = Retries(PATIENCE, self._clock)
         claims = claim_work(order.work[self.NAME])
@@ -113,7 +114,7 @@ class ClaimBinder(ClaimFreer):
 
     async def _tried(
         self, order: BindPod, work: ClaimWork, retries: Retries
-    ) -> Allowed | Refused | Unknown:
+    ) -> Allowed | Refused | NotBound:
         path = resource_claim_path(work.namespace, work.name)
         line = self._lines.setdefault(path, ClaimLine())
         wish = Wish(order, work)
@@ -139,11 +140,11 @@ class ClaimBinder(ClaimFreer):
                 conflicts += 1
                 if conflicts < TRIES_MAX:
                     continue
-                answer: Refused | Unknown = Refused(line.message(first, error))
+                answer: Refused | NotBound = Refused(line.message(first, error))
             except TRANSIENT as error:
                 if await retries.pause(error):
                     continue
-                answer = Unknown(line.message(first, error))
+                answer = NotBound(BindFailureReason.UNREACHABLE, line.message(first, error))
             except ApiError as error:
                 if len(batch) > 1:
                     is_alone = True  # Whose fault it is shows one by one.

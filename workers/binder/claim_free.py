@@ -45,7 +45,7 @@ from workers.binder.api_bodies import (
     resource_claim_path,
     seen_pod,
 )
-from workers.binder.binding_cycle import Unknown
+from workers.binder.bind_call import NotBound
 
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
@@ -85,7 +85,7 @@ class Wish(msgspec.Struct, eq=False):
 
     order: BindPod
     work: ClaimWork
-    answer: Allowed | Refused | Unknown | None = None
+    answer: Allowed | Refused | NotBound | None = None
     """None: it waits."""
 
 

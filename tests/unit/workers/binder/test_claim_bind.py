@@ -30,13 +30,14 @@ from shared.kube.api_errors import (
 )
 from shared.kube.binding_work import ClaimWork, GeneratedClaim
 from shared.kube.well_known import EXTENDED_RESOURCE_CLAIM
+from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod, ReleaseClaim
 from shared.telemetry.metrics import Tally
 from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import make_order
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
 from workers.binder.api_bodies import resource_claim_path
-from workers.binder.binding_cycle import Unknown
+from workers.binder.bind_call import NotBound
 from workers.binder.claim_bind import TRIES_MAX, ClaimBinder
 from workers.binder.claim_free import FINALIZER, ClaimFreer, ClaimLines
 
@@ -179,18 +180,22 @@ def order_of(work: ClaimWork) -> BindPod:
 
 def outcome(
     api: FakeClaims, work: ClaimWork = WORK, waiting: list[BindPod] | None = None
-) -> Allowed | Refused | Unknown:
+) -> Allowed | Refused | NotBound:
     """`waiting`: takes the orders that had to wait for devices."""
     told: list[BindPod] = [] if waiting is None else waiting
 
-    async def pre_bind() -> Allowed | Refused | Unknown:
+    async def pre_bind() -> Allowed | Refused | NotBound:
         binder = ClaimBinder(api, told.append, ClaimLines(), LoopClock())
         return await binder.pre_bind(order_of(work))
 
     return run_virtual(pre_bind())
 
 
-def problem(answer: Allowed | Refused | Unknown) -> str:
+def is_unknown(answer: Allowed | Refused | NotBound) -> bool:
+    return isinstance(answer, NotBound) and answer.reason is BindFailureReason.UNREACHABLE
+
+
+def problem(answer: Allowed | Refused | NotBound) -> str:
     """Empty where there is none."""
     return "" if isinstance(answer, Allowed) else answer.message
 
@@ -352,9 +357,7 @@ def test_an_order_that_cannot_be_carried_out_for_long_is_to_be_given_again() -> 
     api = FakeClaims()
     api.faults = [("before", ConnectionLost("gone"))] * 1000
     answer = outcome(api)
-    assert isinstance(answer, Unknown), (
-        "a write may still be on its way: the devices must stay taken"
-    )
+    assert is_unknown(answer), "a write may still be on its way: the devices must stay taken"
 
 
 @pytest.mark.parametrize(
@@ -373,7 +376,7 @@ def test_what_is_no_claim_says_nothing(body: bytes) -> None:
             return body if path == PATH else await super().get(path, timeout_s=timeout_s)
 
     api = Garbled()
-    assert isinstance(outcome(api), Unknown)
+    assert is_unknown(outcome(api))
     release(api)
     undo(api)
     assert api.writes == []

@@ -13,9 +13,9 @@ from shared.kube.binding_work import ClaimWork
 from shared.messages.to_binder import BindPod
 from tests.support.binding_work import with_work
 from tests.unit.workers.binder.fake_api import make_order
-from tests.unit.workers.binder.test_claim_bind import ALLOCATED, WORK, FakeClaims
+from tests.unit.workers.binder.test_claim_bind import ALLOCATED, WORK, FakeClaims, is_unknown
 from tests.unit.workers.binder.virtual_time import LoopClock, run_virtual
-from workers.binder.binding_cycle import Unknown
+from workers.binder.bind_call import NotBound
 from workers.binder.claim_bind import ClaimBinder
 from workers.binder.claim_free import ClaimLines
 
@@ -63,7 +63,7 @@ class Binding:
     def __init__(self, api: SlowClaims) -> None:
         self.binder = ClaimBinder(api, lambda _: None, ClaimLines(), LoopClock())
 
-    def start(self, orders: Sequence[BindPod]) -> list[asyncio.Task[Allowed | Refused | Unknown]]:
+    def start(self, orders: Sequence[BindPod]) -> list[asyncio.Task[Allowed | Refused | NotBound]]:
         return [asyncio.create_task(self.binder.pre_bind(each)) for each in orders]
 
 
@@ -154,5 +154,5 @@ def test_a_server_that_does_not_answer_costs_all_that_wait_together_no_more_than
         return outcomes, asyncio.get_running_loop().time() - begun_s
 
     outcomes, took_s = run_virtual(run())
-    assert all(isinstance(each, Unknown) for each in outcomes)
+    assert all(map(is_unknown, outcomes))
     assert took_s < 100, "virtual seconds"
