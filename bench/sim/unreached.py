@@ -25,7 +25,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/*/__main__.py:*",
         "workers/scorer/extender_calls.py:ExtenderCaller.*",
         "workers/binder/extender_bind.py:ExtenderBinder.close",
-        "workers/binder/evictions.py:Evictor.cancel",
+        "workers/binder/fences.py:Fences.cut_all",
         "workers/scorer/extender_calls.py:ExtenderDesk.run",
     ),
     "People ask for it, or an option has it written down": (

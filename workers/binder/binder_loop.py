@@ -388,8 +388,7 @@ class BinderLoop:
         deleted; says whether it was (PodsInPreBind in pkg/scheduler/framework/preemption/executor.go,
         v1.36.2)."""
         task = self._by_pod.get(uid)
-        fence = self._in_flight[task] if task is not None else Fence()
-        if task is None or not fence.is_preparing:
+        if task is None or not (fence := self._in_flight[task]).is_preparing:
             return False
         fence.is_preparing, fence.is_preempted = False, True
         task.cancel()
@@ -488,9 +487,7 @@ class BinderLoop:
 
     def _abandon(self) -> None:
         self._orders.clear()
-        for task in self._in_flight:
-            task.cancel()
-        self._evictor.cancel()
+        self._fences.cut_all()
 
     def _end_if_drained(self) -> None:
         if not self._is_draining or self._drained.done():

@@ -9,9 +9,9 @@ What is sent: `PreemptPod` in pkg/scheduler/framework/preemption/preemption.go a
 """
 
 import asyncio
-from collections.abc import Awaitable, Callable, Coroutine
+from collections.abc import Awaitable, Callable
 from functools import partial
-from typing import Any, Final
+from typing import Final
 
 from shared.clock import Clock
 from shared.faults import fault_text
@@ -53,24 +53,13 @@ class Evictor:
         self._on_deleted = on_deleted
         self._log = EventLog("binder.evictions")
         self._slots = asyncio.Semaphore(IN_FLIGHT_MAX)
-        self._tasks: set[asyncio.Task[None]] = set()
 
     def begin(self, message: PreemptPods, answer: Callable[[VictimDone], None]) -> None:
         """Starts on all of it; `answer` is called once for each victim."""
         for order in message.victims:
-            self._start(self._evict(order, answer))
+            self._fences.start(self._evict(order, answer), Fence())
         for claim in message.releases:
-            self._start(self._release(claim))
-
-    def cancel(self) -> None:
-        """Ends without finishing anything."""
-        for task in self._tasks:
-            task.cancel()
-
-    def _start(self, work: Coroutine[Any, Any, None]) -> None:
-        task = self._fences.start(work, Fence())
-        self._tasks.add(task)
-        task.add_done_callback(self._tasks.discard)
+            self._fences.start(self._release(claim), Fence())
 
     async def _evict(self, order: DeleteVictim, answer: Callable[[VictimDone], None]) -> None:
         try:

@@ -48,10 +48,10 @@ class Run:
 
     def of(self, message: PreemptPods) -> "Run":
         async def all_of_it() -> None:
-            freer = ClaimFreer(self.api, ClaimLines())
-            evictor = Evictor(self.api, self.time.clock, self.deleted.append, freer, Fences())
+            freer, fences = ClaimFreer(self.api, ClaimLines()), Fences()
+            evictor = Evictor(self.api, self.time.clock, self.deleted.append, freer, fences)
             evictor.begin(message, self.answers.append)
-            await until(lambda: not evictor._tasks)
+            await until(lambda: not fences._fences)
 
         with patch("workers.binder.retries.sleep", self.time.sleep):
             asyncio.run(all_of_it())
@@ -181,15 +181,15 @@ class HeldApi(FakeApi):
 def test_so_many_at_a_time_and_cancelled_at_once() -> None:
     async def all_of_it() -> int:
         api, time = HeldApi(), FakeTime()
-        freer = ClaimFreer(api, ClaimLines())
-        evictor = Evictor(api, time.clock, lambda _: None, freer, Fences())
+        freer, fences = ClaimFreer(api, ClaimLines()), Fences()
+        evictor = Evictor(api, time.clock, lambda _: None, freer, fences)
         victims = [victim(number) for number in range(3 * IN_FLIGHT_MAX)]
         evictor.begin(PreemptPods(7, victims, []), lambda _: None)
-        assert len(evictor._tasks) == len(victims)
+        assert len(fences._fences) == len(victims)
         for _ in range(10):
             await asyncio.sleep(0)
-        evictor.cancel()
-        await until(lambda: not evictor._tasks)
+        fences.cut_all()
+        await until(lambda: not fences._fences)
         return api.held_count
 
     assert asyncio.run(all_of_it()) == IN_FLIGHT_MAX

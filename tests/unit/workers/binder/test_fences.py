@@ -172,7 +172,7 @@ def test_deletions_that_are_void_are_not_reported() -> None:
         with_held_patches(stage)
         await stage.welcome()
         await stage.peer.say(preempting("u1"), Welcome(7))
-        assert not stage.evictor._tasks
+        assert not stage.fences._fences
         await stage.peer.say(Connected())
         assert stage.peer.take(BindReport) == []
 
