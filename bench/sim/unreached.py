@@ -209,7 +209,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/binder/claim_bind.py:ClaimBinder.pre_bind:return Refused(end.message)*",
         "workers/binder/claim_bind.py:ClaimBinder.pre_bind:await self.undo(*",
         "workers/binder/claim_bind.py:ClaimBinder.pre_bind:self._on_waiting(order)",
-        "workers/binder/claim_bind.py:ClaimBinder.pre_bind:end = await DeviceWait(*",
+        "workers/binder/claim_bind.py:ClaimBinder.pre_bind:end = await devices_waited_for(*",
         "workers/binder/api_bodies.py:waiting_for_devices_event",
         "workers/binder/claim_ready.py:*",
         "workers/binder/recorder.py:*.pod_waits_for_devices",

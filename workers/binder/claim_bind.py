@@ -103,10 +103,10 @@ class ClaimBinder(ClaimFreer):
                 return answer
         if not any(map(needs_preparing, claims)):
             return ALLOWED
-        from workers.binder.claim_ready import DeviceWait
+        from workers.binder.claim_ready import devices_waited_for
 
         self._on_waiting(order)
-        end = await DeviceWait(self._api, self._clock, self._tally).end(claims, order.profile)
+        end = await devices_waited_for(self._api, self._clock, self._tally, claims, order.profile)
         if end.unready is not None:
             # Else each attempt would wait for the devices that an earlier one was given, in vain.
             await self.undo(order, end.unready)
