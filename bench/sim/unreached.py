@@ -99,7 +99,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "workers/scorer/extended_pods.py:ExtendedCycle._filtered:return ExtenderAnswer(number*",
         "workers/scorer/extender_calls.py:ExtenderDesk._preempt_args:uids = *",
         "workers/scorer/extender_calls.py:ExtenderDesk._preempt_args:bodies = *",
-        "workers/scorer/extender_calls.py:ExtenderDesk._preempt_args:return whole_preempt_args*",
+        "workers/scorer/extender_calls.py:ExtenderDesk._preempt_args:return *, dict(zip(*",
         "workers/scorer/engine.py:Engine._choose_of_some",
         "workers/scorer/engine.py:Engine._sampled",
         "shared/framework/*:merged_with_default",

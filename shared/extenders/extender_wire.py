@@ -11,7 +11,7 @@ Shapes: staging/src/k8s.io/kube-scheduler/extender/v1/types.go, v1.36.2.
 
 import json
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import cache
 from typing import Any, Final, NamedTuple, NoReturn, TypeVar
 
@@ -19,6 +19,7 @@ import msgspec
 from msgspec import inspect
 
 from shared.errors import OperationalError
+from shared.framework.binding_api import Binding
 from shared.kube.api.meta_v1 import ApiStruct, Int64, ObjectIdentity
 
 MAX_EXTENDER_PRIORITY: Final = 10
@@ -126,15 +127,10 @@ _T = TypeVar("_T")
 _encoder: Final = msgspec.json.Encoder()
 
 
-def node_names_args(pod: bytes, names: list[str]) -> bytes:
-    """ExtenderArgs for an extender that knows the nodes."""
-    return _encoder.encode({"Pod": msgspec.Raw(pod), "Nodes": None, "NodeNames": names})
-
-
-def whole_nodes_args(pod: bytes, nodes: list[bytes]) -> bytes:
-    """ExtenderArgs with the nodes themselves."""
-    node_list = {"metadata": {}, "items": [msgspec.Raw(node) for node in nodes]}
-    return _encoder.encode({"Pod": msgspec.Raw(pod), "Nodes": node_list, "NodeNames": None})
+def node_args(pod: bytes, names: list[str] | None, nodes: Sequence[bytes] = ()) -> bytes:
+    """ExtenderArgs: with names for an extender that knows the nodes, else (None) with the nodes."""
+    whole = {"metadata": {}, "items": list(map(msgspec.Raw, nodes))} if names is None else None
+    return _encoder.encode({"Pod": msgspec.Raw(pod), "Nodes": whole, "NodeNames": names})
 
 
 def filter_answer(
@@ -176,27 +172,21 @@ def priorities(body: bytes, weight: int) -> Counter[str]:
     return totals
 
 
-def meta_preempt_args(pod: bytes, victims: dict[str, MetaVictims]) -> bytes:
-    """ExtenderPreemptionArgs for an extender that knows nodes and pods."""
-    return _preempt_args(pod, None, victims)
-
-
-def whole_preempt_args(
-    pod: bytes, victims: dict[str, MetaVictims], pods: dict[str, bytes]
+def preempt_args(
+    pod: bytes, victims: dict[str, MetaVictims], pods: dict[str, bytes] | None = None
 ) -> bytes:
-    """ExtenderPreemptionArgs with the victims themselves; `pods` by uid."""
-    whole = {
-        node: {
-            "Pods": [msgspec.Raw(pods[each.uid]) for each in on_node.pods or ()],
-            "NumPDBViolations": on_node.num_pdb_violations,
+    """ExtenderPreemptionArgs, with the victims themselves (`pods`, by uid) for an extender that does not
+    know nodes and pods."""
+    args: dict[str, Any] = {"NodeNameToVictims": None, "NodeNameToMetaVictims": victims}
+    if pods is not None:
+        whole = {
+            node: {
+                "Pods": [msgspec.Raw(pods[each.uid]) for each in on_node.pods or ()],
+                "NumPDBViolations": on_node.num_pdb_violations,
+            }
+            for node, on_node in victims.items()
         }
-        for node, on_node in victims.items()
-    }
-    return _preempt_args(pod, whole, None)
-
-
-def _preempt_args(pod: bytes, whole: object, victims: dict[str, MetaVictims] | None) -> bytes:
-    args = {"NodeNameToVictims": whole, "NodeNameToMetaVictims": victims}
+        args = {"NodeNameToVictims": whole, "NodeNameToMetaVictims": None}
     return _encoder.encode({"Pod": msgspec.Raw(pod), **args})
 
 
@@ -211,10 +201,10 @@ def preempt_result(body: bytes, *, is_ignorable: bool) -> dict[str, MetaVictims]
     return {name: on_node for name, on_node in victims.items() if on_node.pods}
 
 
-def bind_args(pod: PodName, node_name: str) -> bytes:
+def bind_args(order: Binding) -> bytes:
     """ExtenderBindingArgs."""
-    whose = {"PodName": pod.name, "PodNamespace": pod.namespace, "PodUID": pod.uid}
-    return _encoder.encode({**whose, "Node": node_name})
+    whose = {"PodName": order.name, "PodNamespace": order.namespace, "PodUID": order.uid}
+    return _encoder.encode({**whose, "Node": order.node_name})
 
 
 def check_bind_result(body: bytes) -> None:

@@ -15,17 +15,15 @@ from shared.extenders.extender_wire import (
     ExtenderError,
     MetaPod,
     MetaVictims,
-    PodName,
     bind_args,
     check_bind_result,
     filter_answer,
-    meta_preempt_args,
-    node_names_args,
+    node_args,
+    preempt_args,
     preempt_result,
     priorities,
-    whole_nodes_args,
-    whole_preempt_args,
 )
+from shared.messages.to_binder import BindPod
 
 Json = dict[str, Any]
 RECORDED = Path(__file__).parent / "extender.jsonl"
@@ -52,17 +50,17 @@ def sent(case: Json) -> bytes:
     pod = raw(wrote["Pod"]) if "Pod" in wrote else b""
     match case["verb"], case.get("cache_capable"):
         case "bind", _:
-            return bind_args(PodName("d", "p", "u"), "a")
+            return bind_args(BindPod(1, "s", "d", "p", "u", "a", look_first=False))
         case "preempt", True:
-            return meta_preempt_args(pod, VICTIMS)
+            return preempt_args(pod, VICTIMS)
         case "preempt", _:
             on_nodes = wrote["NodeNameToVictims"].values()
             pods = {pod["metadata"]["uid"]: raw(pod) for node in on_nodes for pod in node["Pods"]}
-            return whole_preempt_args(pod, VICTIMS, pods)
+            return preempt_args(pod, VICTIMS, pods)
         case _, True:
-            return node_names_args(pod, ASKED)
+            return node_args(pod, ASKED)
         case _:
-            return whole_nodes_args(pod, [raw(node) for node in wrote["Nodes"]["items"]])
+            return node_args(pod, None, [raw(node) for node in wrote["Nodes"]["items"]])
 
 
 def made_of_it(case: Json) -> Json:

@@ -16,7 +16,7 @@ from shared.child_plan import reading_files
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
 from shared.extenders.extender_config import EXTENDER, ExtenderConfig
-from shared.extenders.extender_wire import PodName, bind_args, check_bind_result
+from shared.extenders.extender_wire import bind_args, check_bind_result
 from shared.framework.binding_api import SKIPPED, Skipped
 from shared.kube.connection_problems import ConnectionProblems
 from shared.messages.to_binder import BindPod
@@ -61,10 +61,8 @@ class ExtenderBinder:
                 return seen
         for position in order.extenders:
             client = self._clients[position]
-            pod = PodName(order.namespace, order.name, order.uid)
-            args = bind_args(pod, order.node_name)
             try:
-                check_bind_result(await client.order(client.config.bind_verb, args))
+                check_bind_result(await client.order(client.config.bind_verb, bind_args(order)))
             except OperationalError as error:
                 message = str(error)
                 seen = await self._look(order)

@@ -30,12 +30,10 @@ from shared.extenders.extender_wire import (
     MetaVictims,
     PodName,
     filter_answer,
-    meta_preempt_args,
-    node_names_args,
+    node_args,
+    preempt_args,
     preempt_result,
     priorities,
-    whole_nodes_args,
-    whole_preempt_args,
 )
 from shared.kube.api.meta_v1 import NamedObject
 from shared.kube.api_errors import read_answer
@@ -247,8 +245,8 @@ class ExtenderDesk:
 
     async def _args(self, config: ExtenderConfig, pod: bytes, names: list[str]) -> bytes:
         if config.node_cache_capable:
-            return node_names_args(pod, names)
-        return whole_nodes_args(pod, await self._nodes.get(names))
+            return node_args(pod, names)
+        return node_args(pod, None, await self._nodes.get(names))
 
     async def _preempt(self, question: PreemptQuestion, pod: bytes) -> dict[str, MetaVictims]:
         victims = question.victims
@@ -272,7 +270,7 @@ class ExtenderDesk:
         victims: dict[str, MetaVictims],
     ) -> bytes:
         if config.node_cache_capable:
-            return meta_preempt_args(pod, victims)
+            return preempt_args(pod, victims)
         names = [
             question.pods[node, each.uid]
             for node, on_node in victims.items()
@@ -280,7 +278,7 @@ class ExtenderDesk:
         ]
         bodies = await asyncio.gather(*map(self._pod, names))
         uids = (name.uid for name in names)
-        return whole_preempt_args(pod, victims, dict(zip(uids, bodies, strict=True)))
+        return preempt_args(pod, victims, dict(zip(uids, bodies, strict=True)))
 
 
 @contextlib.contextmanager

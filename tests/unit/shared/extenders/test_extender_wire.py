@@ -14,29 +14,27 @@ from shared.extenders.extender_wire import (
     ExtenderError,
     MetaPod,
     MetaVictims,
-    PodName,
     bind_args,
     check_bind_result,
     filter_answer,
-    meta_preempt_args,
-    node_names_args,
+    node_args,
+    preempt_args,
     preempt_result,
     priorities,
-    whole_nodes_args,
-    whole_preempt_args,
 )
+from shared.messages.to_binder import BindPod
 
 POD = b'{"metadata":{"name":"p","annotations":{"x":"y"}}}'
 
 
 def test_names_are_sent_to_an_extender_with_a_cache() -> None:
-    sent = json.loads(node_names_args(POD, ["a", "b"]))
+    sent = json.loads(node_args(POD, ["a", "b"]))
     assert sent == {"Pod": json.loads(POD), "Nodes": None, "NodeNames": ["a", "b"]}
 
 
 def test_whole_nodes_are_sent_to_an_extender_without_one() -> None:
     node = b'{"metadata":{"name":"a"},"spec":{"new":1}}'
-    sent = json.loads(whole_nodes_args(POD, [node]))
+    sent = json.loads(node_args(POD, None, [node]))
     assert sent["Nodes"] == {"metadata": {}, "items": [json.loads(node)]}
     assert sent["NodeNames"] is None
 
@@ -129,10 +127,10 @@ def test_a_score_without_measure_is_a_number_that_can_be_added() -> None:
 
 def test_victims_are_sent_by_uid_or_whole() -> None:
     victims = {"n": MetaVictims([MetaPod("u1")], 1)}
-    sent = json.loads(meta_preempt_args(POD, victims))
+    sent = json.loads(preempt_args(POD, victims))
     assert sent["NodeNameToMetaVictims"] == {"n": {"Pods": [{"UID": "u1"}], "NumPDBViolations": 1}}
     assert sent["NodeNameToVictims"] is None
-    sent = json.loads(whole_preempt_args(POD, victims, {"u1": b'{"spec":{"x":2}}'}))
+    sent = json.loads(preempt_args(POD, victims, {"u1": b'{"spec":{"x":2}}'}))
     assert sent["NodeNameToVictims"] == {"n": {"Pods": [{"spec": {"x": 2}}], "NumPDBViolations": 1}}
     assert sent["NodeNameToMetaVictims"] is None
 
@@ -153,7 +151,7 @@ def test_violations_of_more_than_64_bits_are_no_answer(number: int) -> None:
 
 
 def test_a_binding_names_pod_and_node() -> None:
-    sent = json.loads(bind_args(PodName("ns", "p", "u"), "n"))
+    sent = json.loads(bind_args(BindPod(1, "s", "ns", "p", "u", "n", look_first=False)))
     assert sent == {"PodName": "p", "PodNamespace": "ns", "PodUID": "u", "Node": "n"}
     check_bind_result(b'{"Error":""}')
     for name in ("Error", "error", "ERROR"):
