@@ -113,17 +113,17 @@ class _Listed:
 
     def __init__(self, kinds: Sequence[ResourceKind]) -> None:
         self.messages: list[AdapterMessage] = []
-        self.is_whole = asyncio.Event()
+        self.whole = asyncio.get_running_loop().create_future()
         self.awaited = {kind.plural for kind in kinds}
 
     def put(self, message: AdapterMessage, size_bytes: int) -> None:  # noqa: ARG002  # Nothing is sent.
-        if isinstance(message, AdapterMeasured) or self.is_whole.is_set():
+        if isinstance(message, AdapterMeasured) or self.whole.done():
             return
         self.messages.append(message)
         if isinstance(message, SyncFinished | KindUnavailable):
             self.awaited.discard(message.kind)
             if not self.awaited:
-                self.is_whole.set()
+                self.whole.set_result(None)
 
     async def room(self) -> None:
         pass
@@ -138,12 +138,11 @@ async def _list(access: ClusterAccess, kinds: Sequence[ResourceKind]) -> list[Ad
     sink = _Listed(kinds)
     source = ApiSource(access, seed=0, kinds=kinds)
     run = asyncio.ensure_future(source.run(sink))
-    whole = asyncio.ensure_future(sink.is_whole.wait())
-    await asyncio.wait({run, whole}, timeout=LIST_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
-    for task in (run, whole):
-        task.cancel()
-    await asyncio.wait({run, whole})
-    if not sink.is_whole.is_set():
+    ends = (run, sink.whole)
+    await asyncio.wait(ends, timeout=LIST_TIMEOUT_S, return_when=asyncio.FIRST_COMPLETED)
+    run.cancel()
+    await asyncio.wait((run,))
+    if not sink.whole.done():
         why = "" if run.cancelled() else f": {run.exception()}"
         awaited = ", ".join(sorted(sink.awaited))
         raise OperationalError(f"{access.url}: could not list {awaited}{why}")

@@ -141,8 +141,8 @@ class KindFeed:
         self._told_pods, self._awaited, self._has_left_out = {}, {}, False
         self._emit(SyncStarted(self._kind.plural), _SMALL_BYTES)
 
-    def page(self, body: bytes) -> str:
-        """One page of the list; its continue token, empty on the last one."""
+    def page(self, body: bytes) -> None:
+        """One page of the list."""
         items, page = self._decoder.page(body)
         size_bytes = len(body) // max(1, len(items))
         for item in items:
@@ -161,7 +161,6 @@ class KindFeed:
             if not self._in_hand.do(content, partial(self._tell, item, size_bytes)):
                 self._reject(meta.key, WHY, meta)
         self._listed_version = page.resource_version
-        return page.continue_token
 
     def list_finished(self) -> None:
         self._finish(self._listed_version)

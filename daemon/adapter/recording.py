@@ -73,7 +73,6 @@ class RecordedInput(msgspec.Struct, omit_defaults=True):
 
 
 _encoder: Final = msgspec.json.Encoder()
-_header_decoder: Final = msgspec.json.Decoder(_Header)
 _input_decoder: Final = msgspec.json.Decoder(RecordedInput)
 
 
@@ -222,7 +221,7 @@ def _read_segment(path: Path) -> Iterator[RecordedInput]:
 
 def _read_header(path: Path, line: bytes) -> None:
     try:
-        header = _header_decoder.decode(line)
+        header = msgspec.json.decode(line, type=_Header)
     except UNDECODABLE as error:
         raise RecordingError(path, 1, f"not a recording of events: {error}") from error
     if header.format != FORMAT or header.version != VERSION:

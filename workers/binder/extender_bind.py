@@ -8,14 +8,13 @@ Rules: `extendersBinding` in pkg/scheduler/schedule_one.go, v1.36.2, which does 
 """
 
 from collections.abc import Mapping
-from typing import ClassVar
 
 import msgspec
 
 from shared.child_plan import reading_files
 from shared.errors import OperationalError
 from shared.extenders.extender_client import ExtenderClient
-from shared.extenders.extender_config import EXTENDER, ExtenderConfig
+from shared.extenders.extender_config import ExtenderConfig
 from shared.extenders.extender_wire import bind_args, check_bind_result
 from shared.framework.binding_api import SKIPPED, Skipped
 from shared.kube.connection_problems import ConnectionProblems
@@ -36,8 +35,6 @@ def extenders_told(by_position: Mapping[int, msgspec.Raw]) -> dict[int, Extender
 
 class ExtenderBinder:
     """Stands first among the binders of every profile where an extender has a bindVerb."""
-
-    NAME: ClassVar[str] = EXTENDER
 
     def __init__(
         self,

@@ -121,12 +121,7 @@ class Fences:
 class FencedClient(ApiClient):
     """An API client whose guarded tasks end in place of a request that is void."""
 
-    def __init__(
-        self,
-        access: ClusterAccess,
-        fences: Fences,
-        **settings: Any,
-    ) -> None:
+    def __init__(self, access: ClusterAccess, fences: Fences, **settings: Any) -> None:
         super().__init__(access, may_write=fences.may_write, **settings)
         self._fences = fences
 

@@ -250,7 +250,8 @@ class EventRecorder:
         self._pump()
 
     async def drain(self, timeout_s: float) -> None:
-        """Writes all that waits, as far as `timeout_s` goes, without regard to bindings."""
+        """Writes all that waits, as far as `timeout_s` goes, without regard to bindings. The rest is for
+        `close` to end."""
         self._emptied = self._loop.create_future()
         self._pump()
         try:
@@ -262,8 +263,6 @@ class EventRecorder:
             self._log.warning(
                 "recorder_gave_up", events=len(self._events), statuses=len(self._patches)
             )
-        finally:
-            self.close()
 
     def close(self) -> None:
         """Stops at once; what waits is lost."""

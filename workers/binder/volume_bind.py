@@ -121,10 +121,7 @@ class VolumeBinder:
                 raise
 
     async def _make(self, make: MakeVolume, node_name: str) -> None:
-        meta = {
-            "resourceVersion": make.claim_version,
-            "annotations": {SELECTED_NODE: node_name},
-        }
+        meta = {"resourceVersion": make.claim_version, "annotations": {SELECTED_NODE: node_name}}
         path = volume_claim_path(make.claim_namespace, make.claim_name)
         try:
             await self._api.patch(path, _encoder.encode({"metadata": meta}), MERGE_PATCH)

@@ -66,9 +66,9 @@ def listed(plural: str) -> tuple[KindFeed, list[AdapterMessage]]:
 def test_a_list_of_pages_is_told_as_one() -> None:
     feed, told = feed_of("pods")
     feed.list_started()
-    assert feed.page(page(item("a"), token="more")) == "more"
+    feed.page(page(item("a"), token="more"))
     assert feed.resource_version == ""
-    assert feed.page(page(item("b"), version="12")) == ""
+    feed.page(page(item("b"), version="12"))
     feed.list_finished()
     assert [type(message) for message in told] == [
         SyncStarted,
