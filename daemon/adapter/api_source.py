@@ -73,14 +73,7 @@ class ApiSource:
                     feed = self._feeds.setdefault(kind, KindFeed(kind, sink.put, self.in_hand))
                     feed.tell_to(sink.put)
                     watch = KindWatch(
-                        kind,
-                        feed,
-                        client,
-                        sink,
-                        rng,
-                        self.settings,
-                        recorder=self.recorder,
-                        unavailable=unavailable,
+                        kind, feed, client, sink, rng, self.settings, self.recorder, unavailable
                     )
                     watches.append(watch)
                     tasks.create_task(watch.run(), name=f"watch {kind.plural}")

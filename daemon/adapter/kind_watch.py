@@ -31,7 +31,8 @@ Rules: staging/src/k8s.io/client-go/tools/cache/reflector.go, v1.36.
 
 import asyncio
 import random
-from collections.abc import AsyncIterator, Awaitable, Callable
+from asyncio import sleep
+from collections.abc import AsyncIterator
 from typing import Final
 from urllib.parse import urlencode
 
@@ -171,7 +172,6 @@ class KindWatch:
         rng: random.Random,
         settings: WatchSettings,
         recorder: Recorder | None = None,
-        sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         unavailable: UnavailableKinds | None = None,
     ) -> None:
         """Failures of the connection are the client's to tell (`shared/kube/connection_problems.py`).
@@ -182,7 +182,6 @@ class KindWatch:
         self._rng = rng
         self._settings = settings
         self._recorder = recorder
-        self._sleep = sleep
         self._unavailable = unavailable or UnavailableKinds()
         self._feed = feed
         self._is_told_again = bool(feed.resource_version)
@@ -213,7 +212,7 @@ class KindWatch:
         while True:
             delay_s = await self._attempt()
             if delay_s > 0:
-                await self._sleep(delay_s)
+                await sleep(delay_s)
 
     async def _attempt(self) -> float:
         """List if need be and watch once; returns how long to wait before the next attempt."""

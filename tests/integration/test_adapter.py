@@ -7,6 +7,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -213,11 +214,11 @@ async def watching(
             collector,
             random.Random(1),
             WatchSettings(**options),
-            sleep=sleep,
         )
         task = asyncio.create_task(watch.run())
         try:
-            yield Watching(server, collector, delays)
+            with patch("daemon.adapter.kind_watch.sleep", sleep):
+                yield Watching(server, collector, delays)
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):

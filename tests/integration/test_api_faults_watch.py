@@ -10,6 +10,7 @@ import json
 import random
 from collections.abc import AsyncIterator, Awaitable, Callable
 from typing import Any
+from unittest.mock import patch
 
 import pytest
 
@@ -64,11 +65,11 @@ async def watching(
         mirror,
         random.Random(1),
         WatchSettings(page_size=2, **{**patience, **settings}),
-        sleep=sleep,
     )
     task = asyncio.create_task(watch.run())
     try:
-        yield Watching(mirror, delays)
+        with patch("daemon.adapter.kind_watch.sleep", sleep):
+            yield Watching(mirror, delays)
     finally:
         task.cancel()
         with contextlib.suppress(asyncio.CancelledError):

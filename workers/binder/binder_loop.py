@@ -355,16 +355,10 @@ class BinderLoop:
             fence.is_preparing = True
             try:
                 if order.announces:
-                    self._recorder.patch_status(
-                        StatusPatch(
-                            order.profile,
-                            order.namespace,
-                            order.name,
-                            order.uid,
-                            ticket=order.ticket,
-                            nominated_node_name=order.node_name,
-                        )
-                    )
+                    whose = (order.profile, order.namespace, order.name, order.uid)
+                    node = order.node_name
+                    said = StatusPatch(*whose, ticket=order.ticket, nominated_node_name=node)
+                    self._recorder.patch_status(said)
                     await asyncio.wait((self._recorder.writing(order.uid),))
                 return await self._cycle.prepare(order)
             except asyncio.CancelledError:

@@ -103,7 +103,7 @@ class BindingCycle:
             try:
                 await plugin.post_bind(order)
             except Exception:  # noqa: BLE001 # The pod is bound, whatever a plugin makes of it.
-                _note_bug("PostBind", plugin.NAME, order)
+                note_bug("PostBind", plugin.NAME, order)
 
     async def _ended(self, order: BindPod, outcome: NotBound) -> Outcome:
         seen = await self._see_late(order, outcome)
@@ -121,7 +121,7 @@ class BindingCycle:
                 async with asyncio.timeout(self._plugin_timeout_s):
                     left += await undo(order)
             except Exception:  # noqa: BLE001 # As in PreBind.
-                _note_bug("PreBind", plugin.NAME, order)
+                note_bug("PreBind", plugin.NAME, order)
         return outcome._replace(claims_left=tuple(left))
 
     async def _together(self, group: Sequence[PreBinder], order: BindPod) -> Allowed | NotBound:
@@ -151,7 +151,7 @@ class BindingCycle:
         except TimeoutError:
             answer = Refused("timed out" + (f" after {timeout_s:g} s" if timeout_s else ""))
         except Exception as error:  # noqa: BLE001 # A plugin's bug must not cost the other bindings.
-            _note_bug("PreBind", plugin.NAME, order)
+            note_bug("PreBind", plugin.NAME, order)
             answer = Refused(f"internal error: {type(error).__name__}: {error}")
         return answer if isinstance(answer, Allowed) else _not_prepared(plugin, answer)
 
@@ -177,5 +177,6 @@ def _has_work(plugin: PreBinder, order: BindPod) -> bool:
     return pre_flight is None or pre_flight(order)
 
 
-def _note_bug(point: str, plugin: str, order: BindPod) -> None:
+def note_bug(point: str, plugin: str, order: BindPod) -> None:
+    """Of the exception that is being handled."""
     log.exception("plugin_failed", point=point, plugin=plugin, pod=order.pod, ticket=order.ticket)

@@ -131,15 +131,10 @@ class ClaimFreer:
         for work in claims:
             is_unready = work == unready and not work.is_kept
             if is_unbound and (work.group is None or is_unready):
+                what = (work.namespace, work.name, work.uid, order.uid)
                 group_uid = "" if work.group is None else work.group.uid
-                claim = ReleaseClaim(
-                    work.namespace,
-                    work.name,
-                    work.uid,
-                    order.uid,
-                    is_generated=work.generated is not None,
-                    group_uid=group_uid,
-                )
+                is_generated = work.generated is not None
+                claim = ReleaseClaim(*what, is_generated=is_generated, group_uid=group_uid)
                 await self._free(claim, is_deallocated=work.is_new or is_unready)
             elif work.is_new or work.group is not None:
                 left.append(await self._left(order, work))

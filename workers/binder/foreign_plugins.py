@@ -16,7 +16,6 @@ from shared.framework.out_of_tree import make_out_of_tree, plugin_entry_points
 from shared.kube.api_client import ApiClient
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
-from shared.telemetry.log import EventLog
 from workers.binder.bind_call import (
     BOUND,
     DefaultBinder,
@@ -26,9 +25,7 @@ from workers.binder.bind_call import (
     bind_problem,
     failure_of,
 )
-from workers.binder.binding_cycle import PodBinder
-
-log = EventLog("binder")
+from workers.binder.binding_cycle import PodBinder, note_bug
 
 
 def foreign_plugins(
@@ -77,9 +74,8 @@ class CustomBind:
                 return seen
         try:
             answer = await self._plugin.bind(order)
-        except Exception as error:  # A plugin's bug must not cost the other bindings.
-            whose = {"pod": order.pod, "ticket": order.ticket}
-            log.exception("plugin_failed", point="Bind", plugin=self._plugin.NAME, **whose)
+        except Exception as error:  # noqa: BLE001 # A bug must not cost the other bindings.
+            note_bug("Bind", self._plugin.NAME, order)
             seen = await self._look(order)
             refused = self._refused(f"internal error: {type(error).__name__}: {error}")
             return refused._replace(reason=failure_of(error)) if seen is None else seen
