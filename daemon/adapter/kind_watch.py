@@ -185,7 +185,8 @@ class KindWatch:
         self._unavailable = unavailable or UnavailableKinds()
         self._feed = feed
         self._is_told_again = bool(feed.resource_version)
-        self._backoff = Backoff(rng)
+        self._failure_count = 0
+        """Since a watch brought something."""
         self._expired_token_count = 0
         self._is_reported_unavailable = False
         self._version_index = 0
@@ -224,7 +225,7 @@ class KindWatch:
                 await self._list()
             if await self._watch():
                 return 0.0
-            return self._backoff.next_s()
+            return self._pause_s()
         except OperationalError as error:
             delay_s = self._on_error(error)
             if delay_s and not self._feed.resource_version and is_custom(self._kind.plural):
@@ -264,12 +265,16 @@ class KindWatch:
                 log.debug("refused", kind=plural, error=told)
                 if not isinstance(error, TooManyRequests):
                     self._on_vain_watch(told)
-                return max(self._backoff.next_s(), error.retry_after_s or 0.0)
+                return max(self._pause_s(), error.retry_after_s or 0.0)
             case _:
                 log.debug("connection_failed", kind=plural, error=told)
                 if self._is_short and not isinstance(error, ConnectFailed):
                     self._on_vain_watch(told)
-        return self._backoff.next_s()
+        return self._pause_s()
+
+    def _pause_s(self) -> float:
+        self._failure_count += 1
+        return pause_s(self._failure_count - 1, self._rng)
 
     def _on_refused(self, error: ApiError) -> float:
         """404 or 403: the kind is not served, or not to us."""
@@ -281,10 +286,10 @@ class KindWatch:
         self._on_vain_watch(str(error))
         if self._refusals_left:
             self._refusals_left -= 1
-            return self._backoff.next_s()
+            return self._pause_s()
         self._tell_unavailable(error)
         if self._kind.is_required:
-            return self._backoff.next_s()
+            return self._pause_s()
         self._feed.resource_version = ""
         return self._settings.unavailable_retry_s * self._rng.uniform(0.8, 1.2)
 
@@ -346,16 +351,10 @@ class KindWatch:
         self._record("list", b"")
         self._feed.list_started()
 
-    def _pages(
-        self, page_size: int, field_selector: str, accept: str = JSON
-    ) -> AsyncIterator[RawPage]:
+    def _pages(self, size: int, selector: str, accept: str = JSON) -> AsyncIterator[RawPage]:
+        timeout_s = self._settings.page_timeout_s
         return list_pages(
-            self._client,
-            self._folder,
-            page_size,
-            self._settings.page_timeout_s,
-            field_selector=field_selector,
-            accept=accept,
+            self._client, self._folder, size, timeout_s, field_selector=selector, accept=accept
         )
 
     # A watch --------------------------------------------------------------------------------------
@@ -440,7 +439,7 @@ class KindWatch:
                             has_brought = True
                             self._is_doubtful = False
                             self._vain_count = 0
-                            self._backoff.reset()
+                            self._failure_count = 0
                 chunks.clear()  # Or a cluster's first events stayed until the next one comes.
                 if has_brought and self._feed.resource_version:
                     self._patience_s = self._settings.idle_s_max
@@ -489,21 +488,8 @@ class KindWatch:
             self._recorder.record(self._kind.plural, what, content)
 
 
-class Backoff:
-    """How long to wait after a failure: doubling, with a bound, and never twice the same. Deterministic
-    for a given random generator."""
-
-    def __init__(self, rng: random.Random) -> None:
-        self._rng = rng
-        self._failure_count = 0
-
-    def next_s(self) -> float:
-        """The delay before the next try: between half and all of the current step."""
-        # Past 2^30 the bound has long been reached; the exponent stays small.
-        step_s = min(MAX_S, FIRST_S * 2.0 ** min(self._failure_count, 30))
-        self._failure_count += 1
-        return step_s * self._rng.uniform(0.5, 1.0)
-
-    def reset(self) -> None:
-        """There was progress: the next failure is a first one again."""
-        self._failure_count = 0
+def pause_s(failures_before: int, rng: random.Random) -> float:
+    """How long to wait after a failure: between half and all of a step that doubles up to a bound."""
+    # Past 2^30 the bound has long been reached; the exponent stays small.
+    step_s = min(MAX_S, FIRST_S * 2.0 ** min(failures_before, 30))
+    return step_s * rng.uniform(0.5, 1.0)
