@@ -23,9 +23,7 @@ def default_registrations() -> Registrations:
     return registrations_with()
 
 
-def registrations_with(
-    registry: InTreeRegistry | None = None, **args: dict[str, Any]
-) -> Registrations:
+def registrations_with(**args: dict[str, Any]) -> Registrations:
     """The same with plugins that have these arguments."""
-    registry = registry or InTreeRegistry(entry_points=())
-    return registry.build(ProfileConfig(plugin_config=args)).registrations
+    profile = ProfileConfig(plugin_config=args)
+    return InTreeRegistry(entry_points=()).build(profile).registrations

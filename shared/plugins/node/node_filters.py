@@ -16,14 +16,13 @@ from functools import partial
 from typing import Any, ClassVar, Final
 
 import numpy as np
-from numpy.typing import DTypeLike
 
 from shared.columns.answer_table import AnswerTable
 from shared.columns.rows import row_index
 from shared.columns.schema import Int64s, Rows
 from shared.columns.table import PortTuple, TaintTuple
 from shared.feature_gates import NODE_DECLARED_FEATURES as DECLARED_FEATURES_GATE
-from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
@@ -98,10 +97,7 @@ class NodeName(_OfNode):
 class _ByTolerations(_OfNode):
     """A node takes the pods that tolerate something about it."""
 
-    def __init__(self, gates: FeatureGates) -> None:
-        self._has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
-
-    def _repels(self, node: Node, pod: PodInfo) -> bool:
+    def _repels(self, node: Node, pod: PodInfo, cluster: ClusterView) -> bool:
         """Whether the node does not take a pod that was rejected before."""
         raise NotImplementedError
 
@@ -115,11 +111,18 @@ class _ByTolerations(_OfNode):
     def _after_node_change(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The node is new, or repelled the pod, and does not now."""
         was, now = change.both(Node)
-        is_welcome = now is not None and not self._repels(now, pod.info)
-        return is_welcome and (was is None or self._repels(was, pod.info))
+        is_welcome = now is not None and not self._repels(now, pod.info, cluster)
+        return is_welcome and (was is None or self._repels(was, pod.info, cluster))
 
     def _after_own_toleration(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         return change.is_of(pod)
+
+
+def _by_tolerations(
+    answer: Callable[..., Any], pod: PodInfo, cluster: ClusterView
+) -> Callable[..., Any]:
+    has_comparison = cluster.gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+    return partial(answer, tolerations=pod.spec.tolerations, has_comparison=has_comparison)
 
 
 class NodeUnschedulable(_ByTolerations):
@@ -129,22 +132,23 @@ class NodeUnschedulable(_ByTolerations):
     reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        return SKIP_FILTER if self._tolerates(pod) else PreFilterResult()
+        return SKIP_FILTER if _tolerates_cordons(pod, cluster) else PreFilterResult()
 
     def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         failed = cluster.nodes.unschedulable[row_index(rows)]
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_UNSCHEDULABLE)
 
-    def _repels(self, node: Node, pod: PodInfo) -> bool:
+    def _repels(self, node: Node, pod: PodInfo, cluster: ClusterView) -> bool:
         return node.spec.unschedulable
 
     def _after_own_toleration(self, pod: PodView, change: Change, cluster: ClusterView) -> bool:
         """The pod itself tolerates unschedulable nodes now."""
-        return change.is_of(pod) and self._tolerates(pod.info)
+        return change.is_of(pod) and _tolerates_cordons(pod.info, cluster)
 
-    def _tolerates(self, pod: PodInfo) -> bool:
-        tolerations = pod.spec.tolerations
-        return tolerates(tolerations, UNSCHEDULABLE_TAINT, has_comparison=self._has_comparison)
+
+def _tolerates_cordons(pod: PodInfo, cluster: ClusterView) -> bool:
+    is_tolerated: bool = _by_tolerations(tolerates, pod, cluster)(taint=UNSCHEDULABLE_TAINT)
+    return is_tolerated
 
 
 class TaintToleration(_ByTolerations, DefaultNormalizeScore):
@@ -158,7 +162,8 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
     scores_within_range: ClassVar[bool] = True
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
-        return PreFilterResult(state=self._answers(is_repelled, pod, np.bool_))
+        is_refused = _by_tolerations(is_repelled, pod, cluster)
+        return PreFilterResult(state=AnswerTable[Taints](is_refused, np.bool_))
 
     def filter(
         self, state: AnswerTable[Taints], pod: PodInfo, cluster: ClusterView, rows: Rows
@@ -168,7 +173,8 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_TAINTS)
 
     def pre_score(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreScoreResult:
-        return PreScoreResult(state=self._answers(unwelcome_count, pod, np.int64))
+        count = _by_tolerations(unwelcome_count, pod, cluster)
+        return PreScoreResult(state=AnswerTable[Taints](count, np.int64))
 
     def score(
         self, state: AnswerTable[Taints], pod: PodInfo, cluster: ClusterView, rows: Rows
@@ -176,16 +182,9 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
         nodes = cluster.nodes
         return state.of(nodes.taints, nodes.taints_id[row_index(rows)])
 
-    def _repels(self, node: Node, pod: PodInfo) -> bool:
+    def _repels(self, node: Node, pod: PodInfo, cluster: ClusterView) -> bool:
         taints = [(taint.key, taint.value, taint.effect) for taint in node.spec.taints or ()]
-        return is_repelled(taints, pod.spec.tolerations, has_comparison=self._has_comparison)
-
-    def _answers(
-        self, answer: Callable[..., Any], pod: PodInfo, dtype: DTypeLike
-    ) -> AnswerTable[Taints]:
-        tolerations, has_comparison = pod.spec.tolerations, self._has_comparison
-        answer = partial(answer, tolerations=tolerations, has_comparison=has_comparison)
-        return AnswerTable(answer, dtype)
+        return bool(_by_tolerations(is_repelled, pod, cluster)(taints))
 
 
 class NodePorts(_OfNode):

@@ -16,7 +16,7 @@ from shared.columns.answer_table import ClassValues
 from shared.columns.rows import row_index
 from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
 from shared.columns.topology import NO_DOMAIN, pods_of_classes
-from shared.feature_gates import MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD, FeatureGates
+from shared.feature_gates import MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import (
@@ -159,12 +159,11 @@ class PodTopologySpread:
     )
     scores_within_range: ClassVar[bool] = True
 
-    def __init__(self, args: PodTopologySpreadArgs, gates: FeatureGates) -> None:
+    def __init__(self, args: PodTopologySpreadArgs) -> None:
         self._is_system_defaulted = args.is_system_defaulting
         self._defaults: Sequence[TopologySpreadConstraint] = (
             SYSTEM_DEFAULTS if args.is_system_defaulting else args.default_constraints
         )
-        self._gates = gates
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         try:
@@ -227,7 +226,7 @@ class PodTopologySpread:
     def _hard_state(
         self, constraints: SpreadConstraints, pod: PodInfo, cluster: ClusterView
     ) -> HardState:
-        inclusion = Inclusion(constraints, cluster, pod, self._gates, requires_all_keys=True)
+        inclusion = Inclusion(constraints, cluster, pod, requires_all_keys=True)
 
         def counts_of(i: int, node_rows: Rows) -> HardCounts:
             constraint, topology = constraints[i], inclusion.topologies[i]
@@ -317,9 +316,7 @@ class PodTopologySpread:
     ) -> SoftState:
         # With the system's constraints, a node without a zone is still rated by its host name.
         requires_all_keys = bool(own_constraints(pod)) or not self._is_system_defaulted
-        inclusion = Inclusion(
-            constraints, cluster, pod, self._gates, requires_all_keys=requires_all_keys
-        )
+        inclusion = Inclusion(constraints, cluster, pod, requires_all_keys=requires_all_keys)
         rated = feasible[inclusion.has_all_keys[feasible]]
 
         def counts_of(i: int, node_rows: Rows) -> SoftDomains | SoftNodes:
@@ -371,7 +368,7 @@ class PodTopologySpread:
         """Those of a pod with this whenUnsatisfiable, its own or its profile's. Raises SelectorError."""
         own = own_constraints(pod)
         if own:
-            has_keys = self._gates[MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD]
+            has_keys = cluster.gates[MATCH_LABEL_KEYS_IN_POD_TOPOLOGY_SPREAD]
             those = (c for c in own if c.when_unsatisfiable == action)
             return tuple(parsed(c, pod, has_keys=has_keys) for c in those)
         defaults = [c for c in self._defaults if c.when_unsatisfiable == action]

@@ -13,7 +13,7 @@ from shared.columns.answer_table import AnswerTable
 from shared.columns.schema import Bools, Rows
 from shared.columns.table import NodeTable, TaintTuple
 from shared.columns.topology import NO_DOMAIN, Topology
-from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS, FeatureGates
+from shared.feature_gates import TAINT_TOLERATION_COMPARISON_OPERATORS
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.plugins.spread.spread_constraints import SpreadConstraints
@@ -34,13 +34,12 @@ class Inclusion:
         constraints: SpreadConstraints,
         cluster: ClusterView,
         pod: PodInfo,
-        gates: FeatureGates,
         *,
         requires_all_keys: bool,
     ) -> None:
         self._constraints = constraints
         self._affinity = pod.required_nodes
-        has_comparison = gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
+        has_comparison = cluster.gates[TAINT_TOLERATION_COMPARISON_OPERATORS]
         repelled = partial(
             is_repelled, tolerations=pod.spec.tolerations, has_comparison=has_comparison
         )

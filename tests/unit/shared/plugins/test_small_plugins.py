@@ -2,6 +2,7 @@
 
 import pytest
 
+from daemon.core.cache import Cache
 from shared.feature_gates import (
     NODE_DECLARED_FEATURES,
     TAINT_TOLERATION_COMPARISON_OPERATORS,
@@ -39,7 +40,7 @@ def test_a_pod_that_names_no_node_is_not_asked_about_names() -> None:
 
 def test_cordoned_nodes_take_pods_that_tolerate_the_cordon() -> None:
     cache = cluster_of([make_node("n0", unschedulable=True), make_node("n1")])
-    plugin = NodeUnschedulable(FeatureGates())
+    plugin = NodeUnschedulable()
     toleration = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}
     tolerant = pod_with({"tolerations": [toleration]})
     assert plugin.pre_filter(tolerant, cache.view).status.code is Code.SKIP
@@ -52,21 +53,23 @@ def test_cordoned_nodes_take_pods_that_tolerate_the_cordon() -> None:
 
 def test_without_soft_taints_every_node_gets_the_full_score() -> None:
     cache = cluster_of([make_node("n0"), make_node("n1")])
-    plugin = TaintToleration(FeatureGates())
+    plugin = TaintToleration()
     raw = rated(plugin, pod_with({}), cache.view, rows_of(0, 1))
     assert plugin.normalize(raw, plugin.normalization(None, raw)).tolist() == [100, 100]
 
 
 def test_tolerations_compare_numbers_once_the_gate_is_on() -> None:
     taint = {"key": "rank", "value": "7", "effect": "NoSchedule"}
-    cache = cluster_of([make_node("n0", taints=[taint])])
+    node = make_node("n0", taints=[taint])
     toleration = {"key": "rank", "operator": "Gt", "value": "5"}
     pod = pod_with({"tolerations": [toleration]})
     on = FeatureGates({TAINT_TOLERATION_COMPARISON_OPERATORS: True})
     for gates, passes in ((FeatureGates(), False), (on, True)):
-        verdicts = filtered(TaintToleration(gates), pod, cache.view, rows_of(0))
+        cache = Cache(gates)
+        cache.add_node(node)
+        verdicts = filtered(TaintToleration(), pod, cache.view, rows_of(0))
         assert verdicts.passes.tolist() == [passes]
-    refused = filtered(TaintToleration(FeatureGates()), pod, cache.view, rows_of(0))
+    refused = filtered(TaintToleration(), pod, cluster_of([node]).view, rows_of(0))
     assert refused.status(0, "x").reasons == ("node(s) had untolerated taint(s)",)
 
 

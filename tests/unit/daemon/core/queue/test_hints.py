@@ -29,7 +29,6 @@ from shared.kube.api.core_v1_parts import NodeSelector
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.storage_v1 import CsiDriver, VolumeAttachment
 from shared.kube.pod_record import split_pod
-from shared.plugins.in_tree import InTreeRegistry
 from shared.selectors import node_selector
 from shared.selectors.node_terms import Terms, parse_selector
 from tests.support.builders import make_node, make_pod
@@ -332,9 +331,7 @@ def test_comparing_tolerations_count_only_with_their_feature_gate() -> None:
     tainted = make_node("n", taints=taints)
     off = Asking(plugin_names.TAINT_TOLERATION)
     gates = FeatureGates({TAINT_TOLERATION_COMPARISON_OPERATORS: True})
-    on = Asking(
-        plugin_names.TAINT_TOLERATION, registrations_with(InTreeRegistry(gates, entry_points=()))
-    )
+    on = Asking(plugin_names.TAINT_TOLERATION, gates=gates)
     assert off(pod_with(spec=spec), NODE_ADD, None, tainted) is False
     assert on(pod_with(spec=spec), NODE_ADD, None, tainted) is True
 

@@ -10,7 +10,6 @@ from hypothesis import strategies as st
 from bench.sim import slow_topology as slow
 from daemon.core.cache import Cache
 from shared.errors import ConfigurationError
-from shared.feature_gates import FeatureGates
 from shared.framework.plugin_args import parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.status import Code
@@ -28,7 +27,7 @@ LIST_DEFAULTS: list[dict[str, Any]] = [
 
 def plugin(args: dict[str, Any] | None = None) -> PodTopologySpread:
     parsed = parse_args(PodTopologySpread.NAME, PodTopologySpreadArgs, args or {})
-    return PodTopologySpread(parsed, FeatureGates())
+    return PodTopologySpread(parsed)
 
 
 def info_of(pod: slow.SlowPod) -> PodInfo:
