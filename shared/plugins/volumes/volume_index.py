@@ -131,9 +131,8 @@ class VolumeIndex:
         """Attachment object -> the persistent volume that it names, what it attaches, and where."""
         self._attachments_of = Grouped[str, str, None]()
         """Persistent volume -> attachment objects that name it."""
-        self._named: dict[str, dict[int, int]] = {}
-        self._name_uses: dict[str, int] = {}
-        """The same by the names of claims alone."""
+        self.uses_of_name: dict[str, int] = {}
+        """How many volumes of pods name a claim of this name outright, in whatever namespace."""
         self._disks: dict[tuple[str, ...], dict[tuple[int, int], int]] = {}
         self.problems: dict[int, dict[str, int]] = {}
         """Node row -> what is wrong with volumes of pods there. Usually empty."""
@@ -141,11 +140,8 @@ class VolumeIndex:
 
     def claim_rows(self, claim_key: str) -> Mapping[int, int]:
         """Node row -> volumes of pods there that name the claim outright. Read only."""
-        return self._named.get(claim_key, {})
-
-    def uses_of_name(self, name: str) -> int:
-        """How many volumes of pods name a claim of this name outright, in whatever namespace."""
-        return self._name_uses.get(name, 0)
+        claim = self._claims.get(ClaimRef(claim_key, 0))
+        return {} if claim is None else claim.rows
 
     def conflict_rows(self, disk: Disk) -> list[int]:
         """Nodes with a pod whose disk must not be together with this one."""
@@ -200,8 +196,7 @@ class VolumeIndex:
     def _change_class(self, class_id: int, volumes: _ClassVolumes, row: int, count: int) -> None:
         for use in volumes.info.claim_uses:
             if not use.is_ephemeral:
-                tally_in(self._named, use.key, row, count)
-                tally(self._name_uses, use.name, count)
+                tally(self.uses_of_name, use.name, count)
             ref = ClaimRef(use.key, class_id if use.is_ephemeral else 0)
             self._change_claim(ref, row, count)
         for disk in volumes.disks:

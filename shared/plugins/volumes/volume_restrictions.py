@@ -141,4 +141,4 @@ def _count(claim_keys: Iterable[str], cluster: ClusterView) -> tuple[int, int]:
     index = cluster.derived(VolumeIndex)
     present = cluster.nodes.present
     used = sum(any(present[row] for row in index.claim_rows(key)) for key in claim_keys)
-    return used, sum(map(index.uses_of_name, _names(claim_keys)))
+    return used, sum(index.uses_of_name.get(name, 0) for name in _names(claim_keys))
