@@ -140,8 +140,3 @@ class FirstReasons:
 def single_reason(failed: Bools, code: Code, text: str) -> Verdicts:
     """Verdicts of a filter that has one reason: `failed` (shape (n,)) says where it applies."""
     return Verdicts(failed.astype(np.uint8) * np.uint8(code), failed.astype(np.int64), (text,))
-
-
-def all_pass(count: int) -> Verdicts:
-    """Verdicts of a filter that has nothing against any of `count` nodes."""
-    return Verdicts(np.zeros(count, np.uint8), np.zeros(count, np.int64), ())

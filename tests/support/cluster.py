@@ -10,7 +10,7 @@ from shared.columns.schema import Int64s, Rows
 from shared.feature_gates import DEFAULT_GATES
 from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
-from shared.framework.status import Code, Verdicts, all_pass
+from shared.framework.status import Code, Verdicts
 from shared.kube.api.core_v1 import Node
 from shared.kube.pod_record import PodRecord, decode_template
 from shared.plugins.interpod.inter_pod_affinity import InterPodAffinity
@@ -36,6 +36,11 @@ def pod_with(spec: Mapping[str, Any], **others: Any) -> PodInfo:
     """A pod with one container that asks for nothing, unless `spec` says otherwise."""
     containers = [{"name": "c", "image": "img"}]
     return pod_info(make_pod("p", spec={"containers": containers, **spec}, **others))
+
+
+def all_pass(count: int) -> Verdicts:
+    """Verdicts of a filter that has nothing against any of `count` nodes."""
+    return Verdicts(np.zeros(count, np.uint8), np.zeros(count, np.int64), ())
 
 
 def filtered(plugin: Any, pod: PodInfo, view: ClusterView, rows: Rows) -> Verdicts:

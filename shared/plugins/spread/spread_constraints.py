@@ -100,18 +100,15 @@ def workload_selector(
         selector = service.spec.selector
         if selector is not None and all(labels.get(k) == v for k, v in selector.items()):
             wanted.update(selector)
-    match controller:
-        case None:
-            return Selector(equal_to(wanted))
-        case ReplicationController():
-            wanted.update(controller.spec.selector or {})
-            return Selector(equal_to(wanted))
-        case ReplicaSet() | StatefulSet():
-            base = Selector(equal_to(wanted))
-            try:
-                return base.and_selector(parse_label_selector(controller.spec.selector))
-            except SelectorError:
-                return base  # As upstream does: a controller with such a selector says nothing.
+    if isinstance(controller, ReplicationController):
+        wanted.update(controller.spec.selector or {})
+    base = Selector(equal_to(wanted))
+    if isinstance(controller, ReplicaSet | StatefulSet):
+        try:
+            return base.and_selector(parse_label_selector(controller.spec.selector))
+        except SelectorError:
+            return base  # As upstream does: a controller with such a selector says nothing.
+    return base
 
 
 class DefaultConstraint(TopologySpreadConstraint):

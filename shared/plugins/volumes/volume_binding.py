@@ -36,7 +36,7 @@ from shared.framework.plugin_api import (
 from shared.framework.plugin_args import ArgsStruct, source_of_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import ClusterEventWithHint
-from shared.framework.status import SUCCESS, Code, Status, Verdicts, all_pass, unresolvable
+from shared.framework.status import SUCCESS, Code, Status, Verdicts, unresolvable
 from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import ObjectReference, PersistentVolume
 from shared.kube.api.meta_v1 import Int64
@@ -119,10 +119,7 @@ class VolumeBinding:
         problem = _claims_problem(pod, cluster.objects)
         if problem is not None:
             return PreFilterResult(unresolvable(problem))
-        claims = _sorted_out(pod, cluster.objects)
-        if isinstance(claims, Status):
-            return PreFilterResult(claims)
-        return PreFilterResult(state=claims)
+        return _sorted_out(pod, cluster.objects)
 
     def _claims_of(self, pod: PodInfo, cluster: ClusterView) -> PodVolumeClaims:
         """What is wrong with the claims is no matter of nodes."""
@@ -149,8 +146,6 @@ class VolumeBinding:
         self, state: PodVolumeClaims, pod: PodInfo, cluster: ClusterView, rows: Rows
     ) -> Verdicts:
         search = VolumeSearch(state, cluster, rows)
-        if not search.reasons.any():
-            return all_pass(len(rows))
         codes = (search.reasons != 0) * np.uint8(Code.UNSCHEDULABLE_AND_UNRESOLVABLE)
         codes[search.failed] = Code.ERROR
         state.has_failed |= bool(search.failed.any())
@@ -185,12 +180,10 @@ class VolumeBinding:
         for claim, volume in found.bindings:
             bound = bound_volume(volume, claim)
             if bound is not volume:
-                name = volume.metadata.name
-                cluster.objects.assume(VOLUMES, name, bound, record.uid)
+                cluster.objects.assume(VOLUMES, volume.metadata.name, bound, record.uid)
+        node = {SELECTED_NODE: cluster.nodes.name_of(row)}
         for claim in found.provisions:  # As they ask for a volume for this node.
-            annotations = (claim.metadata.annotations or {}) | {
-                SELECTED_NODE: cluster.nodes.name_of(row)
-            }
+            annotations = (claim.metadata.annotations or {}) | node
             meta = msgspec.structs.replace(claim.metadata, annotations=annotations)
             assumed = msgspec.structs.replace(claim, metadata=meta)
             cluster.objects.assume(CLAIMS, claim.metadata.key, assumed, record.uid)
@@ -256,12 +249,10 @@ def _claims_problem(pod: PodInfo, objects: ObjectStore) -> str | None:
     for use in pod.claim_uses:
         claim = objects.get(CLAIMS, use.key)
         if claim is None:
+            wanted = f'persistentvolumeclaim "{use.name}"'
             if use.is_ephemeral:
-                return (
-                    "waiting for ephemeral volume controller to create the "
-                    f'persistentvolumeclaim "{use.name}"'
-                )
-            return f'persistentvolumeclaim "{use.name}" not found'
+                return f"waiting for ephemeral volume controller to create the {wanted}"
+            return f"{wanted} not found"
         if claim.status.phase == CLAIM_LOST:
             name = claim.spec.volume_name
             return f'persistentvolumeclaim "{use.name}" bound to non-existent persistentvolume "{name}"'
@@ -274,7 +265,7 @@ def _claims_problem(pod: PodInfo, objects: ObjectStore) -> str | None:
     return None
 
 
-def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodVolumeClaims | Status:
+def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PreFilterResult:
     """The claims by what is to be done about them (GetPodVolumeClaims)."""
     bound: list[PersistentVolumeClaim] = []
     waiting: list[PersistentVolumeClaim] = []
@@ -290,11 +281,11 @@ def _sorted_out(pod: PodInfo, objects: ObjectStore) -> PodVolumeClaims | Status:
         mode = None if storage_class is None else storage_class.volume_binding_mode
         if storage_class is not None and mode is None:
             told = f'VolumeBindingMode not set for StorageClass "{class_name}"'
-            return Status(Code.ERROR, (told,))
+            return PreFilterResult(Status(Code.ERROR, (told,)))
         if mode == WAIT_FOR_FIRST_CONSUMER and not claim.spec.volume_name:
             waiting.append(claim)
         else:
             is_immediate = True
     if is_immediate:
-        return unresolvable(REASON_IMMEDIATE)
-    return PodVolumeClaims(tuple(bound), tuple(waiting))
+        return PreFilterResult(unresolvable(REASON_IMMEDIATE))
+    return PreFilterResult(state=PodVolumeClaims(tuple(bound), tuple(waiting)))

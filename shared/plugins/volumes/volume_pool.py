@@ -190,12 +190,19 @@ class VolumePool:
         wanted = _kind(claim)
         chosen = np.full(columns.count, NONE, np.intp)
         is_open = np.ones(columns.count, np.bool_)
-        for slot in self._given_to(claim, requested, wanted):
+        for slot in self._claimed.get((claim.metadata.namespace, claim.metadata.name), ()):
+            volume, capacity, terms, kind = self.candidate(slot)
+            if not (
+                is_reserved_for(volume, claim)
+                and capacity >= requested
+                and kind.is_like(wanted)
+                and volume.metadata.deletion_timestamp is None
+            ):
+                continue
             here = is_open.copy()
             for others in taken:
                 here &= others != slot
-            reached = match_affinity(self.candidate(slot).terms, columns)
-            chosen[here & reached] = slot
+            chosen[here & match_affinity(terms, columns)] = slot
             is_open &= ~here
         if not is_open.any():
             return chosen
@@ -208,22 +215,6 @@ class VolumePool:
         )
         best = np.where(is_small, self._small.slots[small], self._large.slots[large])
         return np.where(is_open, best, chosen)
-
-    def _given_to(
-        self, claim: PersistentVolumeClaim, requested: int, wanted: VolumeKind
-    ) -> list[int]:
-        found: list[int] = []
-        key = claim.metadata.namespace, claim.metadata.name
-        for slot in self._claimed.get(key, ()):
-            volume, capacity, _, kind = self.candidate(slot)
-            if (
-                is_reserved_for(volume, claim)
-                and capacity >= requested
-                and kind.is_like(wanted)
-                and volume.metadata.deletion_timestamp is None
-            ):
-                found.append(slot)
-        return found
 
     def _fill_shelves(self) -> None:
         if len(self._late) >= LATE_MAX:

@@ -6,8 +6,9 @@ import numpy as np
 
 from shared.framework.plugin_api import PreFilterResult
 from shared.framework.runtime.plugin_times import IN_OWNER, IN_SCORERS, SAMPLED, PluginTimes
-from shared.framework.status import SKIP, Code, Status, Verdicts, all_pass
+from shared.framework.status import SKIP, Code, Status, Verdicts
 from shared.telemetry.metrics import Tally
+from tests.support.cluster import all_pass
 
 
 class Ticking:
