@@ -57,12 +57,9 @@ class NodeAffinityArgs(ArgsStruct):
             path = "addedAffinity.requiredDuringSchedulingIgnoredDuringExecution."
             for term in parse_selector(required, path):
                 problems += term.errors
-        preferred = added.preferred_during_scheduling_ignored_during_execution or ()
-        for i, entry in enumerate(preferred):
-            path = f"addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{i}].preference"
-            if entry.weight and not is_empty(entry.preference):
-                problems += parse_term(entry.preference, path).errors
-        return problems
+        preferred = added.preferred_during_scheduling_ignored_during_execution or []
+        path = "addedAffinity.preferredDuringSchedulingIgnoredDuringExecution[{}].preference"
+        return problems + _parse_preferences(preferred, path)[1]
 
 
 class NodeAffinity(DefaultNormalizeScore):
@@ -156,9 +153,7 @@ def _wants(pod: PodInfo, node: Node) -> bool:
 
 def _node_affinity(pod: PodInfo) -> NodeAffinitySpec:
     affinity = pod.spec.affinity
-    if affinity is None or affinity.node_affinity is None:
-        return _NO_AFFINITY
-    return affinity.node_affinity
+    return (affinity and affinity.node_affinity) or _NO_AFFINITY
 
 
 _NO_AFFINITY: Final = NodeAffinitySpec()
@@ -186,15 +181,16 @@ def _named_nodes(terms: list[NodeSelectorTerm]) -> frozenset[str] | None:
 
 
 def _parse_preferences(
-    preferred: list[PreferredSchedulingTerm],
+    preferred: list[PreferredSchedulingTerm], path: str = "[{}]"
 ) -> tuple[WeightedTerms, list[str]]:
-    """Terms with their weights, and what is wrong with them; empty and weightless ones drop out."""
+    """Terms with their weights, and what is wrong with them, `path` being that of each; empty and
+    weightless ones drop out."""
     found: list[tuple[int, Term]] = []
     errors: list[str] = []
     for i, entry in enumerate(preferred):
         if entry.weight == 0 or is_empty(entry.preference):
             continue
-        term = parse_term(entry.preference, f"[{i}]")
+        term = parse_term(entry.preference, path.format(i))
         found.append((entry.weight, term))
         errors += term.errors
     return tuple(found), errors

@@ -67,6 +67,7 @@ FeatureSet = frozenset[str]
 class _OfNode:
     """What all of them promise and depend on; NodePorts reads something else."""
 
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     ignores_requests: ClassVar[bool] = True
     pre_filter_depends: ClassVar[Dependence | None] = None
     filter_depends: ClassVar[Dependence] = ON_NODE
@@ -77,17 +78,13 @@ class NodeName(_OfNode):
     usually skips."""
 
     NAME: ClassVar[str] = NODE_NAME
-    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return PreFilterResult() if pod.spec.node_name else SKIP_FILTER
 
     def filter(self, state: None, pod: PodInfo, cluster: ClusterView, rows: Rows) -> Verdicts:
         nodes = cluster.nodes
-        wanted = pod.spec.node_name
-        failed = nodes.name_id[rows] != nodes.names.find(wanted)
-        if not wanted:
-            failed[:] = False
+        failed = nodes.name_id[rows] != nodes.names.find(pod.spec.node_name)
         return single_reason(failed, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, REASON_NAME)
 
     def events_to_register(self) -> tuple[ClusterEventWithHint, ...]:
@@ -129,7 +126,6 @@ class NodeUnschedulable(_ByTolerations):
     """Cordoned nodes take only pods that tolerate their taint; those are skipped."""
 
     NAME: ClassVar[str] = NODE_UNSCHEDULABLE
-    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         return SKIP_FILTER if _tolerates_cordons(pod, cluster) else PreFilterResult()
@@ -155,7 +151,6 @@ class TaintToleration(_ByTolerations, DefaultNormalizeScore):
     """Taints keep pods off nodes, or make nodes less welcome, unless tolerated."""
 
     NAME: ClassVar[str] = TAINT_TOLERATION
-    reads_labels: ClassVar[frozenset[str]] = frozenset()
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_NODE
     is_reversed: ClassVar[bool] = True
@@ -191,7 +186,6 @@ class NodePorts(_OfNode):
     """The host ports that a pod wants must be free on its node."""
 
     NAME: ClassVar[str] = NODE_PORTS
-    reads_labels: ClassVar[frozenset[str]] = frozenset()
     filter_depends: ClassVar[Dependence] = Dependence(Reads.USAGE, Scope.ROW)
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
@@ -239,7 +233,6 @@ class NodeDeclaredFeatures(_OfNode):
     """Nodes must declare the features that a pod cannot run without; most pods need nothing special."""
 
     NAME: ClassVar[str] = NODE_DECLARED_FEATURES
-    reads_labels: ClassVar[frozenset[str]] = frozenset()
 
     def pre_filter(self, pod: PodInfo, cluster: ClusterView) -> PreFilterResult:
         required = required_features(pod.spec)

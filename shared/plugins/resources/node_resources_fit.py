@@ -132,7 +132,6 @@ class NodeResourcesFit(ResourceScore):
     """Filter and score by requests."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_FIT
-    reads_labels: ClassVar[frozenset[str]] = frozenset()
     object_kinds: ClassVar[frozenset[str]] = frozenset({DEVICE_CLASSES})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     filter_depends: ClassVar[Dependence] = ON_USAGE

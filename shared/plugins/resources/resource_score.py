@@ -76,6 +76,7 @@ class ScoringRule(NamedTuple):
 class ResourceScore:
     """Base of both."""
 
+    reads_labels: ClassVar[frozenset[str]] = frozenset()
     pre_score_depends: ClassVar[Dependence | None] = None
     score_depends: ClassVar[Dependence] = ON_USAGE
     is_nonzero: ClassVar[bool] = False
@@ -170,7 +171,6 @@ class NodeResourcesBalancedAllocation(ResourceScore):
     the same node."""
 
     NAME: ClassVar[str] = NODE_RESOURCES_BALANCED_ALLOCATION
-    reads_labels: ClassVar[frozenset[str]] = frozenset()
     rates_change: ClassVar[bool] = True
 
     def __init__(self, args: NodeResourcesBalancedAllocationArgs) -> None:
