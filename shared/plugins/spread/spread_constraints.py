@@ -26,7 +26,6 @@ from shared.selectors.requirement import equal_to
 HARD: Final = "DoNotSchedule"
 SOFT: Final = "ScheduleAnyway"
 HONOR: Final = "Honor"
-IGNORE: Final = "Ignore"
 SYSTEM: Final = "System"
 LIST: Final = "List"
 HOST_NAME: Final = "kubernetes.io/hostname"
@@ -76,7 +75,7 @@ def parsed(
         1 if constraint.min_domains is None else constraint.min_domains,
         selector,
         (constraint.node_affinity_policy or HONOR) == HONOR,
-        (constraint.node_taints_policy or IGNORE) == HONOR,
+        constraint.node_taints_policy == HONOR,
     )
 
 
