@@ -200,13 +200,8 @@ class PotentialVictims(NamedTuple):
         counts = self.starts[positions + 1] - first
         starts = _starts(counts)
         pods = np.repeat(first - starts[:-1], counts) + np.arange(starts[-1])
-        return PotentialVictims(
-            self.rows[positions],
-            starts,
-            self.pods[pods],
-            self.importance[pods],
-            self.violates[pods],
-        )
+        of_pods = self.pods[pods], self.importance[pods], self.violates[pods]
+        return PotentialVictims(self.rows[positions], starts, *of_pods)
 
 
 def potential_victims_on(

@@ -86,10 +86,8 @@ class VictimSelector:
     def __init__(self, pod: PreparedPod) -> None:
         self._pod = pod
         self._reads_pods = pod.plan.reads_pods
-        self._extensions: PreFilterExtensions | None = None
+        self._extensions = PreFilterExtensions(pod) if pod.plan.is_wide else None
         """Where some filter looks beyond the node."""
-        if pod.plan.is_wide:
-            self._extensions = PreFilterExtensions(pod)
         self._budgets = Budgets(pod.cluster)
         self.failed = FailedNodes()
         """Where it does not help."""
@@ -116,8 +114,8 @@ class VictimSelector:
 
     def potential(self, rows: Rows) -> PotentialVictims:
         """The less important pods on some nodes; nodes without any are done with at once."""
-        priority = self._pod.info.priority
-        found, without = potential_victims_on(self._pod.cluster, self._budgets, rows, priority)
+        pod = self._pod
+        found, without = potential_victims_on(pod.cluster, self._budgets, rows, pod.info.priority)
         self.failed.add_alike(without, NO_VICTIMS)
         return found
 

@@ -102,7 +102,7 @@ class KeptRoom:
 class KeptScores:
     """Columns by resource, one number a row."""
 
-    is_nonzero: ClassVar[bool]
+    is_nonzero: ClassVar[bool] = False
     """As in `requested_and_allocatable`, from which it comes."""
 
     def __init__(self, names: Sequence[str], weights: Sequence[int]) -> None:
@@ -205,8 +205,6 @@ class KeptLeastAllocated(KeptScores):
 class KeptBalance(KeptScores):
     """`resources.balance_change` of two resources. What is used is kept, and how well balanced the
     node is without the pod."""
-
-    is_nonzero: ClassVar[bool] = False
 
     def reserve(self, capacity: int) -> None:
         super().reserve(capacity)

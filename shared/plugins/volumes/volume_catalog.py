@@ -10,7 +10,7 @@ from typing import Final
 
 import numpy as np
 
-from shared.columns.schema import Bools, Int64s
+from shared.columns.schema import Int64s
 from shared.errors import ObjectError
 from shared.framework.cluster_view import ClusterView, Follower
 from shared.kube import quantity
@@ -33,16 +33,12 @@ class Capacities:
         found = [(key, *_read(capacity)) for key, capacity in stated]
         self.place_of = {key: place for place, (key, _, _, _) in enumerate(found)}
         self._terms = [terms for _, _, _, terms in found]
-        self._sizes_max: Int64s = np.array([size for _, size, _, _ in found], np.int64)
+        self.sizes_max: Int64s = np.array([size for _, size, _, _ in found], np.int64)
+        """Bytes of the largest volume that can be made from each."""
         self.totals: Int64s = np.array([total for _, _, total, _ in found], np.int64)
         """Bytes altogether."""
         self.nodes = AffinityColumns(self._terms)
         """Which nodes reach it."""
-
-    def sufficing(self, size_bytes: int) -> Bools:
-        """Those from which a volume of this size can be made."""
-        enough: Bools = self._sizes_max >= size_bytes
-        return enough
 
     def rewrite(self, key: str, capacity: CsiStorageCapacity) -> bool:
         """Takes over new sizes, which is what changes; False where all has to be read again."""
@@ -52,7 +48,7 @@ class Capacities:
         size_max, total, terms = _read(capacity)
         if terms != self._terms[place]:
             return False
-        self._sizes_max[place] = size_max
+        self.sizes_max[place] = size_max
         self.totals[place] = total
         return True
 

@@ -19,7 +19,7 @@ from shared.framework.queueing_hints import (
     QueueingHintFn,
     as_kind,
 )
-from shared.kube.api.core_v1 import PersistentVolumeClaim, Volume
+from shared.kube.api.core_v1 import PersistentVolumeClaim
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.storage_v1 import (
     CsiDriver,
@@ -130,15 +130,9 @@ def limits_after_detached(pod: PodView, change: Change, cluster: ClusterView) ->
     return any(
         volume.persistent_volume_claim is not None
         or isinstance(inline_attachable(volume), Untranslatable)
-        or _migrated_driver(volume) == detached.spec.attacher
+        or ((plugin := in_tree_plugin(volume)) and plugin.driver == detached.spec.attacher)
         for volume in pod.info.spec.volumes or ()
     )
-
-
-def _migrated_driver(volume: Volume) -> str | None:
-    """The CSI driver that serves an inline in-tree volume; None for any other volume."""
-    plugin = in_tree_plugin(volume)
-    return None if plugin is None else plugin.driver
 
 
 def restrictions_after_pod_deleted(pod: PodView, change: Change, cluster: ClusterView) -> bool:

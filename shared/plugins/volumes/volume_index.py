@@ -159,7 +159,10 @@ class VolumeIndex:
         pods, changed = self._follower.pods(changes_max=CATCH_UP_MAX), self._follower.objects()
         if pods is None or changed is None:
             self._start_over()
-            self._count_all()
+            for table in self._cluster.pod_tables:
+                rows = table.used_rows()
+                class_ids, node_rows = table.class_id[rows].tolist(), table.node_row[rows].tolist()
+                self._apply_pods(Counter(zip(class_ids, node_rows, strict=True)))
         else:
             self._apply_objects(changed)
             counts: dict[tuple[int, int], int] = {}
@@ -170,12 +173,6 @@ class VolumeIndex:
             self._place_attachments(self._cluster.objects.all(ATTACHMENTS))
             self._topology_version = topology_version
         self._follower.note()
-
-    def _count_all(self) -> None:
-        for table in self._cluster.pod_tables:
-            rows = table.used_rows()
-            pairs = zip(table.class_id[rows].tolist(), table.node_row[rows].tolist(), strict=True)
-            self._apply_pods(Counter(pairs))
 
     def _apply_pods(self, changes: Mapping[tuple[int, int], int]) -> None:
         """`changes`: (class, node row) -> how many more pods."""

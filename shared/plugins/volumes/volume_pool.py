@@ -136,7 +136,8 @@ class VolumePool:
     """
 
     def __init__(self) -> None:
-        self._candidates: dict[int, VolumeCandidate] = {}
+        self.candidates: dict[int, VolumeCandidate] = {}
+        """By slot. Read only."""
         self._slot_of: dict[str, int] = {}
         self._next_slot = itertools.count()
         self._claimed = Grouped[tuple[str, str], int, None]()
@@ -149,22 +150,18 @@ class VolumePool:
         self._larger_before = np.zeros(0, np.intp)
         """By place on the small shelf, NONE too: how many on the large one come before it."""
 
-    def candidate(self, slot: int) -> VolumeCandidate:
-        """The volume in a slot."""
-        return self._candidates[slot]
-
     def put(self, name: str, new: VolumeCandidate | None) -> None:
         """A volume is new, or another than before; None: there is none of that name."""
         slot = self._slot_of.get(name)
         if slot is None:
             slot = self._slot_of[name] = next(self._next_slot)
-        old = self._candidates.pop(slot, None)
+        old = self.candidates.pop(slot, None)
         if old is not None and old.volume.spec.claim_ref is not None:
             self._claimed.drop(_key(old.volume.spec.claim_ref), slot)
         if new is None:
             del self._slot_of[name]
         else:
-            self._candidates[slot] = new
+            self.candidates[slot] = new
             if new.volume.spec.claim_ref is not None:
                 self._claimed.put(_key(new.volume.spec.claim_ref), slot, None)
         if self._large.keep(slot, new) or self._small.keep(slot, new):
@@ -191,7 +188,7 @@ class VolumePool:
         chosen = np.full(columns.count, NONE, np.intp)
         is_open = np.ones(columns.count, np.bool_)
         for slot in self._claimed.get((claim.metadata.namespace, claim.metadata.name), ()):
-            volume, capacity, terms, kind = self.candidate(slot)
+            volume, capacity, terms, kind = self.candidates[slot]
             if not (
                 is_reserved_for(volume, claim)
                 and capacity >= requested
@@ -218,10 +215,10 @@ class VolumePool:
 
     def _fill_shelves(self) -> None:
         if len(self._late) >= LATE_MAX:
-            everything = self._candidates.items()
+            everything = self.candidates.items()
             self._large = _Shelf(each for each in everything if _is_usable(each[1].volume))
             self._late.clear()
-        self._small = _Shelf((slot, self._candidates[slot]) for slot in self._late)
+        self._small = _Shelf((slot, self.candidates[slot]) for slot in self._late)
         before = [bisect_left(self._large.order, each) for each in self._small.order]
         self._larger_before = np.array([*before, len(self._large.order)], np.intp)
         self._is_stale = False

@@ -124,7 +124,7 @@ class VolumeSearch:
     def at(self, position: int) -> PodVolumes:
         """What the pod gets on one of the rows, which must pass."""
         bindings = [
-            (claim, self.pool.candidate(chosen.item(position)).volume)
+            (claim, self.pool.candidates[chosen.item(position)].volume)
             for claim, chosen in self.choices
             if chosen.item(position) != NONE
         ]
@@ -250,7 +250,7 @@ class VolumeSearch:
             self.provisions.append(Provision(claim, wanted, None))
             return
         capacities = self._cluster.derived(VolumeCatalog).capacities(storage_class.metadata.name)
-        places = capacities.nodes.first(capacities.sufficing(size), self._columns)
+        places = capacities.nodes.first(capacities.sizes_max >= size, self._columns)
         short = wanted & (places == NONE)
         self._refuse(short, REASON_NO_SPACE)
         self._is_open &= ~short
@@ -302,7 +302,7 @@ def storage_scores(search: VolumeSearch, table: Int64s) -> Int64s:
     for claim, chosen in search.choices:
         found = np.flatnonzero(chosen != NONE)
         has_static[found] = True
-        taken = [search.pool.candidate(slot) for slot in chosen[found].tolist()]
+        taken = [search.pool.candidates[slot] for slot in chosen[found].tolist()]
         sizes = np.array([quantity.value_of_nanos(each.capacity_nanos) for each in taken], np.int64)
         names = [each.volume.spec.storage_class_name for each in taken]
         for name in set(names):

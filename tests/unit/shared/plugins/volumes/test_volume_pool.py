@@ -117,7 +117,7 @@ def chosen_names(
         taken.append(pool.choose(claim_of(slow), selector, taken, SelectedColumns(nodes, rows)))
     return [
         [
-            None if c[row] == NONE else pool.candidate(int(c[row])).volume.metadata.name
+            None if c[row] == NONE else pool.candidates[int(c[row])].volume.metadata.name
             for c in taken
         ]
         for row in range(len(labels))
