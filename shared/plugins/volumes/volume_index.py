@@ -70,7 +70,6 @@ class _Claim(NamedTuple):
     """Node row -> uses."""
 
 
-FIRST_CAPACITY: Final = 64
 _NO_COUNTS: Final[Int64s] = np.zeros(0, np.int64)
 _NOBODY: Final[Mapping[int, int]] = {}
 
@@ -91,8 +90,7 @@ class AttachCounts:
         """Volumes on each node; shape (at least capacity,). Read only."""
         counts = self._counts.get(driver, _NO_COUNTS)
         if len(counts) < capacity:
-            more = np.zeros(max(capacity, FIRST_CAPACITY), np.int64)
-            counts = self._counts[driver] = np.append(counts, more)
+            counts = self._counts[driver] = np.append(counts, np.zeros(capacity, np.int64))
         return counts
 
     def rows_with_pods(self, volume: str) -> list[int]:
