@@ -49,6 +49,7 @@ def listed(text: str) -> tuple[str, ...]:
     return tuple(next(csv.reader([text]), ()))
 
 
+_READ_BY: Final[dict[Any, Callable[[str], Any]]] = {bool: truth, int: whole, tuple: listed}
 _CSV: Final = re.compile(r'(?:"(?:[^"]|"")*"|[^",\r\n]*)(?:,(?:"(?:[^"]|"")*"|[^",\r\n]*))*')
 _OCTAL: Final = re.compile(r"[-+]?0[0-7_]+")
 
@@ -182,36 +183,23 @@ GROUP_OPTIONS: Final = ("feature_gates", "pod_groups", "gang_reservation_s")
 """Of all commands that decide, or decide again: gates, and what these do not say of groups."""
 
 
-class _Adding(argparse.Action):
-    """An option that may be given several times."""
-
-    def added(self, given: Any, values: Any) -> object:
-        """What `values` come to with those before."""
-        raise NotImplementedError
+class _Added(argparse.Action):
+    """An option that may be given several times. Its texts are one, as those of --feature-gates; its
+    lists are one, the first in place of the default: a StringSlice of pflag."""
 
     def __call__(
         self,
         parser: argparse.ArgumentParser,  # noqa: ARG002 - argparse's signature
         namespace: argparse.Namespace,
-        values: str | Sequence[Any] | None,
+        values: Any,
         option_string: str | None = None,  # noqa: ARG002 - argparse's signature
     ) -> None:
-        setattr(namespace, self.dest, self.added(getattr(namespace, self.dest), values))
-
-
-class Joined(_Adding):
-    """Its values are one text, as those of kube-scheduler's --feature-gates."""
-
-    def added(self, given: str, values: str) -> str:
-        return f"{given},{values}" if given else values
-
-
-class Listed(_Adding):
-    """Its lists are one, the first in place of the default: a StringSlice of pflag."""
-
-    def added(self, given: tuple[str, ...], values: tuple[str, ...] | None) -> tuple[str, ...]:
-        before = () if given is self.default else given
-        return (*before, *(values or ()))
+        before = getattr(namespace, self.dest)
+        if isinstance(self.default, tuple):
+            values = (*(() if before is self.default else before), *(values or ()))
+        elif before:
+            values = f"{before},{values}"
+        setattr(namespace, self.dest, values)
 
 
 def with_dashes(arguments: Sequence[str]) -> list[str]:
@@ -232,10 +220,8 @@ def add_options(parser: argparse.ArgumentParser, *names: str) -> None:
         is_of_endpoints = name in EndpointOptions.__struct_fields__
         default = getattr(DEFAULTS.endpoints if is_of_endpoints else DEFAULTS, name)
         flags, shape = _flags_of(name, metavar), _shape(metavar, type(default))
-        if name == "feature_gates":
-            shape["action"] = Joined
-        elif isinstance(default, tuple):
-            shape["action"] = Listed
+        if name == "feature_gates" or isinstance(default, tuple):
+            shape["action"] = _Added
         elif name == "logging_format":
             shape["choices"] = ("text", "json")
         elif name == "bind_address":  # An empty one is as if it were not given.
@@ -255,23 +241,16 @@ def _stripped_or(default: str, text: str) -> str:
 
 def _flags_of(name: str, metavar: str) -> tuple[str, ...]:
     flag = "--" + (name.removesuffix("_s") if metavar == "D" else name).replace("_", "-")
-    match name:
-        case "server":
-            return flag, "--master"
-        case "pod_max_in_unschedulable_pods_s":
-            return (f"{flag}-duration",)
-        case _:
-            return (flag,)
+    if name == "pod_max_in_unschedulable_pods_s":
+        return (f"{flag}-duration",)
+    return (flag, "--master") if name == "server" else (flag,)
 
 
 def _shape(metavar: str, kind: Callable[[str], Any]) -> dict[str, Any]:
-    if kind in (bool, truth):
+    kind = parse_duration if metavar == "D" else _READ_BY.get(kind, kind)
+    if kind is truth:
         return {"metavar": "BOOL", "type": _telling(truth), "nargs": "?", "const": True}
-    if kind is int:
-        kind = whole
-    elif kind is tuple:
-        kind = listed
-    return {"metavar": metavar, "type": _telling(parse_duration if metavar == "D" else kind)}
+    return {"metavar": metavar, "type": _telling(kind)}
 
 
 def _telling(kind: Callable[[str], Any]) -> Callable[[str], Any]:
