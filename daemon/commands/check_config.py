@@ -13,7 +13,7 @@ from daemon.commands.installation import installation_problems
 from shared.config import API_VERSION, KIND, SchedulerConfiguration, parse_configuration
 from shared.errors import ConfigurationError
 from shared.extenders.extender_fields import shown_extender
-from shared.feature_gates import OBEYED_UPSTREAM, parse_feature_gates
+from shared.feature_gates import OBEYED_UPSTREAM, FeatureGates, parse_feature_gates
 from shared.framework.runtime.profiles import (
     DEFAULT_SCHEDULER_NAME,
     MULTI_POINT,
@@ -33,6 +33,7 @@ _PART: Final = re.compile(r"[^.\[\]: ]+")
 class Checked(NamedTuple):
     configuration: SchedulerConfiguration
     profiles: list[BuiltProfile]
+    gates: FeatureGates
 
 
 def check(path: str, feature_gates: str = "") -> Checked:
@@ -43,7 +44,8 @@ def check(path: str, feature_gates: str = "") -> Checked:
 def check_text(text: str, source: str, feature_gates: str) -> Checked:
     """As `check`, of text; `source` stands in the errors."""
     configuration = parse_configuration(text, source)
-    registry = InTreeRegistry(parse_feature_gates(feature_gates))
+    gates = parse_feature_gates(feature_gates)
+    registry = InTreeRegistry(gates)
     built: list[BuiltProfile] = []
     refused: dict[int, ConfigurationError] = {}
     for index, profile in enumerate(configuration.profiles):
@@ -59,7 +61,7 @@ def check_text(text: str, source: str, feature_gates: str) -> Checked:
             for problem in error.problems
         ]
         raise ConfigurationError(source or "the default configuration", problems)
-    return Checked(configuration, built)
+    return Checked(configuration, built, gates)
 
 
 def _with_line(root: yaml.Node | None, index: int, problem: str) -> str:
@@ -78,12 +80,12 @@ def _with_line(root: yaml.Node | None, index: int, problem: str) -> str:
     return problem if node is None else f"{path} (line {node.start_mark.line + 1}): {what}"
 
 
-def notes_of(checked: Checked, feature_gates: str) -> list[str]:
+def notes_of(checked: Checked) -> list[str]:
     """What may not be meant so: settings of both that were accepted and have no effect, and a lease for
     which berth would wait though no other schedules these pods."""
-    configuration, built = checked
+    configuration, built, gates = checked
     notes = list(configuration.notes)
-    for gate in parse_feature_gates(feature_gates).without_effect:
+    for gate in gates.without_effect:
         is_lost = gate.partition("=")[0] in OBEYED_UPSTREAM
         lost = ", though kube-scheduler would obey it" if is_lost else ""
         notes.append(f"--feature-gates {gate}: no effect{lost}")
@@ -96,29 +98,24 @@ def notes_of(checked: Checked, feature_gates: str) -> list[str]:
 
 def effective_yaml(path: str, feature_gates: str = "") -> str:
     """The effective configuration; an empty path stands for the defaults."""
-    return shown(check(path, feature_gates), feature_gates)
+    return shown(check(path, feature_gates))
 
 
-def shown(checked: Checked, feature_gates: str) -> str:
+def shown(checked: Checked) -> str:
     """The effective configuration as a file, with what does not fit into one in comments."""
-    configuration, built = checked
-    problems = installation_problems()
-    if problems:
+    if problems := installation_problems():
         raise ConfigurationError("this installation", problems)
-    notes = notes_of(checked, feature_gates) + [
+    notes = notes_of(checked) + [
         f"profile {each.scheduler_name}: every node is scored (percentageOfNodesToScore is not set)"
-        for each in configuration.profiles
+        for each in checked.configuration.profiles
         if each.percentage_of_nodes_to_score is None
     ]
-    comments = "".join(f"# {note}\n" for note in notes)
-    document = effective_document(configuration, built)
-    return comments + dumped(document)
+    return "".join(f"# {note}\n" for note in notes) + dumped(effective_document(checked))
 
 
-def effective_document(
-    configuration: SchedulerConfiguration, built: list[BuiltProfile]
-) -> dict[str, Any]:
+def effective_document(checked: Checked) -> dict[str, Any]:
     """The effective configuration as a KubeSchedulerConfiguration."""
+    configuration, built, _ = checked
     extenders = [shown_extender(extender) for extender in configuration.extenders]
     return {
         "apiVersion": API_VERSION,

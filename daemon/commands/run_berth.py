@@ -69,7 +69,7 @@ def make_plan(options: RuntimeOptions) -> Plan:
     """Everything that the configuration comes to, read anew; ConfigurationError with all problems.
     What whoever wrote it should know is logged."""
     text, checked = read_configuration(options)
-    configuration, built = checked
+    configuration, built, _ = checked
     refuse_foreign_name(options, configuration)
     effective = msgspec.structs.replace(
         with_configuration(options, configuration),
@@ -85,10 +85,9 @@ def make_plan(options: RuntimeOptions) -> Plan:
             WorkersEntrance.read(
                 options.workers_address, options.workers_key_file, options.workers_allowed_file
             )
-    for note in notes_of(checked, options.feature_gates):
+    for note in notes_of(checked):
         log.warning("setting_noted", note=note)
-    document = effective_document(configuration, built)
-    configz = msgspec.json.encode({"componentconfig": document})
+    configz = msgspec.json.encode({"componentconfig": effective_document(checked)})
     election = configuration.leader_election if configuration.leader_election.leader_elect else None
     binding = binding_plan(configuration, built)
     return Plan(ChildPlan(options=effective, binding=binding, election=election), text, configz)
@@ -128,8 +127,7 @@ def _refuse_nothing(overrides: Mapping[str, object], election: LeaderElection) -
 
 def write_configuration(options: RuntimeOptions, path: Path) -> None:
     """What the configuration comes to, as a file."""
-    _, checked = read_configuration(options)
-    text = shown(checked, options.feature_gates)
+    text = shown(read_configuration(options)[1])
     try:
         path.write_text(text, encoding="utf-8")
     except OSError as error:

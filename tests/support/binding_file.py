@@ -12,5 +12,5 @@ from daemon.supervisor.plan import binding_plan
 
 if __name__ == "__main__":
     path, gates = sys.argv[1:]
-    plan = binding_plan(*check_text(Path(path).read_text(), path, gates))
+    plan = binding_plan(*check_text(Path(path).read_text(), path, gates)[:2])
     sys.stdout.buffer.write(msgspec.msgpack.encode(plan))

@@ -318,8 +318,8 @@ def test_what_check_config_prints_means_the_same_as_what_it_read(
 ) -> None:
     printed = tmp_path / "printed.yaml"
     printed.write_text(effective_yaml(custom))
-    stated, read = check(custom)
-    stated_again, again = check(str(printed))
+    stated, read, _ = check(custom)
+    stated_again, again, _ = check(str(printed))
 
     def percentages(configuration: Any) -> Any:
         return [each.percentage_of_nodes_to_score for each in configuration.profiles]

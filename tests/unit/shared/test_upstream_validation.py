@@ -365,7 +365,7 @@ def test_what_write_config_to_writes_is_taken(
             {"name": "NodeAffinity", "args": no_plugins},
         ],
     }
-    found, _ = check(written(tmp_path, whole(profiles=[profile], extenders=no_names)))
+    found = check(written(tmp_path, whole(profiles=[profile], extenders=no_names))).configuration
     assert found.profiles[0].scheduler_name == "default-scheduler"
 
 

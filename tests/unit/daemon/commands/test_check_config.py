@@ -83,7 +83,7 @@ apiVersion: kubescheduler.config.k8s.io/v1
 kind: KubeSchedulerConfiguration
 profiles: [{schedulerName: "y"}]
 """
-    shown = check_config.shown(check_config.check_text(text, "c", ""), "")
+    shown = check_config.shown(check_config.check_text(text, "c", ""))
     assert check_config.check_text(shown, "c", "").configuration.profiles[0].scheduler_name == "y"
 
 
@@ -104,7 +104,7 @@ PRE_SCORES = (
 )
 def test_what_is_written_names_plugins_where_kube_scheduler_has_them(profiles: str) -> None:
     """It refuses a file that names one elsewhere, and one without the PreScore that a score needs."""
-    shown = check_config.shown(check_config.check_text(HEAD + profiles, "c", ""), "")
+    shown = check_config.shown(check_config.check_text(HEAD + profiles, "c", ""))
     plugins = yaml.safe_load(shown)["profiles"][0]["plugins"]
     named = {
         point: sorted(each["name"] for each in plugins[point]["enabled"])
@@ -116,16 +116,14 @@ def test_what_is_written_names_plugins_where_kube_scheduler_has_them(profiles: s
     }
     again = check_config.check_text(shown, "c", "")
     assert [each.notes for each in again.profiles] == [()]
-    assert (
-        check_config.shown(again, "").partition("apiVersion")[2] == shown.partition("apiVersion")[2]
-    )
+    assert check_config.shown(again).partition("apiVersion")[2] == shown.partition("apiVersion")[2]
 
 
 def test_what_is_written_has_the_weights_of_placements() -> None:
     gates = "GenericWorkload=true,GangScheduling=true,TopologyAwareWorkloadScheduling=true"
     enabled = "{placementScore: {enabled: [{name: PodGroupPodsCount, weight: 7}]}}"
     text = f"{HEAD}profiles: [{{plugins: {enabled}}}]\n"
-    shown = check_config.shown(check_config.check_text(text, "c", gates), gates)
+    shown = check_config.shown(check_config.check_text(text, "c", gates))
     (profile,) = check_config.check_text(shown, "c", gates).profiles
     weights = {plugin.NAME: weight for plugin, weight in profile.framework.placement_scores}
     assert weights["PodGroupPodsCount"] == 7

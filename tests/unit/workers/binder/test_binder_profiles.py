@@ -52,7 +52,7 @@ class ByName:
 def made(path: Path, binder: DefaultBinder) -> dict[str, BindingPlugins]:
     api = FakeApi()
     claims = ClaimBinder(api, lambda _: None, ClaimLines(), SystemClock())
-    plan = binding_plan(*check(str(path)))
+    plan = binding_plan(*check(str(path))[:2])
     pre_binders = (VolumeBinder(api), claims)
     return plugins_by_profile(plan, None, api, binder, pre_binders)
 
