@@ -33,8 +33,6 @@ log: Final = EventLog("endpoints")
 
 QUESTION_TIMEOUT_S: Final = 10.0
 
-UNAUTHORIZED: Final = 401
-FORBIDDEN: Final = 403
 HEALTH_PATHS: Final = ("/livez", "/readyz", "/healthz")
 AUTHENTICATED: Final = "system:authenticated"
 MASTERS: Final = "system:masters"
@@ -73,7 +71,7 @@ class TokenAccess:
         wanted = self._token()
         if wanted and hmac.compare_digest(bearer_token(request.headers).encode(), wanted.encode()):
             return None
-        return refused(UNAUTHORIZED, "Unauthorized: a bearer token is needed")
+        return refused(HTTPStatus.UNAUTHORIZED, "Unauthorized: a bearer token is needed")
 
 
 class DelegatedAccess:
@@ -101,14 +99,11 @@ class DelegatedAccess:
         if user is None:
             user = await self._owner_of(token) if token else ANONYMOUS
         if user is None:
-            return refused(UNAUTHORIZED, "Unauthorized")
-        if any(
-            _is_within(path, pattern) for pattern in self._options.authorization_always_allow_paths
-        ):
+            return refused(HTTPStatus.UNAUTHORIZED, "Unauthorized")
+        open_paths = self._options.authorization_always_allow_paths
+        if MASTERS in user.groups or any(_is_within(path, each) for each in open_paths):
             return None
         verb = request.method.lower()
-        if MASTERS in user.groups:
-            return None
         try:
             answer = await self._permission(user, verb, path)
         except OperationalError as error:
@@ -118,7 +113,7 @@ class DelegatedAccess:
             return None
         asked = f"User {quoted(user.username)} cannot {verb} path {quoted(path)}"
         reason = f": {answer.reason}" if answer.reason else ""
-        return refused(FORBIDDEN, f"forbidden: {_without_markup(asked)}{reason}")
+        return refused(HTTPStatus.FORBIDDEN, f"forbidden: {_without_markup(asked)}{reason}")
 
     async def _owner_of(self, token: str) -> User | None:
         if self._authentication is None:
@@ -239,7 +234,7 @@ def _without_markup(text: str) -> str:
 
 def refused(status: int, message: str) -> Page:
     """Why somebody may not read it."""
-    challenge = (("WWW-Authenticate", "Bearer"),) if status == UNAUTHORIZED else ()
+    challenge = (("WWW-Authenticate", "Bearer"),) if status == HTTPStatus.UNAUTHORIZED else ()
     return failed(status, message, challenge)
 
 

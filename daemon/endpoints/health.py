@@ -120,11 +120,9 @@ def all_checks_answer(
 ) -> Answer:
     """The answer to `path` itself."""
     lines: list[str] = []
-    unknown = set(excluded)
     is_failed = False
     for check in checks:
         if check.name in excluded:
-            unknown.discard(check.name)
             lines.append(f"[+]{check.name} excluded: ok")
         elif check.problem:
             is_failed = True
@@ -132,7 +130,7 @@ def all_checks_answer(
             lines.append(f"[-]{check.name} failed: reason withheld")
         else:
             lines.append(f"[+]{check.name} ok" + (f": {check.note}" if check.note else ""))
-    if unknown:
+    if unknown := set(excluded).difference(check.name for check in checks):
         names = ",".join(f'"{name}"' for name in sorted(unknown))
         lines.append(f"warn: some health checks cannot be excluded: no matches for {names}")
     name = path.removeprefix("/")

@@ -42,26 +42,19 @@ _OF_TLS_13: Final = frozenset(
     ("TLS_AES_128_GCM_SHA256", "TLS_AES_256_GCM_SHA384", "TLS_CHACHA20_POLY1305_SHA256")
 )
 """These are there always, as in Go."""
+_WITH_ALL_KEYS: Final = (
+    "AES_128_CBC_SHA", "AES_256_CBC_SHA", "AES_128_CBC_SHA256", "AES_128_GCM_SHA256",
+    "AES_256_GCM_SHA384", "RC4_128_SHA",
+)  # fmt: skip
+_CHACHA20: Final = ("CHACHA20_POLY1305", "CHACHA20_POLY1305_SHA256")
 CIPHER_SUITES: Final = _OF_TLS_13.union(
-    f"TLS_{keys}WITH_{cipher}"
-    for keys, ciphers in (
-        (
-            "ECDHE_RSA_",
-            "AES_128_CBC_SHA AES_256_CBC_SHA AES_128_GCM_SHA256 AES_256_GCM_SHA384 CHACHA20_POLY1305"
-            " CHACHA20_POLY1305_SHA256 RC4_128_SHA 3DES_EDE_CBC_SHA AES_128_CBC_SHA256",
-        ),
-        (
-            "ECDHE_ECDSA_",
-            "AES_128_CBC_SHA AES_256_CBC_SHA AES_128_GCM_SHA256 AES_256_GCM_SHA384 CHACHA20_POLY1305"
-            " CHACHA20_POLY1305_SHA256 RC4_128_SHA AES_128_CBC_SHA256",
-        ),
-        (
-            "RSA_",
-            "RC4_128_SHA 3DES_EDE_CBC_SHA AES_128_CBC_SHA AES_256_CBC_SHA AES_128_CBC_SHA256"
-            " AES_128_GCM_SHA256 AES_256_GCM_SHA384",
-        ),
+    f"TLS_{keys}_WITH_{cipher}"
+    for keys, further in (
+        ("ECDHE_RSA", (*_CHACHA20, "3DES_EDE_CBC_SHA")),
+        ("ECDHE_ECDSA", _CHACHA20),
+        ("RSA", ("3DES_EDE_CBC_SHA",)),
     )
-    for cipher in ciphers.split()
+    for cipher in (*_WITH_ALL_KEYS, *further)
 )
 """What --tls-cipher-suites takes: those of Go's crypto/tls (`allCiphers` in
 staging/src/k8s.io/component-base/cli/flag/ciphersuites_flag.go, v1.36.2)."""
