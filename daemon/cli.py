@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NoReturn
 
 from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
 from daemon.commands.run_flags import add_options, add_run_flags, options_of, with_dashes
@@ -45,7 +45,13 @@ OTHER_COMMANDS: Final = {
     "test": ("daemon.commands.test", "run all tests (in a clone)"),
 }
 """All that read their own arguments, and are imported only when they are asked for: module, help."""
-Command = Callable[[argparse.Namespace], int]
+Command = Callable[[argparse.Namespace], int | None]
+"""The exit code; None: all is well."""
+_EXIT_CODES: Final[dict[type[OperationalError], int]] = {
+    AlreadyRunningError: exit_codes.ALREADY_RUNNING,
+    NotRunningError: exit_codes.NOT_RUNNING,
+}
+"""Of errors after which it is not `FAILED`."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -61,19 +67,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
         if unknown:
             parsed.parser.error(f"unrecognized arguments: {' '.join(unknown)}")
         command: Command = parsed.command
-        return command(parsed)
+        return command(parsed) or exit_codes.OK
     except ConfigurationError as error:
         _complain(f"{error.source} cannot be used:", *(f"  {one}" for one in error.problems))
         return exit_codes.FAILED if isinstance(error, FileError) else exit_codes.UNUSABLE
-    except AlreadyRunningError as error:
-        _complain(str(error))
-        return exit_codes.ALREADY_RUNNING
-    except NotRunningError as error:
-        _complain(str(error))
-        return exit_codes.NOT_RUNNING
     except OperationalError as error:
         _complain(str(error))
-        return exit_codes.FAILED
+        return _EXIT_CODES.get(type(error), exit_codes.FAILED)
     except KeyboardInterrupt:
         _complain("interrupted")
         return exit_codes.FAILED
@@ -176,7 +176,10 @@ def _parser() -> argparse.ArgumentParser:
     keys.add_argument("--output", default=".", metavar="DIR", help="default: the current folder")
     add("version", _version, "print the version")
     for one in (parser, run):
-        one.add_argument("--version", **_VERSION)
+        told = "print the version"
+        one.add_argument(
+            "--version", action=_Version, nargs="?", const="true", metavar="BOOL", help=told
+        )
     return parser
 
 
@@ -198,47 +201,31 @@ class _Version(argparse.Action):
     ) -> None:
         text = str(values)
         if text == "raw" or BOOLEANS.get(text):
-            _version(argparse.Namespace())
+            _version()
             sys.exit(exit_codes.OK)
         if text not in BOOLEANS:
             parser.error(f"argument --version: {text!r} is neither true nor false nor raw")
 
 
-_VERSION: Final[dict[str, Any]] = {
-    "action": _Version,
-    "nargs": "?",
-    "const": "true",
-    "metavar": "BOOL",
-    "help": "print the version",
-}
-
-
 def _add_worker_options(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--connect", required=True, metavar="tcp://HOST:PORT", help="berth's --workers-address"
-    )
-    parser.add_argument(
-        "--server-key", required=True, metavar="FILE", help="berth's public key (its .pub file)"
-    )
-    parser.add_argument("--key", required=True, metavar="FILE", help="this worker's secret key")
-    parser.add_argument(
-        "--config", default="", metavar="FILE", help="the KubeSchedulerConfiguration that berth has"
-    )
-    parser.add_argument(
-        "--server", default="", metavar="URL", help="API server; with extenders only"
-    )
-    parser.add_argument("--kubeconfig", default="", metavar="FILE", help="as above")
-    parser.add_argument("--log-level", choices=LEVELS, default="info")
+    add = parser.add_argument
+    add("--connect", required=True, metavar="tcp://HOST:PORT", help="berth's --workers-address")
+    add("--server-key", required=True, metavar="FILE", help="berth's public key (its .pub file)")
+    add("--key", required=True, metavar="FILE", help="this worker's secret key")
+    told = "the KubeSchedulerConfiguration that berth has"
+    add("--config", default="", metavar="FILE", help=told)
+    add("--server", default="", metavar="URL", help="API server; with extenders only")
+    add("--kubeconfig", default="", metavar="FILE", help="as above")
+    add("--log-level", choices=LEVELS, default="info")
 
 
-def _keys(parsed: argparse.Namespace) -> int:
+def _keys(parsed: argparse.Namespace) -> None:
     from daemon.commands.worker import make_keys
 
     show(make_keys(parsed.output, parsed.name))
-    return exit_codes.OK
 
 
-def _worker(parsed: argparse.Namespace) -> int:
+def _worker(parsed: argparse.Namespace) -> NoReturn:
     from daemon.commands.worker import become_worker
 
     become_worker({name: given for name, given in vars(parsed).items() if isinstance(given, str)})
@@ -260,32 +247,29 @@ def _run(parsed: argparse.Namespace) -> int:
     return run_berth(options)
 
 
-def _status(parsed: argparse.Namespace) -> int:
+def _status(parsed: argparse.Namespace) -> None:
     from daemon.commands.show_status import read_status, status_for_programs, status_lines
 
     status = read_status(parsed.runtime_dir)
     show([as_json(status_for_programs(status))] if parsed.json else status_lines(status))
-    return exit_codes.OK
 
 
-def _top(parsed: argparse.Namespace) -> int:
+def _top(parsed: argparse.Namespace) -> None:
     from daemon.commands.show_top import look_once, watch_on
 
     if parsed.once:
         show(look_once(parsed.runtime_dir))
     else:
         watch_on(parsed.runtime_dir)
-    return exit_codes.OK
 
 
-def _reload(parsed: argparse.Namespace) -> int:
+def _reload(parsed: argparse.Namespace) -> None:
     from daemon.commands.reload import reload
 
     show(reload(parsed.runtime_dir))
-    return exit_codes.OK
 
 
-def _check_config(parsed: argparse.Namespace) -> int:
+def _check_config(parsed: argparse.Namespace) -> None:
     from daemon.commands.check_config import effective_yaml
     from daemon.commands.from_manifest import berths_manifest
 
@@ -294,7 +278,6 @@ def _check_config(parsed: argparse.Namespace) -> int:
     else:
         text = effective_yaml("" if parsed.file == "-" else parsed.file, parsed.feature_gates)
     show(text.splitlines())
-    return exit_codes.OK
 
 
 def _dump(parsed: argparse.Namespace) -> int:
@@ -318,9 +301,8 @@ def _compare(parsed: argparse.Namespace) -> int:
     return exit_codes.FAILED if comparison.differences else exit_codes.OK
 
 
-def _version(_: argparse.Namespace) -> int:
+def _version(_: argparse.Namespace | None = None) -> None:
     show([f"berth {_installed_version()}"])
-    return exit_codes.OK
 
 
 def _installed_version() -> str:

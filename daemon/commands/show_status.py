@@ -132,11 +132,10 @@ def _words(ages_s: dict[str, float]) -> str:
 
 def _counter_lines(counters: dict[str, int]) -> list[str]:
     sentences = {count.key: count.metric.sentence for count in Count}
-    lines = []
-    for name, count in sorted(counters.items()):
-        sentence = sentences.get(name, "")
-        lines.append(f"{count:12,}  {name:19} {sentence}".rstrip())
-    return lines
+    return [
+        f"{count:12,}  {name:19} {sentences.get(name, '')}".rstrip()
+        for name, count in sorted(counters.items())
+    ]
 
 
 _PROCESS_HEAD: Final = ("PROCESS", "PID", "UP", "CPU s", "CPU %", "RSS MiB", "PEAK MiB", "RESTARTS")
