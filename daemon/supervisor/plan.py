@@ -7,7 +7,7 @@ reload has checked it too. Other files there tell the other commands what this b
 
 from collections.abc import Iterable
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -53,11 +53,8 @@ def lay_out(plan: Plan, lifeline_fd: int, identity: str) -> list[ChildSpec]:
 
 def flags_of(options: RuntimeOptions) -> dict[str, str]:
     """By the names that they have on the command line. None of them is a secret: those are in files."""
-    given: dict[str, object] = msgspec.to_builtins(options)
-    for name, value in list(given.items()):
-        if isinstance(value, dict):  # Options that belong together.
-            del given[name]
-            given.update(value)
+    given: dict[str, Any] = msgspec.to_builtins(options)
+    given |= given.pop("overrides") | given.pop("endpoints")
     return {name.replace("_", "-"): _shown(value) for name, value in given.items()}
 
 
