@@ -11,7 +11,7 @@ import signal
 import sys
 from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
-from typing import Any, Final, NoReturn
+from typing import Any, Final
 
 from daemon.commands.installation import BENCH_DISTRIBUTION, DISTRIBUTION
 from daemon.commands.run_flags import add_options, add_run_flags, options_of, with_dashes
@@ -19,6 +19,7 @@ from daemon.supervisor.process_list import AlreadyRunningError, NotRunningError
 from shared import exit_codes, shown
 from shared.errors import ConfigurationError, FileError, OperationalError
 from shared.feature_gates import BOOLEANS
+from shared.runtime_options import RuntimeOptions
 from shared.telemetry.log import LEVELS
 
 BENCH_COMMANDS: Final = {
@@ -225,10 +226,16 @@ def _keys(parsed: argparse.Namespace) -> None:
     show(make_keys(parsed.output, parsed.name))
 
 
-def _worker(parsed: argparse.Namespace) -> NoReturn:
+def _worker(parsed: argparse.Namespace) -> int:
+    from daemon.supervisor.launcher import limit_threads
+
+    limit_threads(os.environ)  # Before numpy is imported.
     from daemon.commands.worker import become_worker
 
-    become_worker({name: given for name, given in vars(parsed).items() if isinstance(given, str)})
+    given = vars(parsed)
+    names = given.keys() & RuntimeOptions.__struct_fields__
+    options = RuntimeOptions(**{name: given[name] for name in names})
+    return become_worker(options, parsed.connect, parsed.server_key, parsed.key)
 
 
 def _run(parsed: argparse.Namespace) -> int:

@@ -1,31 +1,24 @@
-"""`berth worker`: becomes one scoring worker for a berth on another host. `berth keys`: its keys.
+"""`berth worker`: becomes one scoring worker for a berth on another host. `berth keys`: its keys."""
 
-The process is replaced: workers are started by module name, here as by the supervisor (but with options,
-for there is no plan of theirs here), and signals of a service manager reach the worker itself.
-"""
-
-import os
-import sys
-from collections.abc import Mapping
+import importlib
+from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
 
-from daemon.supervisor.launcher import child_environment
 from shared.errors import ConfigurationError
+from shared.runtime_options import RuntimeOptions
 from shared.transport.remote import RemoteOwner, write_keys
 
 
-def become_worker(options: Mapping[str, str]) -> NoReturn:
-    """ConfigurationError if address or keys cannot be used; otherwise does not return."""
+def become_worker(options: RuntimeOptions, connect: str, server_key: str, key: str) -> int:
+    """The exit code, when told to stop; ConfigurationError if address or keys cannot be used."""
     if not __debug__:
         problem = "assertions are switched off (-O or PYTHONOPTIMIZE); berth relies on them"
         raise ConfigurationError("Python", [problem])
-    RemoteOwner(options["connect"], options["server_key"], options["key"])
-    command = [sys.executable, "-P", "-m", "workers.scorer"]
-    for name, value in options.items():
-        if value:
-            command += [f"--{name.replace('_', '-')}", value]
-    os.execve(sys.executable, command, child_environment(os.environ))  # noqa: S606 # No shell, and our own interpreter.
+    way = RemoteOwner(connect, server_key, key)
+    # By name, as the supervisor knows workers.
+    module = importlib.import_module("workers.scorer.__main__")
+    run: Callable[[RuntimeOptions, RemoteOwner], int] = module.run_remotely
+    return run(options, way)
 
 
 def make_keys(folder: str, name: str) -> list[str]:

@@ -16,7 +16,7 @@ import itertools
 import os
 import signal
 import sys
-from collections.abc import Callable, Collection, Mapping, MutableMapping
+from collections.abc import Callable, Collection, MutableMapping
 from functools import cached_property
 from typing import Final, NoReturn, Protocol
 
@@ -174,15 +174,6 @@ def _begin_anew(spec: ChildSpec, kept_fds: Collection[int]) -> None:
         del sys.path[0]  # A module of ours is never looked for in the current folder.
     setproctitle(f"berth-{spec.name} -m {spec.module.removesuffix('.__main__')}")
     setthreadtitle(f"berth-{spec.name}"[:_NAME_MAX])
-
-
-def child_environment(own: Mapping[str, str]) -> dict[str, str]:
-    """A child's environment: ours, but with assertions on and with one thread for arithmetic."""
-    environment = dict(own)
-    # Set by somebody for other programs, it would switch off the assertions that guard the cache.
-    environment.pop("PYTHONOPTIMIZE", None)
-    limit_threads(environment)
-    return environment
 
 
 def limit_threads(environment: MutableMapping[str, str]) -> None:

@@ -1,6 +1,5 @@
-"""`python -m workers.scorer`: one scorer, beside its owner or (`--connect`) on another host."""
+"""`python -m workers.scorer`: one scorer, beside its owner; as `run_remotely`, on another host."""
 
-import argparse
 import contextlib
 import os
 import socket
@@ -30,15 +29,6 @@ log = EventLog("scorer")
 
 def main(arguments: list[str]) -> int:
     """Runs until drained, SIGTERM, or the end of the supervisor."""
-    if "--connect" in arguments:
-        remote = _parse_remote(arguments)
-        start = _remote_start(remote)
-
-        def run() -> int:
-            way = RemoteOwner(remote.connect, remote.server_key, remote.key)
-            return _run(start, way, socket.gethostname())
-
-        return exit_code_of("scorer", run)
     start = child_start("scorer", arguments, is_one_of_many=True)
     name = f"scorer-{start.number}"
     return exit_code_of("scorer", lambda: _run(start, start.runtime_dir, name))
@@ -83,29 +73,13 @@ def _caller(
     return ExtenderCaller(config.extenders, start.access(), heartbeat.write_note)
 
 
-def _remote_start(remote: argparse.Namespace) -> ChildStart:
-    """Of a scorer that no supervisor starts. Nobody numbers these; 2^48 numbers make it unlikely that
-    two have the same."""
-    start_logging("worker", remote.log_level)
-    options = RuntimeOptions(
-        config=remote.config,
-        server=remote.server,
-        kubeconfig=remote.kubeconfig,
-        feature_gates=remote.feature_gates,
-    )
+def run_remotely(options: RuntimeOptions, way: RemoteOwner) -> int:
+    """A scorer that no supervisor starts; as `main`. Nobody numbers these; 2^48 numbers make it unlikely
+    that two have the same."""
+    start_logging("worker", options.log_level)
     index = PROCESSES_MAX + int.from_bytes(os.urandom(6))
-    return ChildStart(ChildPlan(options=options), index, None, None, None)
-
-
-def _parse_remote(arguments: list[str]) -> argparse.Namespace:
-    """What `berth worker` hands on, which has checked it."""
-    parser = argparse.ArgumentParser(prog="berth worker")
-    for name in ("connect", "server-key", "key"):
-        parser.add_argument(f"--{name}", required=True)
-    for name in ("config", "server", "kubeconfig", "feature-gates"):
-        parser.add_argument(f"--{name}", default="")
-    parser.add_argument("--log-level", default="info")
-    return parser.parse_args(arguments)
+    start = ChildStart(ChildPlan(options=options), index, None, None, None)
+    return exit_code_of("scorer", lambda: _run(start, way, socket.gethostname()))
 
 
 if __name__ == "__main__":
