@@ -16,3 +16,10 @@ def table(
         ).rstrip()
         for row in every
     ]
+
+
+def table_below(
+    head: Sequence[str], rows: Sequence[Sequence[str]], left: Collection[int] = (0,)
+) -> list[str]:
+    """The same with an empty line before it; nothing where there are no rows."""
+    return ["", *table(head, rows, left)] if rows else []

@@ -25,11 +25,6 @@ CONTENT_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 _ATTEMPT_RESULTS: Final = (Count.SCHEDULED, Count.UNSCHEDULABLE, Count.ERRORS)
 """Told by profile, as the histogram of attempts has them."""
-_WORD_AGE: Final = (
-    "berth_api_server_word_age_seconds",
-    Kind.GAUGE,
-    "Since the API server last said anything about a kind, bookmarks included.",
-)
 
 
 class _Text:
@@ -72,8 +67,10 @@ def metrics_text(
     if answer is not None:
         _add_counters(text, answer)
         _add_gauges(text, answer.status)
+        name = "berth_api_server_word_age_seconds"
+        sentence = "Since the API server last said anything about a kind, bookmarks included."
         for kind, heard_s in answer.status.api_heard_s.items():
-            text.add(*_WORD_AGE, max(0.0, now_s - heard_s), [("kind", kind)])
+            text.add(name, Kind.GAUGE, sentence, max(0.0, now_s - heard_s), [("kind", kind)])
         for one in answer.measured.counts:
             _add_labelled(text, one)
         for node, count in answer.status.foreign_pods_by_node.items():
@@ -94,9 +91,10 @@ def metrics_text(
 
 
 def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
-    by_profile = [state for state in answer.measured.histograms if state.name == "attempt_s"]
-    for state in by_profile:
-        metric = Count.SCHEDULED.metric
+    metric = Count.SCHEDULED.metric
+    for state in answer.measured.histograms:
+        if state.name != "attempt_s":
+            continue
         labels = zip(ALL_METRICS["attempt_s"].label_names, state.labels, strict=True)
         text.add(metric.name, metric.kind, "Attempts by result.", sum(state.counts), labels)
     counters = answer.status.counters

@@ -15,7 +15,7 @@ import msgspec
 
 from daemon.cli import add_output, as_json, show
 from daemon.commands.run_flags import add_options
-from daemon.commands.text_table import table
+from daemon.commands.text_table import table_below
 from daemon.trial.trial import Subject, running_subject
 from daemon.trial.trial_diagnosis import Diagnosis, diagnose_pod
 from shared import exit_codes
@@ -95,37 +95,31 @@ def _pod(subject: Subject, key: str) -> PodRecord:
 def explanation_lines(explanation: Explanation) -> list[str]:
     """Tables."""
     diagnosis, queue = explanation.diagnosis, explanation.queue
-    past: list[tuple[str, str]] = []
     lines = [f"pod      {explanation.pod}, profile {explanation.profile}"]
     if explanation.node:
         lines.append(f"node     {explanation.node}")
     if queue is not None:
         lines += _queue_lines(queue)
-        past = [(f"{one.ago_s:.0f} s ago", one.message) for one in queue.past]
     lines.append(f"fits     {diagnosis.feasible_count} of {diagnosis.node_count} nodes")
     if diagnosis.message:
         lines.append(f"message  {diagnosis.message}")
-    if past:
-        lines += ["", *table(("ATTEMPT", "OUTCOME"), past, left={0, 1})]
-    if diagnosis.rejections:
-        head = ("REJECTED BY", "NODES", "ALONE", "FOR EXAMPLE")
-        rows = [
-            (
-                one.plugin,
-                f"{one.node_count}",
-                f"{one.alone_count}",
-                "; ".join(f"{each.node}: {each.reason}" for each in one.examples),
-            )
-            for one in diagnosis.rejections
-        ]
-        lines += ["", *table(head, rows, left={0, 3})]
-    if diagnosis.nearest:
-        nearest = [(one.node, one.reason) for one in diagnosis.nearest]
-        lines += ["", *table(("LEAST MISSING ON", "WHAT"), nearest, left={0, 1})]
-    if diagnosis.scores:
-        moment = "THEN" if explanation.is_of_then else "NOW"
-        lines += ["", *_score_lines(diagnosis, explanation.node, moment)]
-    return lines
+    if queue is not None:
+        past = [(f"{one.ago_s:.0f} s ago", one.message) for one in queue.past]
+        lines += table_below(("ATTEMPT", "OUTCOME"), past, left={0, 1})
+    rejections = [
+        (
+            one.plugin,
+            f"{one.node_count}",
+            f"{one.alone_count}",
+            "; ".join(f"{each.node}: {each.reason}" for each in one.examples),
+        )
+        for one in diagnosis.rejections
+    ]
+    lines += table_below(("REJECTED BY", "NODES", "ALONE", "FOR EXAMPLE"), rejections, left={0, 3})
+    nearest = [(one.node, one.reason) for one in diagnosis.nearest]
+    lines += table_below(("LEAST MISSING ON", "WHAT"), nearest, left={0, 1})
+    moment = "THEN" if explanation.is_of_then else "NOW"
+    return lines + _score_lines(diagnosis, explanation.node, moment)
 
 
 def _queue_lines(queue: QueueFacts) -> list[str]:
@@ -173,4 +167,4 @@ def _score_lines(diagnosis: Diagnosis, own_node: str, moment: str) -> list[str]:
         )
         for one in diagnosis.scores
     ]
-    return table((f"SCORES {moment}", "TOTAL", *plugins), rows)
+    return table_below((f"SCORES {moment}", "TOTAL", *plugins), rows)

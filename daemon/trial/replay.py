@@ -27,7 +27,7 @@ from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
 from daemon.commands.option_problems import blamed, option_problems
 from daemon.commands.run_flags import GROUP_OPTIONS, add_options
-from daemon.commands.text_table import table
+from daemon.commands.text_table import table, table_below
 from daemon.trial.anonymity import write_anonymised
 from daemon.trial.explain import Explanation, explanation_lines
 from daemon.trial.replay_page import Comparison, Moved, both_rows, comparison_html
@@ -233,11 +233,9 @@ def _shadow_lines(found: ShadowReport) -> list[str]:
     ]
     lines = [f"{found.bindings} bindings in {found.seconds:.0f} s", ""]
     lines += table(("BERTH", "BINDINGS", "SHARE", ""), counted, left={0, 3})
-    if found.examples:
-        rows = [
-            (one.pod, one.verdict, one.node, one.berths_node, f"{one.score_difference}", one.reason)
-            for one in found.examples
-        ]
-        head = ("POD", "BERTH", "NODE", "BERTH'S", "BY", "REASON")
-        lines += ["", *table(head, rows, left={0, 1, 2, 3, 5})]
-    return lines
+    rows = [
+        (one.pod, one.verdict, one.node, one.berths_node, f"{one.score_difference}", one.reason)
+        for one in found.examples
+    ]
+    head = ("POD", "BERTH", "NODE", "BERTH'S", "BY", "REASON")
+    return lines + table_below(head, rows, left={0, 1, 2, 3, 5})

@@ -17,7 +17,7 @@ from msgspec.structs import replace
 from daemon.cli import add_output, as_json, show
 from daemon.commands.check_config import check
 from daemon.commands.run_flags import add_options
-from daemon.commands.text_table import table
+from daemon.commands.text_table import table_below
 from daemon.trial.manifests import nodes_of, pods_of
 from daemon.trial.trial import Eviction, Subject, Trial, running_subject
 from shared import exit_codes
@@ -163,12 +163,9 @@ def lines_of(found: WhatIfCommand) -> list[str]:
         f"{len(found.placed)} pod(s) placed, {len(found.pending)} more pending,"
         f" {len(found.evicted)} evicted; {found.pending_as_it_is} pending as it is"
     ]
-    if found.placed:
-        rows = [(one.pod, one.was, one.node) for one in found.placed]
-        lines += ["", *_some(("POD", "WAS", "GOES TO"), rows)]
-    if found.evicted:
-        gone = [(one.pod, one.node, one.preemptor) for one in found.evicted]
-        lines += ["", *_some(("EVICTED", "FROM", "FOR"), gone)]
+    placed = [(one.pod, one.was, one.node) for one in found.placed]
+    gone = [(one.pod, one.node, one.preemptor) for one in found.evicted]
+    lines += _some(("POD", "WAS", "GOES TO"), placed) + _some(("EVICTED", "FROM", "FOR"), gone)
     if found.pending:
         lines += ["", "pending:"]
         counted = Counter(one.message for one in found.pending)
@@ -182,5 +179,5 @@ def lines_of(found: WhatIfCommand) -> list[str]:
 
 
 def _some(head: Sequence[str], rows: list[tuple[str, str, str]]) -> list[str]:
-    lines = table(head, rows[:SHOWN_MAX], left={0, 1, 2})
+    lines = table_below(head, rows[:SHOWN_MAX], left={0, 1, 2})
     return [*lines, f"... and {len(rows) - SHOWN_MAX} more"] if len(rows) > SHOWN_MAX else lines
