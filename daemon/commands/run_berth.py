@@ -201,7 +201,5 @@ def with_configuration(
     if not options.server and not kubeconfig:
         kubeconfig = configuration.client_connection.kubeconfig
     return msgspec.structs.replace(
-        options,
-        kubeconfig=kubeconfig,
-        workers=min(options.workers, configuration.parallelism),
+        options, kubeconfig=kubeconfig, workers=min(options.workers, configuration.parallelism)
     )

@@ -113,11 +113,7 @@ def _processes(processes: Sequence[ProcessUse]) -> list[str]:
 
 def _pending(overview: Overview) -> list[str]:
     rows = [
-        (
-            f"{one.pod_count:,}",
-            f"{one.text}: {one.detail}" if one.detail else one.text,
-            one.example,
-        )
+        (f"{one.pod_count:,}", f"{one.text}: {one.detail}" if one.detail else one.text, one.example)
         for one in overview.pending
     ]
     return table(("PENDING", "REASON", "FOR EXAMPLE"), rows, left={1, 2}) if rows else []

@@ -32,8 +32,6 @@ _OWN: Final = (sys.executable, "-P", "-m", "daemon", "explain", "-o", "json")
 
 
 class Explainer:
-    """Asks for one explanation at a time."""
-
     def __init__(self, runtime_dir: Path, clock: Clock, command: Sequence[str] = _OWN) -> None:
         self._command = [*command, "--runtime-dir", str(runtime_dir)]
         self._clock = clock

@@ -43,11 +43,8 @@ class Pages:
             parts = urlsplit(request.target)
         except ValueError:
             return Page(400, b"not a path\n")
-        path = parts.path
-        refusal = None
-        if self._access is not None:
-            refusal = await self._access.refusal(request, path)
-        if refusal is not None:
+        path, access = parts.path, self._access
+        if access is not None and (refusal := await access.refusal(request, path)) is not None:
             if path == "/ui" and "text/html" in request.headers.get("accept", ""):
                 # Without a word of the cluster: it asks for a token, which browsers do not have.
                 return live_page(refusal.status, refusal.headers)

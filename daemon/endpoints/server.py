@@ -61,10 +61,7 @@ class EndpointServer:
         """
         if host in EVERYWHERE and socket.has_dualstack_ipv6():
             listener = socket.create_server(
-                ("::", port),
-                family=socket.AF_INET6,
-                reuse_port=shares_port,
-                dualstack_ipv6=True,
+                ("::", port), family=socket.AF_INET6, reuse_port=shares_port, dualstack_ipv6=True
             )
             server = await self._listening(tls, sock=listener)
         else:

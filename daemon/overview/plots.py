@@ -60,23 +60,22 @@ def heat_map(title: str, shares: Mapping[str, float]) -> str:
     named = sorted(shares.items())
     each = ceil(len(named) / CELLS_MAX) or 1
     cells = [named[at : at + each] for at in range(0, len(named), each)]
-    columns = CELLS_A_LINE
     drawn = []
     for index, cell in enumerate(cells):
         share = sum(one for _, one in cell) / len(cell)
         step = min(HEAT_STEPS, max(0, round(share * HEAT_STEPS)))
-        x, y = index % columns * CELL, index // columns * CELL
+        x, y = index % CELLS_A_LINE * CELL, index // CELLS_A_LINE * CELL
         more = f" and {len(cell) - 1} more" if len(cell) > 1 else ""
         drawn.append(
             f'<rect class="h{step}" x="{x}" y="{y}" width="{CELL - 1}" height="{CELL - 1}">'
             f"<title>{escape(cell[0][0])}{more}: {share:.0%}</title></rect>"
         )
-    height = max(1, -(-len(cells) // columns)) * CELL
+    height = max(1, ceil(len(cells) / CELLS_A_LINE)) * CELL
     full = sum(share >= 0.9 for share in shares.values())
     told = f"{title}: {len(named)} nodes, {full} of them at 90 % or more"
     return (
         f'<figure class="wide"><figcaption><b>{escape(title)}</b></figcaption>'
-        f'<svg viewBox="0 0 {columns * CELL} {height}" role="img" aria-label="{escape(told)}">'
+        f'<svg viewBox="0 0 {CELLS_A_LINE * CELL} {height}" role="img" aria-label="{escape(told)}">'
         f"{''.join(drawn)}</svg></figure>"
     )
 

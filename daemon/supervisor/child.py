@@ -55,12 +55,7 @@ class Child:
         if process is None:
             return ProcessEntry(self.name, 0, 0.0, len(self.exits) - 1, last_exit)
         return ProcessEntry(
-            self.name,
-            process.pid,
-            process.create_time_s,
-            len(self.exits),
-            last_exit,
-            self.problems,
+            self.name, process.pid, process.create_time_s, len(self.exits), last_exit, self.problems
         )
 
     def send_signal(self, number: signal.Signals) -> None:

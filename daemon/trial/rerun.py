@@ -59,8 +59,6 @@ SIZES_MAX: Final = 500
 
 
 class Rerun:
-    """One configuration's day."""
-
     def __init__(self, trial: Trial) -> None:
         """`trial` decides."""
         self._trial = trial

@@ -70,11 +70,7 @@ class Trial:
     """One cluster, and what a configuration makes of it."""
 
     def __init__(
-        self,
-        config: SchedulerConfiguration,
-        options: RuntimeOptions,
-        *,
-        decides: bool = True,
+        self, config: SchedulerConfiguration, options: RuntimeOptions, *, decides: bool = True
     ) -> None:
         """ConfigurationError where the configuration cannot be used. Of the options those count that say
         how it is decided: the seed, feature gates, and what is said of groups. Without `decides` pods

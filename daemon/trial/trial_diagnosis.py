@@ -64,10 +64,7 @@ class Diagnosis(msgspec.Struct, frozen=True):
 
 
 def diagnose_pod(
-    cluster: ClusterView,
-    evaluation: Evaluation,
-    own_node: str = "",
-    only_node: str = "",
+    cluster: ClusterView, evaluation: Evaluation, own_node: str = "", only_node: str = ""
 ) -> Diagnosis:
     """Of a class that was evaluated. `own_node`: is in the score table; `only_node`: is asked alone."""
     framework, outcome, info = evaluation.pod.framework, evaluation.pod.outcome, evaluation.pod.info
