@@ -33,13 +33,15 @@ class ClassUsages:
     def __init__(self, nodes: NodeTable, classes: Mapping[int, PodInfo]) -> None:
         self._nodes = nodes
         self._classes = classes
-        self._usages: list[PodUsage] = []
+        self.usages: list[PodUsage] = []
+        """By index."""
+        self.matrix: Int64s = np.zeros((64, EXTRA_COLUMNS + 4), np.int64)
+        """Shape (index or more, EXTRA_COLUMNS + resource)."""
         self._index = np.full(64, -1, np.int32)
-        self._matrix: Int64s = np.zeros((64, EXTRA_COLUMNS + 4), np.int64)
 
     def indices(self, class_ids: Int64s) -> Rows:
-        """Rows of `matrix` for each class id; valid until the next call with a class that was not asked
-        for before."""
+        """Where in `usages` and `matrix` each class id is; valid until the next call with a class that
+        was not asked for before."""
         if not len(class_ids):
             return np.zeros(0, np.intp)
         highest = int(class_ids.max())
@@ -49,7 +51,7 @@ class ClassUsages:
             self._index = bigger
         found = self._index[class_ids]
         if (found < 0).any():
-            if len(self._usages) > 2 * len(self._classes) + SLACK:
+            if len(self.usages) > 2 * len(self._classes) + SLACK:
                 self.start_over()
                 found = np.full(len(class_ids), -1, np.int32)
             for class_id in np.unique(class_ids[found < 0]).tolist():
@@ -57,38 +59,30 @@ class ClassUsages:
             found = self._index[class_ids]
         return found.astype(np.intp)
 
-    @property
-    def matrix(self) -> Int64s:
-        """Shape (index, EXTRA_COLUMNS + resource)."""
-        return self._matrix[: len(self._usages)]
-
     def priorities(self, class_ids: Int64s) -> Int64s:
         """Of each class id, shape (n,)."""
         indices = self.indices(class_ids)  # First: it learns of new classes.
-        priorities: Int64s = self._matrix[indices, PRIORITY]
+        priorities: Int64s = self.matrix[indices, PRIORITY]
         return priorities
-
-    def usage_at(self, index: int) -> PodUsage:
-        return self._usages[index]
 
     def start_over(self) -> None:
         """Forgets what was made so far."""
-        self._usages.clear()
+        self.usages.clear()
         self._index.fill(-1)
-        self._matrix.fill(0)
+        self.matrix.fill(0)
 
     def _add(self, class_id: int) -> None:
         info = self._classes[class_id]
         usage = usage_of(self._nodes, info.requests, info.host_ports)
-        index = len(self._usages)
-        rows, columns = self._matrix.shape
+        index = len(self.usages)
+        rows, columns = self.matrix.shape
         width = EXTRA_COLUMNS + len(usage.amounts)
         if index >= rows or width > columns:
             bigger = np.zeros((max(rows, 2 * index), max(columns, width)), np.int64)
-            bigger[:rows, :columns] = self._matrix
-            self._matrix = bigger
-        self._usages.append(usage)
-        line = self._matrix[index]
+            bigger[:rows, :columns] = self.matrix
+            self.matrix = bigger
+        self.usages.append(usage)
+        line = self.matrix[index]
         nonzero = usage.nonzero_cpu_milli, usage.nonzero_memory_bytes
         line[:EXTRA_COLUMNS] = 1, *nonzero, info.priority, bool(usage.ports)
         line[EXTRA_COLUMNS:width] = usage.amounts

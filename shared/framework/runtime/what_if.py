@@ -27,8 +27,6 @@ from shared.columns.usage import add_usage
 from shared.framework.class_index import EXTRA_COLUMNS, HAS_PORTS
 from shared.framework.cluster_view import ClusterView
 
-OnChange = Callable[[list[PodChange]], None]
-
 
 class WhatIf:
     """Changes to `rows` (node rows) of a view, undone on leaving."""
@@ -39,13 +37,13 @@ class WhatIf:
         rows: Rows,
         *,
         with_pods: bool,
-        on_change: OnChange | None = None,
+        on_change: Callable[[list[PodChange]], None] | None = None,
     ) -> None:
         self._cluster = cluster
         self._rows = rows
         self._with_pods = with_pods
         self._on_change = on_change
-        """Hears of every pod, of those that return at the end as well."""
+        """Hears of every pod, of those that return at the end as well. Only `with_pods`."""
         self._hidden: dict[PodTable, dict[int, int]] = {}
         """By row of a table of pods: its node."""
 
@@ -98,8 +96,7 @@ class WhatIf:
                 hidden[pod_row] = node_row
                 pods.clear(pod_row)
         self._add(class_ids, node_rows, -1, one_each=one_each)
-        if self._with_pods:
-            self._tell(class_ids, node_rows, -1)
+        self._tell(class_ids, node_rows, -1)
 
     def put_back(self, pod_rows: Rows, *, one_each: bool = False) -> None:
         """Pods of `cluster.pods` that were taken off are there after all."""
@@ -110,8 +107,7 @@ class WhatIf:
                 pods.put_back(pod_row, hidden.pop(pod_row))
         class_ids, node_rows = pods.class_id[pod_rows], _node_rows(pods, pod_rows)
         self._add(class_ids, node_rows, 1, one_each=one_each)
-        if self._with_pods:
-            self._tell(class_ids, node_rows, 1)
+        self._tell(class_ids, node_rows, 1)
 
     def put_on(self, class_ids: Int64s, node_rows: Rows) -> None:
         """More pods, of these classes on these nodes."""
@@ -122,7 +118,7 @@ class WhatIf:
                 row = tentative.row_count
                 tentative.reserve(row + 1)
                 tentative.write(row, class_id, node_row, NEVER_STARTED, is_terminating=False)
-            self._tell(class_ids, node_rows, 1)
+        self._tell(class_ids, node_rows, 1)
 
     def _tell(self, class_ids: Int64s, node_rows: Rows, count: int) -> None:
         if self._on_change is None or not len(class_ids):
@@ -145,7 +141,7 @@ class WhatIf:
         indices = usages.indices(class_ids)
         if len(class_ids) == 1:
             # For less, as wide filters ask of single pods thousands of times.
-            usage = usages.usage_at(indices.item(0))
+            usage = usages.usages[indices.item(0)]
             add_usage(nodes, node_rows.item(0), usage, sign)
             if usage.ports:
                 self._change_ports(indices, node_rows, np.zeros(1, np.intp), sign)
@@ -170,7 +166,7 @@ class WhatIf:
         usages, nodes = self._cluster.usages, self._cluster.nodes
         for position in which.tolist():
             row = int(node_rows[position])
-            ports = usages.usage_at(int(indices[position])).ports
+            ports = usages.usages[int(indices[position])].ports
             used = nodes.ports.values[nodes.ports_id.item(row)]
             changed = used | ports if sign > 0 else (used - ports) | (ports & self._held_ports(row))
             nodes.ports_id[row] = nodes.ports.id_of(changed)
@@ -179,7 +175,7 @@ class WhatIf:
         """Of pods that are thought to be on this node."""
         usages, tentative = self._cluster.usages, self._cluster.tentative
         class_ids = tentative.class_id[tentative.rows_on(row)]
-        held = (usages.usage_at(index).ports for index in usages.indices(class_ids).tolist())
+        held = (usages.usages[index].ports for index in usages.indices(class_ids).tolist())
         return frozenset().union(*held)
 
 
