@@ -114,24 +114,17 @@ class ClassIndex:
         self._with_namespace_selector = SelectorIndex[Entry]()
         self._by_claim: dict[str, list[int]] = {}
 
-    def in_namespaces(self, namespaces: Iterable[str] | None) -> Iterator[Entry]:
-        """The classes of some namespaces; None: of all."""
+    def selected(self, namespaces: Iterable[str] | None, selector: Selector) -> Iterator[Entry]:
+        """Classes of some namespaces (None: of all), all that the selector selects among them."""
         if namespaces is None:
             yield from self._classes.items()
             return
         self._catch_up()
-        for namespace in namespaces:
-            yield from _alive(self._by_namespace.get(namespace, {}).items(), self._classes)
-
-    def selected(self, namespaces: Iterable[str] | None, selector: Selector) -> Iterator[Entry]:
-        """Classes of some namespaces, all that the selector selects among them."""
         needs = selector.needs
-        if namespaces is None or needs is None:
-            yield from self.in_namespaces(namespaces)
-            return
-        self._catch_up()
         for namespace in namespaces:
-            for key, value in needs:
+            if needs is None:
+                yield from _alive(self._by_namespace.get(namespace, {}).items(), self._classes)
+            for key, value in needs or ():
                 by_value = self._values(namespace, key)
                 groups = by_value.values() if value is None else (by_value.get(value, {}),)
                 for group in groups:

@@ -13,7 +13,7 @@ from shared.framework import class_index
 from shared.framework.class_index import ClassIndex
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import LabelSelector
-from shared.selectors.label_selector import Selector, parse_label_selector
+from shared.selectors.label_selector import EVERYTHING, Selector, parse_label_selector
 from shared.selectors.requirement import equal_to
 from tests.support.builders import make_pod
 from tests.support.cluster import pod_info
@@ -81,8 +81,8 @@ def test_the_index_finds_the_classes_that_are_there(steps: list[tuple[int, bool]
         if number % 3 == 0:
             for namespaces in (("x",), ("x", "y"), ("z",)):
                 wanted = {i for i, c in classes.items() if c.namespace in namespaces}
-                assert {i for i, _ in index.in_namespaces(namespaces)} == wanted
-            assert dict(index.in_namespaces(None)) == classes
+                assert {i for i, _ in index.selected(namespaces, EVERYTHING)} == wanted
+            assert dict(index.selected(None, EVERYTHING)) == classes
             for selector, namespace in product(SELECTORS, "xyz"):
                 found = dict(index.selected((namespace,), selector))
                 there = {i: c for i, c in classes.items() if c.namespace == namespace}
