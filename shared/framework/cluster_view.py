@@ -49,8 +49,6 @@ class ClusterView:
         self.objects = objects
         self.pods = pods
         """Pods on nodes, assumed ones included."""
-        self.pod_log = pods.log
-        """What came to and left nodes, of all pods that count."""
         self.tentative = PodTable(pods.log)
         """Placements of this scorer that the owner has not settled yet; empty in the owner."""
         self.nominations = Nominations()
@@ -114,7 +112,7 @@ class Follower:
 
     def __init__(self, cluster: ClusterView) -> None:
         self._usage_log, self._node_log = cluster.journal.usage, cluster.journal.node
-        self._pod_log, self._pod_row_log = cluster.pod_log, cluster.journal.pods
+        self._pod_log, self._pod_row_log = cluster.pods.log, cluster.journal.pods
         self._object_log = cluster.objects
         self._usage = self._node = self._pods = self._pod_rows = self._objects = UNREAD
 

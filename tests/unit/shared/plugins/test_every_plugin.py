@@ -177,7 +177,7 @@ def test_a_state_stays_right_while_dictionaries_grow(name: str) -> None:
     fw = framework()
     plugin = next(p for p in fw.filters if name == p.NAME)
     outcome = fw.run_pre_filters(pod, cache.view)
-    state, position = outcome.states[name], cache.view.pod_log.position
+    state, position = outcome.states[name], cache.view.pods.log.position
     plugin.filter(state, pod, cache.view, cache.nodes.present_rows())
     cache.add_node(
         make_node(
@@ -191,7 +191,7 @@ def test_a_state_stays_right_while_dictionaries_grow(name: str) -> None:
     cache.add_pod(make_pod("late", node_name="late", host_port=8080))
     row = rows_of(cache.nodes.row_of("late"))
     fresh = fw.run_pre_filters(pod, cache.view).states[name]
-    pods = cache.view.pod_log.since(position, 100)
+    pods = cache.view.pods.log.since(position, 100)
     assert pods is not None
     followers = [(u, of_it) for u, of_it in fw.updatable_filters(outcome) if name == u.NAME]
     for updatable, of_it in followers:
