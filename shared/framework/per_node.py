@@ -5,7 +5,8 @@ loop over the rows. That costs some 5 us a node where a column costs a few ns, b
 pods is first seen and for nodes that changed since: results are kept as those of any plugin are.
 """
 
-from functools import cached_property
+from collections.abc import Callable
+from functools import cache, cached_property
 from typing import Any, ClassVar
 
 import numpy as np
@@ -23,10 +24,12 @@ ON_WHOLE_NODE = Dependence(Reads.NODE | Reads.USAGE | Reads.PODS | Reads.IMAGES,
 class NodeView:
     """One node with the pods on it (NodeInfo upstream). Read only; good for the call it came with."""
 
-    def __init__(self, cluster: ClusterView, row: int, pods: "_PodsByRow") -> None:
+    def __init__(
+        self, cluster: ClusterView, row: int, pods_on: Callable[[int], list[PodInfo]]
+    ) -> None:
         self._nodes = cluster.nodes
         self._row = row
-        self._pods = pods
+        self._pods_on = pods_on
 
     @cached_property
     def name(self) -> str:
@@ -68,36 +71,29 @@ class NodeView:
     @cached_property
     def pods(self) -> list[PodInfo]:
         """The pods on the node, those included that are on their way to it."""
-        return self._pods.on(self._row)
+        return self._pods_on(self._row)
 
     def _amount(self, matrix: Int64s, resource: str) -> int:
         index = self._nodes.resources.find(resource)
         return int(matrix[index, self._row]) if index >= 0 else 0
 
 
-class _PodsByRow:
-    """The pods of all nodes, sorted by node when first asked for."""
-
-    def __init__(self, cluster: ClusterView) -> None:
-        self._cluster = cluster
-
-    @cached_property
-    def _sorted(self) -> tuple[Int32s, Int64s]:
-        tables = self._cluster.pod_tables
-        rows = np.concatenate([table.node_row[: table.row_count] for table in tables])
-        class_ids = np.concatenate([table.class_id[: table.row_count] for table in tables])
-        order = np.argsort(rows, kind="stable")
-        return rows[order], class_ids[order]
-
-    def on(self, row: int) -> list[PodInfo]:
-        rows, class_ids = self._sorted
-        first, last = np.searchsorted(rows, (row, row + 1))
-        return [self._cluster.classes[class_id] for class_id in class_ids[first:last].tolist()]
-
-
 def _views(cluster: ClusterView, rows: Rows) -> list[NodeView]:
-    pods = _PodsByRow(cluster)
-    return [NodeView(cluster, row, pods) for row in rows.tolist()]
+    @cache
+    def pods_by_row() -> tuple[Int32s, Int64s]:
+        """The pods of all nodes, sorted by node when first asked for."""
+        tables = cluster.pod_tables
+        node_rows = np.concatenate([table.node_row[: table.row_count] for table in tables])
+        class_ids = np.concatenate([table.class_id[: table.row_count] for table in tables])
+        order = np.argsort(node_rows, kind="stable")
+        return node_rows[order], class_ids[order]
+
+    def pods_on(row: int) -> list[PodInfo]:
+        node_rows, class_ids = pods_by_row()
+        first, last = np.searchsorted(node_rows, (row, row + 1))
+        return [cluster.classes[class_id] for class_id in class_ids[first:last].tolist()]
+
+    return [NodeView(cluster, row, pods_on) for row in rows.tolist()]
 
 
 class FilterPerNode:
