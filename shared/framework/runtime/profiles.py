@@ -156,11 +156,3 @@ def expanded(
 def _twice(where: str, names: list[str]) -> list[str]:
     again = sorted({name for name in names if names.count(name) > 1})
     return [f"{where}: {name} stands there twice" for name in again]
-
-
-def weights(entries: Iterable[tuple[str, int]]) -> dict[str, int]:
-    """The first weight stated for a plugin, the extension point's own before multiPoint's."""
-    weights: dict[str, int] = {}
-    for name, weight in entries:
-        weights.setdefault(name, weight or 1)
-    return weights

@@ -35,7 +35,6 @@ from shared.framework.runtime.profiles import (
     is_named,
     merged_with_default,
     runs_anyway,
-    weights,
 )
 
 
@@ -129,18 +128,17 @@ class Registry:
                 told = f"no effect on plugins of {later[3:].lower()}: their {later} runs always"
                 notes.append(f"plugins.{point}: {told}")
         pre_filters = [*plugins_at["preFilter"], *runs_anyway("preFilter", plugins_at)]
-        score_weights, placement_weights = (
-            weights((*sets[point].enabled, *multi_point)) for point in ("score", "placementScore")
+        scores, placement_scores = (
+            _weighed(plugins_at[point], (*sets[point].enabled, *multi_point))
+            for point in ("score", "placementScore")
         )
         framework = Framework(
             pre_filters,
             plugins_at["filter"],
-            _score_entries(plugins_at, score_weights),
+            _alone_in_pre_score(plugins_at) + scores,
             plugins_at["postFilter"],
             profile.percentage_of_nodes_to_score,
-            placement_scores=[
-                (plugin, placement_weights[plugin.NAME]) for plugin in plugins_at["placementScore"]
-            ],
+            placement_scores=placement_scores,
             samples_compatibly=self._samples_compatibly,
         )
         return BuiltProfile(
@@ -155,14 +153,11 @@ class Registry:
     # Names -----------------------------------------------------------------------------------------
 
     def _name_problems(self, profile: ProfileConfig) -> tuple[list[str], list[str]]:
-        """What is wrong with the names in a profile, and which of them have no effect."""
+        """What is wrong with the plugins' names in a profile, and which of them have no effect."""
         problems: list[str] = []
         notes: list[str] = []
         for point, plugins in profile.plugins.items():
             where = f"plugins.{point}"
-            if point not in (MULTI_POINT, *EXTENSION_POINTS):
-                known = ", ".join((MULTI_POINT, *EXTENSION_POINTS))
-                problems.append(f"{where}: is no extension point; there are {known}")
             for name, _ in plugins.enabled:
                 if name not in self._factories:
                     known = ", ".join(self.names())
@@ -232,17 +227,21 @@ def _shape_problems(name: str, plugin: Plugin) -> list[str]:
     return problems
 
 
-def _score_entries(
-    plugins_at: Mapping[str, tuple[Plugin, ...]], weights: Mapping[str, int]
+def _weighed(
+    plugins: Iterable[Plugin], stated: Sequence[tuple[str, int]]
 ) -> list[tuple[Plugin, int]]:
-    """The plugins of score, after those that take part in preScore alone (weight 0); of such as could
-    score, those whose PreScore may refuse the pod."""
-    scores = plugins_at["score"]
-    alone = [
+    """With the first weight stated for each, the extension point's own before multiPoint's."""
+    weights = {name: weight or 1 for name, weight in reversed(stated)}
+    return [(plugin, weights[plugin.NAME]) for plugin in plugins]
+
+
+def _alone_in_pre_score(plugins_at: Mapping[str, tuple[Plugin, ...]]) -> list[tuple[Plugin, int]]:
+    """Those that take part in preScore alone (weight 0); of such as could score, those whose PreScore
+    may refuse the pod."""
+    return [
         (plugin, 0)
         for plugin in plugins_at["preScore"]
         if hasattr(plugin, "pre_score")
-        and plugin not in scores
+        and plugin not in plugins_at["score"]
         and getattr(plugin, "refuses_in_pre_score", not hasattr(plugin, "score"))
     ]
-    return alone + [(plugin, weights[plugin.NAME]) for plugin in scores]

@@ -155,7 +155,6 @@ def test_arguments_reach_their_plugin() -> None:
          "plugins.score.enabled: NodePorts does not take part in score"),
         ({"filter": PluginSet(enabled=[("NodePorts", 0), ("NodePorts", 0)])},
          "plugins.filter.enabled: NodePorts stands there twice"),
-        ({"filters": PluginSet()}, "plugins.filters: is no extension point"),
         ({"queueSort": PluginSet(disabled=["*"])},
          "plugins.queueSort: exactly one plugin is needed, not none"),
         ({"bind": PluginSet(disabled=["DefaultBinder"])}, "plugins.bind: at least one"),
