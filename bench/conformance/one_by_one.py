@@ -54,7 +54,7 @@ class Scored(NamedTuple):
 
 def rows_without_verdict(filtered: FilterOutcome) -> Rows:
     """The rows that passed every filter."""
-    return filtered.rows[filtered.failed_by < 0]
+    return filtered.rows[filtered.passes]
 
 
 class SlowAttempt:

@@ -73,11 +73,6 @@ class FilterOutcome(NamedTuple):
         passed: Bools = self.codes == 0
         return passed
 
-    @property
-    def failed_by(self) -> Int64s:
-        """Index into the framework's filters of the first one that failed; -1 where all passed."""
-        return np.array([*(each.filter_index for each in self.refusers), -1])[self.refused_by]
-
     def reason_counts(self) -> Counter[str]:
         """How many rows each reason applies to."""
         counts: Counter[str] = Counter()

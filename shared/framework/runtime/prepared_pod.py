@@ -227,12 +227,12 @@ def counting_own_node(pod: PreparedPod) -> PreparedPod:
     if not nodes.present[row]:
         return pod
     asked = run_filters_with_nominated(pod, np.array([row], np.intp))
-    failed_by = int(asked.failed_by[0])
-    if failed_by < 0 or asked.codes[0] == Code.ERROR:
+    if asked.codes[0] in (Code.SUCCESS, Code.ERROR):
         return pod
     narrowed_by = set(outcome.narrowed_by)
     if asked.codes[0] != Code.PENDING:
-        narrowed_by.add(pod.framework.filters[failed_by].NAME)
+        refuser = asked.refusers[asked.refused_by.item()]
+        narrowed_by.add(pod.framework.filters[refuser.filter_index].NAME)
     outcome = outcome._replace(
         node_names=outcome.node_names | {nodes.name_of(row)}, narrowed_by=tuple(sorted(narrowed_by))
     )
