@@ -40,7 +40,7 @@ class reading:  # noqa: N801  # Reads as a statement: `with reading("pod", recor
         pass
 
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
-        if isinstance(error, Exception) and is_of_an_object(error):
+        if isinstance(error, Exception) and not isinstance(error, (*OURS, OperationalError)):
             where = f"{self._what} {getattr(self._subject, 'key', self._subject)}".strip()
             raise ObjectFaultError(where, fault_text(error)) from error
 
@@ -57,12 +57,6 @@ class changing:  # noqa: N801  # Reads as a statement.
     def __exit__(self, kind: object, error: BaseException | None, traceback: object) -> None:
         if isinstance(error, Exception) and not isinstance(error, OURS):
             raise AssertionError(fault_text(error)) from error  # noqa: TRY004 # No type is checked.
-
-
-def is_of_an_object(error: Exception) -> bool:
-    """Whether what was raised while an object was read, and is none of the errors that say what they
-    are, is the fault of the object."""
-    return not isinstance(error, (*OURS, OperationalError))
 
 
 def fault_text(error: Exception) -> str:
