@@ -29,7 +29,7 @@ from shared.framework.cluster_view import ClusterView, Follower
 from shared.framework.plugin_api import Crowding, Delta, Reads
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import Candidates
-from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates, plugin_error
+from shared.framework.runtime.diagnosis import FitError, diagnose, filter_candidates
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import (
     EDITED_BITS,
@@ -198,7 +198,7 @@ class Evaluation:
                     self.pod, filters.static_ok, filters.feasible, self._states
                 )
             except PreScoreError as error:
-                self.failure = plugin_error(self._cluster, str(error))
+                self.failure = FitError(self._cluster.node_count, error=str(error))
                 return None
             self._unheeded.clear()  # There are other plugins to ask.
         return self.scores

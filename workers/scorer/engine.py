@@ -24,7 +24,7 @@ from shared.faults import changing
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import Delta
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.diagnosis import invalid_score, plugin_error
+from shared.framework.runtime.diagnosis import FitError, invalid_score
 from shared.framework.runtime.framework import (
     ADAPTIVE,
     ALL,
@@ -289,7 +289,7 @@ class Engine:
         if best >= INVALID:  # A score is out of range: the attempt is an error.
             if evaluation.failure is None:
                 problem = invalid_score(evaluation.pod, rows_where(evaluation.feasible))
-                evaluation.failure = plugin_error(self._cluster, problem)
+                evaluation.failure = FitError(self._cluster.node_count, error=problem)
             return None
         row = ties[0] if len(ties) == 1 else tie_break(ties)
         return Choice(row, best, count)
@@ -318,12 +318,12 @@ class Engine:
         try:
             active = framework.prepare_scores(evaluation.pod.info, cluster, rows).active
         except PreScoreError as error:
-            evaluation.failure = plugin_error(cluster, str(error))
+            evaluation.failure = FitError(cluster.node_count, error=str(error))
             return None
         _, scores, total = framework.run_scores(evaluation.pod.info, cluster, active, rows)
         problem = out_of_range(active, scores)
         if problem:
-            evaluation.failure = plugin_error(cluster, problem)
+            evaluation.failure = FitError(cluster.node_count, error=problem)
             return None
         best = total.max().item()
         if sampling.is_compatible:

@@ -9,7 +9,6 @@ from collections.abc import Mapping
 from typing import NamedTuple
 
 from shared.columns.schema import Rows
-from shared.framework.cluster_view import ClusterView
 from shared.framework.runtime.framework import Framework, out_of_range
 from shared.framework.runtime.plans import FilterOutcome, NodeVerdict, PreFilterOutcome
 from shared.framework.runtime.prepared_pod import PreparedPod, run_filters_with_nominated
@@ -27,7 +26,7 @@ class FitError(NamedTuple):
     """Unschedulable plugins: those whose change of mind would help."""
     pending_plugins: frozenset[str] = frozenset()
     error: str = ""
-    """A filter failed: the attempt is an error, not a refusal."""
+    """A plugin failed: the attempt is an error, not a refusal."""
 
     def message(self, post_filter_message: str = "") -> str:
         """As in the PodScheduled condition."""
@@ -76,11 +75,6 @@ def reasons_of(pod: PreparedPod, filtered: FilterOutcome, others: int = 0) -> Co
             names = " ".join(pod.outcome.narrowed_by)
             reasons[f"node(s) didn't satisfy plugin(s) [{names}]"] += left_out
     return reasons
-
-
-def plugin_error(cluster: ClusterView, message: str) -> FitError:
-    """The attempt ended because a plugin failed, not because it refused."""
-    return FitError(cluster.node_count, error=message)
 
 
 def invalid_score(pod: PreparedPod, feasible: Rows) -> str:
