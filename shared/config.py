@@ -314,10 +314,9 @@ def _plugin_config(field: Field) -> dict[str, dict[str, Any]]:
         fields.finish()
         if name in configs:
             entry.problem(f"{name} is configured twice")
-        is_mapping = isinstance(args, dict) and all(isinstance(key, str) for key in args)
-        if args is None or (not is_mapping and name in TAKE_NONE):
+        if args is None or (not isinstance(args, dict) and name in TAKE_NONE):
             args = {}
-        elif not is_mapping:
+        elif not isinstance(args, dict):
             args_field.problem("must be a mapping (key: value)")
             continue
         configs[name] = _without_type(args_field, name, args)

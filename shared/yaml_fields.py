@@ -7,7 +7,6 @@ look once at the end at what was wrong.
 """
 
 import base64
-import math
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, Final, TypeVar
@@ -70,10 +69,7 @@ class Field:
         return number
 
     def number(self, fallback: float) -> float:
-        try:
-            number = float(self._read(int | float, "a number", fallback))
-        except OverflowError:
-            number = math.nan
+        number = float(self._read(int | float, "a number", fallback))
         if not abs(number) < FLOAT32_END:
             self.problem("must be a number, and no larger than one can be")
             return fallback
