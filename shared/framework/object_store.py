@@ -71,7 +71,7 @@ class ObjectStore:
         of_kind = self._by_kind.setdefault(kind, {})
         old = of_kind.get(key)
         of_kind[key] = value
-        self._by_namespace.put((kind, _namespace(key)), key, value)
+        self._by_namespace.put((kind, key.rpartition("/")[0]), key, value)
         assumed = self._assumed.get(kind, {}).get(key)
         if assumed is not None and _overtakes(value, assumed):
             self._lay_on(kind, key, None)
@@ -82,7 +82,7 @@ class ObjectStore:
 
     def remove(self, kind: str, key: str) -> None:
         if self._by_kind.get(kind, {}).pop(key, None) is not None:
-            self._by_namespace.drop((kind, _namespace(key)), key)
+            self._by_namespace.drop((kind, key.rpartition("/")[0]), key)
             if key in self._assumed.get(kind, {}):
                 self._lay_on(kind, key, None)
             else:
@@ -236,10 +236,6 @@ def _differ_in_version_only(old: Any, new: Any) -> bool:
     is_same: bool = old == new
     new.metadata.resource_version = version
     return is_same
-
-
-def _namespace(key: str) -> str:
-    return key.rpartition("/")[0]
 
 
 def _overtakes(value: Any, assumed: Assumed) -> bool:
