@@ -10,7 +10,6 @@ from daemon.core.cache import Cache
 from daemon.core.events import Publish
 from shared.columns.delta import NOTHING_SENT, Buffer, dictionary_marks, make_delta
 from shared.framework.cluster_view import Follower
-from shared.framework.object_store import all_assumptions, take_news
 from shared.messages.to_scorer import SnapshotDelta, SnapshotFull
 
 
@@ -56,7 +55,7 @@ class SnapshotLog:
             classes=[born.definition for born in classes.born if born.class_id in classes.infos],
             retired_classes=classes.retired,
             # After the objects: what is assumed lies on top of them.
-            objects=cache.object_news + take_news(cache.objects),
+            objects=cache.object_news + cache.objects.take_news(),
             nominations=list(cache.nomination_news.values()),
         )
         self.sequence += 1
@@ -88,7 +87,7 @@ class SnapshotLog:
             NOTHING_SENT,
             image_sizes=cache.nodes.image_sizes,
             classes=[pod_class.definition for pod_class in cache.classes],
-            objects=cache.encoded_objects() + all_assumptions(cache.objects),
+            objects=cache.encoded_objects() + cache.objects.all_assumptions(),
             nominations=cache.view.nominations.all(),
         )
         where = self._epoch, self.sequence, cache.generation

@@ -144,14 +144,6 @@ class ObjectStore:
         if key in self._assumed.get(kind, {}):
             self._lay_on(kind, key, self._told.get((kind, key)))
 
-    def assume_told(self, kind: str, key: str, told: Assumed | None) -> None:
-        """In a scorer's copy: what the owner assumes now (None: nothing), whatever the scorer did."""
-        self._told.pop((kind, key), None)
-        if told is not None:
-            self._told[kind, key] = told
-        if told is not None or key in self._assumed.get(kind, {}):
-            self._lay_on(kind, key, told)
-
     def forget_assumed_for(self, kind: str, pod_uid: str) -> None:
         """Takes back what is assumed of a kind for a pod, as far as no other shares it."""
         for key in list(self.assumed_for(kind, pod_uid)):
@@ -181,6 +173,37 @@ class ObjectStore:
         assumed = self._assumed.get(kind, {}).get(key)
         return self.get(kind, key) if assumed is None else assumed.value
 
+    # From the owner to the scorers -----------------------------------------------------------
+
+    def take_news(self) -> list[ObjectChange]:
+        """What became of the assumptions that came or went since the last call."""
+        news = [self._change(kind, key) for kind, key in self.assumption_news]
+        self.assumption_news.clear()
+        return news
+
+    def all_assumptions(self) -> list[ObjectChange]:
+        """Every assumption there is."""
+        return [self._change(kind, key) for kind, held in self._assumed.items() for key in held]
+
+    def assume_told(self, kind: str, key: str, body: bytes) -> None:
+        """Takes over what `take_news` or `all_assumptions` of the owner's store said, whatever the
+        scorer did; `kind` has PREFIX."""
+        kind = kind.removeprefix(PREFIX)
+        if body:
+            pod_uids, value = _decoder.decode(body)
+            self._told[kind, key] = Assumed(decode_object(kind, value), pod_uids)
+        else:
+            self._told.pop((kind, key), None)
+        if body or key in self._assumed.get(kind, {}):
+            self._lay_on(kind, key, self._told.get((kind, key)))
+
+    # Inside ----------------------------------------------------------------------------------
+
+    def _change(self, kind: str, key: str) -> ObjectChange:
+        assumed = self._assumed.get(kind, {}).get(key)
+        body = b"" if assumed is None else _encoder.encode((assumed.pod_uids, assumed.value))
+        return PREFIX + kind, key, body
+
     def _lay_on(self, kind: str, key: str, assumed: Assumed | None) -> None:
         """In place of what is assumed now; None: nothing is assumed any more."""
         of_kind = self._assumed.setdefault(kind, {})
@@ -199,34 +222,6 @@ class ObjectStore:
         self.version += 1
         if len(self._changes) > CHANGES_MAX:
             del self._changes[: len(self._changes) // 2]
-
-
-def take_news(objects: ObjectStore) -> list[ObjectChange]:
-    """What became of the assumptions that came or went since the last call."""
-    news = [_change(objects, kind, key) for kind, key in objects.assumption_news]
-    objects.assumption_news.clear()
-    return news
-
-
-def all_assumptions(objects: ObjectStore) -> list[ObjectChange]:
-    """Every assumption there is."""
-    return [_change(objects, k, key) for k in objects.assumed_kinds() for key in objects.assumed(k)]
-
-
-def apply_assumption(objects: ObjectStore, kind: str, key: str, body: bytes) -> None:
-    """Takes over what `take_news` or `all_assumptions` of another store said; `kind` has PREFIX."""
-    kind = kind.removeprefix(PREFIX)
-    told = None
-    if body:
-        pod_uids, value = _decoder.decode(body)
-        told = Assumed(decode_object(kind, value), pod_uids)
-    objects.assume_told(kind, key, told)
-
-
-def _change(objects: ObjectStore, kind: str, key: str) -> ObjectChange:
-    assumed = objects.assumed(kind).get(key)
-    body = b"" if assumed is None else _encoder.encode((assumed.pod_uids, assumed.value))
-    return PREFIX + kind, key, body
 
 
 def _differ_in_version_only(old: Any, new: Any) -> bool:

@@ -30,7 +30,7 @@ from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage, add_usage, add_usages, usage_of
 from shared.feature_gates import FeatureGates
 from shared.framework.cluster_view import ClusterView
-from shared.framework.object_store import PREFIX, ObjectStore, apply_assumption
+from shared.framework.object_store import PREFIX, ObjectStore
 from shared.framework.pod_info import PodInfo, PodInfos
 from shared.kube.decode import decode_object
 from shared.messages.to_scorer import ScheduleExtended, SchedulePods, SnapshotDelta, SnapshotFull
@@ -342,7 +342,7 @@ class Replica:
     def _apply_objects(self, delta: DeltaBody) -> None:
         for kind, key, body in delta.objects:
             if kind.startswith(PREFIX):
-                apply_assumption(self.objects, kind, key, body)
+                self.objects.assume_told(kind, key, body)
             elif body:
                 self.objects.put(kind, key, decode_object(kind, msgspec.Raw(body)))
             else:

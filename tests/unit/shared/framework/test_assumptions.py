@@ -6,13 +6,7 @@ from typing import Any
 import msgspec
 
 from shared.dra.device_index import CLAIMS
-from shared.framework.object_store import (
-    CHANGES_MAX,
-    ObjectStore,
-    all_assumptions,
-    apply_assumption,
-    take_news,
-)
+from shared.framework.object_store import CHANGES_MAX, ObjectStore
 from shared.kube.api.core_v1_parts import PersistentVolume
 from shared.kube.api.resource_v1 import ResourceClaim
 
@@ -134,25 +128,25 @@ def test_another_store_is_told_what_is_assumed_now() -> None:
     objects, other = store(), ObjectStore()
     objects.share_assumed(KIND, "pv", "another")
     other.put(KIND, "pv", volume(said="x"))
-    first = take_news(objects)
-    assert first == all_assumptions(objects)
+    first = objects.take_news()
+    assert first == objects.all_assumptions()
     for change in first:
-        apply_assumption(other, *change)
+        other.assume_told(*change)
     assert other.assumed(KIND) == objects.assumed(KIND)
-    assert take_news(objects) == []
+    assert objects.take_news() == []
     objects.forget_assumed(KIND, "pv")
-    (gone,) = take_news(objects)
-    apply_assumption(other, *gone)
+    (gone,) = objects.take_news()
+    other.assume_told(*gone)
     assert not other.assumed(KIND)
-    assert all_assumptions(objects) == []
+    assert objects.all_assumptions() == []
 
 
 def test_what_a_worker_assumes_gives_way_to_what_the_owner_does() -> None:
     """Two pods share a claim: that of the one is refused, the other's is still assumed."""
     copy = ObjectStore()
     copy.put(KIND, "pv", volume(said="x"))
-    (told,) = all_assumptions(store())
-    apply_assumption(copy, *told)
+    (told,) = store().all_assumptions()
+    copy.assume_told(*told)
     copy.assume(KIND, "pv", volume(own="x"), "ticket 1")
     assert labels_of(copy.latest(KIND, "pv")) == {"own": "x"}
     for _ in range(2):  # The second time there is nothing of its own.
@@ -160,5 +154,5 @@ def test_what_a_worker_assumes_gives_way_to_what_the_owner_does() -> None:
         assert copy.assumed(KIND) == store().assumed(KIND)
     copy.assume(KIND, "pv", volume(own="x"), "ticket 2")
     kind, key, _ = told
-    apply_assumption(copy, kind, key, b"")
+    copy.assume_told(kind, key, b"")
     assert not copy.assumed(KIND)
