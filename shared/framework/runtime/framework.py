@@ -85,12 +85,10 @@ class Framework:
         filters: Sequence[FilterPlugin],
         scores: Sequence[tuple[ScorePlugin, int]],
         post_filters: Sequence[Any] = (),
-        percentage_of_nodes_to_score: int | None = None,
-        *,
         placement_scores: Sequence[tuple[PlacementScorePlugin, int]] = (),
-        samples_compatibly: bool = False,
+        sampling: Sampling | None = None,
     ) -> None:
-        self.sampling = sampling_of(percentage_of_nodes_to_score, is_compatible=samples_compatibly)
+        self.sampling = sampling
         """None: all nodes are scored."""
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)

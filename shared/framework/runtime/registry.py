@@ -24,7 +24,7 @@ from shared.framework.out_of_tree import (
 )
 from shared.framework.plugin_api import DEPENDENCE_OF
 from shared.framework.queueing_hints import Registrations, registrations_of
-from shared.framework.runtime.framework import Framework
+from shared.framework.runtime.framework import Framework, sampling_of
 from shared.framework.runtime.profiles import (
     EXTENSION_POINTS,
     METHODS,
@@ -137,9 +137,10 @@ class Registry:
             plugins_at["filter"],
             _alone_in_pre_score(plugins_at) + scores,
             plugins_at["postFilter"],
-            profile.percentage_of_nodes_to_score,
-            placement_scores=placement_scores,
-            samples_compatibly=self._samples_compatibly,
+            placement_scores,
+            sampling_of(
+                profile.percentage_of_nodes_to_score, is_compatible=self._samples_compatibly
+            ),
         )
         return BuiltProfile(
             profile.scheduler_name,

@@ -12,7 +12,7 @@ from shared.columns.usage import usage_of
 from shared.framework.cluster_view import ClusterView
 from shared.framework.plugin_api import ON_NODE, ON_USAGE, Dependence
 from shared.framework.pod_info import PodInfo
-from shared.framework.runtime.framework import INVALID, Framework, weighted
+from shared.framework.runtime.framework import INVALID, Framework, sampling_of, weighted
 from shared.framework.runtime.profiles import ProfileConfig
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
@@ -82,7 +82,7 @@ def framework_with(*plugins: Any, percentage: int | None = None, weight: int = 1
         DEFAULT.pre_filters,
         DEFAULT.filters,
         [*entries, *((entry.plugin, entry.weight) for entry in DEFAULT.scores)],
-        percentage_of_nodes_to_score=percentage,
+        sampling=sampling_of(percentage),
     )
 
 
