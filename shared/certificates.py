@@ -39,18 +39,13 @@ class Authority:
 
     def server_pair(self, hosts: Sequence[str]) -> CertificatePair:
         """For a server that is reached by these names and addresses."""
+        purpose = x509.ExtendedKeyUsage([ExtendedKeyUsageOID.SERVER_AUTH])
         names = x509.SubjectAlternativeName([_host(host) for host in hosts])
-        return self._pair(_name(hosts[0]), ExtendedKeyUsageOID.SERVER_AUTH, names)
+        return self.pair(_name(hosts[0]), purpose, names)
 
-    def client_pair(self, user: str, groups: Sequence[str] = ()) -> CertificatePair:
-        """For a client; the API server takes the common name for the user (x509 authentication)."""
-        return self._pair(_name(user, groups), ExtendedKeyUsageOID.CLIENT_AUTH)
-
-    def _pair(
-        self, name: x509.Name, purpose: x509.ObjectIdentifier, *more: x509.ExtensionType
-    ) -> CertificatePair:
+    def pair(self, name: x509.Name, *extensions: x509.ExtensionType) -> CertificatePair:
+        """For who has this name, and is what the extensions say."""
         key = ec.generate_private_key(ec.SECP256R1())
-        extensions = (x509.ExtendedKeyUsage([purpose]), *more)
         signed = self._signed(name, key, ("digital_signature",), *extensions)
         text = key.private_bytes(
             serialization.Encoding.PEM,
@@ -89,9 +84,8 @@ class Authority:
         return signed.public_bytes(serialization.Encoding.PEM)
 
 
-def _name(common_name: str, groups: Sequence[str] = ()) -> x509.Name:
-    organizations = [x509.NameAttribute(NameOID.ORGANIZATION_NAME, group) for group in groups]
-    return x509.Name([*organizations, x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
+def _name(common_name: str) -> x509.Name:
+    return x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
 
 
 def _host(host: str) -> x509.GeneralName:

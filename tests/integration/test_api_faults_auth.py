@@ -24,6 +24,7 @@ from shared.kube.cluster_access import ClusterAccess
 from shared.kube.find_access import in_cluster_access
 from shared.kube.http_stream import StreamClient
 from shared.kube.kubeconfig import load_kubeconfig
+from tests.support.client_certificates import client_pair
 from tests.support.connect_proxy import connect_proxy
 from tests.support.faulty_server import FaultyServer, faulty_server
 from tests.support.kubeconfigs import kubeconfig_of
@@ -177,7 +178,7 @@ def gives(folder: Path, **status: Any) -> None:
 
 def gives_certificate(folder: Path, authority: Authority) -> None:
     """A new one, from now on."""
-    pair = authority.client_pair("jane")
+    pair = client_pair(authority, "jane")
     gives(
         folder,
         clientCertificateData=pair.certificate_pem.decode(),
@@ -284,7 +285,7 @@ def test_a_client_certificate_of_an_exec_plugin_is_shown_and_replaced(tmp_path: 
                 assert (server.connection_count, run_count(tmp_path)) == (2, 2)
             finally:
                 await client.close()
-            stranger = later.client_pair("jane")
+            stranger = client_pair(later, "jane")
             gives(
                 tmp_path,
                 clientCertificateData=stranger.certificate_pem.decode(),
@@ -302,7 +303,7 @@ def test_a_certificate_that_is_renewed_on_disk_is_taken_up(tmp_path: Path) -> No
     async def refuses_first(request: Request, reply: Reply) -> None:
         if request.path == "/expired" and len(server_connections) == 1:
             server_connections.append("refused")
-            pair = authority.client_pair("jane-renewed")
+            pair = client_pair(authority, "jane-renewed")
             (tmp_path / "c.crt").write_bytes(pair.certificate_pem)
             (tmp_path / "c.key").write_bytes(pair.key_pem)
             await reply.json(401, {"kind": "Status", "reason": "Unauthorized", "code": 401})
@@ -312,7 +313,7 @@ def test_a_certificate_that_is_renewed_on_disk_is_taken_up(tmp_path: Path) -> No
     server_connections = ["first"]
 
     async def main() -> None:
-        pair = authority.client_pair("jane")
+        pair = client_pair(authority, "jane")
         (tmp_path / "c.crt").write_bytes(pair.certificate_pem)
         (tmp_path / "c.key").write_bytes(pair.key_pem)
         tls = server_tls(tmp_path, authority.server_pair(["127.0.0.1"]), authority)
@@ -332,7 +333,7 @@ def test_an_authority_that_is_replaced_on_disk_is_the_one_that_is_trusted(
     authority, later = Authority(NOW_S), Authority(NOW_S, "later")
     ca_file = tmp_path / "ca.crt"
     ca_file.write_bytes(authority.certificate_pem)
-    jane = authority.client_pair("jane")
+    jane = client_pair(authority, "jane")
 
     async def main() -> None:
         tls = server_tls(tmp_path, authority.server_pair(["127.0.0.1"]), authority)

@@ -22,6 +22,7 @@ from shared.child_plan import ChildPlan
 from shared.clock import SystemClock
 from shared.limits import ENDPOINT_CONNECTIONS_MAX, REQUEST_HEAD_BYTES_MAX
 from shared.runtime_options import EndpointOptions, RuntimeOptions
+from tests.support.client_certificates import client_pair
 from tests.support.waiting import HANG_S
 from tests.unit.daemon.endpoints.test_pages import FixedSource
 
@@ -164,7 +165,7 @@ def test_it_speaks_tls_with_who_trusts_it_only() -> None:
 
 
 def client_context(authority: Authority, user: str, folder: Path) -> ssl.SSLContext:
-    pair, files = authority.client_pair(user), (folder / f"{user}.crt", folder / f"{user}.key")
+    pair, files = client_pair(authority, user), (folder / f"{user}.crt", folder / f"{user}.key")
     files[0].write_bytes(pair.certificate_pem)
     files[1].write_bytes(pair.key_pem)
     context = ssl.create_default_context(cafile=TLS / "cert.pem")

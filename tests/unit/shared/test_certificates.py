@@ -7,6 +7,7 @@ import pytest
 
 from shared.certificates import Authority, CertificatePair
 from shared.clock import SystemClock
+from tests.support.client_certificates import client_pair
 
 NOW_S = SystemClock().wall_s()
 
@@ -65,7 +66,7 @@ def test_another_authority_convinces_nobody(tmp_path: Path) -> None:
 
 def test_a_client_shows_who_it_is(tmp_path: Path) -> None:
     authority = Authority(NOW_S)
-    client = authority.client_pair("jane", ["system:masters"])
+    client = client_pair(authority, "jane", ["system:masters"])
     ours, theirs = contexts(tmp_path, authority, authority.server_pair(["localhost"]), client)
     shown = shake_hands(ours, theirs, "localhost").getpeercert()
     assert shown is not None
@@ -77,6 +78,6 @@ def test_a_client_shows_who_it_is(tmp_path: Path) -> None:
 
 def test_a_client_certificate_is_none_for_a_server(tmp_path: Path) -> None:
     authority = Authority(NOW_S)
-    ours, theirs = contexts(tmp_path, authority, authority.client_pair("localhost"))
+    ours, theirs = contexts(tmp_path, authority, client_pair(authority, "localhost"))
     with pytest.raises(ssl.SSLCertVerificationError):
         shake_hands(ours, theirs, "localhost")

@@ -17,6 +17,7 @@ from shared.kube.api_errors import ConnectFailed
 from shared.kube.client_certificate import ClientCertificate
 from shared.kube.cluster_access import ServerTls
 from shared.kube.exec_credentials import FAILURE_HOLD_S, ExecCommand, ExecCredentials
+from tests.support.client_certificates import client_pair
 
 VERSION = "client.authentication.k8s.io/v1"
 NOW_S = SystemClock().wall_s()
@@ -184,7 +185,7 @@ def test_it_is_told_of_the_cluster_if_so_configured(plugin: Plugin) -> None:
 
 
 def test_a_client_certificate_goes_into_the_tls_settings(plugin: Plugin) -> None:
-    pair = Authority(NOW_S).client_pair("jane")
+    pair = client_pair(Authority(NOW_S), "jane")
     certificate = ClientCertificate(ServerTls(), "test")
     credentials = plugin.credentials(certificate=certificate)
 
