@@ -21,7 +21,6 @@ SAMPLED: Final = 10
 IN_SCORERS: Final = ("pre_filter", "filter", "post_filter", "pre_score", "score", "normalize")
 IN_OWNER: Final = ("pre_enqueue", "reserve", "unreserve", "permit")
 """Methods that count; the owner's own filtering is its check of what scorers found."""
-NORMALIZE: Final = "ScoreExtensionNormalize"
 EVALUATED: Final = ("PreFilter", "Filter", "PreScore", "Score")
 """Of these calls are counted; a plugin that skips the pod in PreFilter or PreScore was not asked."""
 SUCCESS: Final = CODE_NAMES[Code.SUCCESS]
@@ -72,11 +71,11 @@ class PluginTimes:
         return self._each_s.get(key, 0.0)
 
     def _timed(self, plugin: Any, method: str, profile: str) -> Callable[..., Any]:
-        name, point = plugin.NAME, _point(method)
-        asked = getattr(plugin, method)
-        # Normalising is part of Score there.
-        key = ("Score" if point == NORMALIZE else point, profile)
-        spent = self._took_s.setdefault(key, [0.0])
+        name, asked = plugin.NAME, getattr(plugin, method)
+        # In kube-scheduler's words (pkg/scheduler/metrics/metrics.go): normalising is part of Score.
+        part_of = "Score" if method == "normalize" else method.title().replace("_", "")
+        point = "ScoreExtensionNormalize" if method == "normalize" else part_of
+        spent = self._took_s.setdefault((part_of, profile), [0.0])
         is_counted, may_skip = point in EVALUATED, point.startswith("Pre")
         stopwatch, tally = self._stopwatch, self._tally
 
@@ -91,11 +90,6 @@ class PluginTimes:
             return result
 
         return timed
-
-
-def _point(method: str) -> str:
-    """The extension point in kube-scheduler's words (pkg/scheduler/metrics/metrics.go)."""
-    return NORMALIZE if method == "normalize" else method.title().replace("_", "")
 
 
 def _told(result: Any) -> str:
