@@ -23,8 +23,8 @@ EXTRA_COLUMNS: Final = 5
 """Before the resources: pod count (1), non-zero CPU, non-zero memory, and these two."""
 PRIORITY: Final = 3
 HAS_PORTS: Final = 4
-SLACK: Final = 1024
-"""How many classes without pods may be kept before all are dropped and made again."""
+STALE_MIN: Final = 1024
+"""So many classes that are gone are not worth dropping all and making the others again."""
 
 
 class ClassUsages:
@@ -51,7 +51,7 @@ class ClassUsages:
             self._index = bigger
         found = self._index[class_ids]
         if (found < 0).any():
-            if len(self.usages) > 2 * len(self._classes) + SLACK:
+            if len(self.usages) > 2 * len(self._classes) + STALE_MIN:
                 self.start_over()
                 found = np.full(len(class_ids), -1, np.int32)
             for class_id in np.unique(class_ids[found < 0]).tolist():
@@ -93,8 +93,6 @@ Entry = tuple[int, PodInfo]
 
 LABELS_MAX: Final = 256
 """So many labels have their values told apart at once; with one more all begin anew."""
-STALE_MIN: Final = 1024
-"""So many classes that are gone are not worth building the index anew."""
 
 
 class ClassIndex:
