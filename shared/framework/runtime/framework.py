@@ -93,11 +93,9 @@ class Framework:
         self.pre_filters = tuple(pre_filters)
         self.filters = tuple(filters)
         self.scores = [as_scoring_plugin(plugin, weight) for plugin, weight in scores]
-        """Each with its PreScore."""
         self.placement_scores = tuple(placement_scores)
         """With their weights. See `workers/scorer/group_cycle.py`, which runs them."""
         self.post_filters = tuple(post_filters)
-        """See `post_filter.py`, which runs them."""
         # Looked up once, as what scores can do: to ask a Protocol takes several microseconds.
         self._updatable_filters = [
             plugin for plugin in self.pre_filters if isinstance(plugin, UpdatableFilter)
@@ -123,8 +121,6 @@ class Framework:
             [plugin for plugin in self.filters if belongs(plugin)],
             [(entry.plugin, entry.weight) for entry in self.scores if belongs(entry.plugin)],
         )
-
-    # PreFilter and Filter ----------------------------------------------------------------
 
     def run_pre_filters(self, pod: PodInfo, cluster: ClusterView) -> PreFilterOutcome:
         """Runs PreFilter in profile order, up to the first unresolvable rejection or error."""
@@ -195,8 +191,6 @@ class Framework:
             for plugin in self._updatable_filters
             if plugin.NAME in outcome.states and plugin.NAME not in outcome.final
         ]
-
-    # Score ----------------------------------------------------------------
 
     def prepare_scores(self, pod: PodInfo, cluster: ClusterView, feasible: Rows) -> PreparedScores:
         """Runs PreScore. Raises PreScoreError for a pod that a plugin cannot make sense of."""

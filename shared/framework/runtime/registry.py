@@ -151,8 +151,6 @@ class Registry:
             frozenset(enabled),
         )
 
-    # Names -----------------------------------------------------------------------------------------
-
     def _name_problems(self, profile: ProfileConfig) -> tuple[list[str], list[str]]:
         """What is wrong with the plugins' names in a profile, and which of them have no effect."""
         problems: list[str] = []
@@ -175,8 +173,6 @@ class Registry:
             if name not in self._factories
         ]
         return problems, notes
-
-    # Making ----------------------------------------------------------------------------------------
 
     def _make_all(
         self,
