@@ -110,7 +110,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/plugin_args.py:*",
         "shared/framework/runtime/registry.py:*",
         "shared/framework/*:shape_problems",
-        "shared/framework/*:_on_line",
         "workers/binder/binder_assembly.py:plugins_by_profile:*",
         "workers/scorer/engine.py:first_by_name",
         "daemon/core/cache.py:Cache.finish_binding:*",

@@ -4,6 +4,7 @@ Rules: pkg/scheduler/framework/plugins/helper/{normalize_score,shape_score}.go, 
 """
 
 from collections.abc import Sequence
+from itertools import pairwise
 from typing import Any, ClassVar, Final
 
 import numpy as np
@@ -70,17 +71,10 @@ def score_table(points: Sequence[UtilizationShapePoint]) -> Int64s:
 def ratio_table(shape: Sequence[tuple[int, int]]) -> Int64s:
     """Score for each utilisation 0..100 of a broken line through (utilisation, score) points. Go's
     division truncates towards zero, which shows where the line falls."""
-    scores = [_on_line(shape, utilization) for utilization in range(UTILIZATION_MAX + 1)]
+    (first, score), *_ = shape
+    scores = [score] * (first + 1)
+    for (start, low), (end, high) in pairwise(shape):
+        rises = (high - low) * np.arange(1, end - start + 1)
+        scores += (low + quotients(rises, end - start)).tolist()
+    scores += [scores[-1]] * (UTILIZATION_MAX + 1 - len(scores))
     return np.array(scores, np.int64)
-
-
-def _on_line(shape: Sequence[tuple[int, int]], utilization: int) -> int:
-    for i, (end, end_score) in enumerate(shape):
-        if utilization <= end:
-            if i == 0:
-                return end_score
-            start, start_score = shape[i - 1]
-            rise = (end_score - start_score) * (utilization - start)
-            quotient = abs(rise) // (end - start)
-            return start_score + (quotient if rise >= 0 else -quotient)
-    return shape[-1][1]
