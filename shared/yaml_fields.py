@@ -204,16 +204,10 @@ def key_of(name: str) -> str:
 
 def as_written(struct: msgspec.Struct) -> dict[str, Any]:
     """A struct as `Mapping.read` takes it."""
-    written: dict[str, Any] = {}
-    for name, value in msgspec.structs.asdict(struct).items():
-        match value:
-            case float():
-                written[key_of(name)] = f"{value:g}s"
-            case bytes():
-                written[key_of(name)] = base64.b64encode(value).decode()
-            case _:
-                written[key_of(name)] = value
-    return written
+    return {
+        key_of(name): f"{value:g}s" if isinstance(value, float) else msgspec.to_builtins(value)
+        for name, value in msgspec.structs.asdict(struct).items()
+    }
 
 
 def decoded_base64(text: str) -> bytes:
