@@ -8,6 +8,7 @@ selector only ever looks at some namespaces, and terms of existing pods concern 
 that have any.
 """
 
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Final
 
@@ -108,7 +109,7 @@ class ClassIndex:
         self._by_namespace: dict[str, dict[int, PodInfo]] = {}
         self._by_value: dict[tuple[str, str], dict[str, dict[int, PodInfo]]] = {}
         """By namespace and label, of those labels that were asked for: by its value."""
-        self._about_namespace: dict[str, SelectorIndex[Entry]] = {}
+        self._about_namespace = defaultdict[str, SelectorIndex[Entry]](SelectorIndex)
         self._with_namespace_selector = SelectorIndex[Entry]()
         self._by_claim: dict[str, list[int]] = {}
 
@@ -183,10 +184,7 @@ class ClassIndex:
                 self._with_namespace_selector.add(term.selector, entry)
                 continue
             for namespace in term.namespaces:
-                index = self._about_namespace.get(namespace)
-                if index is None:
-                    index = self._about_namespace[namespace] = SelectorIndex()
-                index.add(term.selector, entry)
+                self._about_namespace[namespace].add(term.selector, entry)
 
 
 def _alive(entries: Iterable[Entry], classes: Mapping[int, PodInfo]) -> Iterator[Entry]:
