@@ -58,7 +58,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "For more nodes, or larger pods, than the simulation has": (
         "daemon/core/state.py:SchedulerState._tidy:*forget_all()",
         "shared/engine/evaluation.py:Evaluation.catch_up:return False",
-        "shared/framework/post_filter.py:Candidates.only:return Candidates*",
+        "shared/framework/post_filter.py:Candidates.only:return self.picked*",
         "shared/framework/runtime/framework.py:Framework.run_pre_filters:*refusal, {refusal.plugin*",
         "daemon/core/cached_nodes.py:CachedNodes.compact*",
         "shared/engine/best_rows.py:*",

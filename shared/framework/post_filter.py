@@ -45,12 +45,12 @@ class Candidates(NamedTuple):
     def only(self, is_wanted: Bools) -> "Candidates":
         if is_wanted.all():
             return self
-        return Candidates(
-            self.rows[is_wanted],
-            self.violations[is_wanted],
-            self.counts[is_wanted],
-            self.victims[np.repeat(is_wanted, self.counts)],
-        )
+        return self.picked(is_wanted, np.repeat(is_wanted, self.counts))
+
+    def picked(self, which: Bools | Rows, whose: Bools | Rows) -> "Candidates":
+        """By place in the columns of rows, and `whose` in that of victims."""
+        rows, violations, counts, victims = self
+        return Candidates(rows[which], violations[which], counts[which], victims[whose])
 
     def all(self) -> list[Candidate]:
         return [self.at(position) for position in range(len(self.rows))]
@@ -74,14 +74,9 @@ def in_order(parts: list[Candidates], rows: Rows) -> Candidates:
         return found
     position = np.zeros(int(rows.max()) + 1, np.int64)
     position[rows] = np.arange(len(rows))
-    order = np.argsort(position[found.rows])
-    of_victim = np.repeat(position[found.rows], found.counts)
-    return Candidates(
-        found.rows[order],
-        found.violations[order],
-        found.counts[order],
-        found.victims[np.argsort(of_victim, kind="stable")],
-    )
+    place = position[found.rows]
+    of_victims = np.repeat(place, found.counts)
+    return found.picked(np.argsort(place), np.argsort(of_victims, kind="stable"))
 
 
 class Preemption(NamedTuple):
