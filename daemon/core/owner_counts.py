@@ -21,20 +21,21 @@ from shared.telemetry.metrics import (
 
 
 class Metric(NamedTuple):
+    """A counter."""
+
     name: str
-    kind: Kind
-    labels: tuple[tuple[str, str], ...]
-    """(label, value): several counts may be one metric under different values."""
     sentence: str
+    labels: tuple[tuple[str, str], ...] = ()
+    """(label, value): several counts may be one metric under different values."""
 
 
-def _one_of(name: str, kind: Kind, label: str, value: str, sentence: str) -> Metric:
-    return Metric(name, kind, ((label, value),), sentence)
+def _one_of(name: str, result: str, sentence: str) -> Metric:
+    return Metric(name, sentence, (("result", result),))
 
 
-_attempts = partial(_one_of, "scheduler_schedule_attempts_total", Kind.COUNTER, "result")
-_binds = partial(_one_of, "berth_binds_total", Kind.COUNTER, "result")
-_proposals = partial(_one_of, "berth_proposals_total", Kind.COUNTER, "result")
+_attempts = partial(_one_of, "scheduler_schedule_attempts_total")
+_binds = partial(_one_of, "berth_binds_total")
+_proposals = partial(_one_of, "berth_proposals_total")
 
 
 @enum.unique
@@ -52,8 +53,6 @@ class Count(enum.Enum):
     BINDS_FAILED = _binds("failed", "Bindings that were refused or lost.")
     PREEMPTION_ATTEMPTS = Metric(
         "scheduler_preemption_attempts_total",
-        Kind.COUNTER,
-        (),
         "Pods that fit nowhere, for which it was looked whether room can be made.",
     )
     PREEMPTIONS = "Pods for which room was made by preemption."
@@ -78,8 +77,6 @@ class Count(enum.Enum):
     PODS_PARKED = "Pods set aside: scoring workers ended with them in hand, or came to no end."
     SCHEDULED_AFTER_FLUSH = Metric(
         "scheduler_pod_scheduled_after_flush_total",
-        Kind.COUNTER,
-        (),
         "Pods that were placed once they were tried again without a reason.",
     )
     FORECASTS_USED = "Lone pods placed where a scoring worker had said before they came."
@@ -94,7 +91,7 @@ class Count(enum.Enum):
         """What it is to the outside."""
         told: Metric | str = self.value
         if isinstance(told, str):
-            return Metric(f"berth_{self.key}_total", Kind.COUNTER, (), told)
+            return Metric(f"berth_{self.key}_total", told)
         return told
 
 

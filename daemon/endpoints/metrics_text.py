@@ -96,12 +96,12 @@ def _add_counters(text: _Text, answer: MetricsAnswer) -> None:
         if state.name != "attempt_s":
             continue
         labels = zip(ALL_METRICS["attempt_s"].label_names, state.labels, strict=True)
-        text.add(metric.name, metric.kind, "Attempts by result.", sum(state.counts), labels)
+        text.add(metric.name, Kind.COUNTER, "Attempts by result.", sum(state.counts), labels)
     counters = answer.status.counters
     for count in Count:
         if count not in _ATTEMPT_RESULTS:
             metric, since_start = count.metric, counters.get(count.key, 0)
-            text.add(metric.name, metric.kind, metric.sentence, since_start, metric.labels)
+            text.add(metric.name, Kind.COUNTER, metric.sentence, since_start, metric.labels)
 
 
 def _add_gauges(text: _Text, status: StatusAnswer) -> None:
