@@ -44,7 +44,7 @@ class Checker:
     the like on the proposed rows and nothing else."""
 
     def __init__(self, cluster: ClusterView, frameworks: dict[str, Framework]) -> None:
-        self._cluster = cluster
+        self.cluster = cluster
         self._frameworks = frameworks
         self.evaluations = Evaluations(cluster, ROW_BYTES, CLASSES_BYTES_MAX)
         self._families = Families(cluster, frameworks, ROW_BYTES)
@@ -84,13 +84,13 @@ class Checker:
             return None
         has_room = self._with_room(info, rows)
         if has_room is None:
-            has_room = passing_part(family.own, info, self._cluster, rows)
+            has_room = passing_part(family.own, info, self.cluster, rows)
             if has_room is None:
                 return None
         passes = has_room & family.shared.filters.passing(rows)
         if family.each is None:
             return passes
-        by_itself = passing_part(family.each, info, self._cluster, rows)
+        by_itself = passing_part(family.each, info, self.cluster, rows)
         return None if by_itself is None else passes & by_itself
 
     def _with_room(self, info: PodInfo, rows: Rows) -> Bools | None:
@@ -99,10 +99,10 @@ class Checker:
         filters = self._families.parts[info.spec.scheduler_name].room_filters
         if filters is None or len(rows) > FEW_ROWS:
             return None
-        rooms = rooms_asked(filters, info, self._cluster)
+        rooms = rooms_asked(filters, info, self.cluster)
         if rooms is None:
             return None
-        asked, nodes = list(zip(filters, rooms, strict=True)), self._cluster.nodes
+        asked, nodes = list(zip(filters, rooms, strict=True)), self.cluster.nodes
         has_room = [
             all(plugin.has_room(room, nodes, row) for plugin, room in asked)
             for row in rows.tolist()
@@ -115,13 +115,11 @@ class Stretch:
 
     __slots__ = ("_are_nominated", "_crowded", "rows")
 
-    def __init__(
-        self, class_id: int, info: PodInfo, checker: Checker, view: ClusterView, first_row: int
-    ) -> None:
+    def __init__(self, class_id: int, info: PodInfo, checker: Checker, first_row: int) -> None:
         self.rows = {first_row}
-        self._are_nominated = len(view.nominations) > 0
+        self._are_nominated = len(checker.cluster.nominations) > 0
         """Pods that come on top, each where its own node is asked about alone."""
-        self._crowded = _crowded_domains(class_id, info, checker, view)
+        self._crowded = _crowded_domains(class_id, info, checker)
         """Of each topology, and how many have come to its domains; None: no other pod comes in."""
         if not self._takes_domains(first_row):
             self._crowded = None
@@ -147,20 +145,18 @@ class Stretch:
         return True
 
 
-def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker, view: ClusterView) -> int:
+def end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker) -> int:
     """Where the stretch ends that begins there. It is looked for when the one before is dealt with:
     which pods are the same may have changed by it."""
     try:
         with reading("pod", known[begin][0]):
-            return _end_of_stretch(known, begin, checker, view)
+            return _end_of_stretch(known, begin, checker)
     except ObjectError:
         return begin + 1  # What cannot be read comes out where the pod is checked.
 
 
-def _end_of_stretch(
-    known: Sequence[Placed], begin: int, checker: Checker, view: ClusterView
-) -> int:
-    nominations = view.nominations if len(view.nominations) else None
+def _end_of_stretch(known: Sequence[Placed], begin: int, checker: Checker) -> int:
+    nominations = checker.cluster.nominations or None
     first, first_row = known[begin]
     # The nomination of one pod takes room from the others, not from itself.
     if nominations is not None and nominations.get(first.record.uid) is not None:
@@ -180,16 +176,16 @@ def _end_of_stretch(
         if nominations is not None and nominations.get(pod.record.uid) is not None:
             return at
         if stretch is None:
-            stretch = Stretch(first_class.class_id, first_class.info, checker, view, first_row)
+            stretch = Stretch(first_class.class_id, first_class.info, checker, first_row)
         if not stretch.takes(row):
             return at
     return len(known)
 
 
 def _crowded_domains(
-    class_id: int, info: PodInfo, checker: Checker, view: ClusterView
+    class_id: int, info: PodInfo, checker: Checker
 ) -> list[tuple[Crowding, Counter[int]]] | None:
-    if takes_devices(info, view):
+    if takes_devices(info, checker.cluster):
         return None
     if info.takes_claims and checker.key_of(class_id, info) == class_id:
         return None

@@ -121,7 +121,7 @@ class Committer(Part):
         judgement = Judgement([], [], [])
         begin = 0
         while begin < len(known):
-            stretch = known[begin : end_of_stretch(known, begin, checker, cache.view)]
+            stretch = known[begin : end_of_stretch(known, begin, checker)]
             begin += len(stretch)
             pod_class = stretch[0][0].tried_as
             try:

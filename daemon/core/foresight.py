@@ -98,7 +98,7 @@ class Foresight(Part):
         if rows:
             try:
                 with reading("class", class_id):
-                    stretch = Stretch(class_id, info, checker, cache.view, rows[0])
+                    stretch = Stretch(class_id, info, checker, rows[0])
                     asked = np.array([rows[0], *takewhile(stretch.takes, rows[1:])], np.intp)
                     passes = checker.passing(class_id, info, asked)
                 foreseen.checked_count = len(asked) if passes.all() else int(passes.argmin())

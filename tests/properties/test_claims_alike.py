@@ -180,9 +180,9 @@ class World:
     def judge(self, kinds: list[str], rows: list[int]) -> None:
         """Pods that were proposed for these rows are checked together, as far as they may be; each is
         let in if a new checker does so that is asked when those before it are there."""
-        known, view, begin = self.proposed(kinds, rows), self.cache.view, 0
+        known, begin = self.proposed(kinds, rows), 0
         while begin < len(known):
-            run = known[begin : end_of_stretch(known, begin, self.owner, view)]
+            run = known[begin : end_of_stretch(known, begin, self.owner)]
             passes = passing(self.cache, self.owner, run, self.cache.generation)
             begin += len(passes)
             for (pod, row), is_let_in in zip(run, passes, strict=False):
@@ -303,7 +303,7 @@ def test_pods_with_claims_of_two_kinds_in_turn_take_what_is_left(kind: str) -> N
 def test_pods_of_one_kind_are_checked_by_one_call(kind: str) -> None:
     world = World()
     known = world.proposed([kind], [0, 1, 2, 3])
-    end = end_of_stretch(known, 0, world.owner, world.cache.view)
+    end = end_of_stretch(known, 0, world.owner)
     assert end == (1 if kind in LIKE_NO_OTHER else 4)
 
 

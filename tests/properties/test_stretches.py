@@ -38,7 +38,7 @@ def lengths(cache: Cache, known: list[Any]) -> list[int]:
     says the same of it just before."""
     owner, begin, found = Checker(cache.view, FRAMEWORKS), 0, []
     while begin < len(known):
-        run = known[begin : end_of_stretch(known, begin, owner, cache.view)]
+        run = known[begin : end_of_stretch(known, begin, owner)]
         passes = passing(cache, owner, run, cache.generation)
         for (pod, row), is_let_in in zip(run, passes, strict=False):
             pod_class, record = pod.tried_as, pod.record
