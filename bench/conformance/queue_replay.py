@@ -135,6 +135,7 @@ class QueueReplay:
             max_backoff_s=scenario.get("max_backoff_seconds", 10),
             pre_enqueue=lambda pod: SCHEDULING_GATES if pod.info.spec.scheduling_gates else None,
             queue_key=PrioritySort().queue_key,
+            leftover_after_s=300.0,
         )
         self.now_ms = 0
         self.tried: list[QueuedPod] = []

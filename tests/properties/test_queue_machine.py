@@ -249,6 +249,7 @@ class QueueMachine(RuleBasedStateMachine):
             max_backoff_s=backoff[1],
             pre_enqueue=scheduling_gates,
             queue_key=PrioritySort().queue_key,
+            leftover_after_s=300.0,
         )
 
     def put(self, uid: str, priority: int, *, is_gated: bool) -> None:

@@ -55,9 +55,6 @@ from shared.limits import POD_INITIAL_BACKOFF_S, POD_MAX_BACKOFF_S
 from shared.messages.admin import QueueLengths
 from shared.plugin_names import DEFAULT_PREEMPTION
 
-LEFTOVER_AFTER_S: Final = 300.0
-"""kube-scheduler's --pod-max-in-unschedulable-pods-duration."""
-
 REFUSALS_IN_A_ROW_MAX: Final = 8
 """A scorer of which too much is refused has its window halved, from 512 pods to the least, 16, in five
 steps (`daemon.core.dispatch`): a pod that is refused more often than this is not held up by others."""
@@ -80,7 +77,7 @@ class SchedulingQueue:
         initial_backoff_s: float = POD_INITIAL_BACKOFF_S,
         max_backoff_s: float = POD_MAX_BACKOFF_S,
         pops_early: bool = True,
-        leftover_after_s: float = LEFTOVER_AFTER_S,
+        leftover_after_s: float,
     ) -> None:
         """`start_s` is the first moment; looking for leftovers happens every 30 s from it. `release`
         takes the share of a class back that came with a pod. `max_backoff_s`: 0 turns back-off off.

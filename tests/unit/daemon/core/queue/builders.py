@@ -52,7 +52,7 @@ class Bench:
             release=self.classes.release,
             pre_enqueue=pre_enqueue,
             queue_key=queue_key,
-            **settings,
+            **{"leftover_after_s": 300.0, **settings},
         )
 
     def add(self, name: str, now_s: float = 0.0, **pod: Any) -> QueuedPod:
