@@ -91,7 +91,7 @@ class PermitStage(Part):
         for uid in uids if owner.waiting.by_uid else ():
             is_assumed = owner.cache.is_assumed_pod(uid)
             is_waiting = is_assumed and owner.queue.get(uid) is not None
-            waiting = None if is_waiting else owner.waiting.drop(uid)
+            waiting = None if is_waiting else owner.waiting.by_uid.pop(uid, None)
             if waiting is None:
                 continue
             if is_assumed:

@@ -154,10 +154,6 @@ class WaitingPods:
             waiting.reject("", REMOVED)
         return waiting.decision is None or not waiting.decision.is_success
 
-    def drop(self, uid: str) -> Waiting | None:
-        """The pod is gone, or was bound by somebody else."""
-        return self.by_uid.pop(uid, None)
-
     def review(self, now_s: float) -> None:
         """Lets the clock decide, and the plugins that look at the cluster."""
         if self._reviewers:

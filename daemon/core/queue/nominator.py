@@ -7,19 +7,19 @@ of its updates.
 Rules: pkg/scheduler/backend/queue/nominator.go, v1.36.
 """
 
+from collections.abc import Callable
+
 from shared.kube.pod_record import PodRecord
 
 
 class Nominator:
     def __init__(self) -> None:
         self.node_by_uid: dict[str, str] = {}
+        self.node_of: Callable[[str], str | None] = self.node_by_uid.get
         self.changed: dict[str, None] = {}
         """Pods nominated, not nominated any more, or changed, since somebody last took this."""
         self.priorities: dict[str, int] = {}
         """Of those whose room is kept from whoever matters less than that, or as much."""
-
-    def node_of(self, uid: str) -> str | None:
-        return self.node_by_uid.get(uid)
 
     def nominate(self, uid: str, node_name: str, priority: int | None = None) -> None:
         """Nominates a pod, in place of an earlier nomination; an empty name only clears that.
