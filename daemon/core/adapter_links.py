@@ -105,7 +105,7 @@ class AdapterLinks(Part):
         self._reclass(now_s)
 
     def _reclass(self, now_s: float) -> None:
-        if self._changes.reclass(now_s, is_synced=self._owner.syncs.is_synced):
+        if self._changes.reclass(now_s):
             problem = f"selectors name more than {SELECTED_KEYS_MAX} different keys"
             self._owner.warn("all_labels_tell_pods_apart", problem=problem)
 

@@ -12,7 +12,6 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import PodView
 from shared.kube.pod_record import decode_template
 from shared.messages import from_binder, to_binder
-from shared.messages.codec import Drain
 from shared.messages.from_binder import BindFailureReason
 from shared.messages.from_scorer import Failure
 from shared.plugin_names import DEFAULT_PREEMPTION
@@ -140,7 +139,3 @@ class BinderLinks(Part):
     def lose_the_silent(self, now_s: float) -> None:
         for peer in self._owner.binders.silent(now_s):
             self.lose(peer, "silent")
-
-    def drain(self) -> None:
-        for binder in self._owner.binders:
-            self._owner.effects.append(Tell(Channel.BINDERS, binder.peer, Drain()))

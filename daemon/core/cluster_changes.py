@@ -82,13 +82,13 @@ class ClusterChanges:
         self.late_at_s = math.inf
         """When these are told at the latest."""
 
-    def reclass(self, now_s: float, *, is_synced: bool) -> bool:
+    def reclass(self, now_s: float) -> bool:
         """Brings pods to their classes once somebody selects by labels that nobody selected by before.
         To be called before anything is decided with what was taken in. While lists come in, now and
         then: who comes later is of the right class at once, and pods are looked at twice at most. Says
         whether all labels count from now on, as there are too many of those."""
         count, classes = self._cache.pod_count(), self._cache.classes
-        if not is_synced and count < 2 * self._reclassed_count:
+        if not self._owner.syncs.is_synced and count < 2 * self._reclassed_count:
             return False
         reclassed = classes.take_changes()
         if reclassed is None:

@@ -25,7 +25,6 @@ from daemon.core.queue.queued_pod import QueuedPod
 from shared.extenders.extender_config import asked_of_scorers
 from shared.limits import SENT_AWAY_MAX
 from shared.messages import to_scorer
-from shared.messages.codec import Drain
 from shared.messages.from_scorer import (
     AskForPods,
     Failure,
@@ -199,7 +198,7 @@ class ScorerLinks(Part):
         """When what waits is published at the latest; infinite if nothing does."""
         return self._publish_at_s
 
-    def publish(self, now_s: float, *, is_synced: bool, is_due: bool) -> None:
+    def publish(self, now_s: float, *, is_due: bool) -> None:
         """The delta of this turn, unless that can wait; then whole snapshots for those that asked.
         `is_due`: pods wait that somebody may be given, or something has waited as long as it may."""
         scorers = self._owner.scorers
@@ -224,7 +223,7 @@ class ScorerLinks(Part):
                 self._owner.effects.append(snapshot)
         else:
             self._owner.snapshots.skip(settled)
-        if self._resyncs and is_synced:
+        if self._resyncs and self._owner.syncs.is_synced:
             self._send_everything(settled)
 
     def _may_wait(self, covering: Collection[Foreseen], now_s: float) -> bool:
@@ -315,7 +314,3 @@ class ScorerLinks(Part):
             self._park(pod, now_s)
             return False
         return True
-
-    def drain(self) -> None:
-        for scorer in self._owner.scorers.ready():
-            self._tell(scorer.peer, Drain())

@@ -42,6 +42,7 @@ from shared.framework.runtime.framework import Framework
 from shared.in_hand import InHand
 from shared.limits import BINDERS_AWAITED_S
 from shared.messages.admin import AdminRequest, StopRequest, TextAnswer
+from shared.messages.codec import Drain
 from shared.messages.from_binder import FromBinder
 from shared.messages.from_scorer import FromScorer
 from shared.messages.to_owner import AdapterBatch
@@ -74,13 +75,12 @@ class SchedulerState(Holdings):
         committer = Committer(self, ends, permit, preemptions)
         self._foresight = foresight = Foresight(self, committer)
         lists_at_s = now_s + BINDERS_AWAITED_S
-        self._adapter_links = AdapterLinks(self, changes, permit, lists_at_s, in_hand)
+        self._adapter_links = links = AdapterLinks(self, changes, permit, lists_at_s, in_hand)
         self.reservations = held = GroupReservations(self)
         groups = GroupCommits(self, ends, committer, preemptions, held)
-        self._scorer_links = ScorerLinks(self, changes, ends, committer, groups, held, foresight)
+        scorers = ScorerLinks(self, changes, ends, committer, groups, held, foresight)
+        self._scorer_links = scorers
         self._binder_links = BinderLinks(self, changes, ends)
-        links = self._adapter_links
-        scorers = self._scorer_links
         self._timed = (links, scorers, held, self.queue, self.waiting, self.binders, self.cache)
         self.wakes_at_s = self._looks_at_s = self._tidies_at_s = now_s
         """When there is something to do even if nothing comes, by the last turn; infinite if never. When
@@ -134,7 +134,7 @@ class SchedulerState(Holdings):
             self._adapter_links.tell_late(now_s)
             is_work = self.queue.poppable_count > 0
         is_due = is_work or is_late
-        self._scorer_links.publish(now_s, is_synced=self.syncs.is_synced, is_due=is_due)
+        self._scorer_links.publish(now_s, is_due=is_due)
         if is_work and self._gives_out_work:
             self._scorer_links.hand_out(now_s)
         if self.binders.victims or self.binders.releases:
@@ -211,7 +211,7 @@ class SchedulerState(Holdings):
         if self.scorers.awaited_count() or self.binders.in_flight_count():
             return
         answer = TextAnswer(["nothing in flight"])
-        self.effects.extend(Tell(Channel.ADMIN, peer, answer) for peer in self._stop_waiters)
+        self.effects += [Tell(Channel.ADMIN, peer, answer) for peer in self._stop_waiters]
+        self.effects += [Tell(Channel.SCORERS, each.peer, Drain()) for each in self.scorers.ready()]
+        self.effects += [Tell(Channel.BINDERS, each.peer, Drain()) for each in self.binders]
         self._stop_waiters.clear()
-        self._scorer_links.drain()
-        self._binder_links.drain()
