@@ -132,6 +132,10 @@ class CachedNodes:
         """Nodes that the API server shows."""
         return len(self.tree)
 
+    def shows(self, row: int) -> bool:
+        """Whether the row, any number, is that of a node which the API server shows."""
+        return 0 <= row < self.nodes.row_count and bool(self.nodes.present[row])
+
     def touch_row(self, row: int) -> None:
         """Makes the next delta carry this row, if there is one, for a scorer whose copy of it is off."""
         if 0 <= row < self.nodes.row_count:

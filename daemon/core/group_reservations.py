@@ -61,13 +61,9 @@ class GroupReservations(Part):
     ) -> None:
         """The gang has no place; its pods would go to these rows. From the next `renew` on they are
         nominated there. `message`: what its condition would say; `priority`: as `Held` has it."""
-        held, nodes = self.held.get(key), self._owner.cache.nodes
+        held, cache = self.held.get(key), self._owner.cache
         is_served = self._is_one_waiting() if priority is None else self._rests(key, now_s)
-        places = {
-            pod.uid: nodes.name_of(row)
-            for pod, row in placed
-            if 0 <= row < nodes.row_count and nodes.present[row]
-        }
+        places = {pod.uid: cache.nodes.name_of(row) for pod, row in placed if cache.shows(row)}
         if not self._lasts_s or is_served or not places:
             return
         until_s = now_s + self._lasts_s if held is None else held.until_s

@@ -169,7 +169,7 @@ class NominationBook:
         if node_name is None or pod is None or self._cache.get_pod(uid) is not None:
             return None
         row = self._cache.nodes.row_of(node_name)
-        if row < 0 or not self._cache.nodes.present[row]:
+        if not self._cache.shows(row):
             return None
         priority = self._queue.nominator.priorities.get(uid, pod.priority)
         return Nomination(uid, pod.class_id, priority, row)

@@ -148,14 +148,11 @@ class Preemptions(Part):
     ) -> list[CachedPod] | None:
         """The victims, if all are still what the scorer took them for, and the pod still waits."""
         cache, row = self._owner.cache, proposal.node_row
-        nodes = cache.nodes
-        if not 0 <= row < nodes.row_count or not nodes.present[row]:
-            return None
-        if not pod.is_awaited:
+        if not (cache.shows(row) and pod.is_awaited):
             return None
         if proposal.victims and pod.tried_as.info.spec.preemption_policy == NEVER:
             return None
-        node_name, victims = nodes.name_of(row), cache.pods_in(proposal.victims, generation)
+        node_name, victims = cache.nodes.name_of(row), cache.pods_in(proposal.victims, generation)
         is_right = all(
             victim.node_name == node_name and victim.pod_class.info.priority < pod.priority
             for victim in victims or ()
@@ -203,8 +200,8 @@ class Preemptions(Part):
     def _fit_without(self, placed: list[Placed], victims: Sequence[CachedPod]) -> bool:
         """Whether all of the pods pass where they would go, once the victims are gone. What they are
         nominated to themselves takes no room from them."""
-        view, nodes = self._owner.cache.view, self._owner.cache.nodes
-        if any(not 0 <= row < nodes.row_count or not nodes.present[row] for _, row in placed):
+        cache, view = self._owner.cache, self._owner.cache.view
+        if not all(cache.shows(row) for _, row in placed):
             return False
         pod_rows = np.array([victim.row for victim in victims], np.intp)
         rows = np.union1d(view.pods.node_row[pod_rows], [row for _, row in placed]).astype(np.intp)
