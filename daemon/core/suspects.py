@@ -9,6 +9,7 @@ of another class then). Nothing is remembered of pods that nobody was lost with,
 greets again shows that it lives: only the way to it was lost, as may happen to one of another host.
 """
 
+import math
 from collections.abc import Collection
 from typing import Final, NamedTuple
 
@@ -32,14 +33,9 @@ WHY: Final = (
 class _Suspicion(NamedTuple):
     losses: int
     since_s: float
+    """When the last of them was."""
     instance: str | None
     """Of the scorer that was lost last, where it may be heard of again."""
-
-
-class _Parked(NamedTuple):
-    until_s: float
-    instance: str | None
-    """As in `_Suspicion`."""
 
 
 class Suspects:
@@ -47,7 +43,7 @@ class Suspects:
 
     def __init__(self) -> None:
         self._suspected: dict[int, _Suspicion] = {}
-        self.parked: dict[int, _Parked] = {}
+        self.parked: dict[int, _Suspicion] = {}
 
     @property
     def is_careful(self) -> bool:
@@ -69,8 +65,7 @@ class Suspects:
             self._suspected[class_id] = _Suspicion(losses, now_s, instance)
             if losses >= losses_max:
                 guilty.add(class_id)
-                del self._suspected[class_id]
-                self.parked[class_id] = _Parked(now_s + PARKED_S, instance)
+                self.parked[class_id] = self._suspected.pop(class_id)
         return guilty
 
     def has_lived(self, instance: str) -> None:
@@ -82,7 +77,7 @@ class Suspects:
                     self._suspected[class_id] = _Suspicion(losses - 1, since_s, None)
         for class_id, parked in self.parked.items():
             if parked.instance == instance:
-                self.parked[class_id] = _Parked(0.0, None)
+                self.parked[class_id] = parked._replace(since_s=-math.inf, instance=None)
 
     def clear(self, class_id: int) -> None:
         """A pod of the class was answered, or it has none any more."""
@@ -99,7 +94,7 @@ class Suspects:
         if self._suspected:
             old_s = now_s - SUSPICION_S
             self._suspected = {c: s for c, s in self._suspected.items() if s.since_s > old_s}
-        due = {class_id for class_id, parked in self.parked.items() if parked.until_s <= now_s}
+        due = {c for c, parked in self.parked.items() if parked.since_s + PARKED_S <= now_s}
         for class_id in due:
             del self.parked[class_id]
             self._suspected[class_id] = _Suspicion(LOSSES_MAX - 1, now_s, None)
