@@ -177,9 +177,7 @@ class SchedulingQueue:
                     else:
                         self.in_flight.record_own(known, change)
             case Place.UNSCHEDULABLE:
-                self._parked.remove(known)
                 self._take_over(known, record, pod_class)
-                self._parked.add(known)
                 self._requeue_updated(old, known, now_s)
             case Place.ACTIVE | Place.BACKOFF:
                 self._refile(known, record, pod_class)
@@ -197,12 +195,7 @@ class SchedulingQueue:
                 continue
             moved.append(pod)
             self.nominator.touch(pod.uid)
-            is_parked = pod.place is Place.UNSCHEDULABLE
-            if is_parked:
-                self._parked.remove(pod)
             self._take_over(pod, pod.record, pod_class)
-            if is_parked:
-                self._parked.add(pod)
         return moved
 
     def delete(self, uid: str) -> QueuedPod | None:
@@ -519,7 +512,13 @@ class SchedulingQueue:
         return pod.place
 
     def _take_over(self, pod: QueuedPod, record: PodRecord, pod_class: PodClass) -> None:
+        """Parked pods lie by their class, so one of them is filed anew."""
+        is_parked = pod.place is Place.UNSCHEDULABLE
+        if is_parked:
+            self._parked.remove(pod)
         self._release(pod.pod_class)
         pod.record = record
         pod.pod_class = pod_class
         pod.priority = pod_class.priority
+        if is_parked:
+            self._parked.add(pod)
