@@ -7,7 +7,7 @@ looks again. What pods ask for is told by the rows of the nodes' table, so that 
 cost nobody else its place; the last page has the pods without a node.
 """
 
-from collections import Counter
+from collections import Counter, defaultdict
 from collections.abc import Iterable
 from itertools import islice
 from typing import Final
@@ -64,19 +64,15 @@ def node_loads(cache: Cache, start: int) -> admin.NodeLoads:
 def pending_groups(owner: Holdings, start: int, now_s: float) -> admin.PendingGroups:
     """From the pod at `start` of the queue on."""
     queue, groups, start = owner.queue, owner.groups, max(start, 0)
-    alike: Counter[tuple[int, Place, str]] = Counter()
-    examples: dict[tuple[int, Place, str], QueuedPod] = {}
+    alike: defaultdict[tuple[int, Place, str], list[QueuedPod]] = defaultdict(list)
     gangs: Counter[str] = Counter()
     for pod in islice(queue, start, start + PODS_A_PAGE):
-        key = (pod.class_id, pod.place, pod.gated_by)
-        if key not in examples:
-            examples[key] = pod
-        alike[key] += 1
+        alike[pod.class_id, pod.place, pod.gated_by].append(pod)
         if pod.record.group:
             gangs[pod.record.group_key] += 1
     alike_by: dict[tuple[str, str], admin.PendingGroup] = {}
-    for key, count in alike.items():
-        found = _group(examples[key], count)
+    for pods in alike.values():
+        found = _group(pods[0], len(pods))
         kind = (found.place, found.reason)
         alike_by[kind] = alike_by[kind].with_more(found) if kind in alike_by else found
     following = start + PODS_A_PAGE
@@ -87,11 +83,9 @@ def pending_groups(owner: Holdings, start: int, now_s: float) -> admin.PendingGr
             admin.GangProgress(key, count, groups.scheduled_count(key), groups.wanted_count(key))
             for key, count in gangs.most_common(GANGS_MAX)
         ],
-        recent=[]
-        if start
-        else [
+        recent=[
             admin.RecentDecision(now_s - begun_s, *outcome)
-            for begun_s, *outcome in reversed(owner.counters.recent)
+            for begun_s, *outcome in (() if start else reversed(owner.counters.recent))
         ],
     )
 
