@@ -92,7 +92,7 @@ class States:
         }
         for pod_class in cache.classes:
             if (epoch, pod_class.class_id) not in self._classes:
-                text = ClassText(pod_class.namespace, pod_class.template)
+                text = ClassText(*pod_class.key)
                 self._classes[epoch, pod_class.class_id] = text
         return OracleCluster(
             [self._node(info.node) for info in cache.node_infos() if info.node is not None],

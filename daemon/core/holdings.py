@@ -159,12 +159,11 @@ class Holdings:
         pod = self.cache.get_pod(uid) or self.queue.get(uid)
         if pod is None:
             return ""
-        pod_class = pod.pod_class
-        named = pod_class.info.spec.resource_claims or ()
+        named = pod.pod_class.info.spec.resource_claims or ()
         names = [each.resource_claim_name for each in named if each.resource_claim_name]
         if named and pod.record.group:
             names.append(pod.record.group)
-        return f"{pod_class.namespace}/{names[0]}" if names else ""
+        return f"{pod.record.namespace}/{names[0]}" if names else ""
 
     def note(self, event: str, **fields: object) -> None:
         self.effects.append(Note(event, fields))

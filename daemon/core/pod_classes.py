@@ -25,16 +25,15 @@ from shared.limits import SHARED_TEMPLATES_MAX, UNUSED_CLASSES_MAX
 class PodClass:
     __slots__ = ("claim_keys", "class_id", "info", "is_bound_plainly", "is_of_pending",
                  "is_reserved", "is_suspect", "key", "last_message", "may_be_gated", "pod_count",
-                 "priority", "profile", "template", "usage")  # fmt: skip
+                 "priority", "profile", "usage")  # fmt: skip
 
     def __init__(
         self, class_id: int, key: tuple[str, bytes], info: PodInfo, table: NodeTable
     ) -> None:
-        """`key`: namespace and template, of which `info` was read."""
+        """`key`: namespace and template, a `PodTemplate` as msgpack without what does not matter; `info`
+        was read of them."""
         self.class_id = class_id
         self.key = key
-        self.template = key[1]
-        """A `PodTemplate` as msgpack, without what does not matter."""
         self.info = info
         self.claim_keys = self.info.claim_keys
         self.info.read_for_others()
@@ -66,12 +65,9 @@ class PodClass:
         return self.is_of_pending and not (self.is_suspect or is_unlike_others)
 
     @property
-    def namespace(self) -> str:
-        return self.key[0]
-
-    @property
     def definition(self) -> ClassDefinition:
-        return ClassDefinition(self.class_id, self.namespace, self.profile, self.template)
+        namespace, template = self.key
+        return ClassDefinition(self.class_id, namespace, self.profile, template)
 
 
 Reclassed = Callable[[PodRecord, PodClass], PodClass | None]

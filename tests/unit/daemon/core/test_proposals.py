@@ -173,7 +173,7 @@ def test_pods_whose_claims_nobody_looks_at_are_each_of_their_class(
     pipeline, tickets = with_devices(4)
     propose(pipeline, tickets, [0, 1, 2, 3])
     placed = [pipeline.state.cache.get_pod(order.uid) for order in pipeline.orders]
-    assert [pod.pod_class.template for pod in placed if pod is not None] == [
+    assert [pod.pod_class.key[1] for pod in placed if pod is not None] == [
         bytes(pod.record.template) for pod in placed if pod is not None
     ]
     assert len({pod.pod_class.class_id for pod in placed if pod is not None}) == 4
