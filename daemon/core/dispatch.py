@@ -13,7 +13,7 @@ same nodes meanwhile. Its window (the credit when it has nothing in hand) is the
 by a fixed step with each answer that is accepted, as TCP does on a path that it shares with others.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Container, Sequence
 from itertools import groupby
 from typing import Final, NamedTuple
 
@@ -73,8 +73,6 @@ class Scorer(Peer):
     """Tickets, among those, of pods that wait for extenders. They take nobody's place."""
     groups: dict[int, GroupInHand] = msgspec.field(default_factory=dict)
     """Batch id -> the pod group that the batch is."""
-    proposal_sequence: int = 0
-    """Of its last proposals that were settled here."""
     refused_generation: int = 0
     """When a placement of its was last refused: what it finds to fit nowhere on an older copy may
     only be kept away by that placement."""
@@ -134,9 +132,10 @@ class ScorerFleet(Peers[Scorer]):
         self._snapshots = snapshots
         self._nominated = nominated
         self._names_pods = names_pods
-        self._by_class: dict[int, Scorer] = {}
+        self.by_class: dict[int, Scorer] = {}
+        """Where the next pod of a class goes, if that has credit."""
         self.settled: dict[int, int] = {}
-        """Scorer index -> the last proposals whose verdicts are in the cache."""
+        """Scorer index -> its last proposals whose verdicts are in the cache."""
         self.next_ticket = 1
         """Of the next pod that is handed out."""
         self._next_batch_id = 1
@@ -147,24 +146,20 @@ class ScorerFleet(Peers[Scorer]):
         self, peer: bytes, index: int, instance: str, now_s: float, key_name: str = ""
     ) -> None:
         """A scorer said Hello. Those that it replaces have left."""
-        scorer = self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
-        self.answered(scorer, 0)
+        self._by_peer[peer] = Scorer(peer, index, now_s, instance, key_name)
+        self.settled[index] = 0
 
     def leave(self, peer: bytes) -> list[QueuedPod]:
         """A scorer is gone. Returns what it had in hand, in order."""
         scorer = self._by_peer.pop(peer, None)
         if scorer is None:
             return []
-        self._by_class = {c: s for c, s in self._by_class.items() if s is not scorer}
+        self.by_class = {c: s for c, s in self.by_class.items() if s is not scorer}
         del self.settled[scorer.index]
         return [scorer.attempts[ticket] for ticket in sorted(scorer.attempts)]
 
     def ready(self) -> list[Scorer]:
         return [scorer for scorer in self if scorer.is_ready]
-
-    def answered(self, scorer: Scorer, proposal_sequence: int) -> None:
-        """The verdicts on what it proposed are in the cache from this turn on."""
-        scorer.proposal_sequence = self.settled[scorer.index] = proposal_sequence
 
     def credit(self) -> int:
         """How many pods the scorers together can still take."""
@@ -176,14 +171,6 @@ class ScorerFleet(Peers[Scorer]):
     def awaited_count(self) -> int:
         """Without those that wait for extenders: that may take long, and they lose nothing by an end."""
         return sum(len(scorer.attempts) - len(scorer.extended) for scorer in self)
-
-    def retire_classes(self, class_ids: Iterable[int]) -> None:
-        for class_id in class_ids:
-            self._by_class.pop(class_id, None)
-
-    def home_of(self, class_id: int) -> Scorer | None:
-        """The scorer that the next pod of a class goes to, if it has credit."""
-        return self._by_class.get(class_id)
 
     def take_ticket(self) -> int:
         """For a pod that is not part of a batch."""
@@ -205,7 +192,7 @@ class ScorerFleet(Peers[Scorer]):
     ) -> list[Effect]:
         """Gives all pods of a group, however many, to one scorer. `asked`: those of them that extenders
         are asked about; the others wait with them."""
-        scorer = self._by_class.get(pods[0].class_id)
+        scorer = self.by_class.get(pods[0].class_id)
         if asked:
             scorer = min(self.ready(), key=lambda s: (len(s.extended), s.index))
         elif scorer is None or self._credit(scorer) <= 0:
@@ -248,9 +235,9 @@ class ScorerFleet(Peers[Scorer]):
         shares: dict[Scorer, list[QueuedPod]] = {}
         for pod in pods:
             class_id = pod.pod_class.class_id
-            scorer = self._by_class.get(class_id)
+            scorer = self.by_class.get(class_id)
             if scorer is None or left.get(scorer, 0) <= 0:
-                scorer = self._by_class[class_id] = max(left, key=lambda s: (left[s], -s.index))
+                scorer = self.by_class[class_id] = max(left, key=lambda s: (left[s], -s.index))
             left[scorer] -= 1
             shares.setdefault(scorer, []).append(pod)
         return shares

@@ -157,7 +157,7 @@ class Foresight(Part):
         scorers, snapshots, forecast = self._owner.scorers, self._owner.snapshots, foreseen.forecast
         return (
             forecast.ticket + foreseen.used_count == scorers.next_ticket
-            and scorers.home_of(forecast.class_id) is foreseen.scorer
+            and scorers.by_class.get(forecast.class_id) is foreseen.scorer
             and foreseen.sequence == snapshots.sequence
             and snapshots.is_current(scorers.settled, foreseen.generation)
         )

@@ -11,7 +11,6 @@ import math
 from typing import assert_never
 
 from daemon.core.cache import Cache
-from daemon.core.dispatch import Scorer
 from shared import limits
 from shared.messages import from_scorer
 from shared.telemetry.metrics import Measured
@@ -30,11 +29,12 @@ def hello_problem(hello: from_scorer.ScorerHello, key_name: str, configuration: 
     return ""
 
 
-def message_problem(message: from_scorer.FromScorer, scorer: Scorer, cache: Cache) -> str:
-    """What is wrong with any other message of this epoch; empty if nothing is."""
+def message_problem(message: from_scorer.FromScorer, settled: int, cache: Cache) -> str:
+    """What is wrong with any other message of this epoch; empty if nothing is. `settled`: the last
+    proposals of its sender."""
     match message:
         case from_scorer.Proposals():
-            return _proposals_problem(message, scorer, cache)
+            return _proposals_problem(message, settled, cache)
         case from_scorer.Forecast():
             if len(message.node_rows) > from_scorer.FORESEEN_MAX:
                 return "it foresees more than anybody asks for"
@@ -53,13 +53,13 @@ def message_problem(message: from_scorer.FromScorer, scorer: Scorer, cache: Cach
             assert_never(message)
 
 
-def _proposals_problem(proposals: from_scorer.Proposals, scorer: Scorer, cache: Cache) -> str:
+def _proposals_problem(proposals: from_scorer.Proposals, settled: int, cache: Cache) -> str:
     placements = proposals.placements
     if len(placements.tickets) != len(placements.node_rows):
         return "its placements have unequal columns"
     if proposals.generation > cache.generation:
         return "its copy is newer than what it is a copy of"
-    if proposals.proposal_sequence <= scorer.proposal_sequence:
+    if proposals.proposal_sequence <= settled:
         return "its proposals are out of order"
     room = proposals.group_room
     if room is not None and len(room.placements.tickets) != len(room.placements.node_rows):

@@ -68,7 +68,9 @@ class ScorerLinks(Part):
             # owner is another.
             self._tell(peer, to_scorer.GreetAgain())
             return
-        problem = message_problem(message, scorer, self._owner.cache)
+        problem = message_problem(
+            message, self._owner.scorers.settled[scorer.index], self._owner.cache
+        )
         if scorer.key_name != key_name:
             problem = "somebody else speaks in its name"
         is_current = getattr(message, "epoch", self._owner.epoch) == self._owner.epoch
@@ -84,7 +86,7 @@ class ScorerLinks(Part):
                 else:
                     in_hand = dict(scorer.attempts) if self._owner.suspects.is_careful else {}
                     self._owner.nominations.refresh()
-                    self._owner.scorers.answered(scorer, message.proposal_sequence)
+                    self._owner.scorers.settled[scorer.index] = message.proposal_sequence
                     answer = Found(scorer, message, now_s)
                     if not self._group_commits.commit(answer):
                         self._committer.commit(answer)
@@ -140,10 +142,8 @@ class ScorerLinks(Part):
         """Names for a scorer whose copy is as old as it says."""
         cache, epoch = self._owner.cache, self._owner.epoch
         pods: list[to_scorer.PodOnNode] = []
-        nodes = cache.nodes
         for row in question.node_rows if question.epoch == epoch else ():
-            is_there = 0 <= row < nodes.row_count and nodes.present[row]
-            info = cache.node_info(nodes.name_of(row)) if is_there else None
+            info = cache.node_info(cache.nodes.name_of(row)) if cache.shows(row) else None
             for held in () if info is None else info.pods.values():
                 if held.attached_at <= question.generation:
                     record = held.record
@@ -210,9 +210,9 @@ class ScorerLinks(Part):
         self._publish_at_s = math.inf
         retired = self._owner.cache.classes.retired
         if retired:
-            scorers.retire_classes(retired)
             self._owner.suspects.retire(retired)
             for class_id in retired:
+                scorers.by_class.pop(class_id, None)
                 self._owner.checker.evaluations.forget(class_id)
         if scorers.ready():
             snapshot = self._owner.snapshots.delta(settled, scorers.next_ticket)

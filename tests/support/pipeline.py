@@ -346,8 +346,9 @@ class Pipeline:
         """Answers about pods that still wait for them, from a worker that knows everything."""
         if not isinstance(event, Said) or not isinstance(event.message, Proposals):
             return False
-        scorer, message = self.state.scorers.get(event.peer), event.message
-        if scorer is None or scorer.proposal_sequence != message.proposal_sequence - 1:
+        scorers, message = self.state.scorers, event.message
+        scorer = scorers.get(event.peer)
+        if scorer is None or scorers.settled[scorer.index] != message.proposal_sequence - 1:
             return False
         if message.generation != self.state.cache.generation:
             return False

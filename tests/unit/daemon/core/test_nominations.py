@@ -461,7 +461,7 @@ def searched(
     """The worker says that a pod fits nowhere, and perhaps where room can be made for it."""
     failure = Failure([ticket], "0/1 nodes", ["NodeResourcesFit"], [], False, proposal)
     (scorer,) = pipeline.state.scorers.ready()
-    sequence = scorer.proposal_sequence + 1
+    sequence = pipeline.state.scorers.settled[scorer.index] + 1
     told = Proposals(EPOCH, 1, sequence, generation, Placements([], []), [failure], [])
     pipeline.handle(Said(scorer.peer, told))
 
