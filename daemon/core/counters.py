@@ -15,10 +15,6 @@ from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plugin_times import PluginTimes
 from shared.telemetry.metrics import Labels, Measured, Tally, measured_by
 
-SCHEDULED: Final = "scheduled"
-UNSCHEDULABLE: Final = "unschedulable"
-ERROR: Final = "error"
-"""Results, in kube-scheduler's words (pkg/scheduler/metrics/metrics.go, v1.36.2)."""
 ATTEMPTS_LABELLED_MAX: Final = 15
 """Pods with so many attempts or more are one label (getAttemptsLabel in
 pkg/scheduler/schedule_one.go, v1.36.2)."""
@@ -82,14 +78,15 @@ class Counters(dict[Count, int]):
         is_many = pod.attempts >= ATTEMPTS_LABELLED_MAX
         label = f"{ATTEMPTS_LABELLED_MAX}+" if is_many else f"{pod.attempts}"
         profile = pod.pod_class.profile
-        self.observed["attempt_s", (SCHEDULED, profile), at_s - pod.popped_s] += 1
+        self.observed["attempt_s", ("scheduled", profile), at_s - pod.popped_s] += 1
         self.observed["sli_s", (label,), at_s - since_s] += 1
         self.observed["attempts", (), pod.attempts] += 1
         if pod.was_flushed:
             self[Count.SCHEDULED_AFTER_FLUSH] += 1
 
     def refused(self, pod: QueuedPod, now_s: float, *, is_error: bool) -> None:
-        labels = ERROR if is_error else UNSCHEDULABLE, pod.pod_class.profile
+        """The results are in kube-scheduler's words (pkg/scheduler/metrics/metrics.go, v1.36.2)."""
+        labels = "error" if is_error else "unschedulable", pod.pod_class.profile
         self.observed["attempt_s", labels, now_s - pod.popped_s] += 1
 
     def flush(self) -> None:
@@ -99,8 +96,7 @@ class Counters(dict[Count, int]):
         self.observed.clear()
 
     def add(self, measured: Measured) -> None:
-        if measured.counts or measured.histograms:
-            add_to(self._tally, measured)
+        add_to(self._tally, measured)
 
     def plain(self) -> dict[str, int]:
         """What has happened at all, by its name in messages."""

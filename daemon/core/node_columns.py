@@ -64,11 +64,9 @@ class NodeShapes:
             with reading("node", node.metadata.name):
                 shape = _shape(node, status)
             self._by_bytes[key] = shape
+        status, meta = shape.status, node.metadata
         if images is not None:
-            status = msgspec.structs.replace(shape.status, images=images)
-        else:
-            status = shape.status
-        meta = node.metadata
+            status = msgspec.structs.replace(status, images=images)
         _check_count(node, "metadata.labels", len(meta.labels or ()), NODE_LABELS_MAX)
         kept = ObjectMeta(name=meta.name, labels=meta.labels, annotations=meta.annotations)
         return ShapedNode(Node(metadata=kept, spec=shape.spec, status=status), shape)

@@ -78,6 +78,7 @@ class PodGroups:
     def __init__(self, cache: Cache, settings: GroupSettings) -> None:
         self._cache = cache
         self._settings = settings
+        self._preempts_as_a_whole = settings.preempting_profiles is not None
         self._pods: dict[str, dict[str, None]] = {}
         """Key -> uids."""
         self._late: dict[str, list[QueuedPod]] = {}
@@ -234,10 +235,6 @@ class PodGroups:
             return ""
         running = f'running Permit plugin "{GANG_SCHEDULING}"'
         return f"{running}: failed to get podGroup {key}: {not_found(key)}"
-
-    @property
-    def _preempts_as_a_whole(self) -> bool:
-        return self._settings.preempting_profiles is not None
 
     def _preemption(self, unit: Unit) -> GroupPreemption | None:
         if not self._preempts_as_a_whole:

@@ -150,8 +150,7 @@ class WaitingPods:
         waiting = self.by_uid.get(uid)
         if waiting is None:
             return False
-        if waiting.decision is None:
-            waiting.reject("", REMOVED)
+        waiting.reject("", REMOVED)
         return waiting.decision is None or not waiting.decision.is_success
 
     def review(self, now_s: float) -> None:

@@ -40,20 +40,11 @@ def _run(start: ChildStart) -> int:
     clock = SystemClock()
     heartbeat = Heartbeat(start.heartbeat_fd)
     in_hand = InHand.asked_for(start.careful, heartbeat.beat)
-    registry = InTreeRegistry(gates)
-    now_s = clock.monotonic_s()
-    is_candidate, stopwatch = start.plan.is_candidate, time.perf_counter
+    registry, now_s = InTreeRegistry(gates), clock.monotonic_s()
     state = make_state(
-        config,
-        gates,
-        registry,
-        options,
-        epoch,
-        now_s,
-        in_hand,
-        stopwatch,
-        is_candidate=is_candidate,
-    )
+        config, gates, registry, options, epoch, now_s, in_hand, time.perf_counter,
+        is_candidate=start.plan.is_candidate,
+    )  # fmt: skip
     with OwnerSockets(start.runtime_dir) as sockets:
         is_stopped = watch_for_end(start.lifeline_fd, sockets.watch_fd)
         profiles = sorted(profile.scheduler_name for profile in config.profiles)
