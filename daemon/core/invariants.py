@@ -10,8 +10,7 @@ from shared.columns.pod_table import group_id_of
 
 def problems(cache: Cache, queue: SchedulingQueue) -> list[str]:
     """Every contradiction found, as a sentence; empty when all is well."""
-    found: list[str] = []
-    found.extend(_node_problems(cache))
+    found = _node_problems(cache)
     for pod in cache.pods():
         holder = cache.node_info(pod.node_name)
         if holder is None or pod.record.uid not in holder.pods:
