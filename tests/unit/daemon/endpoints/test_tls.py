@@ -2,13 +2,14 @@
 
 import errno
 import ssl
+from collections.abc import Sequence
 from pathlib import Path
 
 import psutil
 import pytest
 
 from daemon.endpoints.tls import CIPHER_SUITES, is_spoken, pair_files, server_context
-from shared.certificates import Authority
+from shared.certificates import Authority, CertificatePair
 from shared.runtime_options import EndpointOptions
 
 _FOLDER = Path(__file__).parents[2] / "shared" / "kube" / "tls"
@@ -61,11 +62,14 @@ def test_older_versions_may_be_asked_for_and_are_not_spoken() -> None:
 def test_a_certificate_is_made_by_a_process_that_ends_with_it(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    made_here: list[object] = []
+    made_here: list[Sequence[str]] = []
     make = Authority.server_pair
-    monkeypatch.setattr(
-        Authority, "server_pair", lambda *given: made_here.append(given) or make(*given)
-    )
+
+    def noted(authority: Authority, hosts: Sequence[str]) -> CertificatePair:
+        made_here.append(hosts)
+        return make(authority, hosts)
+
+    monkeypatch.setattr(Authority, "server_pair", noted)
     before = psutil.Process().children()
     pair = pair_files(EndpointOptions(bind_address="127.0.0.1"), tmp_path)
     server_context(EndpointOptions(), pair)
