@@ -298,7 +298,7 @@ class _Session:
             row = self._cache.view.nominations.row_of(record.uid)
             if self._engine.takes_nominated(evaluation, row, record.uid):
                 return evaluation, Choice(row, 0, 1)
-            evaluation = self._engine.evaluate_alone(info, profile, record.uid)
+            evaluation = self._engine.evaluate(pod_class.class_id, info, profile, record.uid)
         return evaluation, self._engine.choose(evaluation, self._first_by_name)
 
     def _unschedulable(self, record: PodRecord, pod_class: PodClass, slow: SlowAttempt) -> Json:

@@ -195,7 +195,7 @@ def disagreements(
         takes = engine.takes_nominated(evaluation, slow.pod.nominated_row, slow.pod.own_uid)
         if takes or slow.takes_nominated:
             return _unequal("takes_nominated", takes, slow.takes_nominated)
-        evaluation = engine.evaluate_alone(slow.pod.info, profile, slow.pod.own_uid)
+        evaluation = engine.evaluate(class_id, slow.pod.info, profile, slow.pod.own_uid)
     nodes = slow.view.nodes
     found = _unequal("pre_filter", evaluation.pod.outcome.status, slow.outcome.status)
     passing = np.flatnonzero(evaluation.feasible)

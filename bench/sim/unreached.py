@@ -126,7 +126,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Only a plugin of somebody else leads there": (
         "daemon/core/checker.py:Checker._passing_alone:return None",
         "daemon/core/checker.py:Checker._with_room:return None",
-        "workers/scorer/engine.py:Engine.start_run:return None",
+        "workers/scorer/engine.py:Engine._answers_for_run:return None",
         "shared/engine/evaluation.py:Evaluation._answers_if_enough:return None",
         "shared/engine/evaluation.py:Evaluation.catch_up:follower.note()*whatever pods there are.",
         "shared/engine/evaluation.py:Evaluation.catch_up:return True",

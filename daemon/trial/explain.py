@@ -80,7 +80,7 @@ def explain_in(
     trial.state.cache.remove_pod(record.uid)  # Its own room is there for it.
     own_uid = record.uid if record.nominated_node_name else ""
     with reading("pod", key):  # A plugin that raises is named.
-        evaluation = trial.engine.evaluate_alone(info, profile, own_uid)
+        evaluation = trial.engine.evaluations.alone(info, trial.frameworks[profile], own_uid)
         diagnosis = diagnose_pod(trial.view, evaluation, where, node)
     return Explanation(key, where, profile, queue, diagnosis)
 

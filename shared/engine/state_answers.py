@@ -4,7 +4,7 @@ Asking plugins about the few rows that changed takes longer than anything else, 
 alike in what resource plugins read (`RowStates`) get the same answer. Here a class remembers its answer
 for each state: whether the moving filters pass, and what the moving scores give together. So it follows
 the placements of others, where pods of several classes come in turn; and as it also remembers the state
-that one more of its own pods leads to, a run of them (`ClassRun`) asks nobody about most pods.
+that one more of its own pods leads to, a run of them (`Engine.place_run`) asks nobody about most pods.
 
 Only for classes of which nothing but resources changes with a placement; else the class is brought up
 to date in the usual way. The result is the same.

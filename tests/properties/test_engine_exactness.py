@@ -449,21 +449,22 @@ class ReplicaMachine(RuleBasedStateMachine):
         known = self.replica.classes[class_id]
         rows: list[int] = []
         while len(rows) < count:
-            run = self.engine.start_run(
+            placed = self.engine.place_run(
                 class_id,
                 known.info,
                 PROFILE,
                 known.usage,
+                range(len(rows), count),
                 lambda ties, ticket: by_seed(ties, seed, ticket),
                 lambda rows: self.replica.place_many(class_id, rows),
             )
-            if run is None:
+            if placed is None:
                 break
-            rows += run.place_up_to(count - len(rows), len(rows))
-            if not run.is_over:
+            more, is_over = placed
+            rows += more
+            if not is_over:
                 assert len(rows) == count or not self.fits_somewhere(class_id)
                 break
-            self.engine.evaluations.forget(class_id)
         return rows
 
     def fits_somewhere(self, class_id: int) -> bool:

@@ -230,7 +230,7 @@ class Cycle:
         self._replica.newly_retired.clear()
 
     def _foreseen(self, class_id: int, pod_class: ReplicaClass, count: int) -> Forecast | None:
-        evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
+        evaluation = self._evaluated(class_id, pod_class)
         if evaluation.pod.framework.sampling is not None:
             return None  # Looking at nodes moves on the place where the next look begins.
         replica, ticket = self._replica, self._replica.next_ticket
@@ -239,7 +239,7 @@ class Cycle:
             mark = replica.mark()
             self._place_run(TaskRun(class_id, count), ticket, placements)
             replica.roll_back(mark)
-            evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
+            evaluation = self._evaluated(class_id, pod_class)
         rows = placements.node_rows
         if not rows:
             choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
@@ -270,19 +270,14 @@ class Cycle:
         put = partial(self._replica.place_many, class_id)
         is_going = True
         while ticket < end and is_going:
-            is_going = False
             try:
                 with reading("class", class_id):
-                    placing = self._engine.start_run(
+                    rows, is_going = self._engine.place_run(
                         class_id, pod_class.info, pod_class.profile, pod_class.usage,
-                        self._among, put,
-                    )  # fmt: skip
-                    rows = [] if placing is None else placing.place_up_to(end - ticket, ticket)
-                    if placing is not None and placing.is_over:
-                        self._engine.evaluations.forget(class_id)
-                        is_going = True
+                        range(ticket, end), self._among, put,
+                    ) or ([], False)  # fmt: skip
             except ObjectError as error:
-                rows = []  # None of this run was written.
+                rows, is_going = [], False  # None of this run was written.
                 self.left_out(ticket, error)  # Told where the next pod is looked at by itself.
             placements.tickets.extend(range(ticket, ticket + len(rows)))
             placements.node_rows.extend(rows)
@@ -292,11 +287,9 @@ class Cycle:
     def _room_maker(self, limits: SearchLimits = USUAL_LIMITS) -> RoomMaker:
         return RoomMaker(self._replica, self._seed, self._among, self._reserve, limits)
 
-    def _evaluated(self, task: PodTask, pod_class: ReplicaClass) -> Evaluation:
-        """Of the class, or for a nominated pod of the pod alone."""
-        if task.uid:
-            return self._engine.evaluate_alone(pod_class.info, pod_class.profile, task.uid)
-        return self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
+    def _evaluated(self, class_id: int, pod_class: ReplicaClass, uid: str = "") -> Evaluation:
+        """Of the class; `uid`: of a nominated pod alone."""
+        return self._engine.evaluate(class_id, pod_class.info, pod_class.profile, uid)
 
     def _place(self, task: PodTask, pod_class: ReplicaClass) -> int | Evaluation:
         """The row of the node, or, where the pod fits nowhere, the evaluation that says why."""
@@ -346,14 +339,14 @@ class Cycle:
             )
             if choice is not None:
                 return choice
-        evaluation = self._evaluated(task, pod_class)
+        evaluation = self._evaluated(task.class_id, pod_class, task.uid)
         return self._engine.choose(evaluation, tie_break) or evaluation
 
     def _nominated_row(self, task: PodTask) -> int:
         """Of the node that the pod is nominated to, if that takes it; else -1."""
         pod_class = self._replica.classes[task.class_id]
         row = self._replica.view.nominations.row_of(task.uid)
-        evaluation = self._engine.evaluate(task.class_id, pod_class.info, pod_class.profile)
+        evaluation = self._evaluated(task.class_id, pod_class)
         return row if self._engine.takes_nominated(evaluation, row, task.uid) else -1
 
     def _among(self, ties: Ties, ticket: int) -> int:

@@ -1,6 +1,6 @@
 """The engine: where pods go, from evaluations of all nodes that are kept from one pod to the next.
 
-Chooses the best node, and begins runs of equal pods. What is kept, what makes it stale, and why pods fit
+Chooses the best node, and places runs of equal pods. What is kept, what makes it stale, and why pods fit
 nowhere: `shared/engine/evaluation.py`.
 """
 
@@ -70,69 +70,6 @@ def first_by_name(ties: Ties, nodes: NodeTable) -> int:
 
 Put = Callable[[list[int]], None]
 """Writes one pod of the class to each of these rows, to one that comes twice two, and to the journal."""
-
-
-class ClassRun:
-    """Pods of one class placed one after the other, each on top of the one before, as the engine
-    decides pod by pod, tie-breaks included. What is saved is the way there: what a placement makes of
-    its row follows from the row's state (`StateAnswers`), and is written to the columns together with
-    others. Plugins that look at pods elsewhere still follow each pod. The owner of the evaluation makes
-    it, and hears of the write by `put`. It may end early (`is_over`); then pods are placed one by one.
-    """
-
-    def __init__(
-        self,
-        class_id: int,
-        usage: PodUsage,
-        answers: StateAnswers,
-        tie_break: RunTieBreak,
-        put: Put,
-        *,
-        is_heeded: bool,
-    ) -> None:
-        """`is_heeded`: to some plugin it matters where pods of the class itself are."""
-        self._class_id = class_id
-        self._usage = usage
-        self._answers = answers
-        self._best = answers.scores.best
-        self._tie_break = tie_break
-        self._put = put
-        self._is_heeded = is_heeded
-        answers.catch_up()
-        self._of_row = answers.states.of_row
-        """Ahead of the columns by what is not written yet."""
-        self.is_over = False
-        """What is kept of the class is of no use any more."""
-
-    def place_up_to(self, count: int, first_ticket: int) -> list[int]:
-        """The rows of the first pods, of which there are `count`, as many as can be placed. All are
-        written."""
-        rows: list[int] = []
-        while len(rows) < count and not self.is_over:
-            row = self._place(first_ticket + len(rows))
-            if row is None:
-                break
-            rows.append(row)
-        if rows:
-            self._put(rows)
-        return rows
-
-    def _place(self, ticket: int) -> int | None:
-        """The row for the next pod; None where it fits nowhere, or cannot be rated."""
-        found = self._best.best()
-        if found is None or found[0] >= INVALID:
-            return None
-        ties = found[1]
-        row = ties[0] if len(ties) == 1 else self._tie_break(ties, ticket)
-        answers, state = self._answers, self._of_row.item(row)
-        if answers.one_more.item(state) == UNKNOWN:
-            answers.look_ahead(self._usage, state, self._of_row[ties.rows()])
-        self._of_row[row] = state = answers.one_more.item(state)
-        delta = NO_PODS
-        if self._is_heeded:
-            delta = Delta(NO_ROWS, (PodChange(self._class_id, row, False, 1),))
-        self.is_over = not answers.take_over(row, state, delta)
-        return row
 
 
 FEASIBLE_MIN: Final = 100
@@ -245,14 +182,15 @@ class Engine:
             self._cluster.placement = None
             self.evaluations = anywhere
 
-    def evaluate(self, key: int | Alike, info: PodInfo, profile: str) -> Evaluation:
-        """The up-to-date evaluation of a class, or of pods that are alike but for their claims."""
-        return self.evaluations.of(key, info, self._frameworks[profile])
-
-    def evaluate_alone(self, info: PodInfo, profile: str, own_uid: str) -> Evaluation:
-        """The evaluation of a nominated pod whose node has refused it. Its own nomination takes no
-        room from it."""
-        return self.evaluations.alone(info, self._frameworks[profile], own_uid)
+    def evaluate(
+        self, key: int | Alike, info: PodInfo, profile: str, own_uid: str = ""
+    ) -> Evaluation:
+        """The up-to-date evaluation of a class, or of pods that are alike but for their claims.
+        `own_uid`: of a nominated pod alone, from which its nomination takes no room."""
+        framework = self._frameworks[profile]
+        if own_uid:
+            return self.evaluations.alone(info, framework, own_uid)
+        return self.evaluations.of(key, info, framework)
 
     def takes_nominated(self, evaluation: Evaluation, row: int, own_uid: str) -> bool:
         """Whether the node that a pod of the class is nominated to takes it: then no other is looked
@@ -333,40 +271,72 @@ class Engine:
         row = ties.item(0) if len(ties) == 1 else tie_break(ties)
         return Choice(row, best, len(rows))
 
-    def start_run(
+    def place_run(
         self,
         class_id: int,
         info: PodInfo,
         profile: str,
         usage: PodUsage,
+        tickets: range,
         tie_break: RunTieBreak,
         put: Put,
-    ) -> ClassRun | None:
-        """A way to place several pods of a class that costs less a pod; None where there is none.
-        Nobody else may be placed in between. `put` must write to the journal."""
-        evaluation = self.evaluate(class_id, info, profile)
-        if usage.ports or info.takes_claims or takes_devices(info, self._cluster):
-            return None
-        if evaluation.feasible_count < 2 or evaluation.pod.has_failed:
-            return None
-        if evaluation.pod.framework.sampling is not None:
-            return None
-        scores = evaluation.scored()
-        if scores is None or (evaluation.stale_by | scores.stale_by) & MOVING_BITS:
-            return None
-        answers = evaluation.answers(scores)
-        if not answers.are_all:
-            return None
+    ) -> tuple[list[int], bool] | None:
+        """Places pods of one class one after the other, each on top of the one before, as `choose`
+        decides pod by pod. The rows of the first of these attempts, as many as can be placed, which all
+        are written; and whether what was kept of the class was dropped after the last of them: then the
+        next run may place more. None where pods have to be placed one by one.
 
-        def put_and_note(rows: list[int]) -> None:
+        What is saved is the way there: what a placement makes of its row follows from the row's state
+        (`StateAnswers`), and is written to the columns together with others. Plugins that look at pods
+        elsewhere still follow each pod."""
+        evaluation = self.evaluate(class_id, info, profile)
+        answers = self._answers_for_run(evaluation, usage)
+        if answers is None:
+            return None
+        is_heeded = bool(evaluation.heeded_of({class_id}))
+        best, delta = answers.scores.best, NO_PODS
+        answers.catch_up()
+        of_row = answers.states.of_row  # Ahead of the columns by what is not written yet.
+        rows: list[int] = []
+        is_over = False
+        for ticket in tickets:
+            found = best.best()
+            if found is None or found[0] >= INVALID:
+                break
+            ties = found[1]
+            row = ties[0] if len(ties) == 1 else tie_break(ties, ticket)
+            state = of_row.item(row)
+            if answers.one_more.item(state) == UNKNOWN:
+                answers.look_ahead(usage, state, of_row[ties.rows()])
+            of_row[row] = state = answers.one_more.item(state)
+            if is_heeded:
+                delta = Delta(NO_ROWS, (PodChange(class_id, row, False, 1),))
+            rows.append(row)
+            is_over = not answers.take_over(row, state, delta)
+            if is_over:
+                break
+        if rows:
             assert evaluation.is_current, "nobody else is placed during a run"
             with changing():
                 put(rows)
                 evaluation.placed()
                 self.states.placed()
+        if is_over:
+            self.evaluations.forget(class_id)
+        return rows, is_over
 
-        is_heeded = bool(evaluation.heeded_of({class_id}))
-        return ClassRun(class_id, usage, answers, tie_break, put_and_note, is_heeded=is_heeded)
+    def _answers_for_run(self, evaluation: Evaluation, usage: PodUsage) -> StateAnswers | None:
+        """None where a run of such pods cannot be placed by them."""
+        pod = evaluation.pod
+        if usage.ports or pod.info.takes_claims or takes_devices(pod.info, self._cluster):
+            return None
+        if evaluation.feasible_count < 2 or pod.has_failed or pod.framework.sampling is not None:
+            return None
+        scores = evaluation.scored()
+        if scores is None or (evaluation.stale_by | scores.stale_by) & MOVING_BITS:
+            return None
+        answers = evaluation.answers(scores)
+        return answers if answers.are_all else None
 
 
 def row_bytes_of(frameworks: Iterable[Framework]) -> int:

@@ -517,7 +517,8 @@ class ExtendedCycle(Cycle):
         return fits_without(evaluation.pod, row, victims)
 
     def _evaluation(self, task: ExtendedTask) -> Evaluation:
-        return self._evaluated(_plain(task), self._replica.classes[task.class_id])
+        pod_class = self._replica.classes[task.class_id]
+        return self._evaluated(task.class_id, pod_class, _plain(task).uid)
 
     def _totals(self, evaluation: Evaluation, rows: Rows, *, are_bare: bool) -> Int64s:
         """What the plugins say of these rows, normalised over them alone."""

@@ -55,7 +55,7 @@ def schedule(bad: list[PodRecord], good: list[PodRecord]) -> Pipeline:
     ("owner", "method"),
     [
         (Engine, "evaluate"),
-        (Engine, "start_run"),
+        (Engine, "place_run"),
         (NodeResourcesFit, "filter"),
         (NodeResourcesFit, "score"),
         (NodeResourcesFit, "pre_filter"),
@@ -84,7 +84,7 @@ def test_a_pod_that_nobody_can_evaluate_is_an_error_and_others_are_placed(
             queued = pipeline.state.queue.get(pod.uid)
             assert queued is not None
             assert queued.place is Place.BACKOFF
-    if method not in ("known", "start_run"):
+    if method not in ("known", "place_run"):
         assert len(told) == count
     monkeypatch.undo()
     pipeline.advance(60.0)

@@ -115,10 +115,10 @@ def test_a_batch_of_one_class_is_checked_one_by_one() -> None:
         return choice and choice._replace(row=next(row))
 
     scorer.cycle._engine.choose = choose
-    engine_of_a_fool.start_run = lambda *_: None
+    engine_of_a_fool.place_run = lambda *_: None
     place, scorer.replica.place = scorer.replica.place, lambda *_: None
     pipeline.step_scorer(0)
-    del engine_of_a_fool.start_run
+    del engine_of_a_fool.place_run
     scorer.replica.place = place
     scorer.cycle._engine.choose = original
     pipeline.step_owner()

@@ -178,16 +178,17 @@ def test_a_run_ends_before_the_pod_whose_score_is_out_of_range() -> None:
         for row in rows:
             cache.add_pod(make_pod(f"p{cache.pod_count}", node_name=f"n{row}"))
 
-    run = engine.start_run(
+    placed = engine.place_run(
         pod_class.class_id,
         pod_class.info,
         PROFILE,
         usage_of(cache.nodes, pod_class.info.requests, frozenset()),
+        range(4),
         lambda ties, _: ties[0],
         put,
     )
-    assert run is not None
-    assert run.place_up_to(4, 0) == [0, 1, 0]  # Then n0 is at -20.
+    assert placed is not None
+    assert placed[0] == [0, 1, 0]  # Then n0 is at -20.
 
 
 def test_a_lone_pod_is_left_to_its_class() -> None:

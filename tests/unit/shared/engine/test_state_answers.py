@@ -163,11 +163,17 @@ def test_what_is_known_ahead_of_a_row_is_forgotten_when_others_come_to_it() -> N
                 watched.number += 1
                 cache.assume_pods([make_pod(f"q{watched.number}", cpu="1")], [row], kind)
 
-        started = watched.engine.start_run(
-            kind.class_id, kind.info, PROFILE, kind.usage, lambda ties, _: ties[0], put
+        placed = watched.engine.place_run(
+            kind.class_id,
+            kind.info,
+            PROFILE,
+            kind.usage,
+            range(count),
+            lambda ties, _: ties[0],
+            put,
         )
-        assert started is not None
-        assert len(started.place_up_to(count, 0)) == count
+        assert placed is not None
+        assert len(placed[0]) == count
 
     run(3)
     watched.check()

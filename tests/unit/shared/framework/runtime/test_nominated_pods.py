@@ -125,7 +125,7 @@ def test_what_the_nominated_node_said_is_told_where_the_search_left_it_out() -> 
     world.cache.add_node(third)
     world.nominate()
     info = world.waiting_class.info
-    alone = world.engine.evaluate_alone(info, world.profile, "w")
+    alone = world.engine.evaluate(0, info, world.profile, "w")
     assert alone.fit_error().message() == (
         "0/3 nodes are available: 1 Insufficient cpu, 1 node(s) didn't match Pod's node "
         "affinity/selector, 1 node(s) didn't satisfy plugin(s) [NodeAffinity]."
@@ -140,7 +140,7 @@ def test_what_the_nominated_node_said_is_told_where_the_search_left_it_out() -> 
 def test_the_plugin_that_refused_the_nominated_node_is_named_with_those_that_narrowed() -> None:
     world = World(ProfileConfig(), {}, {"cpu": "9", "spec": ON_B})
     world.cache.view.nominations.put(Nomination("w", world.waiting_class.class_id, 10, 1))
-    alone = world.engine.evaluate_alone(world.waiting_class.info, world.profile, "w")
+    alone = world.engine.evaluate(0, world.waiting_class.info, world.profile, "w")
     assert alone.fit_error().message() == (
         "0/2 nodes are available: 1 Insufficient cpu, 1 node(s) didn't satisfy plugin(s) "
         "[NodeAffinity NodeResourcesFit]."
