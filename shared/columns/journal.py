@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
-from shared.columns.schema import NO_ROWS, Bools, Int64s, Rows
+from shared.columns.schema import NO_ROWS, Rows
 
 ENTRIES_MAX: Final = 1 << 18
 """At 8 bytes each 2 MB; 262,144 changes are more than one full evaluation is worth."""
@@ -97,21 +97,10 @@ class PodChange(NamedTuple):
 
 
 class PodLog(Log):
-    """Which pods came to nodes (positive) and left them (negative), with what they were. Who counts
-    pods must know what a row held before, and would else need a copy of the table. A pod that came and
-    went meanwhile cancels out. All tables of one view share one log: a scorer's tentative placement
-    that comes back as the owner's word is then no change at all."""
-
-    def note(self, sign: int, class_id: int, node_row: int, is_terminating: bool) -> None:
-        """A pod came (1) or left (-1)."""
-        self.append(sign * _code(class_id, node_row, is_terminating))
-
-    def note_all(
-        self, sign: int, class_ids: Int64s, node_rows: Int64s, is_terminating: Bools
-    ) -> None:
-        """The same of many."""
-        codes = sign * _code(class_ids, node_rows, is_terminating)
-        self.extend(array("q", codes.tobytes()))
+    """Which pods (`pod_code`) came to nodes (positive) and left them (negative). Who counts pods must
+    know what a row held before, and would else need a copy of the table. A pod that came and went
+    meanwhile cancels out. All tables of one view share one log: a scorer's tentative placement that
+    comes back as the owner's word is then no change at all."""
 
     def since(
         self, position: int, entries_max: int, class_ids: set[int] | None = None
@@ -145,8 +134,8 @@ class PodLog(Log):
         return None if self.position - position > entries_max else self._tail(position)
 
 
-def _code(class_id: Any, node_row: Any, is_terminating: Any) -> Any:
-    """Of one pod, or of many in arrays."""
+def pod_code(class_id: Any, node_row: Any, is_terminating: Any) -> Any:
+    """One pod as the log has it, or many in arrays."""
     # Plus 1, so that no pod is 0, which has no sign.
     return (class_id << _CLASS_SHIFT | node_row << 1 | is_terminating) + 1
 

@@ -9,6 +9,7 @@ Rows are recycled; `node_row` is -1 for a free one.
 """
 
 import zlib
+from array import array
 from functools import lru_cache
 from hashlib import blake2b
 from typing import Any, Final
@@ -16,7 +17,7 @@ from typing import Any, Final
 import numpy as np
 from numpy.typing import NDArray
 
-from shared.columns.journal import PodLog
+from shared.columns.journal import PodLog, pod_code
 from shared.columns.schema import NO_NODE, PodColumns, Rows, Table, names_of
 from shared.kube.pod_record import PodRecord
 from shared.kube.timestamps import seconds_since_1970
@@ -108,12 +109,13 @@ class PodTable(Table, PodColumns):
         node_row = self.node_row.item(row)
         if node_row != NO_NODE:
             class_id, is_terminating = self.class_id.item(row), self.is_terminating.item(row)
-            self.log.note(sign, class_id, node_row, is_terminating)
+            self.log.append(sign * pod_code(class_id, node_row, is_terminating))
 
     def _note_all(self, rows: Rows, sign: int) -> None:
         used = rows[self.node_row[rows] != NO_NODE]
         node_rows = self.node_row[used].astype(np.int64)
-        self.log.note_all(sign, self.class_id[used], node_rows, self.is_terminating[used])
+        codes = sign * pod_code(self.class_id[used], node_rows, self.is_terminating[used])
+        self.log.extend(array("q", codes.tobytes()))
 
     def used_rows(self) -> Rows:
         """Rows that hold a pod, ascending."""

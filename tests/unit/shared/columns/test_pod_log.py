@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import given
 from hypothesis import strategies as st
 
-from shared.columns.journal import ENTRIES_MAX, PodLog
+from shared.columns.journal import ENTRIES_MAX, PodLog, pod_code
 from shared.columns.pod_table import NEVER_STARTED, PodTable
 from shared.columns.schema import NO_NODE
 
@@ -80,18 +80,18 @@ def test_the_log_tells_the_difference_between_then_and_now(
 def test_a_reader_who_is_too_far_behind_is_told_so() -> None:
     log = PodLog()
     for _ in range(10):
-        log.note(1, 1, 1, False)
+        log.append(pod_code(1, 1, False))
     assert log.since(0, 9) is None
     assert log.since(0, 10) == [(1, 1, False, 10)]
     for _ in range(ENTRIES_MAX):
-        log.note(1, 1, 1, False)
+        log.append(pod_code(1, 1, False))
     assert log.since(0, 1 << 30) is None
     assert log.since(log.position, 0) == []
 
 
 def test_large_numbers_survive() -> None:
     log = PodLog()
-    log.note(-1, (1 << 30) - 1, (1 << 32) - 1, True)
+    log.append(-pod_code((1 << 30) - 1, (1 << 32) - 1, True))
     columns = np.array([(1 << 30) - 1]), np.array([(1 << 31) - 1], np.int32), np.array([False])
     PodTable(log).write_rows(np.array([0]), *columns)
     assert log.since(0, 9) == [
