@@ -6,7 +6,7 @@ next or finds out of many nodes at once, so that the two never agree by having t
 """
 
 from collections.abc import Callable, Sequence
-from functools import cached_property
+from functools import cached_property, partial
 from typing import NamedTuple
 
 import numpy as np
@@ -37,7 +37,7 @@ from shared.framework.runtime.prepared_pod import (
 from shared.framework.status import Status
 from shared.plugins.preemption.victim_selector import VictimSelector
 from workers.scorer.engine import Choice, Engine
-from workers.scorer.evaluator import PreemptionEvaluator, is_above_any, post_filter
+from workers.scorer.evaluator import is_above_any, post_filter, preempt
 from workers.scorer.lone_pods import LonePods
 
 TieBreak = Callable[[Rows | Ties], int]
@@ -162,8 +162,8 @@ class SlowAttempt:
 
     def post_filter(self, plugins: Sequence[PostFilterPlugin]) -> PostFilterResult:
         """The same of some plugins."""
-        preempt = PreemptionEvaluator(self.tie_break, self.offset).preempt
-        return run_post_filters(plugins, FailedAttempt(self.asked, self.filtered, preempt))
+        search = partial(preempt, self.tie_break, self.offset, None)
+        return run_post_filters(plugins, FailedAttempt(self.asked, self.filtered, search))
 
     def dry_run(self, row: int) -> tuple[list[Candidate], list[Status]]:
         """Who would have to go from one node; or why that is no help."""

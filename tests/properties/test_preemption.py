@@ -4,6 +4,7 @@ The twin knows nothing of what-ifs: whether the pod fits without some pods is as
 never had them, with every plugin's PreFilter run again. It shares the filters, not the search.
 """
 
+from functools import partial
 from typing import Any
 
 import msgspec
@@ -24,7 +25,7 @@ from shared.kube.pod_record import PodRecord
 from shared.plugins.in_tree import InTreeRegistry
 from tests.support.builders import make_node, make_pod
 from tests.support.storage_and_devices import put_storage_and_devices
-from workers.scorer.evaluator import PreemptionEvaluator
+from workers.scorer.evaluator import preempt
 
 FRAMEWORK = InTreeRegistry().build(ProfileConfig()).framework
 NODES = 3
@@ -254,8 +255,8 @@ def test_candidates_are_those_of_the_slow_twin(
         cache.nodes.ports_id.copy(),
         cache.pod_table.node_row.copy(),
     )
-    preempt = PreemptionEvaluator(lambda rows: int(rows[0])).preempt
-    attempt = FailedAttempt(attempting, filtered, preempt)
+    search = partial(preempt, lambda rows: int(rows[0]), 0, None)
+    attempt = FailedAttempt(attempting, filtered, search)
     preemption = run_post_filters(FRAMEWORK.post_filters[-1:], attempt).preemption
     assert preemption is not None
     after: tuple[Any, ...] = (

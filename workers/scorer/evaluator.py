@@ -13,11 +13,13 @@ own placements that nobody has confirmed are never victims.
 
 from collections import Counter
 from collections.abc import Callable
+from functools import partial
 from typing import Final, NamedTuple
 
 import numpy as np
 
 from shared.columns.nomination_columns import Nomination
+from shared.columns.pod_table import PodTable
 from shared.columns.schema import NO_NODE, NO_ROWS, Rows
 from shared.engine.evaluation import DryRuns, Evaluation
 from shared.errors import as_one_error
@@ -84,55 +86,53 @@ def post_filter(
     attempt = FailedAttempt(
         pod,
         evaluation.filtered() if filtered is None else filtered,
-        PreemptionEvaluator(tie_break, offset, evaluation.dry_runs).preempt,
+        partial(preempt, tie_break, offset, evaluation.dry_runs),
         refused,
         forbidden,
     )
     return run_post_filters(framework.post_filters, attempt)
 
 
-class PreemptionEvaluator(NamedTuple):
-    """Of one attempt."""
+def preempt(
+    tie_break: TieBreak,
+    offset: int,
+    dry_runs: DryRuns | None,
+    attempt: FailedAttempt,
+    candidates_wanted: Callable[[int], int],
+) -> Preemption:
+    """As `Preempt` has it. `offset`: where among the nodes to begin; `dry_runs`: what is known from
+    other pods of the class, if somebody keeps it."""
+    pod = attempt.pod
+    potential = potential_nodes(attempt)
+    if len(potential):
+        potential = np.roll(potential, -(offset % len(potential)))
+    wanted = candidates_wanted(len(potential))
+    found, failed = _searched(pod, potential, wanted, dry_runs)
+    came_to = Preemption(SUCCESS, "", potential, found, failed.verdicts)
+    if not len(found.rows):
+        status, ends = _no_candidate(pod.cluster, failed)
+        is_open = _unconfirmed_would_do(pod, potential)
+        return came_to._replace(status=status, ends_nomination=ends, is_open=is_open)
+    best, tied = pick(pod.cluster, found, tie_break)
+    return came_to._replace(best=best, tied=tied)
 
-    tie_break: TieBreak
-    offset: int = 0
-    """Where among the nodes to begin."""
-    dry_runs: DryRuns | None = None
-    """What is known from other pods of the class, if somebody keeps it."""
 
-    def preempt(
-        self, attempt: FailedAttempt, candidates_wanted: Callable[[int], int]
-    ) -> Preemption:
-        pod = attempt.pod
-        potential = potential_nodes(attempt)
-        if len(potential):
-            potential = np.roll(potential, -(self.offset % len(potential)))
-        wanted = candidates_wanted(len(potential))
-        found, failed = self._searched(pod, potential, wanted)
-        came_to = Preemption(SUCCESS, "", potential, found, failed.verdicts)
-        if not len(found.rows):
-            status, ends = _no_candidate(pod.cluster, failed)
-            is_open = _unconfirmed_would_do(pod, potential)
-            return came_to._replace(status=status, ends_nomination=ends, is_open=is_open)
-        best, tied = pick(pod.cluster, found, self.tie_break)
-        return came_to._replace(best=best, tied=tied)
-
-    def _searched(
-        self, pod: PreparedPod, potential: Rows, wanted: int
-    ) -> tuple[Candidates, FailedNodes]:
-        """Where it helps, and where it does not."""
-        if not is_above_any(pod):
-            failed = FailedNodes()
-            failed.add_alike(potential, NO_VICTIMS)
-            return NO_CANDIDATES, failed
+def _searched(
+    pod: PreparedPod, potential: Rows, wanted: int, dry_runs: DryRuns | None
+) -> tuple[Candidates, FailedNodes]:
+    """Where it helps, and where it does not."""
+    if not is_above_any(pod):
+        failed = FailedNodes()
+        failed.add_alike(potential, NO_VICTIMS)
+        return NO_CANDIDATES, failed
+    selector = VictimSelector(pod)
+    known = dry_runs if selector.holds_until_changed else None
+    found = CandidateSearch(selector, wanted).run(potential, known)
+    if known is not None and not len(found.rows):
+        # Somebody is told why, node by node.
         selector = VictimSelector(pod)
-        known = self.dry_runs if selector.holds_until_changed else None
-        found = CandidateSearch(selector, wanted).run(potential, known)
-        if known is not None and not len(found.rows):
-            # Somebody is told why, node by node.
-            selector = VictimSelector(pod)
-            found = CandidateSearch(selector, wanted).run(potential)
-        return found, selector.failed
+        found = CandidateSearch(selector, wanted).run(potential)
+    return found, selector.failed
 
 
 class CandidateSearch:
@@ -241,10 +241,7 @@ def potential_nodes(attempt: FailedAttempt) -> Rows:
 
 def is_above_any(pod: PreparedPod) -> bool:
     """Whether a pod on some node is less important; where all are alike there is nothing to try."""
-    pods = pod.cluster.pods
-    placed = np.flatnonzero(pods.node_row[: pods.row_count] >= 0)
-    priority = pod.cluster.usages.priorities(pods.class_id[placed])
-    return bool((priority < pod.info.priority).any())
+    return len(rows_below(pod.cluster, pod.cluster.pods, pod.info.priority)) > 0
 
 
 def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
@@ -253,7 +250,7 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
     owner has confirmed them, so no proposal can name them; that nobody else helps is not the last word
     then: no event would ever wake the pod."""
     cluster, priority, tentative = pod.cluster, pod.info.priority, pod.cluster.tentative
-    own = unconfirmed_below(cluster, priority)
+    own = rows_below(cluster, tentative, priority)
     own = own[np.isin(tentative.node_row[own], potential)]
     if not len(own):
         return False
@@ -272,11 +269,10 @@ def _unconfirmed_would_do(pod: PreparedPod, potential: Rows) -> bool:
     return False
 
 
-def unconfirmed_below(cluster: ClusterView, priority: int) -> Rows:
-    """The placements of this scorer that nobody has confirmed, of pods that are less important."""
-    own = cluster.tentative.used_rows()
-    is_lower = cluster.usages.priorities(cluster.tentative.class_id[own]) < priority
-    return own[is_lower]
+def rows_below(cluster: ClusterView, table: PodTable, priority: int) -> Rows:
+    """The pods of a table that are less important."""
+    rows = table.used_rows()
+    return rows[cluster.usages.priorities(table.class_id[rows]) < priority]
 
 
 def _no_candidate(cluster: ClusterView, failed: FailedNodes) -> tuple[Status, bool]:

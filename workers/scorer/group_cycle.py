@@ -42,7 +42,7 @@ from shared.messages.from_scorer import Failure, GroupRoom, Placements, Proposal
 from shared.messages.to_scorer import SchedulePods, TopologyLevel
 from shared.plugins.gates import UNSCHEDULABLE
 from workers.scorer.engine import Engine
-from workers.scorer.evaluator import WIDE_SEARCH_WEIGHT, SearchLimits, unconfirmed_below
+from workers.scorer.evaluator import WIDE_SEARCH_WEIGHT, SearchLimits, rows_below
 from workers.scorer.group_preemption import make_room
 from workers.scorer.replica import Replica
 
@@ -97,7 +97,8 @@ class GroupCycle:
                 return replace(answers, failures=[*answers.failures, room])
             if isinstance(room, GroupRoom):
                 return replace(answers, group_room=room)
-            if not task.refusal and len(unconfirmed_below(self._replica.view, task.priority)):
+            view = self._replica.view
+            if not task.refusal and len(rows_below(view, view.tentative, task.priority)):
                 # They may be in the way, and no proposal can name them.
                 return self._answers(skipped=list(self._class_of))
             told = f"{told}, {room or told}"
