@@ -166,8 +166,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "Only tests and benchmarks ask": (
         "daemon/core/cached_nodes.py:CachedNodes.add_node",
         "daemon/core/state.py:SchedulerState.handle",
-        "shared/engine/evaluation.py:Evaluations.__len__",
-        "workers/scorer/extended_pods.py:ExtendedCycle.__len__",
     ),
     "A measure falls, so that no seed comes so far": (
         "daemon/core/committer.py:Committer.try_again",

@@ -429,9 +429,6 @@ class Evaluations:
     def __contains__(self, key: Hashable) -> bool:
         return key in self._kept
 
-    def __len__(self) -> int:
-        return len(self._kept)
-
     def of(self, key: Hashable, info: PodInfo, framework: Framework) -> Evaluation:
         """The up-to-date evaluation of pods like this one. `key`: of these and no others."""
         kept = self._kept

@@ -149,10 +149,6 @@ class ExtendedCycle(Cycle):
         self._last_number = 0
         self._settled: list[Proposals] = []
 
-    def __len__(self) -> int:
-        """Pods and groups that wait, and that are being asked about."""
-        return len(self._waiting) + len(self._open)
-
     def add(self, tasks: Sequence[ExtendedTask]) -> None:
         """More pods; the copy knows their classes."""
         for task in tasks:

@@ -229,7 +229,7 @@ def test_only_so_many_families_are_kept_and_those_forgotten_are_answered_as_befo
     assert [key in kept for key in keys] == [False] * (count - kept_max) + [True] * kept_max
     for number in (0, count - 1, 1, count - kept_max, 0):
         assert world.alone(family(number, "3")) == world.by_class(family(number, "3"))
-    assert len(kept) == kept_max
+    assert len(kept._kept) == kept_max
 
 
 def test_nothing_is_said_of_lone_pods_while_others_are_nominated(world: World) -> None:
