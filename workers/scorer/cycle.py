@@ -163,10 +163,9 @@ class Cycle:
         if known is not None and known.failure.is_error:
             known.failure.tickets.append(task.ticket)
             return None
-        placed = self._place(task, pod_class)
-        if isinstance(placed, int):
-            answers.placements.tickets.append(task.ticket)
-            answers.placements.node_rows.append(placed)
+        placed = self._choice(task, pod_class)
+        if isinstance(placed, Choice):
+            self._put(task, placed.row, answers.placements)
             return None
         if not self._replica.view.node_count:
             # Nobody rejected it, so no plugin is asked what would help (ErrNoNodesAvailable).
@@ -291,21 +290,16 @@ class Cycle:
         """Of the class; `uid`: of a nominated pod alone."""
         return self._engine.evaluate(class_id, pod_class.info, pod_class.profile, uid)
 
-    def _place(self, task: PodTask, pod_class: ReplicaClass) -> int | Evaluation:
-        """The row of the node, or, where the pod fits nowhere, the evaluation that says why."""
-        choice = self._choice(task, pod_class)
-        if isinstance(choice, Evaluation):
-            return choice
-        self._put(task, choice.row)
-        return choice.row
-
-    def _put(self, task: PodTask, row: int) -> None:
+    def _put(self, task: PodTask, row: int, placements: Placements) -> None:
+        """The pod is proposed there, and counts there from now on."""
         uid = self._reserve(task, row)
         with changing():
             self._replica.place(task.class_id, row, uid)
             if task.uid:
                 # The room that was kept for it is taken now.
                 self._replica.nominate(Nomination(task.uid, 0, 0, NOT_NOMINATED))
+            placements.tickets.append(task.ticket)
+            placements.node_rows.append(row)
 
     def _reserve(self, task: PodTask, row: int) -> str:
         """Keeps the pods that follow from choosing the same volumes and devices; the uid under which it
@@ -324,6 +318,8 @@ class Cycle:
         return uid
 
     def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | Evaluation:
+        """Where the pod goes, or, where it fits nowhere, the evaluation that says why."""
+
         def tie_break(ties: Ties) -> int:
             return self._among(ties, task.ticket)
 

@@ -317,9 +317,7 @@ class ExtendedCycle(Cycle):
         if became is None:
             answers.skipped.append(task.ticket)
             return None
-        self._put(task, became)
-        answers.placements.tickets.append(task.ticket)
-        answers.placements.node_rows.append(became)
+        self._put(task, became, answers.placements)
         return None
 
     def _became(self, task: ExtendedTask, room_maker: RoomMaker) -> _Became:
@@ -541,16 +539,16 @@ class ExtendedCycle(Cycle):
 
     def _end(self, task: ExtendedTask, became: _Became = None, generation: int = 0) -> Proposals:
         """Takes this row, or says why there is none. `generation`: as in `_steps`."""
-        replica = self._replica
+        replica, placements = self._replica, Placements([], [])
         if isinstance(became, int):
-            self._put(_plain(task), became)
+            self._put(_plain(task), became, placements)
         replica.proposal_sequence += 1
         return Proposals(
             replica.epoch,
             NO_BATCH,
             replica.proposal_sequence - 1,
             generation or replica.generation,
-            Placements(*([task.ticket], [became]) if isinstance(became, int) else ([], [])),
+            placements,
             [became] if isinstance(became, Failure) else [],
             [task.ticket] if became is None else [],
         )
