@@ -16,7 +16,7 @@ framework/plugins/{topologyaware,podgrouppodscount}, v1.36.2.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from typing import Final
 
 import numpy as np
@@ -82,7 +82,7 @@ class GroupCycle:
         """The placement that was tried last."""
         class_ids = [run.class_id for run in batch.runs for _ in range(run.count)]
         self._class_of = dict(enumerate(class_ids, batch.first_ticket))
-        """Of each ticket."""
+        """By ticket."""
         self._class_counts = Counter(self._class_of.values())
 
     def run(self) -> Proposals:
@@ -100,7 +100,7 @@ class GroupCycle:
             view = self._replica.view
             if not task.refusal and len(rows_below(view, view.tentative, task.priority)):
                 # They may be in the way, and no proposal can name them.
-                return self._answers(skipped=list(self._class_of))
+                return replace(no_answers(self._replica, self._batch), skipped=list(self._class_of))
             told = f"{told}, {room or told}"
         answers = replace(answers, group_message=f"{told}; {self._lack(answers)}")
         hold = self._group.hold
@@ -133,10 +133,8 @@ class GroupCycle:
             return _none_of(1, answers) if is_told else answers
         for number, level in enumerate(task.levels):
             is_last = number == len(task.levels) - 1
-            topology, domains = (
-                self._replica.view.topology(level.key),
-                self._domains(task.levels[number:]),
-            )
+            topology = self._replica.view.topology(level.key)
+            domains = self._domains(task.levels[number:])
             best, is_likely = self._best(topology, domains)
             if best is None or not (is_likely or is_last):
                 continue
@@ -150,16 +148,9 @@ class GroupCycle:
         told = NO_PLACEMENTS
         if self._group.preemption is not None:
             told += f", {self._group.preemption.refusal}"  # As of any group with such a constraint.
-        failure = Failure(list(self._class_of), told)
-        return self._answers([failure], message=NO_PLACEMENTS)
-
-    def _answers(
-        self, failures: Sequence[Failure] = (), skipped: Sequence[int] = (), message: str = ""
-    ) -> Proposals:
-        """Of a group that is not placed."""
-        answers = no_answers(self._replica, self._batch)
+        failures = [Failure(list(self._class_of), told)]
         return replace(
-            answers, failures=list(failures), skipped=list(skipped), group_message=message
+            no_answers(self._replica, self._batch), failures=failures, group_message=NO_PLACEMENTS
         )
 
     def _tried(self, rows: Rows | None, *, stays: bool = False) -> Proposals:
@@ -260,9 +251,8 @@ class GroupCycle:
                 evaluation = self._engine.evaluate(class_id, pod_class.info, pod_class.profile)
                 by_row = room_by_row(evaluation, pod_class.usage, self._replica.view)
             if by_row is not None:
-                slots = len(by_domain)
-                by_row = np.minimum(by_row, count)
-                room = sum_by_domain(topology.domain_of_row, slots, by_row)
+                room = np.minimum(by_row, count)
+                room = sum_by_domain(topology.domain_of_row, len(by_domain), room)
                 by_domain = np.minimum(by_domain, room)
             is_exact &= by_row is not None
             rooms[class_id] = by_domain
