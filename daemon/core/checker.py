@@ -67,10 +67,8 @@ class Checker:
         return self.evaluations.of(key, info, self._frameworks[info.spec.scheduler_name])
 
     def key_of(self, class_id: int, info: PodInfo) -> Hashable:
-        """Equal for pods of which the filters say the same of nodes that none of them came to: those of
-        a class, and those that are alike but for their claims."""
-        alike = self._families.alike(info, info.spec.scheduler_name)
-        return class_id if alike is None else alike
+        """As of `Families.key_of`."""
+        return self._families.key_of(class_id, info, info.spec.scheduler_name)
 
     def forget_all(self) -> None:
         self.evaluations.forget_all()

@@ -131,8 +131,8 @@ class Families:
         """What is known of the pod's family; None where the pod had better be looked at by its class:
         somebody nominated some pod, devices provide what others like it want, too, there were more
         of the class, or it is the first of its family. Of more pods that are alike but for their claims,
-        how they are known. `key`: of its class, or as `alike` says. `is_single`: no other of the class
-        is in sight; else what is found out of the first with its labels had better be kept."""
+        how they are known. `key` as of `key_of`. `is_single`: no other of the class is in sight; else
+        what is found out of the first with its labels had better be kept."""
         if profile not in self.parts or len(self._cluster.nominations):
             return None
         if takes_devices(info, self._cluster):
@@ -165,17 +165,18 @@ class Families:
         self._seen.add(family)
         return False
 
-    def alike(self, info: PodInfo, profile: str) -> Alike | None:
-        """Which pods with claims this one is like; None for one that is like those of its class alone,
-        and where a nominated pod may be about to take what a claim asks for."""
+    def key_of(self, class_id: int, info: PodInfo, profile: str) -> int | Alike:
+        """Equal for pods of which plugins say the same of nodes that none of them came to: those that
+        are alike but for their claims; else, and where a nominated pod may be about to take what a claim
+        asks for, those of the class."""
         parts = self.parts.get(profile)
         if not info.takes_claims or parts is None or parts.likeners is None:
-            return None
+            return class_id
         said: list[Hashable] = []
         for plugin in parts.likeners:
             likeness = plugin.claims_likeness(info, self._cluster)
             if likeness is None or (likeness != () and len(self._cluster.nominations)):
-                return None
+                return class_id
             said.append(likeness)
         return Alike((self._key(likeness_key, info, profile), *said))
 

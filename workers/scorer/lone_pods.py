@@ -56,13 +56,12 @@ class KeptRows:
         self._room = KeptRoom()
         self._scores = scores
         self._follower = Follower(cluster)
-        self._capacity = -1
         self._total: Floats = np.zeros(0)
 
     def follow(self) -> None:
         """Takes in what changed. To be called before anything is asked."""
         rows = self._follower.rows()
-        if rows is None or self._capacity != self._cluster.nodes.capacity:
+        if rows is None or len(self._total) != self._cluster.nodes.capacity:
             self._start_over()
         else:
             self._write(rows)
@@ -70,7 +69,6 @@ class KeptRows:
 
     def _start_over(self) -> None:
         nodes = self._cluster.nodes
-        self._capacity = nodes.capacity
         self._total = np.zeros(nodes.capacity)
         self._room.reserve(nodes.capacity)
         for kept in self._scores:
@@ -199,18 +197,17 @@ class LonePods:
     ) -> Choice | None:
         """The best node for a pod that nobody nominated; None: evaluate its class to know. `is_single`
         as of `Families.of`."""
-        alike = self._families.alike(info, profile)
-        key = class_id if alike is None else alike
+        key = self._families.key_of(class_id, info, profile)
         family = self._families.of(key, info, profile, is_single=is_single)
         if isinstance(family, Alike):
             evaluation = self._engine.evaluate(family, info, profile)
             return self._engine.choose(evaluation, tie_break)
-        if family is None or not family.shared.pod.outcome.status.is_success:
+        if family is None:
             return None
-        if family.shared.pod.has_failed:
+        shared = family.shared
+        if shared.pod.has_failed or not shared.pod.outcome.status.is_success:
             return None
-        feasible = family.shared.feasible[: self._cluster.nodes.row_count]
-        count = family.shared.feasible_count
+        feasible, count = shared.feasible[: self._cluster.nodes.row_count], shared.feasible_count
         if family.each is not None:
             rows = rows_where(feasible)
             passes = passing_part(family.each, info, self._cluster, rows)
