@@ -149,42 +149,22 @@ def victim_units(cluster: ClusterView, below: int, whole: Mapping[int, int]) -> 
     `VictimGroups`."""
     pods = cluster.pods
     used = pods.used_rows()
-    group_id = pods.group_id[used]
+    group_id, priority = pods.group_id[used], cluster.usages.priorities(pods.class_id[used])
     is_in_unit = np.isin(group_id, np.array(list(whole), np.int64))
-    lone = used[~is_in_unit]
-    priority = cluster.usages.priorities(pods.class_id[lone])
-    lone, priority = lone[priority < below], priority[priority < below]
-    is_grouped = pods.group_id[lone] > 0
-    lower = {key: value for key, value in whole.items() if value < below}
-    parts = _parts(used[is_in_unit], group_id[is_in_unit], lower)
-    priority = np.concatenate((priority, np.array([each for each, _ in parts], np.int64)))
-    counts = np.array([1] * len(lone) + [len(rows) for _, rows in parts], np.intp)
-    rows = np.concatenate([lone, *(rows for _, rows in parts)]).astype(np.intp)
-    starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts)))
-    if not len(rows):
-        return VictimUnits(starts, rows, priority)
-    order = np.lexsort(
-        (
-            rows[starts[:-1]],
-            np.minimum.reduceat(pods.start_s[rows], starts[:-1]),
-            -np.concatenate((is_grouped.astype(np.intp), counts[len(lone) :])),
-            np.concatenate((~is_grouped, np.zeros(len(parts), np.bool_))),
-            -priority,
-        )
-    )
-    ordered = rows[_spans(starts[order], counts[order])]
-    starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts[order])))
-    return VictimUnits(starts, ordered, priority[order])
-
-
-def _parts(rows: Rows, group_id: Int64s, lower: Mapping[int, int]) -> list[tuple[int, Rows]]:
-    """Priority and pods of each of these groups."""
-    if not len(rows):
-        return []
-    order = np.argsort(group_id, kind="stable")
-    ids, firsts = np.unique(group_id[order], return_index=True)
-    pods_of = dict(zip(ids.tolist(), np.split(rows[order], firsts[1:]), strict=True))
-    return [(priority, pods_of[key]) for key, priority in lower.items() if key in pods_of]
+    priority[is_in_unit] = [whole[each] for each in group_id[is_in_unit].tolist()]
+    # The pods of a unit side by side, all others units of their own.
+    unit = np.where(is_in_unit, group_id, -1 - used)
+    order = np.argsort(unit, kind="stable")
+    order = order[priority[order] < below]
+    _, starts, counts = np.unique(unit[order], return_index=True, return_counts=True)
+    rows, firsts = used[order], order[starts]
+    priority, is_grouped = priority[firsts], group_id[firsts] > 0
+    start_s = np.minimum.reduceat(pods.start_s[rows], starts) if len(rows) else rows
+    size = np.where(is_in_unit[firsts], counts, is_grouped)
+    ranked = np.lexsort((used[firsts], start_s, -size, ~is_grouped, -priority))
+    ordered = rows[_spans(starts[ranked], counts[ranked])]
+    starts = np.concatenate((np.zeros(1, np.intp), np.cumsum(counts[ranked])))
+    return VictimUnits(starts, ordered, priority[ranked])
 
 
 def _spans(firsts: Rows, counts: Rows) -> Rows:
