@@ -111,7 +111,6 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/runtime/registry.py:*",
         "shared/framework/*:shape_problems",
         "workers/binder/binder_assembly.py:plugins_by_profile:*",
-        "workers/scorer/engine.py:first_by_name",
         "daemon/core/cache.py:Cache.finish_binding:*",
         "daemon/core/pod_groups.py:PodGroups.gate_of:return None",
         "daemon/core/pod_groups.py:PodGroups.priority:*",
@@ -121,7 +120,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "shared/framework/normalize.py:ratio_table",
         "shared/plugins/preemption/default_preemption.py:DefaultPreemptionArgs.problems",
         "workers/binder/binder_assembly.py:limits_of:*",
-        "workers/scorer/cycle.py:Cycle._among:*first_by_name*",
+        "workers/scorer/cycle.py:Cycle._among:*nodes.name_of*",
     ),
     "Only a plugin of somebody else leads there": (
         "daemon/core/checker.py:Checker._passing_alone:return None",

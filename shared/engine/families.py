@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 from weakref import WeakKeyDictionary
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.columns.schema import Bools, Rows
 from shared.dra.device_index import takes_devices
@@ -34,7 +35,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.framework.runtime.plans import PreFilterOutcome
 from shared.framework.runtime.prepared_pod import prepared
-from shared.kube.api.core_v1 import Container, PodSpec, Volume
+from shared.kube.api.core_v1 import PodSpec, Volume
 
 FAMILIES_MAX: Final = 1 << 14
 """So many are told apart before all are forgotten; of most there is no more than the key."""
@@ -232,18 +233,18 @@ def rooms_asked(
 def likeness_key(info: PodInfo, profile: str) -> bytes:
     """Equal for pods that differ in claims alone."""
     volumes = [v for v in info.spec.volumes or () if v.persistent_volume_claim is None]
-    bare = msgspec.structs.replace(info.spec, volumes=volumes, resource_claims=None)
-    rest = msgspec.structs.replace(info.template, spec=bare, own=None)
+    bare = replace(info.spec, volumes=volumes, resource_claims=None)
+    rest = replace(info.template, spec=bare, own=None)
     return _encoder.encode((profile, info.namespace, rest))
 
 
 def family_key(info: PodInfo, profile: str) -> bytes:
     """Equal for pods of which plugins that ignore requests, claims and labels say the same."""
     spec = info.spec
-    bare = msgspec.structs.replace(
+    bare = replace(
         spec,
-        containers=[_without_requests(container) for container in spec.containers],
-        init_containers=[_without_requests(each) for each in spec.init_containers or ()],
+        containers=[replace(each, resources=None) for each in spec.containers],
+        init_containers=[replace(each, resources=None) for each in spec.init_containers or ()],
         resources=None,
         overhead=None,
         volumes=_images(spec),
@@ -261,8 +262,8 @@ def _without_claims(info: PodInfo) -> PodInfo:
     """What speaks for its family: the pod without what is its own, which goes when the pod goes."""
     if info.template.own is None:
         return info
-    bare = msgspec.structs.replace(info.spec, volumes=_images(info.spec), resource_claims=None)
-    return PodInfo(info.namespace, msgspec.structs.replace(info.template, spec=bare, own=None))
+    bare = replace(info.spec, volumes=_images(info.spec), resource_claims=None)
+    return PodInfo(info.namespace, replace(info.template, spec=bare, own=None))
 
 
 def _images(spec: PodSpec) -> list[Volume]:
@@ -274,10 +275,6 @@ def _may_have_claims(info: PodInfo) -> bool:
     """Whether plugins that read claims may have something to say."""
     spec = info.spec
     return bool(spec.volumes or spec.resource_claims or info.requests.scalars)
-
-
-def _without_requests(container: Container) -> Container:
-    return msgspec.structs.replace(container, resources=None)
 
 
 def _split(framework: Framework) -> FrameworkParts | None:

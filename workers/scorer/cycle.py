@@ -23,16 +23,7 @@ from shared.framework.runtime.framework import Framework
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Forecast, Placements, Proposals
 from shared.messages.to_scorer import PodTask, SchedulePods, TaskRun
-from workers.scorer.engine import (
-    BY_NAME,
-    BY_SEED,
-    Choice,
-    Engine,
-    NodeSample,
-    by_seed,
-    first_by_name,
-    mix,
-)
+from workers.scorer.engine import BY_NAME, BY_SEED, Choice, Engine, NodeSample, by_seed, mix
 from workers.scorer.evaluator import USUAL_LIMITS, RoomMaker, SearchLimits
 from workers.scorer.group_cycle import GroupCycle, no_answers
 from workers.scorer.lone_pods import LonePods
@@ -241,7 +232,7 @@ class Cycle:
             evaluation = self._evaluated(class_id, pod_class)
         rows = placements.node_rows
         if not rows:
-            choice = self._engine.choose(evaluation, lambda ties: self._among(ties, ticket))
+            choice = self._engine.choose(evaluation, partial(self._among, ticket=ticket))
             rows = [] if choice is None else [choice.row]
         forecast = Forecast(replica.epoch, replica.sequence, ticket, class_id, rows, 0.0)
         return forecast if rows else None
@@ -320,9 +311,7 @@ class Cycle:
     def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | Evaluation:
         """Where the pod goes, or, where it fits nowhere, the evaluation that says why."""
 
-        def tie_break(ties: Ties) -> int:
-            return self._among(ties, task.ticket)
-
+        tie_break = partial(self._among, ticket=task.ticket)
         is_anywhere = self._replica.view.placement is None
         if task.uid:
             row = self._nominated_row(task)
@@ -347,5 +336,5 @@ class Cycle:
 
     def _among(self, ties: Ties, ticket: int) -> int:
         if self._tie_break == BY_NAME:
-            return first_by_name(ties, self._replica.nodes)
+            return min(ties.tolist(), key=self._replica.nodes.name_of)
         return by_seed(ties, self._seed, ticket)

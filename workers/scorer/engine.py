@@ -13,7 +13,6 @@ import numpy as np
 from shared.columns.journal import PodChange
 from shared.columns.rows import rows_where
 from shared.columns.schema import NO_ROWS, Bools, Rows
-from shared.columns.table import NodeTable
 from shared.columns.usage import PodUsage
 from shared.dra.device_index import takes_devices
 from shared.engine.best_rows import Ties
@@ -38,7 +37,8 @@ from shared.framework.runtime.prepared_pod import run_filters_with_nominated
 
 BY_SEED: Final = "seed"
 BY_NAME: Final = "name"
-"""For comparisons with recorded decisions: it makes scorers meet on the same nodes."""
+"""The one whose name sorts first, as in the conformance scenarios: for comparisons with recorded
+decisions, as it makes scorers meet on the same nodes."""
 
 TieBreak = Callable[[Ties], int]
 """Chooses one of the rows (at least two) that are equally good."""
@@ -61,11 +61,6 @@ def by_seed(ties: Ties, seed: int, ticket: int) -> int:
     attempt alone, so that a recorded run can be replayed, and differs between scorers, so that two of
     them do not both go for the same node."""
     return int(ties[mix(seed, ticket) % len(ties)])  # An array has numpy's integers.
-
-
-def first_by_name(ties: Ties, nodes: NodeTable) -> int:
-    """The one whose name sorts first: how the conformance scenarios break ties."""
-    return min(ties.tolist(), key=nodes.name_of)
 
 
 Put = Callable[[list[int]], None]

@@ -468,8 +468,7 @@ class ExtendedCycle(Cycle):
         none any more, a failure if the nodes cannot be rated."""
         evaluation = self._evaluation(task)
         nodes = self._replica.nodes
-        rows = np.array([nodes.row_of(name) for name in verdicts.passing], np.intp)
-        rows = np.sort(rows[rows >= 0])
+        rows = np.sort(self._rows_of(verdicts.passing))
         rows = rows[evaluation.feasible[rows]]
         if not len(rows):
             return None
@@ -528,12 +527,13 @@ class ExtendedCycle(Cycle):
         return totals
 
     def _refusals(self, verdicts: ExtenderVerdicts) -> Refusals:
-        def known(names: Iterable[str]) -> Rows:
-            rows = np.array([self._replica.nodes.row_of(name) for name in names], np.intp)
-            return rows[rows >= 0]
+        named = self._rows_of((*verdicts.refused, *verdicts.unresolvable))
+        return Refusals(verdicts.reasons(), named, self._rows_of(verdicts.refused))
 
-        named = known((*verdicts.refused, *verdicts.unresolvable))
-        return Refusals(verdicts.reasons(), named, known(verdicts.refused))
+    def _rows_of(self, names: Iterable[str]) -> Rows:
+        """Of those of the nodes that are there."""
+        rows = np.array([self._replica.nodes.row_of(name) for name in names], np.intp)
+        return rows[rows >= 0]
 
     # Ends ----------------------------------------------------------------------------------------
 
