@@ -59,12 +59,10 @@ class RowLog(Log):
 
 
 class Changes(NamedTuple):
-    """Rows that changed. A row may be in both."""
+    """Rows that changed, by group of columns. A row may be in both of a node's."""
 
     usage_rows: Rows
-    """Rows whose usage columns changed."""
     node_rows: Rows
-    """Rows whose node columns changed."""
     pod_rows: Rows
     """Rows of the pod table. The node of each is in `usage_rows` as well."""
 

@@ -1,8 +1,7 @@
 """NodeTable: the arrays of a cluster, one row a node.
 
 Rows are recycled: a node that goes frees its row (`present` False), a node that comes takes a free
-one, with a new `incarnation`. Arrays grow by doubling; nobody may keep a reference to one across a
-change of the table. The writer notes in the journal what it touched.
+one, with a new `incarnation`. The writer notes in the journal what it touched.
 
 Nodes are looked at one of each zone in turn, so that neighbours differ in zone
 (pkg/scheduler/backend/cache/node_tree.go, v1.36.2). Zones stand in the order in which they appeared,
@@ -140,9 +139,9 @@ class NodeTable(Table, UsageColumns, NodeColumns):
         """Raised when a label of a row changes, or whether a node is behind it; see `write_labels`
         and `set_present`. Most updates of a Node object change neither."""
         self._order: Rows | None = None
+        """As long as nothing changed that it depends on."""
         self._ordered_ids: Int32s = np.zeros(0, np.int32)
         """Of the names, as they were in order when it was last made."""
-        """As long as nothing changed that it depends on."""
         self._row_by_name_id: Int32s = np.full(FIRST_CAPACITY, NO_ROW, np.int32)
         """NO_ROW for names of which there is no node; may be shorter than `names`."""
 
