@@ -30,12 +30,8 @@ NO_NODE: Final = -1
 
 # Resource rows of the (resource, node) matrices. Further ones are interned scalar resources.
 CPU: Final = 0
-"""milli-CPU"""
-MEMORY: Final = 1
-"""bytes"""
-EPHEMERAL_STORAGE: Final = 2
-"""bytes"""
 BASE_RESOURCES: Final = ("cpu", "memory", "ephemeral-storage")
+"""In milli-CPU and bytes."""
 
 
 class UsageColumns:

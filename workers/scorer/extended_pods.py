@@ -369,10 +369,9 @@ class ExtendedCycle(Cycle):
         victims = self._victims(found, message) if self._replica.view is view else {}
         if not victims:
             return TRY_AGAIN  # They have all changed since.
+        name_of = self._replica.nodes.name_of
         pods = {
-            (self._replica.nodes.name_of(pod.node_row), pod.uid): PodName(
-                pod.namespace, pod.name, pod.uid
-            )
+            (name_of(pod.node_row), pod.uid): PodName(pod.namespace, pod.name, pod.uid)
             for pod in message.pods
         }
         answer: ExtenderAnswer = yield PreemptQuestion(

@@ -6,7 +6,7 @@ import numpy as np
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from shared.columns.schema import BASE_RESOURCES, CPU, MEMORY
+from shared.columns.schema import BASE_RESOURCES, CPU
 from shared.columns.table import NodeTable
 from shared.kube.api.meta_v1 import INT64_MAX
 from shared.plugins.resources.kept_resources import (
@@ -201,7 +201,7 @@ def test_room_that_a_pod_left_is_found_again() -> None:
     kept.reserve(nodes.capacity)
     nodes.present[:2] = True
     nodes.allowed_pod_count[:2] = 9
-    nodes.allocatable[CPU, :2], nodes.allocatable[MEMORY, :2] = 10, 10
+    nodes.allocatable[:2, :2] = 10  # Of cpu and of memory.
     nodes.requested[CPU, :2] = 10, 2
     kept.write(nodes, slice(0, 2))
     passes = kept.passing(nodes, ["cpu"], [5], 2)
