@@ -42,7 +42,7 @@ class ScoreColumn:
         """A placement changes what it says of the row."""
         self.raw: Int64s = np.zeros(capacity, np.int64)
         self.normalization: Hashable = None
-        self._weighted: Int64s = _NOTHING
+        self._weighted: Int64s = np.zeros(0 if self.follower is None else capacity, np.int64)
         by_extremes = bool(getattr(entry.plugin, "normalizes_by_extremes", False))
         is_fixed = entry.follower is None and not self.is_moving
         self._is_even: bool = is_fixed and (by_extremes or entry.normalizer is None)
@@ -88,16 +88,12 @@ class ScoreColumn:
         is_other = self._summarize(feasible)
         if self.follower is None:
             return is_other
-        if not len(self._weighted):
-            self._weighted = np.zeros(len(self.raw), np.int64)
-            is_other = True
         if is_other:
             for part in parts_of(row_count):
                 self._weighted[part] = self.weigh(self.raw[part], self.normalization)
-            return True
-        if len(rows):
+        elif len(rows):
             self._weighted[rows] = self.weigh(self.raw[rows], self.normalization)
-        return False
+        return is_other
 
     def _summarize(self, feasible: "_Feasible") -> bool:
         """Sums up the raw scores of feasible rows; says whether that is another than before."""
@@ -111,9 +107,6 @@ class ScoreColumn:
         is_other: bool = summary != self.normalization
         self.normalization = summary
         return is_other
-
-
-_NOTHING: Final[Int64s] = np.zeros(0, np.int64)
 
 
 class _Feasible:
