@@ -123,7 +123,7 @@ PLANTS = {
     ),
     "nodes that extenders refuse are taken": Plant(
         "workers.scorer.extended_pods",
-        "        rows = np.array([nodes.row_of(name) for name in verdicts.passing], np.intp)\n",
+        "        rows = np.sort(self._rows_of(verdicts.passing))\n",
         "        rows = np.flatnonzero(evaluation.feasible)\n",
         found_by=106,
     ),
