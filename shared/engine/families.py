@@ -282,9 +282,8 @@ def _split(framework: Framework) -> FrameworkParts | None:
     if framework.sampling is not None:
         return None
     own = _part(framework, _Facts.REQUESTS)
-    for plugin in own.filters:
-        if plugin.filter_depends.scope is not Scope.ROW or getattr(plugin, "may_fail", False):
-            return None
+    if own.may_fail or any(each.filter_depends.scope is not Scope.ROW for each in own.filters):
+        return None
     for scorer, weight, *_ in own.scores:
         if not weight or scorer.score_depends.scope is not Scope.ROW:
             return None

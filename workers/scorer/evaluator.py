@@ -438,8 +438,7 @@ class RoomMaker:
         if preemption is not None and preemption.best is not None:
             best, info = preemption.best, evaluation.pod.info
             proposal = PreemptionProposal(best.row, list(best.victims))
-            is_wide = evaluation.pod.plan.is_wide
-            self._found_count += WIDE_SEARCH_WEIGHT if is_wide else 1
+            self._found_count += WIDE_SEARCH_WEIGHT if evaluation.is_wide else 1
             uid, kept_row = task.uid or f"ticket {task.ticket}", best.row
             takes_room = self._limits.takes_room
             assumed = self._reserve(task, best.row) if takes_room else ""
