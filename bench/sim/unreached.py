@@ -31,7 +31,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
     "People ask for it, or an option has it written down": (
         "daemon/core/administration.py:*",
         "daemon/core/attempt_ends.py:AttemptEnds._decision",
-        "daemon/core/holdings.py:Holdings.log_step",
+        "daemon/core/holdings.py:OutgoingWork.log_step",
         "daemon/core/cache.py:Cache.asked_in_vain",
         "daemon/core/counters.py:*",
         "daemon/core/invariants.py:*",
@@ -281,7 +281,7 @@ REASONS: Final[dict[str, Sequence[str]]] = {
         "daemon/core/queue/scheduling_queue.py:SchedulingQueue.*:case Place.GONE:",
     ),
     "Workers can read what the owner reads: they have evaluated the pod with the same code": (
-        "daemon/core/holdings.py:Holdings.forget_derived",
+        "daemon/core/holdings.py:ClusterFacts.forget_derived",
     ),
 }
 """Why -> file:function, or file:function:line, patterns as of shells; the first that fits is told."""

@@ -12,7 +12,7 @@ from typing import Final
 import msgspec
 
 from daemon.core.cached_nodes import CachedPod
-from daemon.core.holdings import Holdings
+from daemon.core.holdings import ClusterFacts
 from daemon.core.owner_counts import Count
 from daemon.core.queue.object_changes import node_update_events, pod_update_events
 from daemon.core.queue.queued_pod import QueuedPod
@@ -62,12 +62,12 @@ def _resource_of(kind: str) -> EventResource | None:
 
 
 class ClusterChanges:
-    def __init__(self, owner: Holdings, *, may_be_late: bool = True) -> None:
+    def __init__(self, facts: ClusterFacts, *, may_be_late: bool = True) -> None:
         """Without `may_be_late` each word is taken when it comes."""
-        self._owner = owner
-        self._cache, self._queue, self._groups = owner.cache, owner.queue, owner.groups
-        self._profiles = owner.frameworks.keys()
-        self._wakes_by_new = owner.settings.gates[feature_gates.GANG_SCHEDULING]
+        self._facts = facts
+        self._cache, self._queue, self._groups = facts.cache, facts.queue, facts.groups
+        self._profiles = facts.frameworks.keys()
+        self._wakes_by_new = facts.settings.gates[feature_gates.GANG_SCHEDULING]
         """A new pod may be whom others wait for."""
         self.events: dict[ClusterEvent | str, int] = defaultdict(int)
         """What was taken in since this was last cleared: events of the cluster, labels of others."""
@@ -128,7 +128,7 @@ class ClusterChanges:
 
     def pod_changed(self, record: PodRecord, now_s: float, *, is_late: bool = False) -> None:
         """`is_late`: of those in `late`."""
-        if record.group and not self._owner.settings.groups.is_on:
+        if record.group and not self._facts.settings.groups.is_on:
             record = msgspec.structs.replace(record, group="")
         held = self._cache.get_pod(record.uid)
         queued = self._queue.get(record.uid)
@@ -176,7 +176,7 @@ class ClusterChanges:
         cannot be bound any more, and gives its room up at once, whatever its finalizers wait for
         (handleAssumedPodDeletion upstream)."""
         self._enqueue(record, queued, now_s, is_assumed=True)
-        if record.deleted and not self._owner.waiting.reject_deleted(record.uid):
+        if record.deleted and not self._facts.waiting.reject_deleted(record.uid):
             self._cache.forget_pod(record.uid)
             self.wake_as_removed(held.view, held.node_name, now_s)
 
@@ -211,8 +211,8 @@ class ClusterChanges:
         if old is not None and node_name != record.node_name:
             self.wake_as_removed(old, node_name, now_s)
         if held is None and self._queue.delete(record.uid) is not None:
-            self._owner.counters[Count.FOREIGN_BINDS] += 1
-            self._owner.counters.foreign_by_node[record.node_name] += 1
+            self._facts.counters[Count.FOREIGN_BINDS] += 1
+            self._facts.counters.foreign_by_node[record.node_name] += 1
             was_pending = True
         if was_pending:  # It is so no more, which is an event of its own.
             self.events[UNSCHEDULED_POD_DELETE] += 1
@@ -242,7 +242,7 @@ class ClusterChanges:
         if pod_class.profile not in self._profiles:
             self._cache.classes.release(pod_class)
             self._queue.delete(record.uid)
-            self._owner.counters[Count.FOREIGN_PODS] += 1
+            self._facts.counters[Count.FOREIGN_PODS] += 1
             return None
         if known is None:
             if record.group:
@@ -280,7 +280,7 @@ class ClusterChanges:
         self._queue.delete(record.uid)
         self._groups.remove(record)
         if profile in self._profiles:
-            self._owner.patches.add(verdict_of(0, record, profile, problem, is_error=True))
+            self._facts.patches.add(verdict_of(0, record, profile, problem, is_error=True))
 
     def pass_over(self, pod: QueuedPod, now_s: float) -> None:
         """A pod is not to be tried any more and leaves the queue. One that is being deleted, whatever
@@ -308,7 +308,7 @@ class ClusterChanges:
             self._queue.wake_after_nomination(queued.view, now_s, node_name)
 
     def node_deleted(self, name: str, now_s: float) -> None:
-        self._owner.counters.foreign_by_node.pop(name, None)
+        self._facts.counters.foreign_by_node.pop(name, None)
         node = self._cache.remove_node(name)
         if node is not None:
             self._wake(NODE_DELETE, node, None, now_s)

@@ -17,7 +17,7 @@ import math
 import msgspec
 
 from daemon.core.dispatch import Placed
-from daemon.core.holdings import Part
+from daemon.core.holdings import ClusterFacts
 from daemon.core.pod_groups import Unit
 from daemon.core.queue.queued_pod import QueuedPod
 
@@ -31,20 +31,19 @@ class Held(msgspec.Struct):
     """Of the group for which others were asked to go; None where nobody was."""
 
 
-class GroupReservations(Part):
-    held: dict[str, Held] = msgspec.field(default_factory=dict)
-    _ran_out: dict[str, float] = msgspec.field(default_factory=dict)
-    """When a gang had held room for as long as it may, not too long ago."""
-    _free_s: float = -math.inf
-    """From then on the next that has waited for so long may hold room."""
-
-    @property
-    def _lasts_s(self) -> float:
-        return self._owner.settings.groups.reservation_s
+class GroupReservations:
+    def __init__(self, facts: ClusterFacts) -> None:
+        self._facts = facts
+        self._lasts_s = facts.settings.groups.reservation_s
+        self.held: dict[str, Held] = {}
+        self._ran_out: dict[str, float] = {}
+        """When a gang had held room for as long as it may, not too long ago."""
+        self._free_s = -math.inf
+        """From then on the next that has waited for so long may hold room."""
 
     def is_due(self, unit: Unit, now_s: float) -> bool:
         """Whether the gang may hold room if it has no place this time."""
-        if not self._lasts_s or not self._owner.groups.wanted_count(unit.key):
+        if not self._lasts_s or not self._facts.groups.wanted_count(unit.key):
             return False  # Of a group without a quorum each pod is placed alone.
         if self._is_one_waiting() or unit.key in self.held or self._rests(unit.key, now_s):
             return False
@@ -61,7 +60,7 @@ class GroupReservations(Part):
     ) -> None:
         """The gang has no place; its pods would go to these rows. From the next `renew` on they are
         nominated there. `message`: what its condition would say; `priority`: as `Held` has it."""
-        held, cache = self.held.get(key), self._owner.cache
+        held, cache = self.held.get(key), self._facts.cache
         is_served = self._is_one_waiting() if priority is None else self._rests(key, now_s)
         places = {pod.uid: cache.nodes.name_of(row) for pod, row in placed if cache.shows(row)}
         if not self._lasts_s or is_served or not places:
@@ -79,14 +78,14 @@ class GroupReservations(Part):
 
     def renew(self, key: str) -> None:
         """An attempt of the gang has come to nothing, and ended its pods' nominations."""
-        held, owner = self.held.get(key), self._owner
+        held, facts = self.held.get(key), self._facts
         if held is None:
             return
         for uid, node_name in held.places.items():
-            pod = owner.queue.get(uid)
-            if pod is not None and owner.cache.get_pod(uid) is None:
+            pod = facts.queue.get(uid)
+            if pod is not None and facts.cache.get_pod(uid) is None:
                 priority = _priority(held, pod)
-                owner.queue.nominator.nominate(uid, node_name, priority)
+                facts.queue.nominator.nominate(uid, node_name, priority)
 
     def release(self, key: str, now_s: float, *, are_nominated: bool = False) -> None:
         """The gang has its place, or has held room for as long as it may; or its pods `are_nominated`
@@ -96,7 +95,7 @@ class GroupReservations(Part):
             return
         if held.priority is None:
             self._free_s = now_s + self._lasts_s
-        nominator = self._owner.queue.nominator
+        nominator = self._facts.queue.nominator
         for uid, node_name in () if are_nominated else held.places.items():
             if nominator.node_of(uid) == node_name:
                 nominator.clear(uid)
@@ -106,16 +105,16 @@ class GroupReservations(Part):
         """Whoever had to leave the room alone, where it is kept for nobody any more: the gang's pod may
         have found a place on another node. Who matters less than the group, but more than its pods
         that have the room now, is not told, or each would have the other go again and again."""
-        owner = self._owner
-        owner.nominations.refresh()
+        facts = self._facts
+        facts.nominations.refresh()
         freed: dict[str, QueuedPod] = {}
         for uid, node_name in held.places.items():
-            pod, placed = owner.queue.get(uid), owner.cache.get_pod(uid)
-            there = owner.queue.nominator.node_of(uid) if placed is None else placed.node_name
+            pod, placed = facts.queue.get(uid), facts.cache.get_pod(uid)
+            there = facts.queue.nominator.node_of(uid) if placed is None else placed.node_name
             if pod is not None and there != node_name:
                 freed[node_name] = pod
         for node_name, pod in freed.items():
-            owner.queue.wake_after_nomination(pod.view, now_s, node_name, _priority(held, pod))
+            facts.queue.wake_after_nomination(pod.view, now_s, node_name, _priority(held, pod))
 
     def pass_time(self, now_s: float) -> None:
         for key in [key for key, held in self.held.items() if held.until_s <= now_s]:

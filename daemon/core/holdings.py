@@ -1,8 +1,8 @@
-"""Everything that the owner holds, for the parts that change it: the cluster as it is known and by what
-it is judged, what other processes have in hand, and what they and people are to be told.
+"""Everything that the owner holds, for the parts that change it: what is so, and what others are to do
+about it.
 
 A placement touches most of it: the cache, the queue, a nomination, a binder's orders, a counter. So each
-part (`Part`) is given all.
+part (`Part`) is given both; who only needs the facts is given no more.
 """
 
 from collections.abc import Callable
@@ -51,12 +51,11 @@ class Settings(msgspec.Struct, frozen=True):
     """What scorers of other hosts must have too (`shared/config.py`)."""
 
 
-class Holdings:
-    """As whoever decides is given them; made by `SchedulerState`, which is one."""
+class ClusterFacts:
+    """The cluster as it is known, and by what it is judged."""
 
     def __init__(
         self,
-        epoch: int,
         settings: Settings,
         frameworks: dict[str, Framework],
         plugins: OwnerPlugins,
@@ -64,7 +63,6 @@ class Holdings:
         stopwatch: Callable[[], float],
     ) -> None:
         """`stopwatch`: as `Counters` has it."""
-        self.epoch = epoch
         self.settings, self.frameworks, self.plugins = settings, frameworks, plugins
         gates, config, options = settings.gates, settings.config, settings.options
         self.announces_nodes = gates[feature_gates.NOMINATED_NODE_NAME_FOR_EXPECTATION]
@@ -96,14 +94,6 @@ class Holdings:
         self.nominations = NominationBook(cache, queue, self.patches)
         known = [kind for kind in ALL_KINDS if settings.groups.is_on or not kind.feature_gate]
         self.syncs = Syncs(known + [custom_kind(name) for name in options.custom_kinds])
-        self.logs_attempts = options.log_level == "debug"
-        """Each step of each attempt is a line of the log."""
-        self.effects: list[Effect] = []
-        """What is to be done, in order; whoever changes something adds to it."""
-        self.snapshots = SnapshotLog(cache, epoch)
-        nominated = queue.nominator.node_by_uid
-        self.scorers = ScorerFleet(epoch, self.snapshots, nominated, names_pods=self.logs_attempts)
-        self.binders = BinderPool(epoch, self.shared_claim_of)
 
     def _wakeups(self) -> Wakeups:
         beside: dict[str, tuple[ClusterEventWithHint, ...]] = {}
@@ -165,6 +155,21 @@ class Holdings:
             names.append(pod.record.group)
         return f"{pod.record.namespace}/{names[0]}" if names else ""
 
+
+class OutgoingWork:
+    """What other processes have in hand, and what they and people are to be told."""
+
+    def __init__(self, epoch: int, facts: ClusterFacts) -> None:
+        self.epoch = epoch
+        self.logs_attempts = facts.settings.options.log_level == "debug"
+        """Each step of each attempt is a line of the log."""
+        self.effects: list[Effect] = []
+        """What is to be done, in order; whoever changes something adds to it."""
+        self.snapshots = SnapshotLog(facts.cache, epoch)
+        nominated = facts.queue.nominator.node_by_uid
+        self.scorers = ScorerFleet(epoch, self.snapshots, nominated, names_pods=self.logs_attempts)
+        self.binders = BinderPool(epoch, facts.shared_claim_of)
+
     def note(self, event: str, **fields: object) -> None:
         self.effects.append(Note(event, fields))
 
@@ -179,6 +184,10 @@ class Holdings:
     def warn(self, event: str, **fields: object) -> None:
         """The same of what should not be so."""
         self.effects.append(Note(event, fields, is_warning=True))
+
+
+class Holdings(ClusterFacts, OutgoingWork):
+    """Both, as whoever decides is given them; made by `SchedulerState`, which is one."""
 
 
 class Part(msgspec.Struct, eq=False, dict=True):

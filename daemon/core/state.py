@@ -32,7 +32,7 @@ from daemon.core.events import Effect, Event, LeaseTaken, Tell
 from daemon.core.foresight import Foresight
 from daemon.core.group_commits import GroupCommits
 from daemon.core.group_reservations import GroupReservations
-from daemon.core.holdings import Holdings, Settings
+from daemon.core.holdings import ClusterFacts, Holdings, OutgoingWork, Settings
 from daemon.core.owner_counts import Count
 from daemon.core.owner_plugins import OwnerPlugins
 from daemon.core.permit_stage import PermitStage
@@ -67,7 +67,8 @@ class SchedulerState(Holdings):
         stopwatch: Callable[[], float] = lambda: 0.0,
     ) -> None:
         """`in_hand`: objects are taken one by one, and said. `stopwatch`: as in `Counters`."""
-        super().__init__(epoch, settings, frameworks, plugins, now_s, stopwatch)
+        ClusterFacts.__init__(self, settings, frameworks, plugins, now_s, stopwatch)
+        OutgoingWork.__init__(self, epoch, self)
         self._changes = changes = ClusterChanges(self, may_be_late=in_hand is None)
         self._ends = ends = AttemptEnds(self)
         self._permit = permit = PermitStage(self, changes, ends)

@@ -341,7 +341,7 @@ def test_a_disk_that_is_made_counts_as_the_claim_did_for_which_it_is() -> None:
     assert kind == "waits though it fits"
 
 
-NOMINATES = "owner.queue.nominator.nominate(uid, node_name, priority)"
+NOMINATES = "facts.queue.nominator.nominate(uid, node_name, priority)"
 GANG_GATES = "GenericWorkload=true,GangScheduling=true"
 AWARE_GATES = f"{GANG_GATES},WorkloadAwarePreemption=true"
 

@@ -96,7 +96,9 @@ def test_a_pod_of_a_gang_is_asked_about_when_it_comes_and_when_the_gang_is_whole
                 pipeline.tell(PodChanged(other))
 
         counts = calls_by_place(come)
-        return sum(calls for place, calls in counts.items() if place.endswith(":Holdings._gate_of"))
+        return sum(
+            calls for place, calls in counts.items() if place.endswith(":ClusterFacts._gate_of")
+        )
 
     assert asked(20) - asked(10) == 2 * 10
 
