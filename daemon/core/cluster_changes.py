@@ -88,7 +88,7 @@ class ClusterChanges:
         then: who comes later is of the right class at once, and pods are looked at twice at most. Says
         whether all labels count from now on, as there are too many of those."""
         count, classes = self._cache.pod_count(), self._cache.classes
-        if not self._owner.syncs.is_synced and count < 2 * self._reclassed_count:
+        if not self._facts.syncs.is_synced and count < 2 * self._reclassed_count:
             return False
         reclassed = classes.take_changes()
         if reclassed is None:
