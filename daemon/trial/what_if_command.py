@@ -73,8 +73,10 @@ def main(arguments: Sequence[str]) -> int:
         parsed.count < 1 or bool(parsed.filename) == bool(parsed.add_node)
     ):
         parser.error("--count N, 1 or more, goes with one of -f and --add-node")
-    config = check(parsed.config).configuration if parsed.config else None
     subject = running_subject(parsed.runtime_dir)
+    config = None
+    if parsed.config:  # By the gates that are in force.
+        config = check(parsed.config, subject.options.feature_gates).configuration
     messages: list[AdapterMessage] = []
     if parsed.add_node:
         messages += nodes_of(parsed.add_node, parsed.count)

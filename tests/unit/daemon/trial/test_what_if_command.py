@@ -1,11 +1,14 @@
 """What would come out differently: pods that are not there, drains, nodes, another configuration."""
 
+import contextlib
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from daemon.trial import what_if_command as command
 from daemon.trial.manifests import nodes_of, pods_of
+from daemon.trial.trial import Subject
 from daemon.trial.what_if_command import lines_of, what_if
 from shared.config import parse_configuration
 from shared.errors import ConfigurationError, OperationalError
@@ -91,6 +94,23 @@ def test_another_configuration_is_compared_with_the_one_in_use() -> None:
     found = what_if(subject, config=parse_configuration(PACKING, "packing"))
     assert [(one.pod, one.was, one.node) for one in found.placed] == [("default/p", "n2", "n1")]
     assert what_if(subject, config=subject.config).placed == []
+
+
+@pytest.mark.parametrize("gates", ["StorageCapacityScoring=true", ""])
+def test_another_configuration_is_read_by_the_gates_that_are_in_force(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, gates: str
+) -> None:
+    subject = subject_with([make_node("n1")], [])
+    options = msgspec.structs.replace(subject.options, feature_gates=gates)
+    running = Subject(subject.config, options, subject.messages)
+    monkeypatch.setattr(command, "running_subject", lambda _: running)
+    text = (
+        "apiVersion: kubescheduler.config.k8s.io/v1\nkind: KubeSchedulerConfiguration\nprofiles:\n"
+        "- pluginConfig: [{name: VolumeBinding, args: {shape: [{utilization: 0, score: 0}]}}]\n"
+    )
+    arguments = ["--config", manifest(tmp_path, text)]
+    with contextlib.nullcontext() if gates else pytest.raises(ConfigurationError, match="shape"):
+        assert command.main(arguments) == 0
 
 
 def test_the_pods_of_a_workload_are_its_replicas(tmp_path: Path) -> None:
