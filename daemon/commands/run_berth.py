@@ -15,7 +15,6 @@ from daemon.commands.run_flags import WINS_OVER_FILE
 from daemon.endpoints.tls import is_spoken, server_context
 from daemon.supervisor import supervise as supervisor
 from daemon.supervisor.plan import Plan, binding_plan
-from daemon.supervisor.time_slice import ask_for_short_turns
 from shared.child_plan import ChildPlan
 from shared.config import SchedulerConfiguration, overridden
 from shared.durations import parse_duration
@@ -61,7 +60,6 @@ def run_berth(options: RuntimeOptions) -> int:
     )
     if not plan.children.is_candidate:
         log.info("no_leader_election", remedy="run one berth only, or set leaderElect: true")
-    ask_for_short_turns()
     return supervisor.run(plan, lambda: make_plan(options))
 
 
