@@ -16,6 +16,7 @@ from typing import Any, Final, NamedTuple
 
 from shared.dra import capacity
 from shared.dra.allocated import AllocatedState
+from shared.dra.constraints import Constraint
 from shared.dra.matching import Matching
 from shared.dra.pools import Pool, Reaches
 from shared.dra.requests import (
@@ -37,7 +38,7 @@ from shared.dra.search_work import (
     WorkError,
 )
 from shared.feature_gates import FeatureGates
-from shared.kube.api.resource_v1 import DeviceConstraint, ResourceClaim
+from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.api.resource_v1_devices import DeviceClass
 from shared.selectors.tolerations import is_repelled
 
@@ -58,52 +59,6 @@ class ClaimToAllocate(NamedTuple):
 
     claim: ResourceClaim
     requests: list[tuple[Alternative, ...]]
-
-
-class _Constraint:
-    """Among the devices of a claim, for the requests that it names, or for all: the same value of an
-    attribute, or different ones. Keeps track while devices are tried. What `matchAttributeConstraint`
-    and `distinctAttributeConstraint` forget upstream, this forgets too."""
-
-    def __init__(self, stated: DeviceConstraint, claim_text: str, number: int) -> None:
-        """AllocationError for a kind not known here."""
-        self._are_same = stated.match_attribute is not None
-        attribute = stated.match_attribute if self._are_same else stated.distinct_attribute
-        if attribute is None:
-            raise AllocationError(
-                f"{claim_text}, constraint #{number}: empty constraint (unsupported constraint type?)"
-            )
-        self._attribute = attribute
-        self._requests = frozenset(stated.requests or ())
-        self._values: dict[str, tuple[str, object]] = {}
-        """Kind and value; kind "" for one that cannot be compared. Of different ones only the latest of
-        each request is remembered, as upstream has it in v1.36."""
-        self._count = 0
-
-    def add(self, asked: Alternative, device: DeviceView) -> bool:
-        """Whether the device satisfies the constraint beside those that were added before."""
-        if not self._applies(asked):
-            return True
-        value = device.facts.attributes.get(self._attribute)
-        if value is None:
-            return False
-        if self._count and not all(
-            value[0] and (value == each) is self._are_same for each in self._values.values()
-        ):
-            return False
-        self._values["" if self._are_same else asked.request] = value
-        self._count += 1
-        return True
-
-    def remove(self, asked: Alternative) -> None:
-        """Takes back the last successful `add` for the request."""
-        if self._applies(asked):
-            self._count -= 1
-            if not self._are_same:
-                self._values.pop(asked.request, None)
-
-    def _applies(self, asked: Alternative) -> bool:
-        return not self._requests or asked.is_among(self._requests)
 
 
 class _TooManyResultsError(Exception):
@@ -177,7 +132,7 @@ class _Search:
         self.step_count = 0
         """Devices and alternatives tried."""
         self._given: list[list[Given]] = [[] for _ in claims]
-        self._constraints: list[list[_Constraint]] = []
+        self._constraints: list[list[Constraint]] = []
         self._reached: dict[NodeMatch, bool] = {}
         """Of devices that say themselves which nodes they are for."""
         self._selected: dict[tuple[int, int], bool] = {}
@@ -208,7 +163,7 @@ class _Search:
                     f"limit of {RESULTS_MAX}"
                 )
             stated = claim.spec.devices.constraints or ()
-            self._constraints.append([_Constraint(each, text, i) for i, each in enumerate(stated)])
+            self._constraints.append([Constraint(each, text, i) for i, each in enumerate(stated)])
         return _called(self._request(0, 0))
 
     def solutions(self) -> list[Solution]:
