@@ -145,6 +145,7 @@ DRA_RESOURCE_CLAIM_DEVICE_STATUS: Final = "DRAResourceClaimDeviceStatus"
 DRA_DEVICE_BINDING_CONDITIONS: Final = "DRADeviceBindingConditions"
 DRA_SCHEDULER_FILTER_TIMEOUT: Final = "DRASchedulerFilterTimeout"
 DRA_WORKLOAD_RESOURCE_CLAIMS: Final = "DRAWorkloadResourceClaims"
+DRA_NODE_ALLOCATABLE_RESOURCES: Final = "DRANodeAllocatableResources"
 
 OBEYED: Final = frozenset(
     {TAINT_TOLERATION_COMPARISON_OPERATORS, STORAGE_CAPACITY_SCORING,
@@ -154,7 +155,7 @@ OBEYED: Final = frozenset(
      TOPOLOGY_AWARE_WORKLOAD_SCHEDULING, WORKLOAD_AWARE_PREEMPTION, DRA_EXTENDED_RESOURCE,
      DRA_PRIORITIZED_LIST, DRA_PARTITIONABLE_DEVICES, DRA_DEVICE_TAINTS, DRA_CONSUMABLE_CAPACITY,
      DRA_RESOURCE_CLAIM_DEVICE_STATUS, DRA_DEVICE_BINDING_CONDITIONS, DRA_SCHEDULER_FILTER_TIMEOUT,
-     DRA_WORKLOAD_RESOURCE_CLAIMS}
+     DRA_WORKLOAD_RESOURCE_CLAIMS, DRA_NODE_ALLOCATABLE_RESOURCES}
 )  # fmt: skip
 NEEDED_BY: Final[Mapping[str, str]] = {
     "AtomicFIFO": """StaleControllerConsistencyDaemonSet StaleControllerConsistencyJob
@@ -183,8 +184,7 @@ BATCHING: Final = "OpportunisticBatching"
 OBEYED_UPSTREAM: Final = frozenset(
     f"""
     {BATCHING} ComponentFlagz ComponentStatusz CoordinatedLeaderElection DRADeviceTaintRules
-    DRAListTypeAttributes DRANodeAllocatableResources InPlacePodLevelResourcesVerticalScaling
-    NativeHistograms PodLevelResources
+    DRAListTypeAttributes InPlacePodLevelResourcesVerticalScaling NativeHistograms PodLevelResources
     """.split()
 )
 """Not here, while they change what kube-scheduler decides, or what is seen of it."""

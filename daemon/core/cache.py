@@ -78,10 +78,16 @@ class Cache(CachedNodes):
         """Classes in use have another usage than copies know; reset by whoever tells them."""
         self._free_pod_rows: list[int] = []
 
-    def assume_pod(self, record: PodRecord, node_name: str, pod_class: PodClass) -> None:
-        """Counts a pod on a node before the API server knows. The pod must not be in the cache."""
+    def assume_pod(
+        self, record: PodRecord, node_name: str, pod_class: PodClass | None = None
+    ) -> None:
+        """Counts a pod on a node before the API server knows. The pod must not be in the cache.
+        `pod_class`: where it is in hand."""
+        if pod_class is None:
+            pod_class = self.classes.acquire(record)
+        else:
+            self.classes.retain(pod_class)
         pod = self._new_pod(record, pod_class, node_name)
-        self.classes.retain(pod_class)
         self._assumed[record.uid] = pod
         self._attach(pod)
 

@@ -152,7 +152,9 @@ class Committer(Part):
                 status = plugins.run_reserve(record, info, cache.view, row)
                 if status.is_success:
                     node_name = cache.nodes.name_of(row)
-                    cache.assume_pod(record, node_name, pod.pod_class)
+                    reserved = plugins.as_reserved(record, info, cache.view)
+                    is_as_it_was = reserved is record
+                    cache.assume_pod(reserved, node_name, pod.pod_class if is_as_it_was else None)
                     if cache.view.nominations.get(record.uid) is not None:
                         nominations.placed(record.uid)
                     judgement.accepted.append((pod, node_name))

@@ -15,7 +15,7 @@ from shared.framework.pod_info import PodInfo
 from shared.framework.queueing_hints import Registrations
 from shared.framework.runtime.framework import Framework
 from shared.framework.status import SUCCESS, Code, Status
-from shared.kube.pod_record import PodRecord
+from shared.kube.pod_record import PodRecord, with_status
 
 FITS_NO_MORE: Final = Status(Code.UNSCHEDULABLE)
 """Of a placement that Filter would not let pass any more."""
@@ -90,6 +90,14 @@ class OwnerPlugins(NamedTuple):
                     return Status(Code.ERROR, (text,), plugin.NAME)
                 return status._replace(plugin=plugin.NAME)
         return SUCCESS
+
+    def as_reserved(self, record: PodRecord, pod: PodInfo, view: ClusterView) -> PodRecord:
+        """A pod that was just reserved, as it counts on its node."""
+        for plugin in self.reserve.get(pod.spec.scheduler_name, ()):
+            ask = getattr(plugin, "reserved_status", None)
+            if ask is not None and (status := ask(record, pod, view)) is not None:
+                return with_status(record, status)
+        return record
 
     def pre_bind_work(
         self, record: PodRecord, pod: PodInfo, view: ClusterView, row: int

@@ -22,7 +22,14 @@ from shared.dra.allocated import AllocatedState, results_of
 from shared.dra.extended import can_be_backed, classes_by_resource, pod_uid_of
 from shared.dra.pools import Pool, belongs, gather, in_order, out_of_reach
 from shared.dra.requests import class_selectors
-from shared.dra.resource_slices import DeviceId, NodeMatch, PoolId, SliceFacts, SliceView
+from shared.dra.resource_slices import (
+    DeviceFacts,
+    DeviceId,
+    NodeMatch,
+    PoolId,
+    SliceFacts,
+    SliceView,
+)
 from shared.dra.search_work import AllocationError, Work
 from shared.feature_gates import DRA_CONSUMABLE_CAPACITY, DRA_EXTENDED_RESOURCE
 from shared.framework.cluster_view import ClusterView, Follower
@@ -277,6 +284,12 @@ class DeviceIndex:
     def _is_for_many(self, own: SliceView) -> bool:
         """Whether the pool of a slice of one node has slices that belong to no single one."""
         return any(not each.match.node_name for each in self._by_pool[own.pool_id].values())
+
+    def facts_of(self, device: DeviceId) -> DeviceFacts | None:
+        """What is said of a device; None: no slice is there that has it."""
+        views = self._by_pool.get(device[:2], {}).values()
+        found = (d.facts for view in views for d in view.devices if d.identity == device)
+        return next(found, None)
 
     def class_counts(self, rows: Rows, device_class: DeviceClass) -> tuple[Int64s, Int64s]:
         """For each row how many devices of a class the node reaches, and how many of them are given

@@ -22,6 +22,7 @@ from shared.feature_gates import (
     DRA_CONSUMABLE_CAPACITY,
     DRA_DEVICE_BINDING_CONDITIONS,
     DRA_DEVICE_TAINTS,
+    DRA_NODE_ALLOCATABLE_RESOURCES,
     DRA_PARTITIONABLE_DEVICES,
     FeatureGates,
 )
@@ -67,6 +68,15 @@ class Capacity(NamedTuple):
     step: ExactQuantity | None
 
 
+class NodeShare(NamedTuple):
+    """What of one of its node's resources whoever is given a device takes besides."""
+
+    capacity: str
+    """So much as is taken of this capacity; empty: for each device."""
+    multiplier: ExactQuantity | None
+    """Times this, where a capacity is named; this itself where none is."""
+
+
 class NodeMatch(NamedTuple):
     """Which nodes can reach a slice or a device; the first that is set counts."""
 
@@ -107,6 +117,13 @@ class DeviceFacts:
         self.is_selectable = gates[DRA_DEVICE_BINDING_CONDITIONS] or not device.binding_conditions
         """Else no request sees it."""
         self.can_be_had = has_parts or not device.consumes_counters
+        shares = device.node_allocatable_resource_mappings or {}
+        self.node_shares = {
+            resource: NodeShare(share.capacity_key or "", _parsed(share.allocation_multiplier))
+            for resource, share in shares.items()
+            if gates[DRA_NODE_ALLOCATABLE_RESOURCES]
+        }
+        """By resource of the node."""
         self._answers: dict[str, bool] = {}
 
     @cached_property

@@ -377,6 +377,10 @@ class ReservePlugin(HasName, Protocol):
     One that has nothing to reserve for most pods may have `reserves_for(pod) -> bool`, which is asked
     once for a class of them: False where both do nothing, whatever the node.
 
+    What a reserved pod takes of its node's columns because of what it was given, in place of what its
+    own status says, may be told by `reserved_status(record, pod, cluster) -> PodStatus | None`: the
+    status of which its requests are counted; None where that is as it was.
+
     What its PreBind, in a binder, is to do about a reserved pod (CycleState upstream) it says right
     then by `pre_bind_work(record, pod, cluster, row) -> bytes`, empty for nothing. PreBind finds it in
     the order's `work`."""

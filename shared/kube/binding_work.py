@@ -6,7 +6,10 @@ from typing import Final
 
 import msgspec
 
-from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
+from shared.kube.api.core_v1_parts import (
+    ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
+)
 from shared.kube.api.resource_v1 import AllocationResult, ResourceClaimConsumer, ResourceClaimSpec
 
 
@@ -67,6 +70,8 @@ class ClaimWork(msgspec.Struct, array_like=True, frozen=True):
     """None for a claim that somebody else made."""
     group: ResourceClaimConsumer | None = None
     """The pod's group, where the claim is reserved for that; None: for the pod."""
+    pod_statuses: list[NodeAllocatableResourceClaimStatus] = []
+    """Of the pod's last claim: what all of them take of its node, for the pod's status."""
     is_kept: bool = False
     """Pods of the group run with it: its devices stay, also where they do not get ready for this one."""
 

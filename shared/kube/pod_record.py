@@ -152,6 +152,13 @@ def _shared(template: bytes) -> msgspec.Raw:
     return msgspec.Raw(template)
 
 
+def with_status(record: PodRecord, status: PodStatus) -> PodRecord:
+    """The pod with another status, of the parts that count as resources."""
+    kept = status if status != _NO_STATUS else None
+    template = replace(_template_decoder.decode(record.template), status=kept)
+    return replace(record, template=msgspec.Raw(_encoder.encode(template)))
+
+
 def why_digest(reason: str, message: str) -> bytes:
     """Of what a condition says: of 8 bytes, where the text of each pod that waits would be hundreds."""
     return blake2b(f"{reason}\n{message}".encode(), digest_size=8).digest()
@@ -307,6 +314,7 @@ def _resource_status(spec: PodSpec, status: PodStatus) -> PodStatus | None:
         conditions=resizing or None,
         container_statuses=_with_more(status.container_statuses, spec.containers, resizing),
         init_container_statuses=_with_more(status.init_container_statuses, inits, resizing),
+        node_allocatable_resource_claim_statuses=status.node_allocatable_resource_claim_statuses,
     )
     of_pod = spec.resources.requests if spec.resources else None
     if resizing or not _is_as_asked(status.resources, status.allocated_resources, of_pod):

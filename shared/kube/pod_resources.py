@@ -23,6 +23,7 @@ import msgspec
 
 from shared.kube import quantity
 from shared.kube.api.core_v1 import Container, ContainerStatus, Node, PodStatus
+from shared.kube.api.core_v1_parts import NodeAllocatableResourceClaimStatus
 from shared.kube.api.meta_v1 import ResourceList, condition_of
 from shared.kube.pod_record import PodTemplate
 from shared.kube.resource_names import (
@@ -85,6 +86,25 @@ def fit_score_requests(template: PodTemplate, requests: PodRequests) -> dict[str
     if CPU in total:
         amounts[CPU] = quantity.milli_value_of_nanos(total[CPU])
     return amounts
+
+
+def requests_with(
+    template: PodTemplate, taken: list[NodeAllocatableResourceClaimStatus]
+) -> PodRequests:
+    """What a pod that is to be scheduled asks for with what its devices take of the node."""
+    return _requests(template, PodStatus(node_allocatable_resource_claim_statuses=taken))
+
+
+def lacking_at_pod_level(
+    template: PodTemplate, taken: list[NodeAllocatableResourceClaimStatus]
+) -> str:
+    """The first resource, by name, of which containers and devices ask for more than the pod as a whole
+    (validatePodLevelRequestsCoverDRA); empty: none."""
+    status = PodStatus(node_allocatable_resource_claim_statuses=taken)
+    pod_level = _pod_level(template, None)
+    total = _total(template, status, {}, pod_level)
+    parts = _total(template, status, {}, {}) if pod_level else total
+    return min((name for name, amount in parts.items() if amount > total[name]), default="")
 
 
 def exact_requests(template: PodTemplate) -> Nanos:
@@ -155,7 +175,7 @@ def node_allocatable(node: Node) -> NodeAllocatable:
 
 
 def _requests(template: PodTemplate, status: PodStatus | None) -> PodRequests:
-    if _is_plain(template):
+    if status is None and _is_plain(template):
         total, nonzero = _plain_totals(template)
     else:
         pod_level = _pod_level(template, status)
@@ -205,6 +225,8 @@ def _total(
     spec = template.spec
     requests_of = _requests_of_containers(status, defaults)
     total = _container_total(spec.containers, spec.init_containers or (), requests_of)
+    for taken in (status and status.node_allocatable_resource_claim_statuses) or ():
+        _add(total, _to_nanos(taken.resources))
     total.update(pod_level)
     if spec.overhead:
         _add(total, _to_nanos(spec.overhead))

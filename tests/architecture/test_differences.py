@@ -164,6 +164,17 @@ LINES: Final[dict[str, str]] = {
     "DRAWorkloadResourceClaims: a claim of a pod after one": (
         f"{GROUP_CLAIMS}::test_a_claim_after_one_that_was_not_made_is_the_groups_where_it_lists_it"
     ),
+    "DRANodeAllocatableResources: pods of a group that are given a claim together": (
+        "unit/daemon/core/test_node_allocatable_claims.py"
+        "::test_what_a_group_is_given_together_counts_once"
+    ),
+    "DRANodeAllocatableResources: a device in the pool of one driver": (
+        "unit/shared/plugins/devices/test_node_allocatable.py::test_a_device_is_its_own_drivers"
+    ),
+    "DRANodeAllocatableResources is off": (
+        "unit/shared/plugins/devices/test_node_allocatable.py"
+        "::test_what_a_status_says_is_taken_counts_without_the_gate"
+    ),
     "DRA: devices that an earlier attempt was given": (
         "unit/workers/binder/test_claim_bind.py"
         "::test_devices_that_an_earlier_scheduler_gave_and_that_do_not_get_ready_are_given_back"

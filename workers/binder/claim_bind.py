@@ -48,10 +48,11 @@ from shared.messages.from_binder import BindFailureReason
 from shared.messages.to_binder import BindPod
 from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.telemetry.metrics import Tally
-from workers.binder.api_bodies import REQUEST_TIMEOUT_S, pod_patch, pod_path, resource_claim_path
+from workers.binder.api_bodies import resource_claim_path
 from workers.binder.bind_call import NotBound
 from workers.binder.claim_free import (
     FINALIZER,
+    NODE_ALLOCATABLE,
     ClaimFreer,
     ClaimLine,
     ClaimLines,
@@ -191,9 +192,10 @@ class ClaimBinder(ClaimFreer):
                 line.step = "update the pod's ExtendedResourceClaimStatus with claim"
                 # Where each container finds its devices.
                 found = {"resourceClaimName": work.name, "requestMappings": work.generated.mappings}
-                patch = pod_patch(order.uid, {"extendedResourceClaimStatus": found})
-                pod = pod_path(order.namespace, order.name) + "/status"
-                await self._api.patch(pod, patch, timeout_s=REQUEST_TIMEOUT_S)
+                await self._patch_pod(order, {"extendedResourceClaimStatus": found})
+            if work.pod_statuses:
+                line.step = "update the pod's NodeAllocatableResourceClaimStatuses with claim"
+                await self._patch_pod(order, {NODE_ALLOCATABLE: work.pod_statuses})
         return agreed
 
     def _agreed(self, claim: Json, batch: Sequence[Wish]) -> tuple[list[Wish], Json]:

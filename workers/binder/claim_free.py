@@ -41,12 +41,15 @@ from shared.telemetry.log import EventLog
 from workers.binder.api_bodies import (
     REQUEST_TIMEOUT_S,
     delete_options,
+    pod_patch,
     pod_path,
     resource_claim_path,
     seen_pod,
 )
 from workers.binder.bind_call import NotBound
 
+NODE_ALLOCATABLE: Final = "nodeAllocatableResourceClaimStatuses"
+"""Of a pod's status."""
 FINALIZER: Final = "resource.kubernetes.io/delete-protection"
 
 Json = dict[str, Any]
@@ -138,7 +141,18 @@ class ClaimFreer:
                 await self._free(claim, is_deallocated=work.is_new or is_unready)
             elif work.is_new or work.group is not None:
                 left.append(await self._left(order, work))
+        if is_unbound and any(work.pod_statuses for work in claims):
+            try:
+                await self._patch_pod(order, {NODE_ALLOCATABLE: None})
+            except (ApiError, TransportError) as error:
+                whose = {"pod": order.pod, "ticket": order.ticket}
+                self._log.warning("pod_status_not_cleared", problem=str(error), **whose)
         return tuple(filter(None, left))
+
+    async def _patch_pod(self, order: BindPod, status: Json) -> None:
+        """Writes parts of the pod's status."""
+        path = pod_path(order.namespace, order.name) + "/status"
+        await self._api.patch(path, pod_patch(order.uid, status), timeout_s=REQUEST_TIMEOUT_S)
 
     async def release(self, claim: ReleaseClaim) -> None:
         """Frees a claim unless others use it by now. Ends in time in any case."""

@@ -8,6 +8,7 @@ from functools import partial
 from typing import Final, NamedTuple
 
 import msgspec
+from msgspec.structs import replace
 
 from shared.columns.nomination_columns import Nomination
 from shared.columns.schema import NO_NODE as NOT_NOMINATED
@@ -19,6 +20,7 @@ from shared.engine.evaluation import Evaluation
 from shared.errors import ObjectError
 from shared.faults import changing, reading
 from shared.framework.plugin_api import ReservePlugin
+from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
 from shared.kube.pod_record import PodRecord
 from shared.messages.from_scorer import Failure, Forecast, Placements, Proposals
@@ -27,7 +29,7 @@ from workers.scorer.engine import BY_NAME, BY_SEED, Choice, Engine, NodeSample, 
 from workers.scorer.evaluator import USUAL_LIMITS, RoomMaker, SearchLimits
 from workers.scorer.group_cycle import GroupCycle, no_answers
 from workers.scorer.lone_pods import LonePods
-from workers.scorer.replica import Replica, ReplicaClass
+from workers.scorer.replica import NOTHING, Replica, ReplicaClass, Reserved
 
 _NO_TEMPLATE: Final = msgspec.Raw(b"")
 
@@ -283,30 +285,36 @@ class Cycle:
 
     def _put(self, task: PodTask, row: int, placements: Placements) -> None:
         """The pod is proposed there, and counts there from now on."""
-        uid = self._reserve(task, row)
+        reserved = self._reserve(task, row)
         with changing():
-            self._replica.place(task.class_id, row, uid)
+            self._replica.place(task.class_id, row, reserved)
             if task.uid:
                 # The room that was kept for it is taken now.
                 self._replica.nominate(Nomination(task.uid, 0, 0, NOT_NOMINATED))
             placements.tickets.append(task.ticket)
             placements.node_rows.append(row)
 
-    def _reserve(self, task: PodTask, row: int) -> str:
-        """Keeps the pods that follow from choosing the same volumes and devices; the uid under which it
-        does so, or nothing. A refusal is left to the owner, which asks again."""
+    def _reserve(self, task: PodTask, row: int) -> Reserved:
+        """Keeps the pods that follow from choosing the same volumes and devices. A refusal is left to
+        the owner, which asks again."""
         pod_class = self._replica.classes[task.class_id]
         if not (pod_class.info.takes_claims or takes_devices(pod_class.info, self._replica.view)):
-            return ""
+            return NOTHING
         uid = f"ticket {task.ticket}"
         record = PodRecord(
             namespace=pod_class.info.namespace, name="", uid=uid, resource_version="",
             node_name="", deleted="", started="", nominated_node_name="", template=_NO_TEMPLATE,
         )  # fmt: skip
+        reserved = None
         for plugin in self._reserves.get(pod_class.profile, ()):
             if not plugin.reserve(record, pod_class.info, self._replica.view, row).is_success:
                 break
-        return uid
+            ask = getattr(plugin, "reserved_status", None)
+            status = None if ask is None else ask(record, pod_class.info, self._replica.view)
+            if status is not None:
+                template = replace(pod_class.info.template, status=status)
+                reserved = PodInfo(pod_class.info.namespace, template)
+        return Reserved(uid, reserved)
 
     def _choice(self, task: PodTask, pod_class: ReplicaClass) -> Choice | Evaluation:
         """Where the pod goes, or, where it fits nowhere, the evaluation that says why."""

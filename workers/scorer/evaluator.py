@@ -59,7 +59,7 @@ from shared.plugins.preemption.potential_victims import (
 )
 from shared.plugins.preemption.victim_selector import NO_VICTIMS, FailedNodes, VictimSelector
 from workers.scorer.engine import RunTieBreak, TieBreak
-from workers.scorer.replica import Replica
+from workers.scorer.replica import NOTHING, Replica, Reserved
 
 NOT_HELPFUL: Final = "Preemption is not helpful for scheduling"
 PRIORITY_SHIFT: Final = 1 << 31
@@ -379,7 +379,7 @@ class RoomMaker:
         replica: Replica,
         seed: int,
         tie_break: RunTieBreak,
-        reserve: Callable[[PodTask, int], str],
+        reserve: Callable[[PodTask, int], Reserved],
         limits: SearchLimits = USUAL_LIMITS,
     ) -> None:
         """`reserve` assumes what a pod takes on a row beside room (volumes, devices), under the uid that
@@ -441,10 +441,10 @@ class RoomMaker:
             self._found_count += WIDE_SEARCH_WEIGHT if evaluation.is_wide else 1
             uid, kept_row = task.uid or f"ticket {task.ticket}", best.row
             takes_room = self._limits.takes_room
-            assumed = self._reserve(task, best.row) if takes_room else ""
+            reserved = self._reserve(task, best.row) if takes_room else NOTHING
             with changing():
                 if takes_room:
-                    self._replica.place(task.class_id, best.row, assumed)
+                    self._replica.place(task.class_id, best.row, reserved)
                     kept_row = NO_NODE
                 self._replica.nominate(Nomination(uid, task.class_id, info.priority, kept_row))
         return Failure(

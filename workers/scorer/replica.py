@@ -15,7 +15,7 @@ until a full snapshot comes; nothing is proposed from it in between. Nor is anyt
 a newer one (`is_ready_for`).
 """
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -44,6 +44,18 @@ class ReplicaClass(NamedTuple):
     usage: PodUsage
 
 
+class Reserved(NamedTuple):
+    """What a placement takes beside room for its class."""
+
+    uid: str = ""
+    """Under which its assumptions about objects are held; empty where there are none."""
+    info: PodInfo | None = None
+    """The pod as it counts, where that is otherwise than its class."""
+
+
+NOTHING: Final = Reserved()
+
+
 class Tentative(NamedTuple):
     """A placement that the owner has not settled yet."""
 
@@ -51,8 +63,7 @@ class Tentative(NamedTuple):
     row: int
     usage: PodUsage
     class_id: int
-    uid: str = ""
-    """Under which this placement's assumptions about objects are held; empty where there are none."""
+    reserved: Reserved = NOTHING
 
 
 class Mark(NamedTuple):
@@ -121,7 +132,7 @@ class Replica:
         self._note_place(message)
         self._settle(message.settled)
         for at, tentative in enumerate(self._tentative):  # In terms of new columns.
-            usage = self._usage_of(self._infos[tentative.class_id])
+            usage = self._usage_of(tentative.reserved.info or self._infos[tentative.class_id])
             self._tentative[at] = tentative._replace(usage=usage)
             self._lay_on(self._tentative[at])
         self._write_tentative_pods()
@@ -168,11 +179,12 @@ class Replica:
         """The owner has said what it makes of every placement and preemption."""
         return not (self._tentative or self._own_nominations)
 
-    def place(self, class_id: int, row: int, uid: str = "") -> None:
-        """Counts a pod on a row until the owner settles it. `uid`: what is assumed under it goes
-        with the placement."""
-        usage = self.classes[class_id].usage
-        tentative = Tentative(self.proposal_sequence, row, usage, class_id, uid)
+    def place(self, class_id: int, row: int, reserved: Reserved = NOTHING) -> None:
+        """Counts a pod on a row until the owner settles it; what is assumed for it goes with the
+        placement."""
+        info = reserved.info
+        usage = self.classes[class_id].usage if info is None else self._usage_of(info)
+        tentative = Tentative(self.proposal_sequence, row, usage, class_id, reserved)
         table, pod_row = self.view.tentative, len(self._tentative)
         self._tentative.append(tentative)
         self._lay_on(tentative)
@@ -201,7 +213,7 @@ class Replica:
             add_usage(self.nodes, tentative.row, tentative.usage, -1)
             self.nodes.ports_id[tentative.row] = mark.ports_id[tentative.row]
             self.journal.usage.append(tentative.row)
-            self.forget_assumed(tentative.uid)
+            self.forget_assumed(tentative.reserved.uid)
         del self._tentative[mark.tentative_count :]
         if taken_back:
             self._write_tentative_pods()
@@ -224,7 +236,7 @@ class Replica:
     def drop_tentative(self) -> None:
         """The owner has taken back all pods that were in hand here."""
         for tentative in self._tentative:
-            self.forget_assumed(tentative.uid)
+            self.forget_assumed(tentative.reserved.uid)
         self.proposal_sequence = 1
         self._tentative.clear()
         self._write_tentative_pods()
@@ -244,7 +256,7 @@ class Replica:
         for tentative in self._tentative:
             if tentative.proposal_sequence <= done:
                 # The owner's assumptions, if it accepted the placement, follow with the same delta.
-                self.forget_assumed(tentative.uid)
+                self.forget_assumed(tentative.reserved.uid)
         self._tentative = [t for t in self._tentative if t.proposal_sequence > done]
         self._own_nominations = [own for own in self._own_nominations if own[0] > done]
         self._forget_retired()

@@ -6,6 +6,7 @@ import msgspec
 
 from shared.kube.api.core_v1_parts import (
     ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
     NodeSelector,
     NodeSelectorTerm,
     PersistentVolumeSource,
@@ -66,9 +67,16 @@ class Node(NamedObject):
 # Containers of a pod, with what they ask for ------------------------------------------------------
 
 
+class ContainerClaim(ApiStruct):
+    """A resource claim that a container uses, by its name in the pod."""
+
+    name: str = ""
+
+
 class ResourceRequirements(ApiStruct):
     requests: ResourceList | None = None
     limits: ResourceList | None = None
+    claims: list[ContainerClaim] | None = None
 
 
 class ContainerPort(ApiStruct):
@@ -275,6 +283,7 @@ class PodStatus(ApiStruct):
     allocated_resources: ResourceList | None = None
     resource_claim_statuses: list[PodResourceClaimStatus] | None = None
     extended_resource_claim_status: PodExtendedResourceClaimStatus | None = None
+    node_allocatable_resource_claim_statuses: list[NodeAllocatableResourceClaimStatus] | None = None
 
 
 class Pod(ApiStruct):

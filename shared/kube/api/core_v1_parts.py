@@ -44,6 +44,12 @@ class ContainerExtendedResourceRequest(ApiStruct):
     request_name: str = ""
 
 
+class NodeAllocatableResourceClaimStatus(ApiStruct):
+    resource_claim_name: str = ""
+    containers: list[str] | None = None
+    resources: ResourceList | None = None
+
+
 class BriefPodSpec(ApiStruct):
     node_name: str = ""
     scheduler_name: str = ""

@@ -58,6 +58,11 @@ class DeviceCounterConsumption(ApiStruct):
     counters: dict[str, Counter] | None = None
 
 
+class NodeAllocatableResourceMapping(ApiStruct):
+    capacity_key: str | None = None
+    allocation_multiplier: Quantity | None = None
+
+
 class Device(ApiStruct):
     name: str = ""
     attributes: dict[str, DeviceAttribute] | None = None
@@ -71,6 +76,7 @@ class Device(ApiStruct):
     binding_conditions: list[str] | None = None
     binding_failure_conditions: list[str] | None = None
     allow_multiple_allocations: bool | None = None
+    node_allocatable_resource_mappings: dict[str, NodeAllocatableResourceMapping] | None = None
 
 
 class ResourcePool(ApiStruct):

@@ -7,7 +7,7 @@ Rules: pkg/scheduler/framework/plugins/dynamicresources/{dynamicresources,extend
 v1.36.2.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Final, NamedTuple
 
@@ -25,6 +25,7 @@ from shared.framework.cluster_view import ClusterView
 from shared.framework.pod_info import PodInfo
 from shared.kube.api.meta_v1 import ObjectMeta
 from shared.kube.api.resource_v1 import DeviceClaim, ResourceClaim, ResourceClaimSpec
+from shared.plugins.devices.node_allocatable import demand_of
 from shared.selectors.node_terms import Terms
 
 CANNOT_ALLOCATE: Final = "cannot allocate all claims"
@@ -56,6 +57,8 @@ class AllocationOutcome(NamedTuple):
     """Why there is none; empty where there is one."""
     is_error: bool = False
     solutions: tuple[Solution, ...] = ()
+    amounts: Mapping[str, int] = {}
+    """What the node has to have left (`Demand`)."""
 
 
 @dataclass(eq=False)
@@ -181,6 +184,9 @@ def allocated_on(
             lambda match: reaches(match, nodes, row),
             state.work,
         )
+        if solutions is None:
+            return AllocationOutcome(CANNOT_ALLOCATE)
+        demand = demand_of(pod, solutions)
     except WorkError as error:
         return AllocationOutcome(f"node {nodes.name_of(row)}: {error}", is_error=True)
     except AllocationError as error:
@@ -189,11 +195,7 @@ def allocated_on(
         return AllocationOutcome(str(error))
     finally:
         cluster.derived(StepsTried).count += state.work.step_count - tried_before
-    return (
-        AllocationOutcome(CANNOT_ALLOCATE)
-        if solutions is None
-        else AllocationOutcome(solutions=tuple(solutions))
-    )
+    return AllocationOutcome(demand.text, solutions=tuple(solutions), amounts=demand.amounts)
 
 
 def _understood(

@@ -36,6 +36,7 @@ from shared.durations import parse_duration
 from shared.errors import as_one_error
 from shared.feature_gates import (
     DRA_DEVICE_BINDING_CONDITIONS,
+    DRA_NODE_ALLOCATABLE_RESOURCES,
     DRA_PRIORITIZED_LIST,
     DRA_SCHEDULER_FILTER_TIMEOUT,
 )
@@ -64,6 +65,8 @@ from shared.framework.status import (
     Verdicts,
     unresolvable,
 )
+from shared.kube.api.core_v1 import PodStatus
+from shared.kube.api.core_v1_parts import NodeAllocatableResourceClaimStatus
 from shared.kube.api.resource_v1 import (
     RESERVED_FOR_MAX,
     DeviceRequest,
@@ -81,6 +84,12 @@ from shared.plugins.devices.device_allocation import (
     outcomes,
     provided_by_devices,
     scalars_of,
+)
+from shared.plugins.devices.node_allocatable import (
+    refuse_full,
+    refuse_shared,
+    status_with,
+    taken_by,
 )
 from shared.plugins.devices.pod_group_claims import (
     consumer_group,
@@ -137,7 +146,9 @@ class DynamicResources(DefaultNormalizeScore):
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
     followed_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
-    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
+    filter_depends: ClassVar[Dependence] = Dependence(
+        Reads.NODE | Reads.USAGE | Reads.OBJECTS, Scope.ROW
+    )
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
 
@@ -245,11 +256,15 @@ class DynamicResources(DefaultNormalizeScore):
         provided = provided_by_devices(state.scalars, cluster, rows)
         if state.scalars:
             said.refuse(provided.misfits, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, CANNOT_FIT)
+        for claim, _ in state.available:
+            refuse_shared(said, claim, cluster, rows)
         for at, outcome in outcomes(state, pod, cluster, rows, provided):
             if outcome.is_error:
                 failed |= at & (said.codes == 0)
             elif outcome.text:
                 said.refuse(at, Code.UNSCHEDULABLE_AND_UNRESOLVABLE, outcome.text)
+            elif outcome.amounts:
+                refuse_full(said, at, outcome.amounts, cluster.nodes, rows)
         if failed.any():
             state.has_failed = True
             # It names devices and pools, so each node is asked for its own, as far as bits go; by name,
@@ -357,6 +372,11 @@ class DynamicResources(DefaultNormalizeScore):
             return _not_any_more(CANNOT_FIT)
         if state.available and _unavailable(state, cluster, rows).any():
             return _not_any_more(NOT_AVAILABLE)
+        said = FirstReasons(1)
+        for claim, _ in state.available:
+            refuse_shared(said, claim, cluster, rows)
+        if said.codes.any():
+            return _not_any_more(said.told.texts[0])
         for claim, _ in state.available:
             if cluster.objects.shared(CLAIMS, claim.metadata.key) is not None:
                 cluster.objects.share_assumed(CLAIMS, claim.metadata.key, record.uid)
@@ -365,6 +385,9 @@ class DynamicResources(DefaultNormalizeScore):
         outcome = allocated_on(state, pod, cluster, row, names)
         if outcome.text:
             return _not_any_more(outcome.text)
+        refuse_full(said, np.ones(1, np.bool_), outcome.amounts, cluster.nodes, rows)
+        if said.codes.any():
+            return _not_any_more(said.told.texts[0])
         name, group = cluster.nodes.name_of(row), group_object(pod, cluster)
         for each in outcome.solutions:
             consumer = consumer_group(pod.template, each.claim, group)
@@ -375,6 +398,23 @@ class DynamicResources(DefaultNormalizeScore):
     def unreserve(self, record: PodRecord, pod: PodInfo, cluster: ClusterView, row: int) -> None:
         """Gives back what was assumed for the pod."""
         cluster.objects.forget_assumed_for(CLAIMS, record.uid)
+
+    def reserved_status(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> PodStatus | None:
+        """With what its devices take of the node besides."""
+        if not cluster.gates[DRA_NODE_ALLOCATABLE_RESOURCES] or not self.reserves_for(pod):
+            return None
+        return status_with(pod, self._taken(record, pod, cluster))
+
+    def _taken(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> list[NodeAllocatableResourceClaimStatus]:
+        own = cluster.objects.assumed_for(CLAIMS, record.uid)
+        assumed = cluster.objects.assumed(CLAIMS)
+        # What was allocated for another pod of its group counts with that one.
+        new = [each for key, each in own.items() if assumed[key].pod_uids[0] == record.uid]
+        return taken_by(pod, new, cluster)
 
     def used_claims(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView
@@ -427,6 +467,9 @@ class DynamicResources(DefaultNormalizeScore):
                     is_kept=consumer is not None and not is_prepared and has_begun(pod, cluster),
                 )
             )
+        if work and cluster.gates[DRA_NODE_ALLOCATABLE_RESOURCES]:
+            taken = self._taken(record, pod, cluster)
+            work[-1] = msgspec.structs.replace(work[-1], pod_statuses=taken)
         return _encoder.encode(work) if work else b""
 
 

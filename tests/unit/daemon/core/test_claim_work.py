@@ -2,6 +2,7 @@
 found again by an owner that starts anew, and freed for pods that fit nowhere."""
 
 from collections import deque
+from collections.abc import Mapping
 from typing import Any
 
 import msgspec
@@ -40,9 +41,13 @@ USER = {"resource": "pods", "name": "p", "uid": "uid-default-p"}
 class Cluster(Pipeline):
     """A pipeline that keeps what is to be freed, and shows claims as a watch would."""
 
-    def __init__(self, *objects: ResourceClaim | ResourceSlice | DeviceClass) -> None:
+    def __init__(
+        self,
+        *objects: ResourceClaim | ResourceSlice | DeviceClass,
+        gates: Mapping[str, bool] | None = None,
+    ) -> None:
         self.releases: deque[ReleaseClaim] = deque()
-        super().__init__()
+        super().__init__(more_gates=gates)
         self.sync([make_node("n0"), make_node("n1")], [])
         for each in (make_class(extendedResourceName=GPU), *objects):
             self.show(each)

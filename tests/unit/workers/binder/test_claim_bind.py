@@ -9,7 +9,10 @@ import msgspec
 import pytest
 
 from shared.framework.binding_api import ALLOWED, Allowed, Refused
-from shared.kube.api.core_v1_parts import ContainerExtendedResourceRequest
+from shared.kube.api.core_v1_parts import (
+    ContainerExtendedResourceRequest,
+    NodeAllocatableResourceClaimStatus,
+)
 from shared.kube.api.resource_v1 import (
     AllocatedDevice,
     AllocationResult,
@@ -310,6 +313,21 @@ def test_who_comes_too_late_reads_again_but_not_for_ever() -> None:
     shared = FakeClaims({"allocation": ALLOCATED, "reservedFor": [OTHER]}, rivals=TRIES_MAX)
     told = bind(shared, msgspec.structs.replace(WORK, is_new=False))
     assert told == "add reservation to claim ns/gpu: the object has been modified"
+
+
+TAKEN = NodeAllocatableResourceClaimStatus("gpu", ["c"], {"cpu": "2"})
+TAKING = msgspec.structs.replace(WORK, pod_statuses=[TAKEN])
+
+
+def test_what_devices_take_of_the_node_is_told_with_the_pod_and_taken_back() -> None:
+    api = FakeClaims()
+    assert bind(api, TAKING) == ""
+    assert api.writes == ["PUT", "PUT status", "PATCH pod"]
+    told = {"resourceClaimName": "gpu", "containers": ["c"], "resources": {"cpu": "2"}}
+    assert api.pod["status"] == {"nodeAllocatableResourceClaimStatuses": [told]}
+    undo(api, TAKING)
+    assert api.pod["status"] == {"nodeAllocatableResourceClaimStatuses": None}
+    assert api.status == {}
 
 
 # Extended resources -----------------------------------------------------------------------------------
