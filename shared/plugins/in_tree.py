@@ -18,8 +18,9 @@ from shared.feature_gates import (
 from shared.framework.out_of_tree import Args, Plugin
 from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.runtime.registry import Registry
+from shared.plugin_names import DYNAMIC_RESOURCES
 from shared.plugins.binding.default_binder import DefaultBinder
-from shared.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
+from shared.plugins.devices.dynamic_resources import dynamic_resources
 from shared.plugins.gates import (
     GangScheduling,
     PodGroupPodsCount,
@@ -55,7 +56,7 @@ class InTree(NamedTuple):
     make: Callable[[FeatureGates, Args], Plugin]
     weight: int
     """In the default profile; 0 reads as "not stated", which a score plugin treats as 1."""
-    gate: str
+    gate: str = ""
     """The feature gate with which it is a default plugin; empty: it always is."""
 
 
@@ -94,7 +95,7 @@ IN_TREE: Final[Mapping[str, InTree]] = dict(
         _made(VolumeZone),
         _made(PodTopologySpread, PodTopologySpreadArgs, weight=2),
         _made(InterPodAffinity, InterPodAffinityArgs, weight=2),
-        _made(DynamicResources, DynamicResourcesArgs, weight=2),
+        (DYNAMIC_RESOURCES, InTree(dynamic_resources, weight=2)),
         _made(DefaultPreemption, DefaultPreemptionArgs),
         _made(NodeResourcesBalancedAllocation, NodeResourcesBalancedAllocationArgs, weight=1),
         _made(ImageLocality, weight=1),

@@ -19,7 +19,12 @@ from hypothesis import strategies as st
 
 from bench.sim.slow_topology import ZONE
 from daemon.core.cache import Cache
-from shared.feature_gates import DEFAULT_GATES, STORAGE_CAPACITY_SCORING, FeatureGates
+from shared.feature_gates import (
+    DEFAULT_GATES,
+    DRA_NODE_ALLOCATABLE_RESOURCES,
+    STORAGE_CAPACITY_SCORING,
+    FeatureGates,
+)
 from shared.framework.plugin_api import Dependence, ObjectReader, Reads, Scope
 from shared.framework.pod_info import PodInfo
 from shared.framework.runtime.framework import Framework
@@ -48,8 +53,8 @@ from tests.support.volumes import (
     put_volume,
 )
 
-GATES = FeatureGates({STORAGE_CAPACITY_SCORING: True})
-"""So that VolumeBinding scores."""
+GATES = FeatureGates({STORAGE_CAPACITY_SCORING: True, DRA_NODE_ALLOCATABLE_RESOURCES: True})
+"""So that VolumeBinding scores, and DynamicResources looks at what nodes have left."""
 BUILT = InTreeRegistry(GATES, entry_points=()).build(ProfileConfig())
 HARD = {"maxSkew": 1, "topologyKey": ZONE, "whenUnsatisfiable": "DoNotSchedule"}
 WITH_HARD_DEFAULTS = InTreeRegistry(GATES, entry_points=()).build(

@@ -12,7 +12,7 @@ import msgspec
 
 from bench.sim.slow_topology import HOST_NAME, PREFERRED, REQUIRED, ZONE
 from daemon.core.cache import Cache
-from shared.feature_gates import VOLUME_LIMIT_SCALING, FeatureGates
+from shared.feature_gates import DRA_NODE_ALLOCATABLE_RESOURCES, VOLUME_LIMIT_SCALING, FeatureGates
 from shared.framework.plugin_api import Reads
 from shared.kube.api.apps_v1 import ReplicaSet, StatefulSet
 from shared.kube.api.core_v1 import Namespace, Node, ReplicationController, Service
@@ -45,8 +45,8 @@ PODS: Final = Reads.USAGE | Reads.PODS
 DRIVER: Final = "csi.example.com"
 WEB: Final[dict[str, Any]] = {"matchLabels": {"app": "web"}}
 GPU: Final = "example.com/gpu"
-GATES: Final = FeatureGates({VOLUME_LIMIT_SCALING: True})
-"""So that NodeVolumeLimits reads drivers."""
+GATES: Final = FeatureGates({VOLUME_LIMIT_SCALING: True, DRA_NODE_ALLOCATABLE_RESOURCES: True})
+"""So that NodeVolumeLimits reads drivers, and DynamicResources what is left of a node."""
 
 
 @dataclass(frozen=True)
@@ -324,8 +324,23 @@ _NODES: Final = [
     ),
 ]
 
+USING: Final = {"name": "main", "resources": {"claims": [{"name": "c"}]}}
+TWO_CPUS: Final[dict[str, Any]] = {
+    "nodeAllocatableResourceMappings": {"cpu": {"allocationMultiplier": "2"}}
+}
 _PODS: Final = [
     Case("room", PODS, places(cpu="3"), {"cpu": "2"}),
+    Case(
+        "room for what a device takes",
+        PODS,
+        places(cpu="3"),
+        {"spec": {**DEVICES["spec"], "containers": [USING]}},
+        all_of(
+            puts("deviceclasses", CLASS, make_class()),
+            puts("resourceclaims", "default/c", make_claim("c", [request()])),
+            puts("resourceslices", "s", make_slice("n0", [device("d", **TWO_CPUS)])),
+        ),
+    ),
     Case("port", PODS, places(host_port=80), {"host_port": 80}),
     Case(
         "spread over domains, hard",

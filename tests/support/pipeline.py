@@ -86,6 +86,12 @@ def default_profile(gates: str = "", **plugins: PluginSet) -> BuiltProfile:
     return InTreeRegistry(parse_feature_gates(gates)).build(ProfileConfig(plugins=plugins))
 
 
+def as_text(gates: Mapping[str, bool], before: str = "") -> str:
+    """Feature gates as a flag has them, after others."""
+    stated = [f"{name}={str(is_on).lower()}" for name, is_on in gates.items()]
+    return ",".join([before, *stated])
+
+
 @dataclass
 class FakeScorer:
     """A worker whose messages are handed over one by one."""
@@ -124,7 +130,7 @@ class Pipeline:
     ) -> None:
         """`says`: what extenders do where they are asked about a group; pods of none are not placed."""
         self.now_s = 1000.0
-        gates = PLACEMENT_GATES if groups.is_on else ""
+        gates = as_text(more_gates or {}, PLACEMENT_GATES if groups.is_on else "")
         built = self.profile = default_profile(gates, **(plugins or {}))
         self.frameworks = dict.fromkeys(schedulers, built.framework)
         self.plugins = OwnerPlugins(

@@ -39,10 +39,12 @@ from shared.feature_gates import (
     DRA_NODE_ALLOCATABLE_RESOURCES,
     DRA_PRIORITIZED_LIST,
     DRA_SCHEDULER_FILTER_TIMEOUT,
+    FeatureGates,
 )
 from shared.framework.cluster_event import Action, Resource
 from shared.framework.cluster_view import ClusterView
 from shared.framework.normalize import DefaultNormalizeScore
+from shared.framework.out_of_tree import Args
 from shared.framework.plugin_api import (
     NEVER_FILTERS,
     SKIP_FILTER,
@@ -52,7 +54,7 @@ from shared.framework.plugin_api import (
     Reads,
     Scope,
 )
-from shared.framework.plugin_args import ArgsStruct
+from shared.framework.plugin_args import ArgsStruct, parse_args
 from shared.framework.pod_info import PodInfo
 from shared.framework.post_filter import FailedAttempt, PostFilterResult
 from shared.framework.queueing_hints import Change, ClusterEventWithHint, PodView, as_kind
@@ -146,9 +148,7 @@ class DynamicResources(DefaultNormalizeScore):
     object_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS, SLICES, CLASSES})
     followed_kinds: ClassVar[frozenset[str]] = frozenset({CLAIMS})
     pre_filter_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
-    filter_depends: ClassVar[Dependence] = Dependence(
-        Reads.NODE | Reads.USAGE | Reads.OBJECTS, Scope.ROW
-    )
+    filter_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
     pre_score_depends: ClassVar[Dependence | None] = Dependence(Reads.OBJECTS, Scope.CLUSTER)
     score_depends: ClassVar[Dependence] = Dependence(Reads.NODE | Reads.OBJECTS, Scope.ROW)
 
@@ -471,6 +471,29 @@ class DynamicResources(DefaultNormalizeScore):
             taken = self._taken(record, pod, cluster)
             work[-1] = msgspec.structs.replace(work[-1], pod_statuses=taken)
         return _encoder.encode(work) if work else b""
+
+
+class NodeAllocatableResources(DynamicResources):
+    """With the gate DRANodeAllocatableResources. Which devices nodes have is the same for many of them;
+    what these have left is not. That it looks at requests, too, is no matter: only of pods with claims,
+    and of these one by one."""
+
+    filter_depends: ClassVar[Dependence] = Dependence(
+        Reads.NODE | Reads.USAGE | Reads.OBJECTS, Scope.ROW
+    )
+
+    def claims_likeness(self, pod: PodInfo, cluster: ClusterView) -> Hashable:
+        """And which claim is which, as containers name them."""
+        likeness = super().claims_likeness(pod, cluster)
+        names = tuple(reference.name for reference in pod.spec.resource_claims or ())
+        return likeness if likeness is None or not names else (likeness, names)
+
+
+def dynamic_resources(gates: FeatureGates, given: Args) -> DynamicResources:
+    """The plugin as these gates have it."""
+    args = parse_args(DYNAMIC_RESOURCES, DynamicResourcesArgs, given)
+    looks_at_room = gates[DRA_NODE_ALLOCATABLE_RESOURCES]
+    return (NodeAllocatableResources if looks_at_room else DynamicResources)(args)
 
 
 def _claims_of(pod: PodInfo, cluster: ClusterView) -> list[ResourceClaim] | str:

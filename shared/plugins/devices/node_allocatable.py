@@ -11,7 +11,7 @@ Rules: pkg/scheduler/framework/plugins/dynamicresources/nodeallocatabledynamicre
 in pkg/scheduler/schedule_one.go, v1.36.2.
 """
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -62,15 +62,15 @@ class Demand(NamedTuple):
     nothing of the node empty."""
 
 
-def demand_of(pod: PodInfo, solutions: Iterable[Solution]) -> Demand:
+def demand_of(pod: PodInfo, solutions: Sequence[Solution]) -> Demand:
     """AllocationError for a device of which it cannot be told what it takes."""
+    if not any(g.device.facts.node_shares for each in solutions for g in each.given):
+        return Demand()
     taken = (
         (each.claim, [_Taken(g.device.identity[2], g.device.facts, g.consumed) for g in each.given])
         for each in solutions
     )
     statuses = _statuses(pod, taken)
-    if not statuses:
-        return Demand()
     for status in statuses:
         if not status.containers:
             name = status.resource_claim_name

@@ -18,7 +18,7 @@ from shared.feature_gates import DRA_NODE_ALLOCATABLE_RESOURCES, FeatureGates
 from shared.framework.status import Code, Status
 from shared.kube.api.resource_v1 import ResourceClaim
 from shared.kube.pod_record import PodRecord, with_status
-from shared.plugins.devices.dynamic_resources import DynamicResources, DynamicResourcesArgs
+from shared.plugins.devices.dynamic_resources import DynamicResourcesArgs, NodeAllocatableResources
 from tests.support.builders import make_node, make_pod
 from tests.support.cluster import filtered, pod_info, rows_of
 from tests.support.devices import (
@@ -32,7 +32,7 @@ from tests.support.devices import (
     request,
 )
 
-PLUGIN = DynamicResources(DynamicResourcesArgs())
+PLUGIN = NodeAllocatableResources(DynamicResourcesArgs())
 RESOLVABLE, UNRESOLVABLE = Code.UNSCHEDULABLE, Code.UNSCHEDULABLE_AND_UNRESOLVABLE
 
 
@@ -273,3 +273,18 @@ def test_what_an_earlier_attempt_has_left_in_the_status_does_not_count() -> None
     assert status is not None
     world.cache.assume_pod(with_status(record, status), "n0")
     assert np.array_equal(world.cache.nodes.nonzero_cpu_milli[:1], [100])
+
+
+def test_pods_are_alike_whose_containers_use_the_same_claims() -> None:
+    claims = (make_claim("x"), make_claim("y"), make_claim("z", [request(count=2)]))
+    view = World(taking("a", cpu="1"), taking("b", cpu="1"), claims=claims).cache.view
+
+    def likeness(**named: str) -> object:
+        claims = [{"name": name, "resourceClaimName": each} for name, each in named.items()]
+        return PLUGIN.claims_likeness(
+            pod_info(make_pod("p", spec={"resourceClaims": claims})), view
+        )
+
+    assert likeness(used="x", other="z") == likeness(used="y", other="z")
+    assert likeness(used="x", other="z") != likeness(other="x", used="z")
+    assert likeness() == ()
