@@ -399,23 +399,6 @@ class DynamicResources(DefaultNormalizeScore):
         """Gives back what was assumed for the pod."""
         cluster.objects.forget_assumed_for(CLAIMS, record.uid)
 
-    def reserved_status(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
-    ) -> PodStatus | None:
-        """With what its devices take of the node besides."""
-        if not cluster.gates[DRA_NODE_ALLOCATABLE_RESOURCES] or not self.reserves_for(pod):
-            return None
-        return status_with(pod, self._taken(record, pod, cluster))
-
-    def _taken(
-        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
-    ) -> list[NodeAllocatableResourceClaimStatus]:
-        own = cluster.objects.assumed_for(CLAIMS, record.uid)
-        assumed = cluster.objects.assumed(CLAIMS)
-        # What was allocated for another pod of its group counts with that one.
-        new = [each for key, each in own.items() if assumed[key].pod_uids[0] == record.uid]
-        return taken_by(pod, new, cluster)
-
     def used_claims(
         self, record: PodRecord, pod: PodInfo, cluster: ClusterView
     ) -> dict[str, ResourceClaim]:
@@ -467,10 +450,16 @@ class DynamicResources(DefaultNormalizeScore):
                     is_kept=consumer is not None and not is_prepared and has_begun(pod, cluster),
                 )
             )
-        if work and cluster.gates[DRA_NODE_ALLOCATABLE_RESOURCES]:
-            taken = self._taken(record, pod, cluster)
-            work[-1] = msgspec.structs.replace(work[-1], pod_statuses=taken)
+        if work:
+            statuses = self._taken_of_node(record, pod, cluster)
+            work[-1] = msgspec.structs.replace(work[-1], pod_statuses=statuses)
         return _encoder.encode(work) if work else b""
+
+    def _taken_of_node(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> list[NodeAllocatableResourceClaimStatus]:
+        """What a reserved pod's devices take of their node besides."""
+        return []
 
 
 class NodeAllocatableResources(DynamicResources):
@@ -487,6 +476,22 @@ class NodeAllocatableResources(DynamicResources):
         likeness = super().claims_likeness(pod, cluster)
         names = tuple(reference.name for reference in pod.spec.resource_claims or ())
         return likeness if likeness is None or not names else (likeness, names)
+
+    def reserved_status(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> PodStatus | None:
+        if not self.reserves_for(pod):
+            return None
+        return status_with(pod, self._taken_of_node(record, pod, cluster))
+
+    def _taken_of_node(
+        self, record: PodRecord, pod: PodInfo, cluster: ClusterView
+    ) -> list[NodeAllocatableResourceClaimStatus]:
+        own = cluster.objects.assumed_for(CLAIMS, record.uid)
+        assumed = cluster.objects.assumed(CLAIMS)
+        # What was allocated for another pod of its group counts with that one.
+        new = [each for key, each in own.items() if assumed[key].pod_uids[0] == record.uid]
+        return taken_by(pod, new, cluster)
 
 
 def dynamic_resources(gates: FeatureGates, given: Args) -> DynamicResources:
