@@ -385,9 +385,10 @@ class DynamicResources(DefaultNormalizeScore):
         outcome = allocated_on(state, pod, cluster, row, names)
         if outcome.text:
             return _not_any_more(outcome.text)
-        refuse_full(said, np.ones(1, np.bool_), outcome.amounts, cluster.nodes, rows)
-        if said.codes.any():
-            return _not_any_more(said.told.texts[0])
+        if outcome.amounts:
+            refuse_full(said, np.ones(1, np.bool_), outcome.amounts, cluster.nodes, rows)
+            if said.codes.any():
+                return _not_any_more(said.told.texts[0])
         name, group = cluster.nodes.name_of(row), group_object(pod, cluster)
         for each in outcome.solutions:
             consumer = consumer_group(pod.template, each.claim, group)
